@@ -1,0 +1,66 @@
+import { z } from "zod";
+
+/**
+ * Every way a request can fail, with its HTTP status. Doors (REST, MCP, CLI) translate a `ServiceError` by this table
+ * and nowhere else; an error that is not a `ServiceError` is a bug: status 500, code `internal`, logged with its stack.
+ */
+export const statusOf = {
+  invalid_request: 400,
+  invalid_repo_url: 400,
+  invalid_ref: 400,
+  unknown_profile: 400,
+  invalid_profile: 400,
+  unsupported_content_type: 400,
+  unauthorized: 401,
+  forbidden_host: 403,
+  forbidden_origin: 403,
+  not_found: 404,
+  job_not_found: 404,
+  worktree_not_found: 404,
+  method_not_allowed: 405,
+  idempotency_conflict: 409,
+  body_too_large: 413,
+  internal: 500,
+  draining: 503,
+  starting: 503,
+  queue_full: 503,
+  store_unavailable: 503,
+} as const;
+
+export type ErrorCode = keyof typeof statusOf;
+
+type Options = {
+  cause?: unknown;
+  /** Seconds after which asking again makes sense; sent as `Retry-After` with every 503. */
+  retryAfter?: number;
+};
+
+/** The one error of the domain rooms. `message` is a sentence for the caller that says what to do. */
+export class ServiceError extends Error {
+  override name = "ServiceError";
+  readonly code: ErrorCode;
+  readonly retryAfter: number | undefined;
+
+  constructor(code: ErrorCode, message: string, { cause, retryAfter }: Options = {}) {
+    super(message, { cause });
+    this.code = code;
+    this.retryAfter = retryAfter;
+  }
+
+  get status(): number {
+    return statusOf[this.code];
+  }
+}
+
+/** Body of every failure but 401, which is `unauthorizedBody` to the letter. */
+export const Failure = z
+  .object({
+    success: z.literal(false),
+    error: z.string().meta({ description: "A sentence that says what is wrong and what to do" }),
+    code: z.string().meta({ description: "Stable identifier of the failure, snake_case" }),
+  })
+  .meta({ id: "Failure" });
+
+export type Failure = z.infer<typeof Failure>;
+
+export const unauthorizedBody = { error: "Invalid or missing API key" } as const;

@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { Instant, StageName, Usage } from "./job.ts";
+
+/**
+ * The one event vocabulary. An agent adapter yields `AgentEvent`; a job's event log adds its stages and warnings and
+ * numbers them (`JobEvent`). `/jobs/{id}/events`, the live view of the CLI and (later) chat deltas are views of these.
+ */
+const agentEvents = {
+  /** The agent is up and has told its session. Once per process. */
+  started: z.object({
+    type: z.literal("started"),
+    session_id: z.string(),
+    model: z.string().nullable(),
+    agent_version: z.string().nullable(),
+  }),
+  /** A piece of thinking, as the model produces it. Pieces of one `block` join to the whole. */
+  thinking: z.object({ type: z.literal("thinking"), block: z.int(), text: z.string() }),
+  /** A piece of visible text, as the model produces it. */
+  text: z.object({ type: z.literal("text"), block: z.int(), text: z.string() }),
+  /** A thinking or text block is complete. */
+  block_end: z.object({ type: z.literal("block_end"), block: z.int() }),
+  /** A tool call, once, when its input is complete. `parent` names the tool call of the subagent that made it. */
+  tool_use: z.object({
+    type: z.literal("tool_use"),
+    id: z.string(),
+    name: z.string(),
+    input: z.unknown(),
+    parent: z.string().nullable(),
+  }),
+  tool_result: z.object({
+    type: z.literal("tool_result"),
+    tool_use_id: z.string(),
+    content: z.string(),
+    is_error: z.boolean(),
+    parent: z.string().nullable(),
+  }),
+  /** The agent waits before it asks the model again. */
+  retry: z.object({
+    type: z.literal("retry"),
+    attempt: z.int(),
+    max_attempts: z.int(),
+    delay_ms: z.number(),
+    status: z.int().nullable(),
+    error: z.string(),
+  }),
+  rate_limit: z.object({
+    type: z.literal("rate_limit"),
+    status: z.string(),
+    resets_at: Instant.nullable(),
+  }),
+  /** The agent's own account of how the run went: the last one decides. */
+  result: z.object({
+    type: z.literal("result"),
+    ok: z.boolean(),
+    text: z.string(),
+    subtype: z.string(),
+    api_status: z.int().nullable(),
+    session_id: z.string().nullable(),
+    num_turns: z.int().nullable(),
+    cost_usd: z.number().nullable(),
+    usage: Usage.nullable(),
+    duration_ms: z.int().nullable(),
+  }),
+  /** The process is gone, with everything it started. Always the last event of a run. */
+  exited: z.object({ type: z.literal("exited"), exit_code: z.int().nullable(), signal: z.string().nullable() }),
+  /** Something was left out or went differently than asked. */
+  warning: z.object({ type: z.literal("warning"), message: z.string() }),
+};
+
+export const AgentEvent = z.discriminatedUnion("type", [
+  agentEvents.started,
+  agentEvents.thinking,
+  agentEvents.text,
+  agentEvents.block_end,
+  agentEvents.tool_use,
+  agentEvents.tool_result,
+  agentEvents.retry,
+  agentEvents.rate_limit,
+  agentEvents.result,
+  agentEvents.exited,
+  agentEvents.warning,
+]);
+export type AgentEvent = z.infer<typeof AgentEvent>;
+
+export const StageEvent = z.object({ type: z.literal("stage"), stage: StageName, detail: z.string().nullable() });
+export type StageEvent = z.infer<typeof StageEvent>;
+
+/** One line of a job's event log. `seq` counts from 1 without gaps; it is the SSE event id. */
+export const JobEvent = z
+  .object({ seq: z.int().min(1), at: Instant, attempt: z.int() })
+  .and(z.union([StageEvent, AgentEvent]))
+  .meta({ id: "JobEvent" });
+export type JobEvent = z.infer<typeof JobEvent>;

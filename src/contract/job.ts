@@ -1,0 +1,203 @@
+import { z } from "zod";
+import { operation } from "./operation.ts";
+
+/** An instant, ISO 8601 in UTC with milliseconds. */
+export const Instant = z.string().meta({ format: "date-time" });
+
+export const jobStatuses = ["queued", "running", "succeeded", "failed", "cancelled", "expired"] as const;
+export const JobStatus = z.enum(jobStatuses).meta({ id: "JobStatus" });
+export type JobStatus = z.infer<typeof JobStatus>;
+
+export const finalStatuses: readonly JobStatus[] = ["succeeded", "failed", "cancelled", "expired"];
+export const isFinal = (status: JobStatus): boolean => finalStatuses.includes(status);
+
+export const FailureReason = z
+  .enum([
+    "agent_error",
+    "agent_exit",
+    "api_error",
+    "rate_limited",
+    "auth",
+    "max_turns",
+    "budget",
+    "timeout",
+    "stalled",
+    "instance_lost",
+    "clone_failed",
+    "worktree_failed",
+    "profile_invalid",
+    "mcp_config_invalid",
+    "cli_not_found",
+    "push_failed",
+    "pr_failed",
+    "internal",
+  ])
+  .meta({ id: "FailureReason" });
+export type FailureReason = z.infer<typeof FailureReason>;
+
+/** The steps of a job in their order; a job passes each at most once per attempt. */
+export const StageName = z
+  .enum([
+    "queued",
+    "claimed",
+    "fetched",
+    "worktree_ready",
+    "agent_started",
+    "first_output",
+    "result",
+    "pushed",
+    "pull_request",
+    "ended",
+  ])
+  .meta({ id: "StageName" });
+export type StageName = z.infer<typeof StageName>;
+
+export const Stage = z.object({ stage: StageName, at: Instant, attempt: z.int() }).meta({ id: "Stage" });
+export type Stage = z.infer<typeof Stage>;
+
+export const Usage = z
+  .object({
+    input_tokens: z.int(),
+    output_tokens: z.int(),
+    cache_creation_input_tokens: z.int(),
+    cache_read_input_tokens: z.int(),
+  })
+  .meta({ id: "Usage" });
+export type Usage = z.infer<typeof Usage>;
+
+export const Job = z
+  .object({
+    id: z.string().meta({ format: "uuid" }),
+    repo_url: z.string(),
+    base_ref: z.string(),
+    task: z.string(),
+    profile: z.string(),
+    status: JobStatus,
+    mode: z.literal("fire_and_forget"),
+    exit_code: z.int().nullable(),
+    session_id: z.string().nullable(),
+    pr_url: z.string().nullable(),
+    output: z.string().nullable().meta({ description: "The agent's final text, at most 51,200 bytes" }),
+    error: z.string().nullable().meta({ description: "What went wrong, at most 10,240 bytes" }),
+    created_at: Instant,
+    started_at: Instant.nullable(),
+    ended_at: Instant.nullable(),
+    ttl_seconds: z.int(),
+    pid: z.int().nullable(),
+    pod_name: z.string().nullable(),
+    worktree_path: z.string().nullable(),
+    job_config_dir: z.string().nullable(),
+    branch: z.string().nullable(),
+    commit_sha: z.string().nullable(),
+    diff_stat: z
+      .object({ files: z.int(), insertions: z.int(), deletions: z.int() })
+      .nullable()
+      .meta({ description: "What the branch changes over its base" }),
+    failure_reason: FailureReason.nullable(),
+    retryable: z.boolean().nullable(),
+    attempt: z.int().meta({ description: "0 until the job is claimed for the first time" }),
+    model: z.string().nullable(),
+    num_turns: z.int().nullable(),
+    cost_usd: z.number().nullable(),
+    usage: Usage.nullable(),
+    duration_ms: z.int().nullable().meta({ description: "From started_at to ended_at" }),
+    worktree_id: z.string().nullable(),
+    salvage_ref: z
+      .string()
+      .nullable()
+      .meta({ description: "Ref in the cached clone that holds unfinished work of a job that did not succeed" }),
+    warnings: z.array(z.string()).meta({ description: "What the service left out or could not do, a sentence each" }),
+    stages: z.array(Stage).meta({ description: "When the job passed each step, in order" }),
+  })
+  .meta({ id: "Job" });
+export type Job = z.infer<typeof Job>;
+
+/** Input of a submission, after defaults. An empty string means "not given". */
+export const RunTaskInput = z.strictObject({
+  task: z
+    .string()
+    .min(1, "must not be empty")
+    .max(100_000, "must have at most 100,000 characters")
+    .refine((task) => task.trim() !== "", "must not be blank")
+    .meta({ description: "What the agent is to do, in plain words" }),
+  repo_url: z.string().max(2048).default("").meta({ description: "Git repository; empty: an empty directory" }),
+  profile: z.string().max(200).default("").meta({ description: "Profile name; empty or auto: chosen by the routing rules" }),
+  base_ref: z.string().max(255).default("main").meta({ description: "Branch or tag the work is based on" }),
+  session_id: z.string().max(200).default("").meta({ description: "Agent session to resume" }),
+  file_path: z
+    .string()
+    .max(4096)
+    .default("")
+    .meta({ description: "MCP config file under the shared file system, merged into the job's configuration" }),
+  create_repo: z.boolean().default(false).meta({ description: "Create the repository on the git host if it is missing" }),
+  private: z.boolean().default(true).meta({ description: "Whether a repository that is created is private" }),
+  worktree_id: z.string().max(200).default("").meta({ description: "Prepared worktree to run in" }),
+  wait: z.boolean().default(false).meta({ description: "Answer only when the job has ended; it goes on if the caller leaves" }),
+});
+export type RunTaskInput = z.infer<typeof RunTaskInput>;
+
+const JobId = z.string().meta({ description: "UUID of the job" });
+const JobAnswer = z.object({ success: z.literal(true), job: Job });
+
+export const jobOperations = {
+  run_task: operation({
+    name: "run_task",
+    title: "Submit a task",
+    summary: "Submit a task; returns at once with the queued job. Poll with get_job.",
+    input: RunTaskInput,
+    output: JobAnswer,
+    http: { method: "post", path: "/jobs" },
+    annotations: { readOnly: false, destructive: true, idempotent: false },
+    errors: [
+      "invalid_request",
+      "invalid_repo_url",
+      "invalid_ref",
+      "unknown_profile",
+      "invalid_profile",
+      "worktree_not_found",
+      "idempotency_conflict",
+      "draining",
+      "queue_full",
+      "store_unavailable",
+    ],
+  }),
+  get_job: operation({
+    name: "get_job",
+    title: "Get a job",
+    summary: "The full job, its output included.",
+    input: z.strictObject({ job_id: JobId }),
+    output: JobAnswer,
+    http: { method: "get", path: "/jobs/{job_id}" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: ["job_not_found"],
+  }),
+  list_jobs: operation({
+    name: "list_jobs",
+    title: "List jobs",
+    summary: "Jobs, newest first, optionally of one status.",
+    input: z.strictObject({
+      limit: z.int().min(1).max(1000).default(20).meta({ description: "How many at most" }),
+      status: z.union([z.literal(""), JobStatus]).default("").meta({ description: "Only this status; empty: all" }),
+      cursor: z.string().max(200).default("").meta({ description: "next_cursor of the page before" }),
+    }),
+    output: z.object({
+      success: z.literal(true),
+      count: z.int(),
+      jobs: z.array(Job),
+      next_cursor: z.string().nullable(),
+    }),
+    http: { method: "get", path: "/jobs" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: ["invalid_request"],
+  }),
+  cancel_job: operation({
+    name: "cancel_job",
+    title: "Cancel a job",
+    summary: "Cancel a queued or running job; a job that has ended is returned unchanged.",
+    input: z.strictObject({ job_id: JobId }),
+    output: JobAnswer,
+    http: { method: "delete", path: "/jobs/{job_id}" },
+    annotations: { readOnly: false, destructive: true, idempotent: true },
+    errors: ["job_not_found", "store_unavailable"],
+  }),
+};

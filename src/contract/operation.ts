@@ -1,0 +1,44 @@
+import type { z } from "zod";
+import type { ErrorCode } from "./errors.ts";
+
+/**
+ * One thing that can be asked of the service. REST routes, the OpenAPI document, MCP tools and the typed client are
+ * loops over these: an operation is added in `operations.ts` and nowhere else.
+ */
+export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.ZodObject = z.ZodObject> = {
+  /** Name of the MCP tool and of the client's method. */
+  name: string;
+  title: string;
+  summary: string;
+  input: Input;
+  output: Output;
+  /** REST binding. Path parameters (`{job_id}`) are taken from the path, the rest from the query (get, delete) or the JSON body (post). */
+  http: { method: "get" | "post" | "delete"; path: string };
+  annotations: { readOnly: boolean; destructive: boolean; idempotent: boolean };
+  /** Codes this operation can fail with, besides those every request can (401, 413, 500 …). */
+  errors: readonly ErrorCode[];
+};
+
+export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>(
+  definition: Operation<Input, Output>,
+): Operation<Input, Output> => definition;
+
+/** What a door knows of the request besides its input. */
+export type RequestContext = {
+  /** Aborted when the caller is gone. */
+  signal: AbortSignal;
+  /** Value of the `Idempotency-Key` header, if any. */
+  idempotencyKey?: string | undefined;
+  /** Stable digest of the caller's API key; `open` when no keys are configured. Never the key itself. */
+  principal: string;
+};
+
+type Definitions = Record<string, Operation>;
+
+/** One handler per operation: a missing or mistyped one does not compile. */
+export type Handlers<Ops extends Definitions> = {
+  [Name in keyof Ops]: (
+    input: z.output<Ops[Name]["input"]>,
+    context: RequestContext,
+  ) => Promise<z.output<Ops[Name]["output"]>>;
+};

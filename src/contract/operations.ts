@@ -1,0 +1,7 @@
+import { jobOperations } from "./job.ts";
+import { profileOperations } from "./profile.ts";
+
+/** Every operation of the service: the doors and the client loop over this. */
+export const operations = { ...jobOperations, ...profileOperations };
+
+export type Operations = typeof operations;

@@ -1,0 +1,50 @@
+import type { Profile } from "../contract/profile.ts";
+import type { AgentLaunch } from "../agents/agent.ts";
+
+/** PORT of the room: what the rest of the service asks of profiles. Implemented by `createProfiles` in `profiles.ts`. */
+export type Profiles = {
+  /** All profiles by name, broken ones with their `error`. Re-read when the directories have changed. */
+  list: () => Promise<Profile[]>;
+  /**
+   * The profile a task runs with: the named one, or by the routing rules when `name` is empty or `auto`.
+   * @throws ServiceError `unknown_profile`, `invalid_profile`
+   */
+  route: (request: { name: string; task: string; repoUrl: string }) => Promise<ResolvedProfile>;
+  /**
+   * Writes the job's own config directory and says how to start the CLI.
+   * @throws ProfileError when the profile or the MCP file cannot be used
+   */
+  materialise: (request: MaterialiseRequest) => Promise<AgentLaunch>;
+  /** Removes the config directory of a job; missing ones are ignored. */
+  discard: (jobId: string) => Promise<void>;
+  /** Finds the transcript of a session in the shared `projects/` directory: an absolute path, or null. */
+  findTranscript: (sessionId: string) => Promise<string | null>;
+};
+
+/** A loaded profile after `extends`, with all defaults. */
+export type ResolvedProfile = Profile & {
+  retryLost: boolean;
+  /** Worktree changes are thrown away at the end (and reported): a profile that may only read. */
+  readOnly: boolean;
+};
+
+export type MaterialiseRequest = {
+  jobId: string;
+  profile: string;
+  worktreePath: string;
+  worktreeId: string;
+  repoKey: string | null;
+  /** MCP config file of the request, empty when none. */
+  filePath: string;
+};
+
+/** Why a job cannot start because of its configuration; `reason` becomes the job's failure reason. */
+export class ProfileError extends Error {
+  override name = "ProfileError";
+  readonly reason: "profile_invalid" | "mcp_config_invalid";
+
+  constructor(reason: ProfileError["reason"], message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.reason = reason;
+  }
+}

@@ -1,0 +1,110 @@
+/** PORT of the room: what the rest of the service asks of repositories. Implemented by `createRepos` in `create.ts`. */
+export type Repos = {
+  /**
+   * Checks and normalises a repository URL. Empty stays empty.
+   * @throws ServiceError `invalid_repo_url`
+   */
+  parseUrl: (url: string) => string;
+  /** @throws ServiceError `invalid_ref` when git would not take it as a branch or tag name */
+  checkRef: (ref: string) => void;
+  /** Makes the repository on the git host when it is missing there. Resolves to a sentence when it made one. */
+  createMissing: (request: { url: string; private: boolean; signal: AbortSignal }) => Promise<string | null>;
+  /** Clones or fetches into the cache, under the repository's lock. @throws RepoError `clone_failed` */
+  fetch: (request: { url: string; jobId: string; signal: AbortSignal }) => Promise<CachedRepo>;
+  /**
+   * A worktree of the cached repository on a new branch from `origin/{baseRef}` (or a tag); for no repository a fresh
+   * directory with an empty git repository. An existing worktree of this id is put back into use (resume): recreated
+   * at the same path from its branch when its directory is gone.
+   * @throws RepoError `worktree_failed`
+   */
+  addWorktree: (request: AddWorktree) => Promise<Worktree>;
+  /** What the worktree holds beyond its base. */
+  inspect: (worktree: Worktree, signal: AbortSignal) => Promise<WorktreeState>;
+  /** Commits everything uncommitted to the worktree's branch. Resolves to the branch's tip. */
+  commitAll: (worktree: Worktree, message: string, signal: AbortSignal) => Promise<string>;
+  /**
+   * Puts everything that is not in the base, committed or not, under `refs/service/salvage/{jobId}` of the cached
+   * clone, without touching branch or index of the worktree; also when the directory is gone or damaged. Null: there
+   * was nothing.
+   */
+  salvage: (worktree: Worktree, jobId: string, signal: AbortSignal) => Promise<string | null>;
+  /** Throws uncommitted and committed changes of the worktree away. Resolves to what it threw away, empty: nothing. */
+  discardChanges: (worktree: Worktree, signal: AbortSignal) => Promise<string[]>;
+  /** @throws RepoError `push_failed` */
+  push: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
+  /**
+   * Opens a pull request for the pushed branch, or finds the open one.
+   * @throws RepoError `pr_failed`
+   */
+  openPullRequest: (request: PullRequest) => Promise<{ url: string | null; reason: string | null }>;
+  /** Removes worktree and directory; its branch stays in the cache. Safe to call twice and after a crash in the middle. */
+  removeWorktree: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
+  /** The worktree with this id as its marker file tells, or null. */
+  findWorktree: (worktreeId: string) => Promise<Worktree | null>;
+  /** Ids of all worktrees that the service owns under the root. */
+  listWorktreeIds: () => Promise<string[]>;
+};
+
+export type CachedRepo = {
+  url: string;
+  /** First 12 hex digits of the sha256 of the normalised URL. */
+  key: string;
+  /** Absolute path of the bare clone. */
+  gitDir: string;
+  /** Things the checkout will not do as one might expect (submodules, LFS pointers …), a sentence each. */
+  warnings: string[];
+};
+
+export type AddWorktree = {
+  repo: CachedRepo | null;
+  worktreeId: string;
+  jobId: string;
+  branch: string;
+  baseRef: string;
+  signal: AbortSignal;
+};
+
+/** As kept in a marker file beside the worktree; all paths absolute. */
+export type Worktree = {
+  worktreeId: string;
+  path: string;
+  /** Administrative directory of the worktree (`repo.git/worktrees/…`), used instead of the `.git` file the agent can write. */
+  gitDir: string;
+  commonDir: string;
+  repoUrl: string;
+  repoKey: string | null;
+  branch: string;
+  baseRef: string;
+  /** Commit the branch began at. Null: the repository was empty. */
+  baseSha: string | null;
+  warnings: string[];
+};
+
+export type WorktreeState = {
+  dirty: boolean;
+  /** Tip of what the agent left checked out; null: no commit. */
+  head: string | null;
+  /** Commits beyond the base. */
+  ahead: number;
+  diffStat: { files: number; insertions: number; deletions: number };
+};
+
+export type PullRequest = {
+  worktree: Worktree;
+  title: string;
+  body: string;
+  signal: AbortSignal;
+};
+
+/** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */
+export class RepoError extends Error {
+  override name = "RepoError";
+  readonly reason: "clone_failed" | "worktree_failed" | "push_failed" | "pr_failed";
+  readonly retryable: boolean;
+
+  constructor(reason: RepoError["reason"], message: string, options: { cause?: unknown; retryable?: boolean } = {}) {
+    super(message, { cause: options.cause });
+    this.reason = reason;
+    this.retryable = options.retryable ?? false;
+  }
+}

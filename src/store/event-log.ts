@@ -1,0 +1,20 @@
+import type { AgentEvent, JobEvent, StageEvent } from "../contract/event.ts";
+
+/**
+ * PORT. The append-only event log of each job. Numbers are given by the log: 1, 2, 3 … without gaps, also across
+ * restarts. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
+ */
+export type EventLog = {
+  /** Appends without waiting for the disk. Events of one job keep their order. Never throws: a log that cannot be written is warned of once per job. */
+  append: (jobId: string, attempt: number, event: AgentEvent | StageEvent) => void;
+  /**
+   * Events with `seq > after`, then those to come, until `finish` is called for the job or the signal aborts.
+   * Finished logs end at their last event.
+   */
+  read: (jobId: string, after: number, signal: AbortSignal) => AsyncIterable<JobEvent>;
+  /** No event follows: flushes, ends the readers, forgets the job. */
+  finish: (jobId: string) => Promise<void>;
+  /** Deletes the log of a job. */
+  remove: (jobId: string) => Promise<void>;
+  close: () => Promise<void>;
+};

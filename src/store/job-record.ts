@@ -1,0 +1,27 @@
+import type { Job } from "../contract/job.ts";
+import type { ProcessIdentity } from "../lib/process/identity.ts";
+
+/** Version of the stored form; a store written by an older version is read by this one. */
+export const recordFormat = 1;
+
+/**
+ * The stored form of a job: the job as it is sent, plus what only the service needs. The record is the truth about a
+ * job; queues, indexes and event logs are derived or beside it.
+ */
+export type JobRecord = Job & {
+  format: typeof recordFormat;
+  /** What was asked, as far as `Job` does not say it. */
+  request: { session_id: string; file_path: string; create_repo: boolean; private: boolean };
+  /** Digest of the caller's key and `Idempotency-Key`, and of the body that came with it. */
+  idempotency: { key: string; body: string } | null;
+  /** Start of the service that claimed the job (a UUID made at each start), or null while queued. */
+  instance_epoch: string | null;
+  /** Identity of the agent process; with `pid` it tells the process from a later one of the same number. */
+  process: ProcessIdentity | null;
+};
+
+/** The job as the doors send it. */
+export const toJob = (record: JobRecord): Job => {
+  const { format: _f, request: _r, idempotency: _i, instance_epoch: _e, process: _p, ...job } = record;
+  return job;
+};

@@ -1,0 +1,31 @@
+import { defineConfig } from "vitest/config";
+import type { Reporter } from "vitest/node";
+
+/**
+ * The plain closing line `N passed, N failed`. A file that failed to load and an error outside every test count as
+ * failures: without that a broken file would read as success.
+ */
+const closingLine: Reporter = {
+  onTestRunEnd(modules, unhandledErrors) {
+    const tests = modules.flatMap((module) => [...module.children.allTests()]);
+    const count = (state: string) => tests.filter((test) => test.result().state === state).length;
+    const broken = modules.filter((module) => module.errors().length > 0).length + unhandledErrors.length;
+    const skipped = count("skipped");
+    const tail = skipped > 0 ? `, ${skipped} skipped` : "";
+    process.stdout.write(`\n${count("passed")} passed, ${count("failed") + broken} failed${tail}\n`);
+  },
+};
+
+export default defineConfig({
+  test: {
+    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    // Tests start real processes: a thread per core, modules shared between files.
+    pool: "threads",
+    isolate: false,
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    reporters: [["default", { summary: false }], closingLine],
+    globalSetup: ["test/setup.ts"],
+  },
+});
