@@ -5,6 +5,8 @@ import type { AgentEvent, JobEvent, StageEvent } from "../contract/event.ts";
  * restarts. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
  */
 export type EventLog = {
+  /** Says that events of the job are still to come, so that readers wait for them. Appending does so too. */
+  open: (jobId: string) => void;
   /** Appends without waiting for the disk. Events of one job keep their order. Never throws: a log that cannot be written is warned of once per job. */
   append: (jobId: string, attempt: number, event: AgentEvent | StageEvent) => void;
   /**

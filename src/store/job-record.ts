@@ -18,10 +18,14 @@ export type JobRecord = Job & {
   instance_epoch: string | null;
   /** Identity of the agent process; with `pid` it tells the process from a later one of the same number. */
   process: ProcessIdentity | null;
+  /** The claimed run has not been cleaned up yet; on a final record: its agent or worktree still has to be looked after. */
+  unsettled: boolean;
+  /** When the job's worktree was removed or may not be any more; null while it stands. */
+  worktree_removed_at: string | null;
 };
 
 /** The job as the doors send it. */
 export const toJob = (record: JobRecord): Job => {
-  const { format: _f, request: _r, idempotency: _i, instance_epoch: _e, process: _p, ...job } = record;
+  const { format: _f, request: _r, idempotency: _i, instance_epoch: _e, process: _p, unsettled: _u, worktree_removed_at: _w, ...job } = record;
   return job;
 };

@@ -26,12 +26,18 @@ export type JobStore = {
   remove: (id: string) => Promise<void>;
   /** Ids of these statuses, oldest first. */
   ids: (status: JobStatus) => Promise<string[]>;
+  /** Ids of jobs whose run has not been cleaned up (`unsettled`), oldest first. */
+  unsettled: () => Promise<string[]>;
   /** How many jobs there are of each status. */
   counts: () => Promise<Record<JobStatus, number>>;
   /** The newest job that ran this agent session. */
   findBySession: (sessionId: string) => Promise<JobRecord | null>;
   /** Ids of jobs whose time is over at `now` (ms since the epoch): queued ones past their TTL, final ones past theirs. */
   due: (now: number) => Promise<{ expired: string[]; removable: string[] }>;
+  /** Ids of settled jobs that ended before `endedBefore` (ms) and whose worktree still stands. */
+  worktreesDue: (endedBefore: number) => Promise<string[]>;
+  /** Whether a stored job's id begins so. */
+  hasPrefix: (prefix: string) => boolean;
   close: () => Promise<void>;
 };
 

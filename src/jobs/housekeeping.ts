@@ -1,0 +1,84 @@
+import { finalStatuses } from "../contract/job.ts";
+import type { Log } from "../lib/log.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobStore } from "../store/job-store.ts";
+import { endPatch } from "./jobs.ts";
+import type { Queue } from "./queue.ts";
+import type { Settlements } from "./settlements.ts";
+import { takeStep } from "./state.ts";
+
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  queue: Queue;
+  settlements: Settlements;
+  /** Seconds a worktree is kept after its job's end. */
+  worktreeTtl: number;
+  /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
+  removeWorktree: (record: JobRecord) => Promise<void>;
+  removeConfig: (record: JobRecord) => Promise<void>;
+  /** Whether a running job uses the worktree. */
+  usesWorktree: (worktreeId: string) => boolean;
+  now: () => Date;
+  log: Log;
+};
+
+/** One round: expires jobs that waited too long, removes worktrees and records whose time is over. */
+export const tidy = async (deps: Dependencies, signal: AbortSignal): Promise<void> => {
+  const { store, now } = deps;
+  const { expired, removable } = await store.due(now().getTime());
+  const worktrees = await store.worktreesDue(now().getTime() - deps.worktreeTtl * 1000);
+  const steps: [string[], (id: string, deps: Dependencies) => Promise<void>][] = [
+    [expired, expire],
+    [worktrees, removeWorktree],
+    [removable, removeRecord],
+  ];
+  for (const [ids, step] of steps) {
+    for (const id of ids) {
+      if (signal.aborted) return;
+      // One job that cannot be tidied must not keep the others; the next round tries it again.
+      await step(id, deps).catch((error: unknown) => deps.log.warn({ err: error, job: id }, "the job could not be tidied"));
+    }
+  }
+};
+
+const expire = async (id: string, { store, events, queue, settlements, now, log }: Dependencies): Promise<void> => {
+  const expired = await takeStep(store, {
+    id,
+    trigger: "expire",
+    patch: (record) => ({
+      ...endPatch(record, now()),
+      error: `The job waited longer than its ${record.ttl_seconds} s; submit it again when the service is less busy`,
+    }),
+  });
+  if (expired === null) return;
+  queue.remove(id);
+  events.append(id, expired.attempt, { type: "stage", stage: "ended", detail: "expired" });
+  await events.finish(id);
+  settlements.tell(id);
+  log.info({ job: id }, "job expired");
+};
+
+const removeWorktree = async (id: string, deps: Dependencies): Promise<void> => {
+  const record = await deps.store.get(id);
+  if (record === null || record.worktree_id === null || deps.usesWorktree(record.worktree_id)) return;
+  // A later job of the session has taken the worktree over: it goes with that one.
+  const newest = record.session_id === null ? null : await deps.store.findBySession(record.session_id);
+  const takenOver = newest !== null && newest.id !== id && newest.worktree_id === record.worktree_id;
+  if (!takenOver) await deps.removeWorktree(record);
+  await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
+};
+
+const removeRecord = async (id: string, deps: Dependencies): Promise<void> => {
+  const record = await deps.store.get(id);
+  if (record === null) return;
+  if (record.worktree_path !== null && record.worktree_removed_at === null) {
+    await removeWorktree(id, deps);
+    if ((await deps.store.get(id))?.worktree_removed_at === null) return;
+  }
+  await deps.removeConfig(record);
+  await deps.events.remove(id);
+  await deps.store.remove(id);
+  deps.log.info({ job: id }, "job record removed");
+};

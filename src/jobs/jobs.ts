@@ -1,0 +1,133 @@
+import { ServiceError } from "../contract/errors.ts";
+import { isFinal, type RunTaskInput } from "../contract/job.ts";
+import type { RequestContext } from "../contract/operation.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobStore, ListQuery } from "../store/job-store.ts";
+import { idempotencyOf } from "./idempotency.ts";
+import { newRecord } from "./new-record.ts";
+import type { Queue } from "./queue.ts";
+import { takeStep } from "./state.ts";
+import type { Settlements } from "./settlements.ts";
+
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  queue: Queue;
+  settlements: Settlements;
+  settings: { jobTtl: number; maxQueuedJobs: number };
+  now: () => Date;
+  newId: () => string;
+  /** Checks what only other rooms know: repository URL, base ref, profile. Throws a `ServiceError`. */
+  check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: { name: string; model: string } }>;
+  /** Ends the run of a job in this process, if there is one. */
+  interrupt: (id: string) => void;
+  isDraining: () => boolean;
+};
+
+/** What a caller can do with jobs. Knows no agent and no git. */
+export const createJobs = (deps: Dependencies) => {
+  const { store, events, queue, settlements, settings, now } = deps;
+
+  const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
+    if (deps.isDraining()) {
+      throw new ServiceError("draining", "This instance is shutting down and takes no new jobs; try again shortly", {
+        retryAfter: 10,
+      });
+    }
+    if (input.worktree_id !== "") {
+      throw new ServiceError("worktree_not_found", `worktree_id: there is no prepared worktree ${input.worktree_id}`);
+    }
+    const idempotency = idempotencyOf(context.idempotencyKey, context.principal, input);
+    const previous = await findPrevious(store, input);
+    const asked = previous === null ? input : continued(input, previous);
+    const { repoUrl, profile } = await deps.check(asked);
+    if ((await store.counts()).queued >= settings.maxQueuedJobs) {
+      throw new ServiceError("queue_full", `${settings.maxQueuedJobs} jobs are waiting already; try again later`, {
+        retryAfter: 30,
+      });
+    }
+    const { record, created } = await store.create(
+      newRecord({
+        id: deps.newId(),
+        now: now(),
+        input: asked,
+        repoUrl,
+        profile,
+        ttlSeconds: settings.jobTtl,
+        idempotency,
+        previous: previous !== null && previous.repo_url === repoUrl ? previous : null,
+      }),
+    );
+    if (!created && record.idempotency?.body !== idempotency?.body) {
+      throw new ServiceError(
+        "idempotency_conflict",
+        `Idempotency-Key: was used for job ${record.id} with another request; use a new key`,
+      );
+    }
+    if (created) {
+      events.append(record.id, 0, { type: "stage", stage: "queued", detail: null });
+      queue.add(record.id);
+    }
+    return record;
+  };
+
+  const get = async (id: string): Promise<JobRecord> => {
+    const record = await store.get(id);
+    if (record === null) throw new ServiceError("job_not_found", `There is no job ${id.slice(0, 100)}`);
+    return record;
+  };
+
+  /** Final at once; the agent is ended and its work saved behind it. */
+  const cancel = async (id: string): Promise<JobRecord> => {
+    const before = await get(id);
+    const cancelled = await takeStep(store, { id, trigger: "cancel", patch: (record) => endPatch(record, now()) });
+    if (cancelled === null) return await get(id);
+    queue.remove(id);
+    if (cancelled.unsettled) {
+      deps.interrupt(id);
+    } else {
+      events.append(id, before.attempt, { type: "stage", stage: "ended", detail: "cancelled" });
+      await events.finish(id);
+    }
+    settlements.tell(id);
+    return cancelled;
+  };
+
+  return {
+    submit,
+    get,
+    cancel,
+    list: (query: ListQuery) => store.list(query),
+    /** Resolves to the job when it is final, or as it is when the signal aborts. */
+    untilFinal: async (id: string, signal: AbortSignal): Promise<JobRecord> => {
+      for (;;) {
+        const told = settlements.next(id, signal);
+        const record = await get(id);
+        if (isFinal(record.status) || signal.aborted) return record;
+        await told;
+      }
+    },
+  };
+};
+
+export type Jobs = ReturnType<typeof createJobs>;
+
+/** What every final state sets. */
+export const endPatch = (record: JobRecord, at: Date) => ({
+  ended_at: at.toISOString(),
+  duration_ms: record.started_at === null ? null : Math.max(0, at.getTime() - Date.parse(record.started_at)),
+  stages: [...record.stages, { stage: "ended" as const, at: at.toISOString(), attempt: record.attempt }],
+});
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+const findPrevious = async (store: JobStore, { session_id }: RunTaskInput): Promise<JobRecord | null> => {
+  if (session_id === "") return null;
+  if (!uuid.test(session_id)) throw new ServiceError("invalid_request", "session_id: must be the UUID of an agent session");
+  return await store.findBySession(session_id);
+};
+
+/** A resumed session goes on in its repository unless another is named. */
+const continued = (input: RunTaskInput, previous: JobRecord): RunTaskInput =>
+  input.repo_url !== "" ? input : { ...input, repo_url: previous.repo_url, base_ref: previous.base_ref };

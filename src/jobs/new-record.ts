@@ -1,0 +1,66 @@
+import type { RunTaskInput } from "../contract/job.ts";
+import { recordFormat, type JobRecord } from "../store/job-record.ts";
+
+export type NewRecord = {
+  id: string;
+  now: Date;
+  input: RunTaskInput;
+  /** Normalised. */
+  repoUrl: string;
+  profile: { name: string; model: string };
+  ttlSeconds: number;
+  idempotency: JobRecord["idempotency"];
+  /** The newest job of the session to resume, when its worktree can be taken over. */
+  previous: JobRecord | null;
+};
+
+/** A job as it is accepted. */
+export const newRecord = ({ id, now, input, repoUrl, profile, ttlSeconds, idempotency, previous }: NewRecord): JobRecord => ({
+  format: recordFormat,
+  id,
+  repo_url: repoUrl,
+  base_ref: input.base_ref === "" ? "main" : input.base_ref,
+  task: input.task,
+  profile: profile.name,
+  status: "queued",
+  mode: "fire_and_forget",
+  exit_code: null,
+  session_id: input.session_id === "" ? null : input.session_id,
+  pr_url: null,
+  output: null,
+  error: null,
+  created_at: now.toISOString(),
+  started_at: null,
+  ended_at: null,
+  ttl_seconds: ttlSeconds,
+  pid: null,
+  pod_name: null,
+  worktree_path: null,
+  job_config_dir: null,
+  branch: previous?.branch ?? null,
+  commit_sha: null,
+  diff_stat: null,
+  failure_reason: null,
+  retryable: null,
+  attempt: 0,
+  model: profile.model,
+  num_turns: null,
+  cost_usd: null,
+  usage: null,
+  duration_ms: null,
+  worktree_id: previous?.worktree_id ?? null,
+  salvage_ref: null,
+  warnings: [],
+  stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],
+  request: {
+    session_id: input.session_id,
+    file_path: input.file_path,
+    create_repo: input.create_repo,
+    private: input.private,
+  },
+  idempotency,
+  instance_epoch: null,
+  process: null,
+  unsettled: false,
+  worktree_removed_at: null,
+});

@@ -1,0 +1,71 @@
+import type { Log } from "../lib/log.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobStore } from "../store/job-store.ts";
+import type { SettleLost } from "./execute.ts";
+import { endPatch } from "./jobs.ts";
+import type { Queue } from "./queue.ts";
+import type { Settlements } from "./settlements.ts";
+import { takeStep } from "./state.ts";
+
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  queue: Queue;
+  settlements: Settlements;
+  settleLost: SettleLost;
+  now: () => Date;
+  log: Log;
+};
+
+/** A job whose instance died this often before its agent was started is not tried again: it may be the cause. */
+const maxAttempts = 5;
+
+/**
+ * At start: settles the jobs that an earlier start of this instance left running or did not clean up after, and
+ * queues those that wait, oldest first. Resolves when every one is settled.
+ */
+export const recover = async (deps: Dependencies): Promise<{ recovered: number; queued: number }> => {
+  const unsettled = await deps.store.unsettled();
+  const waiting = await deps.store.ids("queued");
+  for (const id of waiting) deps.events.open(id);
+  for (const id of unsettled) deps.events.open(id);
+  for (const id of waiting) deps.queue.add(id);
+  await Promise.all(unsettled.map((id) => settleOne(id, deps)));
+  return { recovered: unsettled.length, queued: waiting.length };
+};
+
+const settleOne = async (id: string, deps: Dependencies): Promise<void> => {
+  const record = await deps.store.get(id);
+  if (record === null) return;
+  const { requeue, patch } = await deps.settleLost(record);
+  const settled = { ...patch, unsettled: false, process: null };
+  if (record.status === "running" && requeue && record.attempt < maxAttempts) {
+    const again = await takeStep(deps.store, {
+      id,
+      trigger: "requeue",
+      attempt: record.attempt,
+      patch: () => ({ ...settled, pid: null }),
+    });
+    if (again !== null) return deps.queue.add(id);
+  }
+  const lost = await takeStep(deps.store, {
+    id,
+    trigger: "fail",
+    attempt: record.attempt,
+    patch: (current) => ({ ...endPatch(current, deps.now()), ...failure(record, requeue), ...settled }),
+  });
+  if (lost === null) await deps.store.update(id, { status: ["cancelled", "failed", "succeeded"] }, settled);
+  deps.log.info({ job: id, status: lost?.status ?? record.status }, "job of an earlier start settled");
+  deps.events.append(id, record.attempt, { type: "stage", stage: "ended", detail: lost?.status ?? record.status });
+  await deps.events.finish(id);
+  deps.settlements.tell(id);
+};
+
+const failure = (record: JobRecord, neverStarted: boolean) => ({
+  failure_reason: "instance_lost" as const,
+  retryable: true,
+  error: neverStarted
+    ? `The service ended ${record.attempt} times while it prepared this job; submit it again if the service is stable`
+    : "The service ended while the agent was at work; its unfinished work is in salvage_ref, submit the task again",
+});

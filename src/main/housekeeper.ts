@@ -1,0 +1,21 @@
+import { setTimeout as delay } from "node:timers/promises";
+
+/**
+ * Repeats `round` with `intervalMs` between the end of one and the start of the next, until stopped. Stopping waits
+ * for the round that is under way.
+ */
+export const startHousekeeper = (round: (signal: AbortSignal) => Promise<void>, intervalMs: number) => {
+  const controller = new AbortController();
+  const loop = (async () => {
+    while (!controller.signal.aborted) {
+      await round(controller.signal);
+      await delay(intervalMs, undefined, { signal: controller.signal, ref: false }).catch(() => undefined);
+    }
+  })();
+  return {
+    stop: async (): Promise<void> => {
+      controller.abort();
+      await loop;
+    },
+  };
+};

@@ -1,0 +1,162 @@
+import { randomUUID } from "node:crypto";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { createClaudeAgent } from "../agents/claude/claude.ts";
+import { secretValues } from "../config/secrets.ts";
+import type { Settings } from "../config/variables.ts";
+import { createApp } from "../http/app.ts";
+import { listen } from "../http/server.ts";
+import { tidy } from "../jobs/housekeeping.ts";
+import { createJobs } from "../jobs/jobs.ts";
+import { createLocalQueue } from "../jobs/local-queue.ts";
+import { recover } from "../jobs/recovery.ts";
+import { createSettlements } from "../jobs/settlements.ts";
+import { createWorker } from "../jobs/worker.ts";
+import { createLog } from "../lib/log.ts";
+import { createRedactor } from "../lib/redact.ts";
+import { createProfiles } from "../profiles/profiles.ts";
+import { createRepos } from "../repos/create.ts";
+import { createRunner } from "../runner/runner.ts";
+import { openFilesEventLog } from "../store/files/files-event-log.ts";
+import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import { createHandlers } from "./handlers.ts";
+import { startHousekeeper } from "./housekeeper.ts";
+import { lockInstance } from "./instance-lock.ts";
+import { serviceName, version } from "./version.ts";
+
+export type Orchestrator = {
+  url: string;
+  /** Takes no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. */
+  stop: () => Promise<void>;
+};
+
+/** The composition root of the job orchestrator: reading it shows the system. */
+export const startOrchestrator = async ({
+  settings,
+  warnings,
+  env,
+}: {
+  settings: Settings;
+  warnings: string[];
+  env: NodeJS.ProcessEnv;
+}): Promise<Orchestrator> => {
+  const now = (): Date => new Date();
+  const redact = createRedactor(secretValues(settings));
+  const log = createLog(settings.logLevel, redact);
+  for (const warning of warnings) log.warn(warning);
+
+  const lock = await lockInstance(settings.jobsDir);
+  const store = await openFilesJobStore(settings.jobsDir, log);
+  const events = await openFilesEventLog({
+    directory: join(settings.jobsDir, "events"),
+    maxBytes: settings.eventLogMaxBytes,
+    log,
+    now,
+  });
+
+  const profiles = createProfiles({ settings, home: homedir(), now: Date.now });
+  const repos = createRepos({ settings, env });
+  const agent = createClaudeAgent({ settings, env });
+  const runner = createRunner({ profiles, repos, agent, newId: randomUUID, log, orphanGrace: 1, salvageTimeout: 60 });
+
+  const settlements = createSettlements();
+  const queue = createLocalQueue({
+    concurrency: settings.maxParallelJobs,
+    onError: (err, job) => log.error({ err, job }, "the worker failed"),
+  });
+  const metrics = createMetrics({
+    jobCounts: store.counts,
+    running: () => worker.runningCount(),
+    maxParallel: settings.maxParallelJobs,
+  });
+  const worker = createWorker({
+    store,
+    events,
+    settlements,
+    execute: runner.execute,
+    onEnded: metrics.jobEnded,
+    instance: { podName: settings.podName, epoch: randomUUID() },
+    now,
+    redact,
+    log,
+  });
+
+  const closing = new AbortController();
+  const jobs = createJobs({
+    store,
+    events,
+    queue,
+    settlements,
+    settings,
+    now,
+    newId: () => newJobId(store.hasPrefix),
+    check: async (input) => {
+      const repoUrl = repos.parseUrl(input.repo_url);
+      repos.checkRef(input.base_ref);
+      const profile = await profiles.route({ name: input.profile, task: input.task, repoUrl });
+      return { repoUrl, profile };
+    },
+    interrupt: worker.interrupt,
+    isDraining: () => closing.signal.aborted,
+  });
+
+  const app = createApp({
+    handlers: createHandlers(jobs, profiles),
+    jobs: { get: jobs.get },
+    events,
+    settings,
+    readiness: async () => ({ ready: !closing.signal.aborted, reasons: closing.signal.aborted ? ["shutting down"] : [] }),
+    metrics: metrics.read,
+    service: { name: serviceName, version },
+    log,
+    newRequestId: randomUUID,
+    closing: closing.signal,
+  });
+  const server = await listen(app, settings);
+
+  queue.start(worker.work);
+  const recovery = recover({ store, events, queue, settlements, settleLost: runner.settleLost, now, log });
+  const housekeeper = startHousekeeper(
+    (signal) =>
+      tidy(
+        {
+          store,
+          events,
+          queue,
+          settlements,
+          worktreeTtl: settings.worktreeTtl,
+          removeWorktree: runner.removeWorktree,
+          removeConfig: runner.removeConfig,
+          usesWorktree: worker.usesWorktree,
+          now,
+          log,
+        },
+        signal,
+      ),
+    1000,
+  );
+  log.info({ url: server.url, version, ...(await recovery) }, "listening");
+
+  return {
+    url: server.url,
+    stop: async () => {
+      closing.abort();
+      queue.stop();
+      await worker.stop();
+      await housekeeper.stop();
+      await server.close(5000);
+      await events.close();
+      await store.close();
+      await lock.release();
+    },
+  };
+};
+
+/** Branches are named by the first eight digits: no two stored jobs share them. */
+const newJobId = (isTaken: (prefix: string) => boolean): string => {
+  for (;;) {
+    const id = randomUUID();
+    if (!isTaken(id.slice(0, 8))) return id;
+  }
+};

@@ -1,0 +1,47 @@
+import type { AgentOutcome } from "../agents/agent.ts";
+import type { Run } from "../jobs/execute.ts";
+import type { ResolvedProfile } from "../profiles/profile.ts";
+import type { Repos, Worktree } from "../repos/repos.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobPatch } from "../store/job-store.ts";
+import { commitMessage, pullRequestBody, pullRequestTitle } from "./texts.ts";
+
+type Delivery = {
+  record: JobRecord;
+  run: Run;
+  worktree: Worktree;
+  profile: ResolvedProfile;
+  agent: AgentOutcome;
+  repos: Repos;
+};
+
+/**
+ * After the agent finished well: what it left uncommitted is committed, the branch pushed and a pull request opened when
+ * the profile says so. A read-only profile's changes are thrown away and told.
+ */
+export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
+  const { record, run, worktree, profile, repos } = delivery;
+  if (profile.readOnly) {
+    const discarded = await repos.discardChanges(worktree, run.signal);
+    if (discarded.length > 0) run.warn(`The profile may only read; changes were thrown away: ${discarded.join(", ")}`);
+    return { branch: null };
+  }
+  const left = await repos.inspect(worktree, run.signal);
+  const tip = left.dirty ? await repos.commitAll(worktree, commitMessage(record), run.signal) : left.head;
+  const state = left.dirty ? await repos.inspect(worktree, run.signal) : left;
+  if (state.ahead === 0) return { commit_sha: tip, diff_stat: state.diffStat };
+  const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: state.diffStat };
+  // Told before the push: should it fail, the job still names its commit.
+  run.note(patch);
+  if (!profile.auto_pr || worktree.repoUrl === "") return patch;
+  await repos.push(worktree, run.signal);
+  run.stage("pushed", worktree.branch);
+  const { url, reason } = await repos.openPullRequest({
+    worktree,
+    title: pullRequestTitle(record),
+    body: pullRequestBody(record, delivery.agent),
+    signal: run.signal,
+  });
+  if (url !== null) run.stage("pull_request", url);
+  return { ...patch, pr_url: url, error: reason };
+};

@@ -1,0 +1,162 @@
+import type { Agent, AgentOutcome } from "../agents/agent.ts";
+import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
+import type { Log } from "../lib/log.ts";
+import { killOrphans } from "../lib/process/orphans.ts";
+import { ProfileError, type Profiles, type ResolvedProfile } from "../profiles/profile.ts";
+import { RepoError, type Repos, type Worktree } from "../repos/repos.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobPatch } from "../store/job-store.ts";
+import { checkout } from "./checkout.ts";
+import { deliver } from "./deliver.ts";
+import { runTurn, UnknownSession } from "./turn.ts";
+
+type Dependencies = {
+  profiles: Profiles;
+  repos: Repos;
+  agent: Agent;
+  newId: () => string;
+  log: Log;
+  /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
+  orphanGrace: number;
+  /** Seconds that saving the work of an interrupted job may take. */
+  salvageTimeout: number;
+};
+
+/** What running one job means: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
+export const createRunner = (deps: Dependencies) => {
+  const { profiles, repos, log } = deps;
+
+  const execute: Execute = async (record, run) => {
+    const progress: Progress = { worktree: null, profile: null, agent: null };
+    try {
+      return await attempt(record, run, progress);
+    } catch (error) {
+      const failure = run.signal.aborted ? interrupted(run.signal, progress) : failureOf(error);
+      if (failure.kind !== "failed" || failure.patch.failure_reason === "internal") {
+        log.warn({ err: error, job: record.id }, "the run of the job ended early");
+      }
+      return await keepWork(record, progress, failure);
+    }
+  };
+
+  const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
+    const profile = await profiles.route({ name: record.profile, task: record.task, repoUrl: record.repo_url });
+    progress.profile = profile;
+    const worktree = await checkout(record, run, repos);
+    progress.worktree = worktree;
+    const launch = await profiles.materialise({
+      jobId: record.id,
+      profile: profile.name,
+      worktreePath: worktree.path,
+      worktreeId: worktree.worktreeId,
+      repoKey: worktree.repoKey,
+      filePath: record.request.file_path,
+    });
+    const agent = await runTurn({ record, run, worktree, launch, agent: deps.agent, profiles, newId: deps.newId });
+    progress.agent = agent;
+    run.signal.throwIfAborted();
+    if (!agent.ok) return await keepWork(record, progress, failedRun(agent));
+    const delivered = await deliver({ record, run, worktree, profile, agent, repos });
+    return { kind: "succeeded", patch: { ...told(agent), ...delivered } };
+  };
+
+  /** Saves what is in the worktree, then says how the run ended. */
+  const keepWork = async (record: JobRecord, { worktree, profile, agent }: Progress, outcome: Outcome): Promise<Outcome> => {
+    const known = { ...(agent === null ? {} : told(agent)), ...outcome.patch };
+    if (worktree === null) return { ...outcome, patch: known };
+    return { ...outcome, patch: { ...known, ...(await saveWork(record, worktree, profile)) } };
+  };
+
+  const saveWork = async (record: JobRecord, worktree: Worktree, profile: ResolvedProfile | null): Promise<JobPatch> => {
+    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
+    try {
+      if (profile?.readOnly) {
+        await repos.discardChanges(worktree, signal);
+        return {};
+      }
+      const ref = await repos.salvage(worktree, record.id, signal);
+      return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
+    } catch (error) {
+      log.error({ err: error, job: record.id }, "the job's unfinished work could not be saved; its worktree is kept");
+      return {
+        warnings: [
+          ...record.warnings,
+          `The unfinished work could not be saved (${message(error)}); it is still in ${worktree.path}, which is kept`,
+        ],
+      };
+    }
+  };
+
+  const settleLost: SettleLost = async (record) => {
+    await killOrphans(record.process, { name: "SERVICE_JOB_ID", value: record.id }, { graceSeconds: deps.orphanGrace });
+    const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
+    const profile = await profiles
+      .route({ name: record.profile, task: record.task, repoUrl: record.repo_url })
+      // A profile that is gone since can no longer say `read_only` or `retry_lost`: the work is saved, the job fails.
+      .catch(() => null);
+    const neverSpawned = record.process === null;
+    if (record.status === "running" && (neverSpawned || profile?.retryLost === true)) return { requeue: true, patch: {} };
+    return { requeue: false, patch: worktree === null ? {} : await saveWork(record, worktree, profile) };
+  };
+
+  return {
+    execute,
+    settleLost,
+    removeWorktree: async (record: JobRecord): Promise<void> => {
+      const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
+      if (worktree === null) return;
+      const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
+      const state = await repos.inspect(worktree, signal).catch(() => null);
+      // Somebody may have worked on in the worktree after the job: that is saved too.
+      if (state === null || state.dirty) await repos.salvage(worktree, record.id, signal);
+      await repos.removeWorktree(worktree, signal);
+    },
+    removeConfig: (record: JobRecord): Promise<void> => profiles.discard(record.id),
+  };
+};
+
+type Progress = { worktree: Worktree | null; profile: ResolvedProfile | null; agent: AgentOutcome | null };
+
+/** What the agent's outcome says about a job, however it ended. */
+const told = (agent: AgentOutcome): JobPatch => ({
+  exit_code: agent.exit_code,
+  output: agent.output,
+  num_turns: agent.num_turns,
+  cost_usd: agent.cost_usd,
+  usage: agent.usage,
+  ...(agent.session_id === null ? {} : { session_id: agent.session_id }),
+  ...(agent.model === null ? {} : { model: agent.model }),
+});
+
+const failedRun = (agent: AgentOutcome): Outcome => ({
+  kind: "failed",
+  patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
+});
+
+const interrupted = (signal: AbortSignal, { agent }: Progress): Outcome => {
+  // A run that had not come to its agent can simply be done again.
+  if ((signal.reason as Interruption) === "shutdown" && agent === null) {
+    return { kind: "requeue", patch: { pid: null, process: null } };
+  }
+  return {
+    kind: "failed",
+    patch: {
+      failure_reason: "instance_lost",
+      retryable: true,
+      error: "The service was stopped while the job ran; its unfinished work is in salvage_ref, submit the task again",
+    },
+  };
+};
+
+const failureOf = (error: unknown): Outcome => {
+  const failed = (reason: NonNullable<JobPatch["failure_reason"]>, retryable: boolean): Outcome => ({
+    kind: "failed",
+    patch: { failure_reason: reason, retryable, error: message(error) },
+  });
+  if (error instanceof RepoError) return failed(error.reason, error.retryable);
+  if (error instanceof ProfileError) return failed(error.reason, false);
+  if (error instanceof UnknownSession) return failed("agent_error", false);
+  return failed("internal", true);
+};
+
+const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

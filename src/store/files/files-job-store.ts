@@ -1,0 +1,166 @@
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { ServiceError } from "../../contract/errors.ts";
+import { isFinal, jobStatuses, type JobStatus } from "../../contract/job.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import type { Log } from "../../lib/log.ts";
+import type { JobRecord } from "../job-record.ts";
+import type { JobStore, ListQuery } from "../job-store.ts";
+import { parseCursor, toCursor } from "../cursor.ts";
+import { createJobIndex, toEntry, type IndexEntry } from "./job-index.ts";
+import { checkRecord, isJobId, loadRecords } from "./load-records.ts";
+
+/**
+ * One JSON file per job, replaced atomically; an index in memory. Jobs that are not final are kept whole in memory,
+ * ended ones are read from their file. One server per directory: whoever opens it holds the directory's lock.
+ */
+export const openFilesJobStore = async (directory: string, log: Log): Promise<JobStore> => {
+  const index = createJobIndex();
+  const live = new Map<string, JobRecord>();
+  const bySession = new Map<string, string>();
+  const byKey = new Map<string, Promise<string>>();
+  const tails = new Map<string, Promise<unknown>>();
+  const file = (id: string): string => join(directory, `${id}.json`);
+
+  const remember = (record: JobRecord): void => {
+    index.put(toEntry(record));
+    if (isFinal(record.status) && !record.unsettled) live.delete(record.id);
+    else live.set(record.id, record);
+    if (record.session_id !== null) bySession.set(record.session_id, record.id);
+    if (record.idempotency !== null) byKey.set(record.idempotency.key, Promise.resolve(record.id));
+  };
+
+  /** Runs the writes of one job one after another. */
+  const inTurn = <Value>(id: string, work: () => Promise<Value>): Promise<Value> => {
+    const result = (tails.get(id) ?? Promise.resolve()).then(work, work);
+    tails.set(id, result);
+    const forget = (): void => {
+      if (tails.get(id) === result) tails.delete(id);
+    };
+    result.then(forget, forget);
+    return result;
+  };
+
+  const write = async (record: JobRecord): Promise<void> => {
+    try {
+      await writeFileAtomic(file(record.id), JSON.stringify(record));
+    } catch (cause) {
+      throw storeUnavailable(directory, cause);
+    }
+    remember(record);
+  };
+
+  const read = async (id: string): Promise<JobRecord | null> => {
+    const known = live.get(id);
+    if (known !== undefined) return known;
+    if (!isJobId(id) || !index.byId.has(id)) return null;
+    try {
+      const record = checkRecord(JSON.parse(await readFile(file(id), "utf8")), id);
+      if (typeof record !== "string") return record;
+      log.warn({ file: file(id) }, `job file skipped: ${record}`);
+    } catch (cause) {
+      if (index.byId.has(id)) throw storeUnavailable(directory, cause);
+    }
+    return null;
+  };
+
+  await loadRecords(directory, remember, log);
+  // The newest job of a session wins, whatever order the files were read in.
+  for (const entry of index.all) if (entry.session !== null) bySession.set(entry.session, entry.id);
+
+  return {
+    create: async (record) => {
+      const key = record.idempotency?.key;
+      const earlier = key === undefined ? undefined : byKey.get(key);
+      if (earlier !== undefined) {
+        const known = await read(await earlier);
+        if (known !== null) return { record: known, created: false };
+      }
+      const written = inTurn(record.id, () => write(record));
+      if (key !== undefined) byKey.set(key, written.then(() => record.id));
+      try {
+        await written;
+        return { record, created: true };
+      } catch (error) {
+        if (key !== undefined) byKey.delete(key);
+        throw error;
+      }
+    },
+
+    get: read,
+
+    list: async (query) => {
+      const { entries, next } = page(query.status === "" ? index.all : index.byStatus[query.status], query, index.position);
+      const records = await Promise.all(entries.map((entry) => read(entry.id)));
+      return { records: records.filter((record) => record !== null), next };
+    },
+
+    update: (id, guard, patch, { lazy = false } = {}) =>
+      inTurn(id, async () => {
+        const record = await read(id);
+        if (record === null || !guard.status.includes(record.status)) return null;
+        if (guard.attempt !== undefined && guard.attempt !== record.attempt) return null;
+        const next = { ...record, ...patch };
+        if (lazy) remember(next);
+        else await write(next);
+        return next;
+      }),
+
+    remove: (id) =>
+      inTurn(id, async () => {
+        const entry = index.byId.get(id);
+        if (entry === undefined || !isFinal(entry.status)) return;
+        await rm(file(id), { force: true });
+        if (entry.session !== null && bySession.get(entry.session) === id) bySession.delete(entry.session);
+        if (entry.idempotencyKey !== null) byKey.delete(entry.idempotencyKey);
+        index.remove(id);
+        live.delete(id);
+      }),
+
+    ids: async (status) => index.byStatus[status].map((entry) => entry.id),
+    unsettled: async () => [...live.values()].filter((record) => record.unsettled).map((record) => record.id),
+    counts: async () =>
+      Object.fromEntries(jobStatuses.map((status) => [status, index.byStatus[status].length])) as Record<JobStatus, number>,
+    findBySession: async (sessionId) => {
+      const id = bySession.get(sessionId);
+      return id === undefined ? null : await read(id);
+    },
+
+    due: async (now) => {
+      const over = index.all.filter((entry) => entry.deadline !== null && entry.deadline <= now && !entry.unsettled);
+      return {
+        expired: over.filter((entry) => entry.status === "queued").map((entry) => entry.id),
+        removable: over.filter((entry) => entry.status !== "queued").map((entry) => entry.id),
+      };
+    },
+    worktreesDue: async (endedBefore) =>
+      index.all
+        .filter((entry) => entry.worktreeStands && !entry.unsettled && entry.ended !== null && entry.ended <= endedBefore)
+        .map((entry) => entry.id),
+    hasPrefix: (prefix) => index.prefixes.has(prefix),
+
+    close: async () => {
+      await Promise.allSettled(tails.values());
+    },
+  };
+};
+
+type Find = (list: readonly IndexEntry[], key: { created: number; id: string }) => number;
+
+/** The entries of a page, newest first, from a list in order of creation. */
+const page = (list: readonly IndexEntry[], { limit, cursor }: ListQuery, find: Find) => {
+  const end = cursor === "" ? list.length : find(list, parseCursor(cursor));
+  const start = Math.max(0, end - limit);
+  const entries = list.slice(start, end).reverse();
+  const last = entries.at(-1);
+  return { entries, next: start > 0 && last !== undefined ? toCursor(last) : null };
+};
+
+const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
+  const code = (cause as NodeJS.ErrnoException).code ?? String(cause);
+  return new ServiceError(
+    "store_unavailable",
+    `The job store in ${directory} cannot be used (${code}): check free space and permissions there, then try again`,
+    { cause, retryAfter: 5 },
+  );
+};

@@ -1,0 +1,105 @@
+import { isFinal, jobStatuses, type JobStatus } from "../../contract/job.ts";
+import type { JobRecord } from "../job-record.ts";
+
+/** What lists and sweeps need of a job; outputs and tasks stay on disk. */
+export type IndexEntry = {
+  id: string;
+  created: number;
+  status: JobStatus;
+  session: string | null;
+  idempotencyKey: string | null;
+  unsettled: boolean;
+  worktreeStands: boolean;
+  /** Ms since the epoch. */
+  ended: number | null;
+  /** When a queued job expires, or the record of a final one may be deleted; ms since the epoch, null: neither. */
+  deadline: number | null;
+};
+
+export const toEntry = (record: JobRecord): IndexEntry => {
+  const created = Date.parse(record.created_at);
+  const ended = record.ended_at === null ? null : Date.parse(record.ended_at);
+  const lifetime = record.ttl_seconds * 1000;
+  const end = isFinal(record.status) ? (ended ?? created) + lifetime : null;
+  return {
+    id: record.id,
+    created,
+    status: record.status,
+    session: record.session_id,
+    idempotencyKey: record.idempotency?.key ?? null,
+    unsettled: record.unsettled,
+    worktreeStands: record.worktree_path !== null && record.worktree_removed_at === null,
+    ended,
+    deadline: record.status === "queued" ? created + lifetime : end,
+  };
+};
+
+/** Entries in order of creation, one list for all and one for each status. Adding the newest is O(1). */
+export const createJobIndex = () => {
+  const byId = new Map<string, IndexEntry>();
+  const prefixes = new Set<string>();
+  const all: IndexEntry[] = [];
+  const byStatus = Object.fromEntries(jobStatuses.map((status) => [status, [] as IndexEntry[]])) as Record<
+    JobStatus,
+    IndexEntry[]
+  >;
+
+  const remove = (id: string): void => {
+    const entry = byId.get(id);
+    if (entry === undefined) return;
+    byId.delete(id);
+    prefixes.delete(id.slice(0, 8));
+    removeFrom(all, entry);
+    removeFrom(byStatus[entry.status], entry);
+  };
+
+  const put = (entry: IndexEntry): void => {
+    const old = byId.get(entry.id);
+    if (old !== undefined) {
+      // Order is by creation, which never changes: the place in `all` stays.
+      all[find(all, old)] = entry;
+      if (old.status === entry.status) {
+        byStatus[entry.status][find(byStatus[entry.status], old)] = entry;
+      } else {
+        removeFrom(byStatus[old.status], old);
+        insertInto(byStatus[entry.status], entry);
+      }
+    } else {
+      insertInto(all, entry);
+      insertInto(byStatus[entry.status], entry);
+      prefixes.add(entry.id.slice(0, 8));
+    }
+    byId.set(entry.id, entry);
+  };
+
+  return { byId, all, byStatus, prefixes, put, remove, position: find };
+};
+
+export type JobIndex = ReturnType<typeof createJobIndex>;
+
+type Position = { created: number; id: string };
+
+const isBefore = (a: Position, b: Position): boolean => a.created < b.created || (a.created === b.created && a.id < b.id);
+
+/** Index of the first element that is not before `key`. */
+const find = (list: readonly Position[], key: Position): number => {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (isBefore(list[middle] as Position, key)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+};
+
+const insertInto = (list: IndexEntry[], entry: IndexEntry): void => {
+  const last = list.at(-1);
+  if (last === undefined || isBefore(last, entry)) list.push(entry);
+  else list.splice(find(list, entry), 0, entry);
+};
+
+const removeFrom = (list: IndexEntry[], entry: IndexEntry): void => {
+  const at = find(list, entry);
+  if (list[at]?.id === entry.id) list.splice(at, 1);
+};

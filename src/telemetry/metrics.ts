@@ -1,0 +1,67 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { finalStatuses, jobStatuses, type Job, type JobStatus } from "../contract/job.ts";
+
+type Sources = {
+  jobCounts: () => Promise<Record<JobStatus, number>>;
+  /** Jobs whose run goes on in this process. */
+  running: () => number;
+  maxParallel: number;
+};
+
+/** The service's Prometheus metrics. Numbers that exist elsewhere are read when asked for, not counted twice. */
+export const createMetrics = ({ jobCounts, running, maxParallel }: Sources) => {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+
+  new Gauge({
+    name: "svc_jobs",
+    help: "Stored jobs by status",
+    labelNames: ["status"],
+    registers: [registry],
+    async collect() {
+      const counts = await jobCounts();
+      for (const status of jobStatuses) this.set({ status }, counts[status]);
+    },
+  });
+  new Gauge({
+    name: "svc_running_jobs",
+    help: "Jobs this instance runs now",
+    registers: [registry],
+    collect() {
+      this.set(running());
+    },
+  });
+  new Gauge({ name: "svc_max_parallel_jobs", help: "Jobs this instance may run at once", registers: [registry] }).set(maxParallel);
+
+  const ended = new Counter({
+    name: "svc_jobs_ended_total",
+    help: "Jobs that ended, by status and failure reason",
+    labelNames: ["status", "failure_reason"],
+    registers: [registry],
+  });
+  const duration = new Histogram({
+    name: "svc_job_duration_seconds",
+    help: "From claim to end",
+    labelNames: ["status"],
+    buckets: [1, 5, 15, 60, 300, 900, 1800, 3600, 7200],
+    registers: [registry],
+  });
+  const waited = new Histogram({
+    name: "svc_job_wait_seconds",
+    help: "From submission to claim",
+    buckets: [0.01, 0.1, 1, 10, 60, 600, 3600],
+    registers: [registry],
+  });
+
+  return {
+    jobEnded: (job: Job): void => {
+      if (!finalStatuses.includes(job.status)) return;
+      ended.inc({ status: job.status, failure_reason: job.failure_reason ?? "" });
+      if (job.duration_ms !== null) duration.observe({ status: job.status }, job.duration_ms / 1000);
+      if (job.started_at !== null) waited.observe((Date.parse(job.started_at) - Date.parse(job.created_at)) / 1000);
+    },
+    read: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+  };
+};
+
+export type Metrics = ReturnType<typeof createMetrics>;

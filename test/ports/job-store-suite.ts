@@ -1,0 +1,174 @@
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { JobStatus } from "../../src/contract/job.ts";
+import type { JobRecord } from "../../src/store/job-record.ts";
+import type { JobStore } from "../../src/store/job-store.ts";
+import { sampleRecord } from "./job-record-sample.ts";
+
+type Harness = {
+  /** A fresh empty store, and how to open the same one anew as after a restart. */
+  open: () => Promise<{ store: JobStore; reopen: () => Promise<JobStore> }>;
+};
+
+const at = (seconds: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds)).toISOString();
+
+const ended = (over: Partial<JobRecord>): JobRecord => sampleRecord({ status: "succeeded", ended_at: at(0), ...over });
+
+/** What every adapter of the job store must do. */
+export const jobStoreSuite = (name: string, { open }: Harness): void => {
+  describe(`job store: ${name}`, () => {
+    test("a stored job is read back whole, also after a restart", async () => {
+      const { store, reopen } = await open();
+      const record = sampleRecord({ task: "späße \u{1F600} \u0000 \"quoted\"\n" });
+      expect(await store.create(record)).toEqual({ record, created: true });
+      expect(await store.get(record.id)).toEqual(record);
+      await store.close();
+      expect(await (await reopen()).get(record.id)).toEqual(record);
+    });
+
+    test("unknown and malformed ids are null", async () => {
+      const { store } = await open();
+      for (const id of [randomUUID(), "", "..", "../../etc/passwd", "a/b", "x".repeat(5000), "\u0000"]) {
+        expect(await store.get(id)).toBeNull();
+      }
+    });
+
+    test("a change happens only when status and attempt are those the writer saw", async () => {
+      const { store } = await open();
+      const record = sampleRecord();
+      await store.create(record);
+      expect(await store.update(record.id, { status: ["running"] }, { task: "x" })).toBeNull();
+      expect(await store.update(record.id, { status: ["queued"], attempt: 3 }, { task: "x" })).toBeNull();
+      const running = await store.update(record.id, { status: ["queued"], attempt: 0 }, { status: "running", attempt: 1 });
+      expect(running).toMatchObject({ status: "running", attempt: 1, task: "Fix it" });
+      expect(await store.update(randomUUID(), { status: ["queued"] }, { task: "x" })).toBeNull();
+    });
+
+    test("of writers that race for one transition exactly one wins", async () => {
+      const { store, reopen } = await open();
+      const record = sampleRecord();
+      await store.create(record);
+      const wins = await Promise.all(
+        Array.from({ length: 50 }, (_, n) =>
+          store.update(record.id, { status: ["queued"], attempt: 0 }, { status: "running", attempt: 1, pid: n }),
+        ),
+      );
+      const winners = wins.filter((win) => win !== null);
+      expect(winners).toHaveLength(1);
+      await store.close();
+      expect((await (await reopen()).get(record.id))?.pid).toBe(winners[0]?.pid);
+    });
+
+    test("a lazy change is seen at once and is durable with the next change", async () => {
+      const { store, reopen } = await open();
+      const record = sampleRecord();
+      await store.create(record);
+      await store.update(record.id, { status: ["queued"] }, { warnings: ["w"] }, { lazy: true });
+      expect((await store.get(record.id))?.warnings).toEqual(["w"]);
+      await store.update(record.id, { status: ["queued"] }, { pid: 1 });
+      await store.close();
+      expect(await (await reopen()).get(record.id)).toMatchObject({ warnings: ["w"], pid: 1 });
+    });
+
+    test("pages walk every job once, newest first, whatever the limit, also while jobs are added", async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 25 }),
+          fc.integer({ min: 1, max: 7 }),
+          async (seconds, limit) => {
+            const { store } = await open();
+            const records = seconds.map((second) => sampleRecord({ created_at: at(second) }));
+            for (const record of records) await store.create(record);
+            const seen: string[] = [];
+            for (let cursor: string | null = ""; cursor !== null; ) {
+              const page = await store.list({ limit, status: "", cursor });
+              expect(page.records.length).toBeLessThanOrEqual(limit);
+              seen.push(...page.records.map((record) => record.id));
+              cursor = page.next;
+              await store.create(sampleRecord({ created_at: at(100) }));
+            }
+            const expected = records
+              .toSorted((a, b) => b.created_at.localeCompare(a.created_at) || (a.id < b.id ? 1 : -1))
+              .map((record) => record.id);
+            expect(seen).toEqual(expected);
+          },
+        ),
+        { numRuns: 15 },
+      );
+    });
+
+    test("a status filter follows the jobs from state to state", async () => {
+      const { store, reopen } = await open();
+      const [first, second] = [sampleRecord({ created_at: at(1) }), sampleRecord({ created_at: at(2) })];
+      await store.create(first);
+      await store.create(second);
+      await store.update(first.id, { status: ["queued"] }, { status: "running" });
+      const idsOf = async (from: JobStore, status: JobStatus) =>
+        (await from.list({ limit: 10, status, cursor: "" })).records.map((record) => record.id);
+      expect(await idsOf(store, "queued")).toEqual([second.id]);
+      expect(await idsOf(store, "running")).toEqual([first.id]);
+      expect(await store.counts()).toMatchObject({ queued: 1, running: 1, failed: 0 });
+      await store.close();
+      const again = await reopen();
+      expect(await idsOf(again, "running")).toEqual([first.id]);
+      expect(await again.ids("queued")).toEqual([second.id]);
+    });
+
+    test("a cursor that is not ours is refused", async () => {
+      const { store } = await open();
+      await expect(store.list({ limit: 1, status: "", cursor: "../x" })).rejects.toMatchObject({ code: "invalid_request" });
+    });
+
+    test("the same idempotency key stores one job, at the same time, later and after a restart", async () => {
+      const { store, reopen } = await open();
+      const submit = (to: JobStore) => to.create(sampleRecord({ idempotency: { key: "k", body: "b" } }));
+      const answers = await Promise.all(Array.from({ length: 20 }, () => submit(store)));
+      expect(answers.filter((answer) => answer.created)).toHaveLength(1);
+      expect(new Set(answers.map((answer) => answer.record.id)).size).toBe(1);
+      await store.close();
+      const later = await submit(await reopen());
+      expect(later).toMatchObject({ created: false, record: { id: answers[0]?.record.id } });
+    });
+
+    test("a deleted job is gone for every question, and only final ones can be deleted", async () => {
+      const { store, reopen } = await open();
+      const gone = ended({ session_id: randomUUID(), idempotency: { key: "k", body: "b" } });
+      const kept = sampleRecord();
+      await store.create(gone);
+      await store.create(kept);
+      await store.remove(gone.id);
+      await store.remove(kept.id);
+      await store.remove(randomUUID());
+      expect(await store.get(gone.id)).toBeNull();
+      expect(await store.findBySession(gone.session_id ?? "")).toBeNull();
+      expect((await store.list({ limit: 10, status: "", cursor: "" })).records.map((record) => record.id)).toEqual([kept.id]);
+      expect((await store.create(sampleRecord({ idempotency: { key: "k", body: "b" } }))).created).toBe(true);
+      await store.close();
+      expect(await (await reopen()).get(gone.id)).toBeNull();
+    });
+
+    test("the newest job of a session is found", async () => {
+      const { store, reopen } = await open();
+      const session = randomUUID();
+      await store.create(ended({ session_id: session, created_at: at(1) }));
+      const newest = ended({ session_id: session, created_at: at(2) });
+      await store.create(newest);
+      expect((await store.findBySession(session))?.id).toBe(newest.id);
+      await store.close();
+      expect((await (await reopen()).findBySession(session))?.id).toBe(newest.id);
+    });
+
+    test("due jobs are the queued ones past their time and the settled final ones past theirs", async () => {
+      const { store } = await open();
+      const waiting = sampleRecord({ created_at: at(0), ttl_seconds: 10 });
+      const old = ended({ ended_at: at(0), ttl_seconds: 10 });
+      const unsettled = ended({ ended_at: at(0), ttl_seconds: 10, unsettled: true });
+      const running = sampleRecord({ status: "running", ttl_seconds: 10 });
+      for (const record of [waiting, old, unsettled, running]) await store.create(record);
+      expect(await store.due(Date.parse(at(9)))).toEqual({ expired: [], removable: [] });
+      expect(await store.due(Date.parse(at(10)))).toEqual({ expired: [waiting.id], removable: [old.id] });
+      expect(await store.unsettled()).toEqual([unsettled.id]);
+    });
+  });
+};
