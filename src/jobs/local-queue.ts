@@ -1,6 +1,9 @@
 import type { Queue } from "./queue.ts";
 
-/** In process. `onError` hears of a worker that threw, which is a bug: the id is dropped. */
+/** How long an id rests whose worker threw (the store was away), ms. */
+const rest = 1000;
+
+/** In process. `onError` hears of a worker that threw; the id is handed out again after a rest. */
 export const createLocalQueue = ({
   concurrency,
   onError,
@@ -23,6 +26,10 @@ export const createLocalQueue = ({
       }
     } catch (error) {
       onError(error, id);
+      setTimeout(() => {
+        waiting.unshift(id);
+        pump();
+      }, rest).unref();
     } finally {
       active -= 1;
       pump();

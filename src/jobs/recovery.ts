@@ -31,7 +31,10 @@ export const recover = async (deps: Dependencies): Promise<{ recovered: number; 
   for (const id of waiting) deps.events.open(id);
   for (const id of unsettled) deps.events.open(id);
   for (const id of waiting) deps.queue.add(id);
-  await Promise.all(unsettled.map((id) => settleOne(id, deps)));
+  const settled = await Promise.allSettled(unsettled.map((id) => settleOne(id, deps)));
+  const failures = settled.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
+  // One job that cannot be settled must not keep the others; it is tried again at the next start.
+  if (failures.length > 0) throw new AggregateError(failures, `${failures.length} jobs could not be settled`);
   return { recovered: unsettled.length, queued: waiting.length };
 };
 

@@ -34,18 +34,35 @@ export const createWorker = (deps: Dependencies) => {
 
   /** Handed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
-    const queued = await store.get(id);
-    if (queued === null || queued.status !== "queued") return "done";
-    const needs = needsOf(queued);
-    if (needs.some((need) => busy.has(need))) return "later";
-    for (const need of needs) busy.add(need);
+    const claimed = await inOrder(() => tryClaim(id));
+    if (claimed === "later" || claimed === null) return claimed ?? "done";
     try {
-      const record = await claim(queued);
-      if (record !== null) await runClaimed(record);
+      await runClaimed(claimed.record);
       return "done";
     } finally {
-      for (const need of needs) busy.delete(need);
+      for (const need of claimed.needs) busy.delete(need);
     }
+  };
+
+  let lastClaim: Promise<unknown> = Promise.resolve();
+
+  /** One claim after another: jobs start in the order in which they are handed out. */
+  const inOrder = <Value>(step: () => Promise<Value>): Promise<Value> => {
+    const result = lastClaim.then(step, step);
+    lastClaim = result.catch(() => undefined);
+    return result;
+  };
+
+  /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
+  const tryClaim = async (id: string): Promise<{ record: JobRecord; needs: string[] } | "later" | null> => {
+    const queued = await store.get(id);
+    if (queued === null || queued.status !== "queued") return null;
+    const needs = needsOf(queued);
+    if (needs.some((need) => busy.has(need))) return "later";
+    const record = await claim(queued);
+    if (record === null) return null;
+    for (const need of needs) busy.add(need);
+    return { record, needs };
   };
 
   const claim = (queued: JobRecord): Promise<JobRecord | null> => {

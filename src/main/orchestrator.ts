@@ -46,7 +46,8 @@ export const startOrchestrator = async ({
   const log = createLog(settings.logLevel, redact);
   for (const warning of warnings) log.warn(warning);
 
-  const lock = await lockInstance(settings.jobsDir);
+  const closing = new AbortController();
+  const lock = await lockInstance(settings.jobsDir, closing.signal);
   const store = await openFilesJobStore(settings.jobsDir, log);
   const events = await openFilesEventLog({
     directory: join(settings.jobsDir, "events"),
@@ -82,7 +83,6 @@ export const startOrchestrator = async ({
     log,
   });
 
-  const closing = new AbortController();
   const jobs = createJobs({
     store,
     events,
@@ -103,7 +103,6 @@ export const startOrchestrator = async ({
 
   const app = createApp({
     handlers: createHandlers(jobs, profiles),
-    jobs: { get: jobs.get },
     events,
     settings,
     readiness: async () => ({ ready: !closing.signal.aborted, reasons: closing.signal.aborted ? ["shutting down"] : [] }),
@@ -116,7 +115,10 @@ export const startOrchestrator = async ({
   const server = await listen(app, settings);
 
   queue.start(worker.work);
-  const recovery = recover({ store, events, queue, settlements, settleLost: runner.settleLost, now, log });
+  const recovery = recover({ store, events, queue, settlements, settleLost: runner.settleLost, now, log }).then(
+    (counts) => log.info(counts, "jobs of the earlier start taken up"),
+    (err: unknown) => log.error({ err }, "jobs of the earlier start could not all be settled; the next start tries again"),
+  );
   const housekeeper = startHousekeeper(
     (signal) =>
       tidy(
@@ -136,13 +138,14 @@ export const startOrchestrator = async ({
       ),
     1000,
   );
-  log.info({ url: server.url, version, ...(await recovery) }, "listening");
+  log.info({ url: server.url, version }, "listening");
 
   return {
     url: server.url,
     stop: async () => {
       closing.abort();
       queue.stop();
+      await recovery;
       await worker.stop();
       await housekeeper.stop();
       await server.close(5000);

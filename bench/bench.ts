@@ -1,0 +1,32 @@
+import { cpus } from "node:os";
+import { eventLatency } from "./event-latency.ts";
+import { manyJobs } from "./many-jobs.ts";
+import { memory } from "./memory.ts";
+import { parallelWorktrees } from "./parallel-worktrees.ts";
+import { spawnOverhead } from "./spawn-overhead.ts";
+import { printFigures, type Figure } from "./statistics.ts";
+import { submissions } from "./submissions.ts";
+
+/** Every figure with its baseline in the same run. `npm run bench -- NAME…` runs only those. */
+const benchmarks: Record<string, () => Promise<Figure[]>> = {
+  spawn: spawnOverhead,
+  submissions,
+  many: manyJobs,
+  events: eventLatency,
+  memory,
+  worktrees: parallelWorktrees,
+};
+
+const asked = process.argv.slice(2);
+const unknown = asked.filter((name) => !(name in benchmarks));
+if (unknown.length > 0) throw new Error(`unknown: ${unknown.join(", ")}; there are ${Object.keys(benchmarks).join(", ")}`);
+
+process.stdout.write(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}\n`);
+const figures: Figure[] = [];
+for (const [name, run] of Object.entries(benchmarks)) {
+  if (asked.length > 0 && !asked.includes(name)) continue;
+  process.stdout.write(`${name} …\n`);
+  figures.push(...(await run()));
+}
+printFigures(figures);
+if (figures.some(({ met }) => !met)) process.exitCode = 1;

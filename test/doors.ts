@@ -1,0 +1,111 @@
+import { execFile } from "node:child_process";
+import { ClientError } from "../src/client/client-error.ts";
+import type { Operation } from "../src/contract/operation.ts";
+import { operations, type Operations } from "../src/contract/operations.ts";
+import { svcProgram, type Service } from "./service-process.ts";
+
+export type Question = {
+  operation: keyof Operations;
+  input: Record<string, string | number | boolean>;
+  idempotencyKey?: string;
+};
+
+/** A way of asking the service. */
+export type Door = {
+  name: string;
+  /** The body of the answer, with the HTTP status where the door has one; null: this door has no way to ask that. */
+  ask: (service: Service, question: Question) => Promise<{ status?: number; body: unknown } | null>;
+};
+
+const rest: Door = {
+  name: "REST",
+  ask: async ({ url }, { operation, input, idempotencyKey }) => {
+    const { http }: Operation = operations[operation];
+    const left = new Map(Object.entries(input));
+    const path = http.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+      const value = String(left.get(name));
+      left.delete(name);
+      return encodeURIComponent(value);
+    });
+    const query = new URLSearchParams(
+      [...left].map(([name, value]): [string, string] => [name, String(value)]),
+    );
+    const response = await fetch(http.method === "post" ? url + path : `${url}${path}?${query}`, {
+      method: http.method.toUpperCase(),
+      headers: {
+        "content-type": "application/json",
+        ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
+      },
+      ...(http.method === "post" && { body: JSON.stringify(Object.fromEntries(left)) }),
+    });
+    return { status: response.status, body: await response.json() };
+  },
+};
+
+type Methods = Record<
+  string,
+  (input: Question["input"], options: { idempotencyKey?: string }) => Promise<unknown>
+>;
+
+const client: Door = {
+  name: "client",
+  ask: async (service, { operation, input, idempotencyKey }) => {
+    const methods = service.client as unknown as Methods;
+    try {
+      const body = await methods[operation]?.(input, idempotencyKey === undefined ? {} : { idempotencyKey });
+      return { status: 200, body };
+    } catch (error) {
+      if (!(error instanceof ClientError)) throw error;
+      return { status: error.status, body: { success: false, error: error.message, code: error.code } };
+    }
+  },
+};
+
+/** How each command is told its input; an input that is not named here cannot be given to it. */
+const commands: Record<
+  keyof Operations,
+  { command: string; positional?: string; options: Record<string, string> }
+> = {
+  run_task: {
+    command: "run",
+    positional: "task",
+    options: {
+      repo_url: "--repo",
+      profile: "--profile",
+      base_ref: "--base-ref",
+      session_id: "--session-id",
+      file_path: "--file-path",
+    },
+  },
+  get_job: { command: "job", positional: "job_id", options: {} },
+  list_jobs: { command: "jobs", options: { limit: "--limit", status: "--status", cursor: "--cursor" } },
+  cancel_job: { command: "cancel", positional: "job_id", options: {} },
+  list_profiles: { command: "profiles", options: {} },
+};
+
+const cli: Door = {
+  name: "CLI --json",
+  ask: async (service, { operation, input, idempotencyKey }) => {
+    const { command, positional, options } = commands[operation];
+    const named = Object.entries(input).filter(([name]) => name !== positional);
+    if (named.some(([name]) => !(name in options))) return null;
+    const args = [
+      command,
+      ...named.flatMap(([name, value]) => [options[name] ?? "", String(value)]),
+      ...(idempotencyKey === undefined ? [] : ["--idempotency-key", idempotencyKey]),
+      "--json",
+      ...(positional === undefined ? [] : ["--", String(input[positional])]),
+    ];
+    const { hostname, port } = new URL(service.url);
+    const env = { ...service.env, SERVICE_HOST: hostname, SERVICE_PORT: port };
+    const [node, ...program] = svcProgram;
+    const stdout = await new Promise<string>((resolve) => {
+      // A failure is told by the exit code too; its body is on stdout all the same.
+      execFile(node, [...program, ...args], { env, maxBuffer: 1e8 }, (_, text) => resolve(text));
+    });
+    return { body: JSON.parse(stdout) as unknown };
+  },
+};
+
+/** MCP over /mcp, /sse and stdio belong here as soon as they exist. */
+export const doors: readonly Door[] = [rest, client, cli];

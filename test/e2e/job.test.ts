@@ -1,0 +1,132 @@
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import type { JobEvent } from "../../src/contract/event.ts";
+import { git, makeRemote } from "../remote.ts";
+import { startService, type Service } from "../service.ts";
+import { until } from "../until.ts";
+
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService();
+});
+
+const submit = async (task: string, over: Record<string, unknown> = {}) =>
+  (await service.client.run_task({ task, ...over })).job;
+
+const ended = (id: string) =>
+  until(
+    async () => {
+      const { job } = await service.client.get_job({ job_id: id });
+      return job.ended_at === null ? null : job;
+    },
+    { seconds: 30, what: `job ${id} to end` },
+  );
+
+test("a task ends with its branch pushed to the remote, a commit that is the agent's, and every stage with its time", async () => {
+  const remote = await makeRemote();
+  const queued = await submit("Do the default thing", { repo_url: remote.path });
+  expect(queued).toMatchObject({ status: "queued", mode: "fire_and_forget", base_ref: "main", profile: "code" });
+  const job = await ended(queued.id);
+  expect(job).toMatchObject({ status: "succeeded", exit_code: 0, failure_reason: null, pr_url: null, attempt: 1 });
+  expect(job.branch).toBe(`service/${job.id.slice(0, 8)}`);
+  expect(await remote.branches()).toEqual(["main", job.branch]);
+  expect(await git(remote.path, "rev-parse", String(job.branch))).toBe(job.commit_sha);
+  expect(job.diff_stat?.files).toBeGreaterThan(0);
+  expect(job.error).toMatch(/pull request/i);
+  expect(job.stages.map(({ stage }) => stage)).toEqual([
+    "queued",
+    "claimed",
+    "fetched",
+    "worktree_ready",
+    "agent_started",
+    "first_output",
+    "result",
+    "pushed",
+    "ended",
+  ]);
+  expect(existsSync(String(job.worktree_path))).toBe(true);
+});
+
+test("events can be followed live and resumed, and end with the job", async () => {
+  const remote = await makeRemote();
+  const { id } = await submit("Do the default thing", { repo_url: remote.path });
+  const seen: JobEvent[] = [];
+  for await (const event of service.client.events(id, { signal: AbortSignal.timeout(30_000) })) seen.push(event);
+  expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, at) => at + 1));
+  expect(seen[0]).toMatchObject({ type: "stage", stage: "queued" });
+  expect(seen.at(-1)).toMatchObject({ type: "stage", stage: "ended", detail: "succeeded" });
+  const rest: JobEvent[] = [];
+  for await (const event of service.client.events(id, { after: 3, signal: AbortSignal.timeout(30_000) })) rest.push(event);
+  expect(rest).toEqual(seen.slice(3));
+});
+
+test("what the agent leaves uncommitted is committed and pushed with the rest", async () => {
+  const remote = await makeRemote();
+  const job = await ended((await submit('scenario: commit-dirt', { repo_url: remote.path })).id);
+  expect(job.status).toBe("succeeded");
+  expect(await git(String(job.worktree_path), "status", "--porcelain")).toBe("");
+  expect(await remote.show(`${job.branch}:dirt.txt`)).toContain("dirt");
+});
+
+test("a job that fails keeps its work under a salvage ref of the cached clone and says why", async () => {
+  const remote = await makeRemote();
+  const job = await ended((await submit('scenario: error-result {"dirt": true}', { repo_url: remote.path })).id);
+  expect(job).toMatchObject({ status: "failed", failure_reason: "agent_error", salvage_ref: `refs/service/salvage/${job.id}` });
+  expect(await remote.branches()).toEqual(["main"]);
+});
+
+test("a cancelled job ends at once, its agent with all it started is gone, and its work is saved", async () => {
+  const remote = await makeRemote();
+  const { id } = await submit('scenario: grandchildren {"dirt": true}', { repo_url: remote.path });
+  await until(async () => (await service.client.get_job({ job_id: id })).job.stages.some(({ stage }) => stage === "first_output"));
+  const { job } = await service.client.cancel_job({ job_id: id });
+  expect(job.status).toBe("cancelled");
+  const settled = await until(async () => {
+    const { job: now } = await service.client.get_job({ job_id: id });
+    return now.salvage_ref === null ? null : now;
+  });
+  expect(settled.status).toBe("cancelled");
+  expect(settled.ended_at).toBe(job.ended_at);
+});
+
+test("without a repository the agent works in an empty directory", async () => {
+  const job = await ended((await submit("Do the default thing")).id);
+  expect(job).toMatchObject({ status: "succeeded", repo_url: "", pr_url: null });
+  expect(job.commit_sha).toMatch(/^[0-9a-f]{40}$/);
+});
+
+test("a session is resumed in the worktree and branch it ran in", async () => {
+  const remote = await makeRemote();
+  const first = await ended((await submit("Do the default thing", { repo_url: remote.path })).id);
+  const second = await ended((await submit("Do more", { session_id: first.session_id })).id);
+  expect(second).toMatchObject({
+    status: "succeeded",
+    session_id: first.session_id,
+    worktree_path: first.worktree_path,
+    branch: first.branch,
+    repo_url: first.repo_url,
+  });
+  expect(second.commit_sha).not.toBe(first.commit_sha);
+});
+
+test("the review profile changes nothing and tells what it threw away", async () => {
+  const remote = await makeRemote();
+  const job = await ended((await submit("Review this. scenario: commit-dirt", { repo_url: remote.path })).id);
+  expect(job).toMatchObject({ status: "succeeded", profile: "review", branch: null });
+  expect(job.warnings.join()).toMatch(/thrown away/);
+  expect(await remote.branches()).toEqual(["main"]);
+});
+
+test("on SIGTERM the service ends its agents, saves their work and exits 0", async () => {
+  const own = await startService();
+  const remote = await makeRemote();
+  const { job } = await own.client.run_task({ task: 'scenario: sleep {"dirt": true}', repo_url: remote.path });
+  await until(async () => (await own.client.get_job({ job_id: job.id })).job.stages.some(({ stage }) => stage === "first_output"));
+  expect(await own.stop()).toBe(0);
+  const record: unknown = JSON.parse(await readFile(join(own.home, ".service", "jobs", `${job.id}.json`), "utf8"));
+  expect(record).toMatchObject({ status: "failed", failure_reason: "instance_lost", retryable: true, unsettled: false });
+  expect((record as { salvage_ref: string | null }).salvage_ref).not.toBeNull();
+});
