@@ -30,7 +30,7 @@ const rest: Door = {
     const query = new URLSearchParams(
       [...left].map(([name, value]): [string, string] => [name, String(value)]),
     );
-    const response = await fetch(http.method === "post" ? url + path : `${url}${path}?${query}`, {
+    const response = await fetch(http.method === "post" ? url + path : `${url}${path}?${query.toString()}`, {
       method: http.method.toUpperCase(),
       headers: {
         "content-type": "application/json",

@@ -12,7 +12,9 @@ const steps: [string, string[]][] = [
 const failed = steps.filter(([command, args]) => {
   const started = performance.now();
   const { status } = spawnSync(command, args, { stdio: "inherit" });
-  process.stdout.write(`${status === 0 ? "ok    " : "FAILED"} ${command} (${Math.round(performance.now() - started)} ms)\n`);
+  process.stdout.write(
+    `${status === 0 ? "ok    " : "FAILED"} ${command} (${Math.round(performance.now() - started)} ms)\n`,
+  );
   return status !== 0;
 });
 

@@ -37,8 +37,9 @@ const agentEvents = {
   /** The agent waits before it asks the model again. */
   retry: z.object({
     type: z.literal("retry"),
-    attempt: z.int(),
-    max_attempts: z.int(),
+    /** Which of at most `max_retries` this is, from 1. */
+    retry: z.int(),
+    max_retries: z.int(),
     delay_ms: z.number(),
     status: z.int().nullable(),
     error: z.string(),

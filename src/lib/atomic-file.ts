@@ -11,7 +11,11 @@ export const temporarySuffix = ".tmp";
  * Replaces a file so that a reader, also one after a crash, sees the old or the new content and never a part: written
  * beside, synced, renamed, directory synced. Durable when it resolves. A failed write leaves no temporary file.
  */
-export const writeFileAtomic = async (path: string, data: string | Uint8Array, mode = 0o600): Promise<void> => {
+export const writeFileAtomic = async (
+  path: string,
+  data: string | Uint8Array,
+  mode = 0o600,
+): Promise<void> => {
   const temporary = join(dirname(path), `.${basename(path)}.${process.pid}.${++count}${temporarySuffix}`);
   try {
     const file = await open(temporary, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, mode);

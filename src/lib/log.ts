@@ -9,6 +9,11 @@ export type Log = Pick<Logger, "debug" | "info" | "warn" | "error">;
  */
 export const createLog = (level: string, redact: Redact): Log =>
   pino(
-    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label) => ({ level: label }) } },
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
     { write: (line: string) => void process.stderr.write(redact(line)) },
   );

@@ -9,7 +9,13 @@ export const createRedactor = (secrets: readonly string[]): Redact => {
   const parts = secrets.flatMap((secret) => [secret, ...secret.split(/\r?\n/)]);
   const needles = [...new Set(parts.filter((part) => part.length >= 6 && !/^-+[A-Z ]+-+$/.test(part)))];
   if (needles.length === 0) return (text) => text;
-  const pattern = new RegExp(needles.toSorted((a, b) => b.length - a.length).map(escape).join("|"), "g");
+  const pattern = new RegExp(
+    needles
+      .toSorted((a, b) => b.length - a.length)
+      .map(escape)
+      .join("|"),
+    "g",
+  );
   return (text) => text.replace(pattern, "***");
 };
 

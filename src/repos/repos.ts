@@ -20,7 +20,10 @@ export type Repos = {
   addWorktree: (request: AddWorktree) => Promise<Worktree>;
   /** What the worktree holds beyond its base. */
   inspect: (worktree: Worktree, signal: AbortSignal) => Promise<WorktreeState>;
-  /** Commits everything uncommitted to the worktree's branch. Resolves to the branch's tip. */
+  /**
+   * Commits everything to the worktree's branch: what is uncommitted, and what the agent committed on another branch or
+   * on none. Resolves to the branch's tip; empty: it has no commit, and there was nothing to make one of.
+   */
   commitAll: (worktree: Worktree, message: string, signal: AbortSignal) => Promise<string>;
   /**
    * Puts everything that is not in the base, committed or not, under `refs/service/salvage/{jobId}` of the cached
@@ -81,6 +84,7 @@ export type Worktree = {
 };
 
 export type WorktreeState = {
+  /** The branch does not hold all there is: something is uncommitted, or was committed elsewhere than on the branch. */
   dirty: boolean;
   /** Tip of what the agent left checked out; null: no commit. */
   head: string | null;
@@ -102,7 +106,11 @@ export class RepoError extends Error {
   readonly reason: "clone_failed" | "worktree_failed" | "push_failed" | "pr_failed";
   readonly retryable: boolean;
 
-  constructor(reason: RepoError["reason"], message: string, options: { cause?: unknown; retryable?: boolean } = {}) {
+  constructor(
+    reason: RepoError["reason"],
+    message: string,
+    options: { cause?: unknown; retryable?: boolean } = {},
+  ) {
     super(message, { cause: options.cause });
     this.reason = reason;
     this.retryable = options.retryable ?? false;

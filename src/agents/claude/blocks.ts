@@ -1,0 +1,94 @@
+import { createHash, type Hash } from "node:crypto";
+import type { AgentEvent } from "../../contract/event.ts";
+
+type Kind = "text" | "thinking";
+
+/** A block as far as it was sent. Only its length and digest are kept: an endless one takes no memory. */
+type Block = { number: number; kind: Kind; index: number; length: number; digest: Hash; open: boolean };
+
+export type Blocks = {
+  /** A new message begins: blocks that were never finished are closed. */
+  begin: () => AgentEvent[];
+  start: (index: number, kind: Kind) => AgentEvent[];
+  delta: (index: number, kind: Kind, text: string) => AgentEvent[];
+  stop: (index: number) => AgentEvent[];
+  /** The CLI gives the whole block, after (or in the middle of, or without) its deltas. */
+  whole: (kind: Kind, text: string) => AgentEvent[];
+};
+
+/**
+ * Sends each piece of text and thinking once, although the CLI gives it twice: as deltas, and whole. When the model's
+ * stream broke the whole may be longer than the deltas were, or another text altogether.
+ */
+export const createBlocks = (): Blocks => {
+  let numbered = 0;
+  /** Blocks of the current message whose whole has not come yet, in their order. */
+  let unconfirmed: Block[] = [];
+
+  const add = (index: number, kind: Kind): Block => {
+    const block = { number: (numbered += 1), kind, index, length: 0, digest: digest(), open: true };
+    unconfirmed.push(block);
+    return block;
+  };
+  const piece = (block: Block, text: string): AgentEvent[] => {
+    if (text === "") return [];
+    block.length += text.length;
+    block.digest.update(text, "utf16le");
+    return [{ type: block.kind, block: block.number, text }];
+  };
+  const close = (block: Block): AgentEvent[] => {
+    if (!block.open) return [];
+    block.open = false;
+    return block.length === 0 ? [] : [{ type: "block_end", block: block.number }];
+  };
+  const openAt = (index: number): Block | undefined =>
+    unconfirmed.find((block) => block.open && block.index === index);
+
+  const begin = (): AgentEvent[] => {
+    const events = unconfirmed.flatMap(close);
+    unconfirmed = [];
+    return events;
+  };
+
+  return {
+    begin,
+    start: (index, kind) => {
+      const stale = openAt(index);
+      const events = stale === undefined ? [] : close(stale);
+      add(index, kind);
+      return events;
+    },
+    delta: (index, kind, text) => piece(openAt(index) ?? add(index, kind), text),
+    stop: (index) => {
+      const block = openAt(index);
+      return block === undefined ? [] : close(block);
+    },
+    whole: (kind, text) => {
+      const block = unconfirmed.find((candidate) => candidate.kind === kind);
+      const events: AgentEvent[] = [];
+      if (block !== undefined) {
+        unconfirmed.splice(unconfirmed.indexOf(block), 1);
+        if (beginsWithSent(text, block)) {
+          // A block that is closed already said all there was.
+          if (block.open) events.push(...piece(block, text.slice(block.length)), ...close(block));
+          return events;
+        }
+        events.push(...close(block), { type: "warning", message: brokenStream });
+      }
+      if (text === "") return events;
+      const again = add(-1, kind);
+      events.push(...piece(again, text), ...close(again));
+      unconfirmed.splice(unconfirmed.indexOf(again), 1);
+      return events;
+    },
+  };
+};
+
+const brokenStream =
+  "The model's answer broke off and was asked for again: the piece of text before this one is a dropped first try.";
+
+const digest = (): Hash => createHash("sha1");
+
+const beginsWithSent = (whole: string, { length, digest: sent }: Block): boolean =>
+  whole.length >= length &&
+  digest().update(whole.slice(0, length), "utf16le").digest("hex") === sent.copy().digest("hex");

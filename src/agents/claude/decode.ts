@@ -1,0 +1,176 @@
+import type { z } from "zod";
+import type { AgentEvent } from "../../contract/event.ts";
+import { createBlocks, type Blocks } from "./blocks.ts";
+import { resultEvent } from "./result.ts";
+import * as wire from "./wire.ts";
+
+export type Decoded = {
+  events: AgentEvent[];
+  /** The line is not one of the protocol: it belongs to the tail of the output. */
+  garbage: boolean;
+};
+
+/** Facts of the run that are no events of their own. */
+export type DecoderFacts = {
+  /** The kind of the last error message that the CLI put in the model's mouth, e.g. `authentication_failed`. */
+  apiError: string | null;
+  /** The model would not do the task. */
+  refused: boolean;
+  /** The model or a tool did something since the last result. */
+  workedSinceResult: boolean;
+};
+
+export type Decoder = { decode: (line: string) => Decoded; facts: DecoderFacts };
+
+type State = { blocks: Blocks; facts: DecoderFacts; started: boolean };
+
+/** Reads one run's stream-json lines. Lines and kinds that are not known are passed over: versions add some. */
+export const createDecoder = (): Decoder => {
+  const facts: DecoderFacts = { apiError: null, refused: false, workedSinceResult: false };
+  const state: State = { blocks: createBlocks(), facts, started: false };
+  return {
+    facts,
+    decode: (line) => {
+      const value = parseObject(line);
+      if (value === null) return { events: [], garbage: line.trim() !== "" };
+      const type = typeof value["type"] === "string" ? value["type"] : "";
+      return { events: readers.get(type)?.(value, state) ?? [], garbage: false };
+    },
+  };
+};
+
+type Reader = (value: Record<string, unknown>, state: State) => AgentEvent[];
+
+const readLine =
+  <Schema extends z.ZodType>(
+    schema: Schema,
+    read: (line: z.output<Schema>, state: State) => AgentEvent[],
+  ): Reader =>
+  (value, state) => {
+    const line = schema.safeParse(value);
+    return line.success ? read(line.data, state) : [];
+  };
+
+const started = readLine(wire.InitLine, (line, state) => {
+  if (state.started) return [];
+  state.started = true;
+  const { session_id, model = null, claude_code_version: version = null } = line;
+  return [{ type: "started", session_id, model, agent_version: version }];
+});
+
+const retry = readLine(wire.RetryLine, (line) => [
+  {
+    type: "retry",
+    retry: line.attempt,
+    max_retries: line.max_retries,
+    delay_ms: line.retry_delay_ms,
+    status: line.error_status ?? null,
+    error: line.error ?? "unknown",
+  },
+]);
+
+const rateLimit = readLine(wire.RateLimitLine, ({ rate_limit_info: info }) => [
+  { type: "rate_limit", status: info.status, resets_at: instant(info.resetsAt ?? null) },
+]);
+
+const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent }, { blocks, facts }) => {
+  facts.workedSinceResult = true;
+  // A subagent's text is not the answer.
+  if (parent) return [];
+  switch (event.type) {
+    case "message_start":
+      return blocks.begin();
+    case "content_block_start": {
+      const kind = event.content_block.type;
+      return kind === "text" || kind === "thinking" ? blocks.start(event.index, kind) : [];
+    }
+    case "content_block_delta": {
+      const { type, text, thinking } = event.delta;
+      if (type === "text_delta" && text !== undefined) return blocks.delta(event.index, "text", text);
+      if (type === "thinking_delta" && thinking !== undefined)
+        return blocks.delta(event.index, "thinking", thinking);
+      return [];
+    }
+    case "content_block_stop":
+      return blocks.stop(event.index);
+  }
+});
+
+const assistant = readLine(wire.AssistantLine, (line, { blocks, facts }) => {
+  const parent = line.parent_tool_use_id ?? null;
+  if (line.message.model === "<synthetic>" || line.error) {
+    // The CLI's own words about a failed request; the result repeats them.
+    facts.apiError = line.error ?? facts.apiError;
+    return [];
+  }
+  facts.workedSinceResult = true;
+  return line.message.content.flatMap((block): AgentEvent[] => {
+    if (block.type === "tool_use") {
+      const tool = wire.ToolUseBlock.safeParse(block);
+      return tool.success ? [{ type: "tool_use", ...tool.data, parent }] : [];
+    }
+    const whole = block[block.type];
+    if ((block.type !== "text" && block.type !== "thinking") || typeof whole !== "string" || parent !== null)
+      return [];
+    return blocks.whole(block.type, whole);
+  });
+});
+
+const user = readLine(wire.UserLine, (line, { facts }) =>
+  line.message.content.flatMap((block): AgentEvent[] => {
+    const result = block.type === "tool_result" ? wire.ToolResultBlock.safeParse(block) : null;
+    if (!result?.success) return [];
+    facts.workedSinceResult = true;
+    const { tool_use_id, is_error, content } = result.data;
+    const parent = line.parent_tool_use_id ?? null;
+    return [
+      { type: "tool_result", tool_use_id, content: plainText(content), is_error: is_error ?? false, parent },
+    ];
+  }),
+);
+
+const result = readLine(wire.ResultLine, (line, { blocks, facts }) => {
+  facts.workedSinceResult = false;
+  return [...blocks.begin(), resultEvent(line)];
+});
+
+const readers = new Map<string, Reader>([
+  [
+    "system",
+    (value, state) => {
+      if (value["subtype"] === "init") return started(value, state);
+      if (value["subtype"] === "model_refusal_no_fallback") state.facts.refused = true;
+      return value["subtype"] === "api_retry" ? retry(value, state) : [];
+    },
+  ],
+  ["rate_limit_event", rateLimit],
+  ["stream_event", stream],
+  ["assistant", assistant],
+  ["user", user],
+  ["result", result],
+]);
+
+const parseObject = (line: string): Record<string, unknown> | null => {
+  if (!line.trimStart().startsWith("{")) return null;
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" && value !== null ? { ...value } : null;
+  } catch {
+    // Not JSON: a warning that something printed, or a line that was cut.
+    return null;
+  }
+};
+
+/** Content is a string or a list of blocks, of which only text can be shown. */
+const plainText = (content: z.output<typeof wire.ToolResultBlock>["content"]): string => {
+  if (typeof content === "string") return content;
+  return (content ?? [])
+    .map((block) => (typeof block["text"] === "string" ? block["text"] : `[${block.type}]`))
+    .join("\n");
+};
+
+/** Seconds since the epoch as an instant. */
+const instant = (seconds: number | null): string | null => {
+  const date = seconds === null ? null : new Date(seconds * 1000);
+  return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString();
+};

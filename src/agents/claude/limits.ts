@@ -1,0 +1,55 @@
+export type Limit = "wall" | "first_output" | "idle" | "result_grace";
+
+export type LimitSeconds = {
+  wall: number;
+  /** From the prompt to the first event; 0: none. */
+  firstOutput: number;
+  /** Between events; 0: none. */
+  idle: number;
+  /** From the result to the exit. */
+  resultGrace: number;
+};
+
+export type Limits = {
+  promptGiven: () => void;
+  event: () => void;
+  result: () => void;
+  [Symbol.dispose]: () => void;
+};
+
+/** Calls `onLimit` with the first limit that is passed. The wall clock runs from now. */
+export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => void): Limits => {
+  const after = (limit: Limit, limitSeconds: number): NodeJS.Timeout =>
+    setTimeout(() => onLimit(limit), Math.min(limitSeconds * 1000, longestTimer));
+
+  const wall = after("wall", seconds.wall);
+  let silence: NodeJS.Timeout | undefined;
+  let grace: NodeJS.Timeout | undefined;
+  let heard = false;
+
+  return {
+    promptGiven: () => {
+      if (!heard && seconds.firstOutput > 0) silence = after("first_output", seconds.firstOutput);
+    },
+    event: () => {
+      if (grace !== undefined) return;
+      if (heard) {
+        silence?.refresh();
+        return;
+      }
+      heard = true;
+      clearTimeout(silence);
+      silence = seconds.idle > 0 ? after("idle", seconds.idle) : undefined;
+    },
+    result: () => {
+      for (const timer of [wall, silence, grace]) clearTimeout(timer);
+      grace = after("result_grace", seconds.resultGrace);
+    },
+    [Symbol.dispose]: () => {
+      for (const timer of [wall, silence, grace]) clearTimeout(timer);
+    },
+  };
+};
+
+/** Beyond it setTimeout fires at once. */
+const longestTimer = 2 ** 31 - 1;

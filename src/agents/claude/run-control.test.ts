@@ -1,0 +1,136 @@
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { expectTidy, fakeLaunch, fakeSettings, runFake } from "../../../test/fake-agent/run.ts";
+import { temporaryDirectory } from "../../../test/temporary.ts";
+import { findMarked } from "../../lib/process/table.ts";
+import { createClaudeAgent } from "./claude.ts";
+
+describe("the clocks", () => {
+  test("an agent that never says anything is ended as stalled", async () => {
+    const directory = await temporaryDirectory();
+    const run = await runFake("scenario: hang", { directory, settings: { agentCliFirstOutputTimeout: 0.3 } });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ reason: "stalled", retryable: true, exit_code: 143 });
+    expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT");
+  });
+
+  test("an agent that goes silent is ended as stalled", async () => {
+    const directory = await temporaryDirectory();
+    const run = await runFake('scenario: hang {"after": 2}', {
+      directory,
+      settings: { agentCliIdleTimeout: 0.3 },
+    });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ reason: "stalled", output: "Piece 0. \nPiece 1." });
+    expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_IDLE_TIMEOUT");
+  });
+
+  test("an agent that streams for ever is ended at the wall time, deaf to TERM or not", async () => {
+    const directory = await temporaryDirectory();
+    const settings = { agentCliKillGrace: 0.2, agentCliIdleTimeout: 0.5 };
+    const launch = { timeoutSeconds: 1 };
+    const runs = await Promise.all([
+      runFake("scenario: sleep", { directory, settings, launch }),
+      runFake("scenario: ignore-term", {
+        directory,
+        settings: { ...settings, agentCliIdleTimeout: 0 },
+        launch,
+      }),
+    ]);
+    for (const run of runs) {
+      expectTidy(run);
+      expect(run.outcome).toMatchObject({ ok: false, reason: "timeout", retryable: false });
+      expect(run.outcome.error).toContain("time limit of 1 s");
+    }
+    expect(runs[1].events.at(-1)).toEqual({ type: "exited", exit_code: null, signal: "SIGKILL" });
+  });
+});
+
+describe("the caller's signal", () => {
+  test("ends the run and everything it started; the iteration still ends with exited", async () => {
+    const directory = await temporaryDirectory();
+    const stop = new AbortController();
+    const run = await runFake('scenario: grandchildren {"deaf": true}', {
+      directory,
+      settings: { agentCliKillGrace: 0.2 },
+      turn: { signal: stop.signal },
+      onEvent: (event) => event.type === "block_end" && stop.abort(new Error("the job was cancelled")),
+    });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ ok: false, reason: null, retryable: false });
+    expect(run.outcome.error).toBe("The run was ended by the service: the job was cancelled.");
+  });
+
+  test("already aborted: nothing is spawned", async () => {
+    const directory = await temporaryDirectory();
+    const run = await runFake("hello", { directory, turn: { signal: AbortSignal.abort("cancelled") } });
+    expectTidy(run);
+    expect(run.identity).toBeNull();
+    expect(run.outcome).toMatchObject({ ok: false, reason: null });
+  });
+
+  test("a reader that stops reading ends the run", async () => {
+    const directory = await temporaryDirectory();
+    const agent = createClaudeAgent({
+      settings: fakeSettings(directory),
+      env: { PATH: process.env["PATH"] },
+    });
+    const jobId = randomUUID();
+    for await (const event of agent.run({
+      jobId,
+      attempt: 1,
+      prompt: "scenario: sleep",
+      cwd: directory,
+      launch: fakeLaunch(directory),
+      session: {
+        id: randomUUID(),
+        resumeFrom: null,
+      },
+      onSpawn: async () => {},
+      signal: new AbortController().signal,
+    })) {
+      if (event.type === "text") break;
+    }
+    expect(await findMarked({ name: "SERVICE_JOB_ID", value: jobId })).toEqual([]);
+  });
+});
+
+describe("what cannot start", () => {
+  test("a spawn that cannot be recorded ends the agent before it has its prompt", async () => {
+    const directory = await temporaryDirectory();
+    const log = join(directory, "log");
+    const run = await runFake(`scenario: noop {"log": "${log}"}`, {
+      directory,
+      turn: { onSpawn: () => Promise.reject(new Error("the disk is full")) },
+    });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ reason: "internal", retryable: true });
+    expect(run.outcome.error).toContain("the disk is full");
+    await expect(readFile(log)).rejects.toThrow("ENOENT");
+  });
+
+  test("a CLI that is missing, not executable or without its interpreter is told by name", async () => {
+    const directory = await temporaryDirectory();
+    const plain = join(directory, "plain");
+    const orphan = join(directory, "orphan");
+    await writeFile(plain, "text");
+    await writeFile(orphan, "#!/no/such/interpreter\n");
+    await chmod(orphan, 0o755);
+    for (const agentCliBinary of ["no-such-agent-cli", join(directory, "missing"), plain, orphan]) {
+      const run = await runFake("hello", { directory, settings: { agentCliBinary } });
+      expectTidy(run);
+      expect(run.outcome).toMatchObject({ ok: false, reason: "cli_not_found", retryable: false });
+      expect(run.outcome.error).toContain(agentCliBinary);
+      expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_BINARY");
+    }
+  });
+
+  test("a working directory that is gone is told", async () => {
+    const directory = await temporaryDirectory();
+    const run = await runFake("hello", { directory, turn: { cwd: join(directory, "gone") } });
+    expect(run.outcome).toMatchObject({ reason: "internal" });
+    expect(run.outcome.error).toContain(join(directory, "gone"));
+  });
+});

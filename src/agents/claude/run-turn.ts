@@ -1,0 +1,112 @@
+import type { AgentEvent } from "../../contract/event.ts";
+import { createRedactor, type Redact } from "../../lib/redact.ts";
+import { supervise, type SupervisedProcess } from "../../lib/process/supervise.ts";
+import type { AgentOutcome, AgentTurn } from "../agent.ts";
+import { claudeArguments, promptLine } from "./arguments.ts";
+import type { EndCause } from "./classify.ts";
+import { agentEnvironment, markerName } from "./environment.ts";
+import { watchLimits } from "./limits.ts";
+import { type Attended, endWarnings, outcomeOf, unstarted } from "./outcome.ts";
+import { readOutput } from "./read-output.ts";
+import type { ClaudeSettings } from "./settings.ts";
+
+export type Run = {
+  settings: ClaudeSettings;
+  env: NodeJS.ProcessEnv;
+  turn: AgentTurn;
+  emit: (event: AgentEvent, bytes: number) => void;
+};
+
+/** One turn from the spawn to the proof that nothing of it is left. Never rejects: the last event is `exited`. */
+export const runTurn = async (run: Run): Promise<AgentOutcome> => {
+  const { settings, env, turn } = run;
+  const emit = (event: AgentEvent): void => run.emit(event, 200);
+  const { variables, refused, secrets } = agentEnvironment({
+    settings,
+    env,
+    turn,
+    root: process.getuid?.() === 0,
+  });
+  for (const name of refused) emit({ type: "warning", message: refusal(name) });
+
+  if (turn.signal.aborted) {
+    emit({ type: "exited", exit_code: null, signal: null });
+    return unstarted({ code: "aborted", reason: turn.signal.reason });
+  }
+  const spawned = await supervise({
+    command: settings.agentCliBinary,
+    args: claudeArguments(turn),
+    cwd: turn.cwd,
+    env: variables,
+    marker: { name: markerName, value: turn.jobId },
+  });
+  if (!spawned.ok) {
+    emit({ type: "exited", exit_code: null, signal: null });
+    return unstarted(spawned);
+  }
+  const redact = createRedactor(secrets);
+  const { ended, observed, cause, interruption } = await attend({ ...run, process: spawned.process, redact });
+  for (const message of endWarnings({ ended, observed, cause })) emit({ type: "warning", message });
+  emit({ type: "exited", exit_code: ended.exitCode, signal: ended.signal });
+  return outcomeOf({ settings, turn, ended, observed, cause, interruption, redact });
+};
+
+/** Gives the agent its prompt, reads what it says, and ends it when it is done, too slow or not wanted any more. */
+const attend = async ({
+  settings,
+  turn,
+  emit,
+  process: agent,
+  redact,
+}: Run & { process: SupervisedProcess; redact: Redact }): Promise<Attended & { interruption: unknown }> => {
+  let cause: EndCause = null;
+  let interruption: unknown = null;
+  const end = (why: EndCause, reason: unknown = null): void => {
+    if (cause !== null) return;
+    cause = why;
+    interruption = reason;
+    // `ended` below is what the stop resolves with.
+    void agent.stop({ graceSeconds: settings.agentCliKillGrace });
+  };
+
+  using limits = watchLimits(
+    {
+      wall: turn.launch.timeoutSeconds,
+      firstOutput: settings.agentCliFirstOutputTimeout,
+      idle: settings.agentCliIdleTimeout,
+      resultGrace: settings.agentCliResultGrace,
+    },
+    end,
+  );
+  const observed = readOutput({
+    stdout: agent.stdout,
+    stderr: agent.stderr,
+    redact,
+    emit,
+    onLine: limits.event,
+    onResult: () => {
+      limits.result();
+      // One turn per process: without more input the agent exits.
+      agent.stdin.end();
+    },
+  });
+  const onAbort = (): void => end("aborted", turn.signal.reason);
+  turn.signal.addEventListener("abort", onAbort, { once: true });
+  if (turn.signal.aborted) onAbort();
+
+  try {
+    if (agent.identity !== null) await turn.onSpawn(agent.identity);
+    if (cause === null) {
+      agent.stdin.write(promptLine(turn.prompt));
+      limits.promptGiven();
+    }
+  } catch (error) {
+    end("not_recorded", error);
+  }
+  const ended = await agent.ended;
+  turn.signal.removeEventListener("abort", onAbort);
+  return { ended, observed, cause, interruption };
+};
+
+const refusal = (name: string): string =>
+  `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;

@@ -1,0 +1,174 @@
+import { execFileSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { AgentEvent } from "../../contract/event.ts";
+import { expectTidy, runFake, type FakeRun } from "../../../test/fake-agent/run.ts";
+import { temporaryDirectory } from "../../../test/temporary.ts";
+
+const warnings = (run: FakeRun): string[] =>
+  run.events.flatMap((event) => (event.type === "warning" ? [event.message] : []));
+
+const textOf = (events: AgentEvent[], type: "text" | "thinking"): string =>
+  events.map((event) => (event.type === type ? event.text : "")).join("");
+
+describe("a good run", () => {
+  test("writes, commits and reports in order: started, thinking, tools, text, result, exited", async () => {
+    const directory = await temporaryDirectory();
+    execFileSync("git", ["init", "--quiet", directory]);
+    const run = await runFake("Please write the file", { directory });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({
+      ok: true,
+      reason: null,
+      retryable: false,
+      output: "Done: agent-output.txt is committed.",
+      error: null,
+      exit_code: 0,
+      model: "fake-sonnet",
+      cost_usd: 0.0123,
+      usage: {
+        input_tokens: 100,
+        output_tokens: 20,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 7,
+      },
+    });
+    expect(run.events[0]).toMatchObject({ type: "started", agent_version: "2.1.197" });
+    const kinds = run.events.map((event) => event.type).filter((type, at, all) => type !== all[at - 1]);
+    expect(kinds).toEqual(
+      "started thinking block_end tool_use tool_result tool_use tool_result text block_end result exited".split(
+        " ",
+      ),
+    );
+    expect(textOf(run.events, "thinking")).toBe("I will write a file and commit it.");
+    expect(textOf(run.events, "text")).toBe("Done: agent-output.txt is committed.");
+    expect(execFileSync("git", ["-C", directory, "log", "--format=%s"], { encoding: "utf8" })).toBe(
+      "Do the task\n",
+    );
+  });
+
+  test("gives the agent its prompt only once the spawn is recorded", async () => {
+    const directory = await temporaryDirectory();
+    const log = join(directory, "log");
+    let before = "";
+    const run = await runFake(`scenario: noop {"log": "${log}"}`, {
+      directory,
+      turn: {
+        onSpawn: async (identity) => {
+          await new Promise((resolve) => setTimeout(resolve, 300));
+          before = await readFile(log, "utf8").catch(() => `nothing, pid ${identity.pid}`);
+        },
+      },
+    });
+    const entry: unknown = JSON.parse(await readFile(log, "utf8"));
+    expect(entry).toMatchObject({ job: run.jobId, attempt: 1, cwd: directory });
+    expect(before).toBe(`nothing, pid ${(entry as { pid: number }).pid}`);
+  });
+
+  test("resumes the session of a transcript by its path", async () => {
+    const directory = await temporaryDirectory();
+    const id = "11111111-2222-4333-8444-555555555555";
+    const first = await runFake("scenario: remember", {
+      directory,
+      turn: { session: { id, resumeFrom: null } },
+    });
+    expect(first.outcome).toMatchObject({ output: "I remember 0 earlier prompts.", session_id: id });
+    const slug = directory.replace(/[^a-zA-Z0-9]/g, "-");
+    const resumeFrom = join(directory, ".config-of-job", "projects", slug, `${id}.jsonl`);
+    const second = await runFake("scenario: remember", { directory, turn: { session: { id, resumeFrom } } });
+    expect(second.outcome).toMatchObject({ output: "I remember 1 earlier prompts.", session_id: id });
+  });
+
+  test("a session that cannot be resumed is told, and no session is claimed", async () => {
+    const directory = await temporaryDirectory();
+    const session = { id: "11111111-2222-4333-8444-555555555555", resumeFrom: join(directory, "gone.jsonl") };
+    const run = await runFake("go on", { directory, turn: { session } });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ reason: "agent_error", retryable: false, session_id: null });
+    expect(run.outcome.error).toContain("No conversation found with session ID: gone");
+  });
+
+  test("output cut anywhere, in lines and in characters, arrives whole", async () => {
+    const directory = await temporaryDirectory();
+    const runs = await Promise.all(
+      [1, 2, 3].map((seed) => runFake(`scenario: split {"seed": ${seed}}`, { directory })),
+    );
+    for (const run of runs) {
+      expectTidy(run);
+      expect(textOf(run.events, "text")).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
+      expect(textOf(run.events, "thinking")).toBe("Überlegen … 思考 🤔");
+      expect(run.events.find((event) => event.type === "tool_result")).toMatchObject({
+        content: 'ä\n"ö" 🚀',
+      });
+      expect(run.outcome.output).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
+    }
+  });
+});
+
+describe("a bad end", () => {
+  const failures: [task: string, expected: Partial<FakeRun["outcome"]>, error: RegExp][] = [
+    ["error-result", { reason: "agent_error", exit_code: 0 }, /I failed, whatever my exit code says/],
+    [
+      "exit-without-result",
+      { reason: "agent_exit", exit_code: 0, retryable: true },
+      /code 0 without giving a result/,
+    ],
+    [
+      'exit-without-result {"code": 2, "stderr": "boom"}',
+      { reason: "agent_exit", exit_code: 2, retryable: false },
+      /boom/,
+    ],
+    ["cut-65536", { reason: "agent_exit", exit_code: 0, retryable: true }, /after 65536 bytes/],
+    ['die {"signal": "SIGKILL"}', { reason: "agent_exit", exit_code: null, retryable: true }, /SIGKILL/],
+    ['die {"signal": "SIGSEGV"}', { reason: "agent_exit", exit_code: null, retryable: true }, /SIGSEGV/],
+    ["close-stdout", { reason: "agent_exit", exit_code: 0 }, /without giving a result/],
+    [
+      "rate-limit",
+      { reason: "rate_limited", exit_code: 1, retryable: true },
+      /resets, at 2026-11-21T\d\d:\d\d:\d\d/,
+    ],
+    ['rate-limit {"event": false}', { reason: "rate_limited", retryable: true }, /session limit/],
+    ["auth-error", { reason: "auth", retryable: false }, /AGENT_CLI_OAUTH_TOKEN/],
+    ['auth-error {"status": 403}', { reason: "auth" }, /403/],
+    ['auth-error {"status": null}', { reason: "auth" }, /Not logged in/],
+    ["api-error", { reason: "api_error", retryable: true }, /status 500/],
+    ['api-error {"status": 529}', { reason: "api_error", retryable: true }, /status 529/],
+    ['api-error {"status": 400}', { reason: "api_error", retryable: false }, /profile's model/],
+    ['api-error {"status": null}', { reason: "api_error", retryable: true }, /Connection refused/],
+    ["max-turns", { reason: "max_turns", retryable: false, output: "I work on it." }, /max_turns/],
+    ["budget", { reason: "budget", retryable: false, output: "I work on it." }, /max_budget_usd/],
+    ["work-after-result", { reason: "api_error", retryable: true }, /status 500/],
+  ];
+
+  test.for(failures)("%s", async ([task, expected, error]) => {
+    const run = await runFake(`scenario: ${task}`, { directory: await temporaryDirectory() });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ ok: false, ...expected });
+    expect(run.outcome.error).toMatch(error);
+  });
+});
+
+describe("a good result that is followed by", () => {
+  test.for<[string, number | null, RegExp]>([
+    ["exit-nonzero-after-result", 3, /exited with code 3 after a good result/],
+    ['die {"afterResult": true}', null, /killed by SIGKILL after a good result/],
+    ["false-second-result", 1, /error of its shutdown/],
+  ])("%s is a success with a warning", async ([task, exitCode, warning]) => {
+    const run = await runFake(`scenario: ${task}`, { directory: await temporaryDirectory() });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ ok: true, reason: null, exit_code: exitCode });
+    expect(warnings(run).join("\n")).toMatch(warning);
+    expect(run.events.filter((event) => event.type === "result")).toHaveLength(1);
+  });
+
+  test("silence is ended after the grace and stays a success", async () => {
+    const run = await runFake("scenario: hang-after-result", {
+      directory: await temporaryDirectory(),
+      settings: { agentCliResultGrace: 0.2 },
+    });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ ok: true, output: "All done, but I stay." });
+    expect(warnings(run)).toEqual([expect.stringContaining("did not exit after its result")]);
+  });
+});

@@ -1,0 +1,91 @@
+import { z } from "zod";
+
+/**
+ * Lines of the CLI's stream-json output, as far as they are used. Versions add fields and kinds: objects are loose, and
+ * what does not fit is read as missing, since a run must not fail for a field that nobody needs.
+ */
+const text = z.string().nullish().catch(null);
+const number = z.number().nullish().catch(null);
+const count = z.int().min(0).catch(0);
+const parent = z.string().nullish().catch(null);
+
+export const InitLine = z.object({
+  session_id: z.string(),
+  model: text,
+  claude_code_version: text,
+});
+
+export const RetryLine = z.object({
+  attempt: z.int().catch(0),
+  max_retries: z.int().catch(0),
+  retry_delay_ms: z.number().catch(0),
+  error_status: z.int().nullish().catch(null),
+  error: text,
+});
+
+export const RateLimitLine = z.object({
+  rate_limit_info: z.object({ status: z.string(), resetsAt: number, rateLimitType: text }),
+});
+
+export const StreamLine = z.object({
+  parent_tool_use_id: parent,
+  event: z.discriminatedUnion("type", [
+    z.object({ type: z.literal("message_start") }),
+    z.object({
+      type: z.literal("content_block_start"),
+      index: z.int(),
+      content_block: z.object({ type: z.string() }),
+    }),
+    z.object({
+      type: z.literal("content_block_delta"),
+      index: z.int(),
+      delta: z.object({ type: z.string(), text: z.string().optional(), thinking: z.string().optional() }),
+    }),
+    z.object({ type: z.literal("content_block_stop"), index: z.int() }),
+  ]),
+});
+
+const ContentBlock = z.looseObject({ type: z.string() });
+const Content = z.array(ContentBlock).catch([]);
+
+export const AssistantLine = z.object({
+  parent_tool_use_id: parent,
+  error: text,
+  message: z.object({ model: text, content: Content }),
+});
+
+export const UserLine = z.object({
+  parent_tool_use_id: parent,
+  message: z.object({ content: Content }),
+});
+
+export const ToolUseBlock = z.object({ id: z.string(), name: z.string(), input: z.unknown() });
+export const ToolResultBlock = z.object({
+  tool_use_id: z.string(),
+  is_error: z.boolean().nullish().catch(null),
+  content: z
+    .union([z.string(), z.array(ContentBlock)])
+    .nullish()
+    .catch(null),
+});
+
+export const ResultLine = z.object({
+  subtype: z.string().catch("unknown"),
+  is_error: z.boolean().nullish().catch(null),
+  api_error_status: z.int().nullish().catch(null),
+  result: text,
+  errors: z.array(z.string()).nullish().catch(null),
+  session_id: text,
+  num_turns: z.int().nullish().catch(null),
+  total_cost_usd: number,
+  duration_ms: number,
+  usage: z
+    .object({
+      input_tokens: count,
+      output_tokens: count,
+      cache_creation_input_tokens: count,
+      cache_read_input_tokens: count,
+    })
+    .nullish()
+    .catch(null),
+});

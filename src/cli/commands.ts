@@ -1,0 +1,131 @@
+import { Command, InvalidArgumentError, Option } from "commander";
+import type { ExitCode } from "./exit-code.ts";
+import { helpEnd, runExamples } from "./help.ts";
+import { statuses } from "./text/status.ts";
+
+type Action<Args extends unknown[]> = (...args: Args) => Promise<ExitCode>;
+
+/**
+ * The commands with their options. What a command does is imported when it is called: imports are what a start costs.
+ * @param finish told the exit code of the command that ran
+ */
+export const createProgram = (finish: (code: ExitCode) => void): Command => {
+  const lazily =
+    <Args extends unknown[]>(load: () => Promise<Action<Args>>) =>
+    async (...args: Args): Promise<void> =>
+      finish(await (await load())(...args));
+
+  const program = new Command("svc")
+    .description(
+      "Runs a coding agent on git repositories: submit a task, get back a branch or a pull request.",
+    )
+    .usage("<command> [options]")
+    .helpOption("-h, --help", "show help")
+    .helpCommand("help [command]", "show help for a command")
+    .configureHelp({ showGlobalOptions: false })
+    .configureOutput({ outputError: (text, write) => write(usageText(text)) })
+    .showHelpAfterError("Try: svc --help")
+    .exitOverride()
+    .addHelpText("after", helpEnd);
+
+  program.commandsGroup("Tasks:");
+  program
+    .command("run")
+    .summary("submit a task")
+    .description(
+      "Submit a task to the service. Prints the job's id at once; with --wait also what happens, until the job has ended.",
+    )
+    .argument("<task>", "what the agent is to do, in plain words; - reads it from standard input")
+    .option("-r, --repo <url>", "git repository: an https or ssh URL, or a path")
+    .option("-p, --profile <name>", "profile to run with; auto: chosen by the routing rules", "auto")
+    .option("--base-ref <ref>", "branch or tag to base the work on", "main")
+    .option("-w, --wait", "follow the job until it has ended; exit 0 only if it succeeded")
+    .option("--session-id <id>", "agent session to go on with")
+    .option("--file-path <path>", "MCP configuration on the shared file system, added to the job's")
+    .option("--create-repo", "create the repository on the git host if it is missing")
+    .option("--public", "create it public; private without this")
+    .option("--idempotency-key <key>", "submit once: the same key and task give the same job")
+    .option("--json", "print the service's answer as JSON; with --wait only the final one")
+    .addHelpText("after", runExamples)
+    .action(lazily(async () => (await import("./commands/run.ts")).run));
+  program
+    .command("jobs")
+    .summary("list jobs, newest first")
+    .description("List jobs, newest first.")
+    .option("-n, --limit <number>", "how many at most, 1 to 1000", whole(1, 1000), 20)
+    .addOption(new Option("-s, --status <status>", "only jobs of this status").choices(statuses))
+    .option("--cursor <cursor>", "go on where the list before this ended")
+    .option("--json", "print the service's answer as JSON")
+    .action(lazily(async () => (await import("./commands/jobs.ts")).jobs));
+  program
+    .command("job")
+    .summary("show a job and where its time went")
+    .description("Show a job: status, branch, pull request, cost, output, and where the time went.")
+    .argument("<job_id>", "id of the job")
+    .option("--events", "follow its events until it has ended; exit 0 only if it succeeded")
+    .option("--json", "print the service's answer as JSON; with --events one event a line")
+    .action(lazily(async () => (await import("./commands/job.ts")).job));
+  program
+    .command("cancel")
+    .summary("cancel a queued or running job")
+    .description("Cancel a queued or running job and end its agent. A job that has ended stays as it is.")
+    .argument("<job_id>", "id of the job")
+    .option("--json", "print the service's answer as JSON")
+    .action(lazily(async () => (await import("./commands/cancel.ts")).cancel));
+  program
+    .command("profiles")
+    .summary("list the profiles a task can run with")
+    .description("List the profiles a task can run with; one that cannot be used says why.")
+    .option("--json", "print the service's answer as JSON")
+    .action(lazily(async () => (await import("./commands/profiles.ts")).profiles));
+
+  program.commandsGroup("Service:");
+  program
+    .command("serve")
+    .summary("run the service")
+    .description("Run the service until it is told to stop (SIGINT, SIGTERM; a second one ends it at once).")
+    .option(
+      "--port <port>",
+      "port to listen on; 0: a free one (default: SERVICE_PORT, else 8200)",
+      whole(0, 65_535),
+    )
+    .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
+    .action(lazily(async () => (await import("./commands/serve.ts")).serve));
+  program
+    .command("status")
+    .summary("tell whether the service is up")
+    .description("Tell whether the service is up; exit 1 when it is not.")
+    .option("--json", "print the service's answer as JSON")
+    .action(lazily(async () => (await import("./commands/status.ts")).status));
+  program
+    .command("config")
+    .summary("show the settings and their sources")
+    .description(
+      "Show the settings that svc serve would run with, and where each comes from. Secrets are masked.",
+    )
+    .option("--json", "print them as JSON")
+    .action(lazily(async () => (await import("./commands/config.ts")).config));
+  program
+    .command("version")
+    .summary("print program name and version")
+    .description("Print program name and version.")
+    .option("--json", "print them as JSON")
+    .action(lazily(async () => (await import("./commands/version.ts")).version));
+  for (const command of program.commands) command.showHelpAfterError(`Try: svc ${command.name()} --help`);
+  return program;
+};
+
+const usageText = (text: string): string => {
+  const quote = /too many arguments for 'run'/.test(text) ? "Put the task in quotes.\n" : "";
+  return text.replace(/^error: /, "svc: ") + quote;
+};
+
+const whole =
+  (min: number, max: number) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max) {
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+    }
+    return value;
+  };

@@ -1,0 +1,42 @@
+import type { Job, JobStatus } from "../../contract/job.ts";
+import { connect } from "../connect.ts";
+import { exitCode } from "../exit-code.ts";
+import type { ExitCode } from "../exit-code.ts";
+import { note, print, printJson, terminalColumns } from "../print.ts";
+import { aligned } from "../text/columns.ts";
+import { painter } from "../text/paint.ts";
+import type { Paint } from "../text/paint.ts";
+import { oneLine } from "../text/sanitise.ts";
+import { paintStatus } from "../text/status.ts";
+
+export type JobsOptions = { limit: number; status?: JobStatus; cursor?: string; json?: boolean };
+
+/** `svc jobs` */
+export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.list_jobs({ limit, status: status ?? "", cursor: cursor ?? "" });
+  if (json === true) {
+    printJson(body);
+    return exitCode.ok;
+  }
+  if (body.jobs.length === 0) print(status === undefined ? "No jobs" : `No jobs are ${status}`);
+  else print(jobTable(body.jobs, { paint: painter(process.stdout), columns: terminalColumns() }));
+  if (body.next_cursor !== null) note(`There are more: svc jobs --cursor ${oneLine(body.next_cursor)}`);
+  return exitCode.ok;
+};
+
+type TableOptions = { paint: Paint; columns: number | undefined };
+
+/** Without a terminal nothing is cut but a task's length, so that a list stays a list. */
+export const jobTable = (list: readonly Job[], { paint, columns }: TableOptions): string => {
+  const rows = list.map((job) => [job.id, job.status, oneLine(job.profile), oneLine(job.task.slice(0, 500))]);
+  const [head = "", ...lines] = aligned([["ID", "STATUS", "PROFILE", "TASK"], ...rows], {
+    columns: columns ?? 250,
+  });
+  const painted = lines.map((line, index) => {
+    const status = list[index]?.status;
+    // An id has no letters beyond f: the first place that reads like the status is its cell.
+    return status === undefined ? line : line.replace(status, () => paintStatus(status, paint));
+  });
+  return [paint("bold", head), ...painted].join("\n");
+};

@@ -1,0 +1,62 @@
+import { resolve } from "node:path";
+import type { Client } from "../../client/client.ts";
+import { connect } from "../connect.ts";
+import { exitCode } from "../exit-code.ts";
+import type { ExitCode } from "../exit-code.ts";
+import { usageError } from "../failure.ts";
+import { note, print, printJson } from "../print.ts";
+import { oneLine } from "../text/sanitise.ts";
+import { readTask } from "./read-task.ts";
+import { waitForJob } from "./wait-for-job.ts";
+
+export type RunOptions = {
+  repo?: string;
+  profile: string;
+  baseRef: string;
+  sessionId?: string;
+  filePath?: string;
+  createRepo?: boolean;
+  public?: boolean;
+  idempotencyKey?: string;
+  wait?: boolean;
+  json?: boolean;
+};
+
+/** `svc run` */
+export const run = async (argument: string, options: RunOptions): Promise<ExitCode> => {
+  const { wait = false, json = false, idempotencyKey } = options;
+  const input = { task: await readTask(argument, process.stdin), ...inputOf(options) };
+  const { client } = connect();
+  const body = await client.run_task(input, idempotencyKey === undefined ? {} : { idempotencyKey });
+  const { job } = body;
+  if (wait) {
+    if (!json) print(job.id);
+    return waitForJob({ client, job, json });
+  }
+  if (json) printJson(body);
+  else print(job.id);
+  if (process.stderr.isTTY && !json) {
+    note(`${job.status}, profile ${oneLine(job.profile)}. Follow it with: svc job ${job.id} --events`);
+  }
+  return exitCode.ok;
+};
+
+type TaskInput = Omit<Parameters<Client["run_task"]>[0], "task">;
+
+const inputOf = (options: RunOptions): TaskInput => {
+  if (options.public === true && options.createRepo !== true) {
+    throw usageError("--public says how a repository is created: it goes with --create-repo");
+  }
+  return {
+    repo_url: absolute(options.repo ?? ""),
+    profile: options.profile,
+    base_ref: options.baseRef,
+    session_id: options.sessionId ?? "",
+    file_path: options.filePath ?? "",
+    create_repo: options.createRepo ?? false,
+    private: options.public !== true,
+  };
+};
+
+/** The service has another working directory: a relative path means one seen from here. */
+const absolute = (repo: string): string => (/^\.{1,2}(\/|$)/.test(repo) ? resolve(repo) : repo);

@@ -1,0 +1,148 @@
+import { describe, expect, test } from "vitest";
+import { sampleBegin, sampleLog } from "../../../test/cli/sample-job.ts";
+import { unpainted } from "../text/paint.ts";
+import { createNarration } from "./narration.ts";
+import { plainLine } from "./plain-view.ts";
+import { terminalLines } from "./terminal-line.ts";
+
+type Events = Parameters<typeof sampleLog>;
+
+const rowsOf = (...events: Events) => {
+  const narration = createNarration(sampleBegin);
+  return [...sampleLog(...events).flatMap(narration.take), ...narration.rest()];
+};
+const told = (...events: Events): string[] => rowsOf(...events).map(({ kind, text }) => `${kind}: ${text}`);
+const text = (piece: string, block = 0): Events[number] => ({ type: "text", block, text: piece });
+
+describe("the account of a job", () => {
+  test("joins pieces of text to lines and ends the last with its block", () => {
+    expect(told(text("Fix"), text("ed it.\nAnd"), text(" more"), { type: "block_end", block: 0 })).toEqual([
+      "text: Fixed it.",
+      "text: And more",
+    ]);
+  });
+
+  test("keeps single blank lines between text, none at the start", () => {
+    expect(told(text("\n\na\n\n\n\nb"))).toEqual(["text: a", "text: ", "text: b"]);
+  });
+
+  test("keeps thinking and text apart, and blocks", () => {
+    expect(told({ type: "thinking", block: 0, text: "hm" }, text("a", 1), text("b", 2))).toEqual([
+      "thinking: hm",
+      "text: a",
+      "text: b",
+    ]);
+  });
+
+  test("breaks a line without an end, so that it does not grow without bounds", () => {
+    const narration = createNarration(sampleBegin);
+    const rows = sampleLog(...Array.from({ length: 100 }, () => text("x".repeat(1000)))).flatMap(
+      narration.take,
+    );
+    expect(narration.open()?.text.length).toBeLessThanOrEqual(4000);
+    expect([...rows, ...narration.rest()].map((row) => row.text).join("")).toBe("x".repeat(100_000));
+  });
+
+  test("shows a tool call with its main argument, and one of a subagent as such", () => {
+    const call = (name: string, input: unknown, parent: string | null = null): Events[number] => ({
+      type: "tool_use",
+      id: "1",
+      name,
+      input,
+      parent,
+    });
+    expect(
+      told(
+        call("Bash", { description: "Run tests", command: "npm test\n&& echo ok" }),
+        call("Read", { file_path: "/a/b.ts", limit: 3 }),
+        call("Odd", { count: 3 }),
+        call("Nothing", {}),
+        call("Other", { x: "first text" }, "parent"),
+      ),
+    ).toEqual([
+      "tool: Bash  npm test && echo ok",
+      "tool: Read  /a/b.ts",
+      'tool: Odd  {"count":3}',
+      "tool: Nothing",
+      "tool: ↳ Other  first text",
+    ]);
+  });
+
+  test("tells what went wrong, and nothing of what went well", () => {
+    expect(
+      told(
+        { type: "tool_result", tool_use_id: "1", content: "fine", is_error: false, parent: null },
+        {
+          type: "tool_result",
+          tool_use_id: "1",
+          content: "\nno such file\nat line 3",
+          is_error: true,
+          parent: null,
+        },
+        { type: "retry", retry: 2, max_retries: 3, delay_ms: 1500, status: 529, error: "overloaded" },
+        { type: "rate_limit", status: "allowed", resets_at: null },
+        { type: "rate_limit", status: "rejected", resets_at: "2026-05-01T13:00:00.000Z" },
+        { type: "warning", message: "LFS pointers are not fetched" },
+        { type: "exited", exit_code: 0, signal: null },
+        { type: "exited", exit_code: 1, signal: null },
+        { type: "exited", exit_code: null, signal: "SIGKILL" },
+      ),
+    ).toEqual([
+      "problem: tool failed  no such file",
+      "problem: the model's API answered 529, try 2 of 3 in 1.5 s  overloaded",
+      "problem: rate limit  rejected, resets at 2026-05-01T13:00:00.000Z",
+      "problem: LFS pointers are not fetched",
+      "problem: the agent's process exited with 1",
+      "note: the agent's process was ended by  SIGKILL",
+    ]);
+  });
+
+  test("passes over events of a kind it does not know", () => {
+    const [event] = sampleLog(text("x"));
+    const later = { ...event, type: "hologram" } as unknown as NonNullable<typeof event>;
+    expect(createNarration(sampleBegin).take(later)).toEqual([]);
+  });
+
+  test("carries nothing of a hostile agent to the terminal", () => {
+    const hostile = "\u001b]0;owned\u0007\u001b[2J\u009b1m\u202Ex";
+    const rows = rowsOf(
+      text(hostile),
+      ...Array.from("\u001b[2J", (piece) => text(piece)),
+      { type: "thinking", block: 1, text: hostile },
+      { type: "tool_use", id: "1", name: hostile, input: { command: hostile }, parent: null },
+      { type: "tool_use", id: "1", name: "x", input: { [hostile]: 1 }, parent: null },
+      { type: "tool_result", tool_use_id: "1", content: hostile, is_error: true, parent: null },
+      { type: "retry", retry: 2, max_retries: 3, delay_ms: 1500, status: null, error: hostile },
+      { type: "rate_limit", status: hostile, resets_at: hostile },
+      { type: "started", session_id: hostile, model: hostile, agent_version: hostile },
+      { type: "warning", message: hostile },
+      { type: "exited", exit_code: null, signal: hostile },
+      { type: "stage", stage: "pushed", detail: hostile },
+    );
+    const lines = rows.flatMap((row) => [
+      plainLine(row, unpainted),
+      ...terminalLines(row, { paint: unpainted, columns: 40 }),
+    ]);
+    expect(lines.length).toBeGreaterThan(20);
+    for (const line of lines) expect(line).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/v);
+  });
+});
+
+describe("a line", () => {
+  test("on a terminal is cut to its width, but text is wrapped", () => {
+    const row = { elapsedMs: 61_000, text: "one two three four five six seven" };
+    const options = { paint: unpainted, columns: 24 };
+    expect(terminalLines({ ...row, kind: "tool" }, options)).toEqual(["   1:01  ▸ one two thre…"]);
+    expect(terminalLines({ ...row, kind: "text" }, options)).toEqual([
+      "         one two three",
+      "         four five six",
+      "         seven",
+    ]);
+  });
+
+  test("elsewhere has time, kind and text, uncut for text", () => {
+    const row = { elapsedMs: 61_000, text: "x".repeat(300) };
+    expect(plainLine({ ...row, kind: "text" }, unpainted)).toBe(`   1:01  text     ${"x".repeat(300)}`);
+    expect(plainLine({ ...row, kind: "stage" }, unpainted)).toBe(`   1:01  stage    ${"x".repeat(199)}…`);
+  });
+});

@@ -1,0 +1,42 @@
+import { ClientError } from "../client/client-error.ts";
+import { ConfigError } from "../config/config-error.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { exitCode } from "./exit-code.ts";
+import type { ExitCode } from "./exit-code.ts";
+import { CliError } from "./failure.ts";
+import { note, printJson } from "./print.ts";
+import { sanitise } from "./text/sanitise.ts";
+
+/** Tells a failure on stderr, with `json` also as a failure body on stdout, and says how to exit. */
+export const report = (error: unknown, { json }: { json: boolean }): ExitCode => {
+  const { message, code, exit } = explain(error);
+  if (json) printJson({ success: false, error: message, code });
+  note(`svc: ${sanitise(message)}`);
+  if (
+    code === "internal" &&
+    error instanceof Error &&
+    /^(debug|trace)$/.test(process.env.SERVICE_LOG_LEVEL ?? "")
+  ) {
+    note(sanitise(error.stack ?? ""));
+  }
+  return exit;
+};
+
+type Explanation = { message: string; code: string; exit: ExitCode };
+
+const explain = (error: unknown): Explanation => {
+  if (error instanceof CliError) return { message: error.message, code: error.code, exit: error.exitCode };
+  if (error instanceof ClientError) {
+    const refused = error.status === 400 || error.status === 413;
+    return { message: error.message, code: error.code, exit: refused ? exitCode.usage : exitCode.failure };
+  }
+  if (error instanceof ConfigError || error instanceof ServiceError) {
+    return { message: error.message, code: error.code, exit: exitCode.failure };
+  }
+  const text = error instanceof Error ? error.message : String(error);
+  return {
+    message: `${text} (SERVICE_LOG_LEVEL=debug tells more)`,
+    code: "internal",
+    exit: exitCode.failure,
+  };
+};

@@ -1,0 +1,18 @@
+import { cut, pad, width } from "./width.ts";
+
+/**
+ * Rows of cells as aligned lines. With `columns` the last cell is cut so that the line fits, but never below
+ * `least`: what identifies a row is always whole.
+ */
+export const aligned = (rows: string[][], { columns = Infinity, least = 10 }: Options = {}): string[] => {
+  const widths = (rows[0] ?? []).map((_, index) => Math.max(...rows.map((row) => width(row[index] ?? ""))));
+  return rows.map((row) => {
+    const fixed = row.slice(0, -1).map((cell, index) => pad(cell, widths[index] ?? 0));
+    const room = Math.max(least, columns - fixed.reduce((sum, cell) => sum + width(cell) + gap.length, 0));
+    return [...fixed, cut(row.at(-1) ?? "", room)].join(gap).trimEnd();
+  });
+};
+
+type Options = { columns?: number; least?: number };
+
+const gap = "  ";

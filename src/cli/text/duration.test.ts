@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { clock, duration } from "./duration.ts";
+
+test.each([
+  [0, "0 ms"],
+  [999, "999 ms"],
+  [1000, "1.0 s"],
+  [59_940, "59.9 s"],
+  [59_960, "1m 00s"],
+  [125_400, "2m 05s"],
+  [3_599_600, "1h 00m"],
+  [3_720_000, "1h 02m"],
+])("%i ms is %s", (milliseconds, text) => {
+  expect(duration(milliseconds)).toBe(text);
+});
+
+test.each([
+  [-5, "0:00"],
+  [7999, "0:07"],
+  [754_000, "12:34"],
+  [3_723_000, "1:02:03"],
+])("a clock shows %i ms as %s", (milliseconds, text) => {
+  expect(clock(milliseconds)).toBe(text);
+});

@@ -1,0 +1,86 @@
+import type { Job } from "../../contract/job.ts";
+import { adviceFor } from "./advice.ts";
+import { aligned } from "./columns.ts";
+import { duration } from "./duration.ts";
+import type { Paint } from "./paint.ts";
+import { oneLine, sanitise } from "./sanitise.ts";
+import { paintStatus } from "./status.ts";
+
+/** A labelled value; one without a value is not shown. */
+export type Fact = [label: string, value: string | null];
+
+/** Label and value in two columns; further lines of a value stand under its first. */
+export const factLines = (facts: Fact[], paint: Paint): string[] => {
+  const rows = facts.flatMap(([label, value]) => {
+    if (value === null || value === "") return [];
+    const [first = "", ...rest] = value.split("\n");
+    return [[label, first], ...rest.map((line) => ["", line])];
+  });
+  const labels = aligned(rows.map(([label = ""]) => [label, "|"]));
+  return rows.map(([, value = ""], index) => {
+    const label = labels[index]?.replace(/\|$/, "") ?? "";
+    return `${paint("dim", label)}${value}`.trimEnd();
+  });
+};
+
+/** How it went, and what to do when it did not go well. */
+export const outcomeFacts = (job: Job, paint: Paint): Fact[] => [
+  [
+    "Status",
+    paintStatus(job.status, paint) + (job.failure_reason === null ? "" : ` (${job.failure_reason})`),
+  ],
+  ["Error", job.error === null ? null : sanitise(job.error).trimEnd()],
+  ["What to do", adviceFor(job)],
+];
+
+/** What came of it: where the work is. `clone` is the cached clone, where it is known. */
+export const resultFacts = (job: Job, clone: string | null): Fact[] => [
+  ["Pull request", optional(job.pr_url)],
+  ["Branch", optional(job.branch)],
+  ["Commit", optional(job.commit_sha)],
+  ["Changes", changes(job)],
+  ["Worktree", optional(job.worktree_path)],
+  ["Unfinished work", salvage(job, clone)],
+  ["Warnings", job.warnings.map((warning) => `- ${oneLine(warning)}`).join("\n")],
+];
+
+export const effortFacts = (job: Job): Fact[] => [
+  ["Model", optional(job.model)],
+  ["Turns", job.num_turns === null ? null : String(job.num_turns)],
+  ["Tokens", tokens(job)],
+  ["Cost", job.cost_usd === null ? null : cost(job.cost_usd)],
+  ["Duration", job.duration_ms === null ? null : duration(job.duration_ms)],
+];
+
+/** Four digits for the cents of a small run, two for a large one. */
+export const cost = (usd: number): string => `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
+
+export const optional = (value: string | null): string | null => (value === null ? null : oneLine(value));
+
+const changes = ({ diff_stat: stat }: Job): string | null => {
+  if (stat === null) return null;
+  return `${stat.files} ${stat.files === 1 ? "file" : "files"}, +${stat.insertions} −${stat.deletions}`;
+};
+
+const tokens = ({ usage }: Job): string | null => {
+  if (usage === null) return null;
+  const cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
+  return `${usage.input_tokens} in, ${usage.output_tokens} out, ${cached} cached`;
+};
+
+const salvage = (job: Job, clone: string | null): string | null => {
+  if (job.salvage_ref === null) return null;
+  const ref = oneLine(job.salvage_ref);
+  const place = clone ?? job.worktree_path;
+  if (place === null) return ref;
+  const from = shellWord(oneLine(place));
+  return [
+    ref,
+    `look at it:  git -C ${from} log --stat -p -1 ${ref}`,
+    `fetch it:    git fetch ${from} ${ref}:refs/heads/salvaged-${job.id.slice(0, 8)}`,
+  ].join("\n");
+};
+
+/** The text as one word of a shell command. */
+const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

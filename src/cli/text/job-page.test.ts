@@ -1,0 +1,171 @@
+import { describe, expect, test } from "vitest";
+import { sampleBegin, sampleJob } from "../../../test/cli/sample-job.ts";
+import { jobPage } from "./job-page.ts";
+import { unpainted } from "./paint.ts";
+import { stageTimes } from "./stage-times.ts";
+import { summary } from "./summary.ts";
+
+const page = (changes: Parameters<typeof sampleJob>[0] = {}): string =>
+  jobPage(sampleJob(changes), { paint: unpainted, now: sampleBegin + 60_000 });
+
+const at = (seconds: number): string => new Date(sampleBegin + seconds * 1000).toISOString();
+
+describe("the page of a job", () => {
+  test("has each documented field that has a value, and no line for those without", () => {
+    const text = page({
+      status: "failed",
+      failure_reason: "agent_exit",
+      retryable: true,
+      error: "first line\nsecond line",
+      exit_code: 3,
+      pr_url: "https://github.com/acme/app/pull/7",
+      started_at: at(1),
+      ended_at: at(2),
+      output: "All done",
+    });
+    expect(text).toContain("ID            6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d");
+    expect(text).toContain("Status        failed (agent_exit)");
+    expect(text).toContain("Error         first line\n              second line\n");
+    expect(text).toMatch(/What to do .*Submitting it again may work\./);
+    expect(text).toContain("Profile       code");
+    expect(text).toContain("Task          Fix the failing date test");
+    expect(text).toContain("Repository    https://github.com/acme/app");
+    expect(text).toContain("Exit code     3");
+    expect(text).toContain("Pull request  https://github.com/acme/app/pull/7");
+    expect(text).toContain(`Created       ${at(0)}`);
+    expect(text).toContain(`Started       ${at(1)}`);
+    expect(text).toContain(`Ended         ${at(2)}`);
+    expect(text).toMatch(/\n\nOutput\nAll done$/);
+    expect(page()).not.toMatch(/Exit code|Pull request|Started|Ended|Output|Error|null|undefined/);
+  });
+
+  test("shows 2000 characters of the output and says how many there are more", () => {
+    const text = page({ output: `${"a".repeat(1999)}😀${"b".repeat(500)}` });
+    const shown = text.slice(text.indexOf("Output\n") + 7);
+    expect(shown).toBe(`${"a".repeat(1999)}\n… 502 more characters: svc job --json has them`);
+    expect(page({ output: "a".repeat(2000) })).toMatch(/a{2000}$/);
+  });
+
+  test("has nothing in it that a terminal would obey", () => {
+    const hostile = "\u001b]0;owned\u0007\u001b[2Jx\u009b1m\u202E";
+    const text = page({
+      task: hostile,
+      output: hostile,
+      error: hostile,
+      profile: hostile,
+      repo_url: hostile,
+      branch: hostile,
+      commit_sha: hostile,
+      pr_url: hostile,
+      model: hostile,
+      worktree_path: hostile,
+      salvage_ref: hostile,
+      session_id: hostile,
+      pod_name: hostile,
+      warnings: [hostile],
+    });
+    expect(text).not.toMatch(/[[\p{Cc}\p{Bidi_Control}]--[\n]]/v);
+  });
+});
+
+describe("where the time went", () => {
+  const stages = [
+    { stage: "queued", at: at(0), attempt: 0 },
+    { stage: "claimed", at: at(1), attempt: 1 },
+    { stage: "agent_started", at: at(2.5), attempt: 1 },
+  ] as const;
+
+  test("tells each stage's time, what passed since the one before, and its share", () => {
+    const job = sampleJob({
+      stages: [...stages, { stage: "ended", at: at(10), attempt: 1 }],
+      ended_at: at(10),
+    });
+    expect(stageTimes(job, sampleBegin + 99_000)).toEqual([
+      "queued         12:00:00.000",
+      "claimed        12:00:01.000     1.0 s   10 %",
+      "agent_started  12:00:02.500     1.5 s   15 %",
+      "ended          12:00:10.000     7.5 s   75 %",
+    ]);
+  });
+
+  test("goes up to now while the job runs", () => {
+    const lines = stageTimes(sampleJob({ stages: [...stages] }), sampleBegin + 5000);
+    expect(lines.at(-1)).toBe("now            12:00:05.000     2.5 s   50 %");
+  });
+
+  test("says which attempt a stage belongs to when there was more than one", () => {
+    const job = sampleJob({
+      stages: [...stages, { stage: "claimed", at: at(4), attempt: 2 }],
+      ended_at: at(4),
+    });
+    expect(stageTimes(job, 0).map((line) => line.split("  ")[0])).toEqual([
+      "queued",
+      "claimed (attempt 1)",
+      "agent_started (attempt 1)",
+      "claimed (attempt 2)",
+    ]);
+  });
+
+  test("is nothing for a job without stages", () => {
+    expect(stageTimes(sampleJob({ stages: [] }), 0)).toEqual([]);
+  });
+});
+
+describe("the summary at the end", () => {
+  const failed = sampleJob({
+    status: "failed",
+    failure_reason: "timeout",
+    salvage_ref: "refs/service/salvage/6f1c",
+  });
+
+  test("says how to get at unfinished work in the cached clone", () => {
+    const text = summary(failed, { paint: unpainted, clone: "/srv/it's here/repo.git" });
+    expect(text).toContain(`git -C '/srv/it'\\''s here/repo.git' log --stat -p -1 refs/service/salvage/6f1c`);
+    expect(text).toContain(
+      "git fetch '/srv/it'\\''s here/repo.git' refs/service/salvage/6f1c:refs/heads/salvaged-6f1c1a52",
+    );
+  });
+
+  test("takes the worktree when it does not know the clone, and only names the ref when it knows neither", () => {
+    const kept = { ...failed, worktree_path: "/srv/worktree" };
+    expect(summary(kept, { paint: unpainted, clone: null })).toContain("git -C /srv/worktree log");
+    const text = summary(failed, { paint: unpainted, clone: null });
+    expect(text).toContain("Unfinished work  refs/service/salvage/6f1c");
+    expect(text).not.toContain("git -C");
+  });
+
+  test("tells status, branch, commit, changes, pull request, cost, turns, duration, worktree and warnings", () => {
+    const job = sampleJob({
+      status: "succeeded",
+      branch: "service/6f1c1a52",
+      commit_sha: "c0ffee",
+      diff_stat: { files: 1, insertions: 3, deletions: 2 },
+      pr_url: "https://github.com/acme/app/pull/7",
+      cost_usd: 0.12345,
+      num_turns: 4,
+      duration_ms: 123_456,
+      worktree_path: "/srv/worktree",
+      warnings: ["LFS pointers are not fetched", "Another"],
+    });
+    expect(summary(job, { paint: unpainted, clone: null }).split("\n")).toEqual([
+      "Job           6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d",
+      "Status        succeeded",
+      "Pull request  https://github.com/acme/app/pull/7",
+      "Branch        service/6f1c1a52",
+      "Commit        c0ffee",
+      "Changes       1 file, +3 −2",
+      "Worktree      /srv/worktree",
+      "Warnings      - LFS pointers are not fetched",
+      "              - Another",
+      "Turns         4",
+      "Cost          $0.1235",
+      "Duration      2m 03s",
+    ]);
+  });
+
+  test("has advice for an expired job", () => {
+    expect(summary(sampleJob({ status: "expired" }), { paint: unpainted, clone: null })).toContain(
+      "SERVICE_JOB_TTL",
+    );
+  });
+});

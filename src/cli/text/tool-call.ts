@@ -1,0 +1,37 @@
+import { oneLine } from "./sanitise.ts";
+
+/** A tool call on one line: its name and the argument that says most. */
+export const toolCall = (name: string, input: unknown): string => {
+  const argument = mainArgument(input);
+  return oneLine(name.slice(0, longest)) + (argument === "" ? "" : `  ${argument}`);
+};
+
+const mainArgument = (input: unknown): string => {
+  if (typeof input === "string") return short(input);
+  if (typeof input !== "object" || input === null) return "";
+  const entries = Object.entries(input);
+  const named = telling.flatMap((key) => entries.filter(([name]) => name === key));
+  const text = [...named, ...entries]
+    .map(([, value]) => value)
+    .find((value) => typeof value === "string" && value !== "");
+  if (typeof text === "string") return short(text);
+  return entries.length === 0 ? "" : short(JSON.stringify(input));
+};
+
+/** What says most about a call, the first that is there. */
+const telling = [
+  "command",
+  "file_path",
+  "notebook_path",
+  "path",
+  "pattern",
+  "url",
+  "query",
+  "description",
+  "prompt",
+];
+
+/** An argument can have megabytes; nobody sees more than a line of it. */
+const longest = 2000;
+
+const short = (text: string): string => oneLine(text.slice(0, longest));

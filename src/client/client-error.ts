@@ -1,0 +1,84 @@
+import { z } from "zod";
+
+type Details = { status: number; code: string; retryAfter?: number | undefined; cause?: unknown };
+
+/** Why a call did not succeed. `message` is a sentence for the user. */
+export class ClientError extends Error {
+  override name = "ClientError";
+  /** HTTP status; 0 when there was no answer. */
+  readonly status: number;
+  /** Code of the failure body; `unreachable`, `no_answer` or `not_the_service` where there is none. */
+  readonly code: string;
+  /** Seconds after which asking again makes sense. */
+  readonly retryAfter: number | undefined;
+
+  constructor(message: string, { status, code, retryAfter, cause }: Details) {
+    super(message, { cause });
+    this.status = status;
+    this.code = code;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** What an answer that is not a success means. `text` is its body. */
+export const errorOfAnswer = (response: Response, text: string, baseUrl: string): ClientError => {
+  const { status } = response;
+  const parsed = FailureText.safeParse(text);
+  if (status === 401 && parsed.success) {
+    const way = "set SERVICE_API_KEY to one of the keys in the service's SERVICE_API_KEYS";
+    return new ClientError(`${baseUrl} asks for an API key: ${way}`, { status, code: "unauthorized" });
+  }
+  if (!parsed.success || parsed.data.code === undefined) return notTheService(response, baseUrl);
+  const retryAfter = Number(response.headers.get("retry-after") ?? Number.NaN);
+  return new ClientError(parsed.data.error, {
+    status,
+    code: parsed.data.code,
+    retryAfter: Number.isFinite(retryAfter) ? retryAfter : undefined,
+  });
+};
+
+/** Some other program, or a proxy in between, has answered. */
+export const notTheService = ({ status, headers }: Response, baseUrl: string): ClientError => {
+  const type = headers.get("content-type") ?? "no content type";
+  return new ClientError(
+    `${baseUrl} answered ${status} with ${type}, which is not what the service says; check SERVICE_HOST and SERVICE_PORT, and what is between`,
+    { status, code: "not_the_service" },
+  );
+};
+
+/** What it means that `fetch` rejected. */
+export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
+  const codes = [cause, cause instanceof Error ? cause.cause : undefined].map(codeOf);
+  if (codes.includes("UND_ERR_HEADERS_TIMEOUT")) {
+    return noAnswer(`${baseUrl} took too long to answer; what was asked goes on there`, cause);
+  }
+  if (codes.includes("UND_ERR_SOCKET") || codes.includes("ECONNRESET")) return brokenOff(cause, baseUrl);
+  const way = "start it with svc serve, or set SERVICE_HOST and SERVICE_PORT";
+  return new ClientError(`No service answers at ${baseUrl}; ${way}`, {
+    status: 0,
+    code: "unreachable",
+    cause,
+  });
+};
+
+export const brokenOff = (cause: unknown, baseUrl: string): ClientError =>
+  noAnswer(`${baseUrl} broke off the connection; look into the service's log`, cause);
+
+const noAnswer = (message: string, cause: unknown): ClientError =>
+  new ClientError(message, { status: 0, code: "no_answer", cause });
+
+/** Failure bodies, the one of 401 included, which has no code. */
+const FailureText = z
+  .string()
+  .transform((text, context): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      context.addIssue({ code: "custom", message: "is not JSON" });
+      return z.NEVER;
+    }
+  })
+  .pipe(z.object({ error: z.string(), code: z.string().optional() }));
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && "code" in error ? String(error.code) : "";

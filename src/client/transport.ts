@@ -1,0 +1,86 @@
+import { brokenOff, ClientError, errorOfAnswer, errorOfFetch, notTheService } from "./client-error.ts";
+
+export type ClientOptions = {
+  /** Where the service is, e.g. `http://127.0.0.1:8200`. */
+  baseUrl: string;
+  apiKey?: string | undefined;
+  /** Default: the global one. */
+  fetch?: typeof globalThis.fetch;
+};
+
+export type Ask = {
+  method: string;
+  /** Path and query, encoded. */
+  target: string;
+  headers?: Record<string, string>;
+  body?: string;
+  signal?: AbortSignal | undefined;
+};
+
+export type Transport = {
+  /** The answer's headers are there and say success; the body is not read. */
+  open: (ask: Ask) => Promise<Response>;
+  /** The JSON object of a successful answer. Any other answer rejects with a `ClientError`. */
+  json: (ask: Ask) => Promise<object>;
+};
+
+export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: ClientOptions): Transport => {
+  const base = baseUrl.replace(/\/+$/, "");
+
+  const open = async ({ target, headers, signal, ...rest }: Ask): Promise<Response> => {
+    const init: RequestInit = {
+      ...rest,
+      headers: { ...keyHeader(apiKey), ...headers },
+      // A redirect would carry the key to whoever it names: the service never sends one.
+      redirect: "manual",
+      ...(signal && { signal }),
+    };
+    const attempt = (): Promise<Response> =>
+      fetch(base + target, init).catch((error: unknown) => {
+        signal?.throwIfAborted();
+        throw errorOfFetch(error, base);
+      });
+    const response = await attempt().catch((error: unknown) => {
+      // A kept connection may have ended just when it was to be used again. Asking again is safe but for a post.
+      if (rest.method !== "POST" && error instanceof ClientError && error.code === "no_answer")
+        return attempt();
+      throw error;
+    });
+    if (response.ok) return response;
+    throw errorOfAnswer(response, await bodyText(response, signal), base);
+  };
+
+  const bodyText = (response: Response, signal: AbortSignal | undefined): Promise<string> =>
+    response.text().catch((error: unknown) => {
+      signal?.throwIfAborted();
+      throw brokenOff(error, base);
+    });
+
+  const json = async (ask: Ask): Promise<object> => {
+    const response = await open(ask);
+    const value = parsed(await bodyText(response, ask.signal));
+    if (typeof value !== "object" || value === null) throw notTheService(response, base);
+    return value;
+  };
+
+  return { open, json };
+};
+
+/** Headers are bytes: a key beyond ASCII is sent as the UTF-8 that the service compares it with. */
+const keyHeader = (key: string | undefined): Record<string, string> => {
+  if (!key) return {};
+  if (/[\0\r\n]/.test(key)) {
+    const message = "The API key has a line break in it; check SERVICE_API_KEY";
+    throw new ClientError(message, { status: 0, code: "unauthorized" });
+  }
+  return { "x-api-key": String.fromCharCode(...new TextEncoder().encode(key)) };
+};
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Told by the caller as an answer that is not the service's.
+    return undefined;
+  }
+};

@@ -1,0 +1,38 @@
+import { maskUrl } from "./secrets.ts";
+import type { LoadedSettings, Source } from "./settings.ts";
+import type { Variable } from "./variable.ts";
+import { variables } from "./variables.ts";
+import type { SettingName, Settings } from "./variables.ts";
+
+/** One line of `svc config`. Nothing of a secret is in it, not even its length. */
+export type SettingRow = { name: string; yaml: string; value: string; source: string; meaning: string };
+
+export const describeSettings = ({ settings, sources }: LoadedSettings): SettingRow[] =>
+  Object.entries<Variable>(variables).map(([key, { name, yaml, secret, meaning }]) => {
+    // The keys of `variables` are those of `Settings`.
+    const setting = key as SettingName;
+    const value = settings[setting];
+    return {
+      name,
+      yaml,
+      value: secret ? masked(value) : shown(value),
+      source: place(sources[setting]),
+      meaning,
+    };
+  });
+
+const masked = (value: Settings[SettingName]): string => {
+  if (!Array.isArray(value)) return value === null ? "" : "***";
+  if (value.length === 0) return "";
+  return `*** (${value.length} ${value.length === 1 ? "key" : "keys"})`;
+};
+
+const shown = (value: Settings[SettingName]): string => {
+  if (value === null) return "";
+  return maskUrl(Array.isArray(value) ? value.join(",") : String(value));
+};
+
+const place = (source: Source): string => {
+  if (source.from === "environment") return `environment, ${source.name}`;
+  return source.from === "file" ? `file ${source.path}` : "default";
+};

@@ -1,0 +1,96 @@
+import { readFileSync, statSync } from "node:fs";
+import { isMap, isPair, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
+import { suggestion } from "./nearest.ts";
+
+/** The YAML file, flat: dotted key → text as it would be written in the environment. */
+export type ConfigFile = { path: string; values: Map<string, string>; faults: string[] };
+
+/**
+ * Reads the file, which may be missing unless `required`.
+ * Everything in it is text as written (`0123` stays `0123`), so that a value means the same here as in the environment.
+ */
+export const readConfigFile = (request: {
+  path: string;
+  required: boolean;
+  known: readonly string[];
+}): ConfigFile => {
+  const { path, required, known } = request;
+  const file: ConfigFile = { path, values: new Map(), faults: [] };
+  const source = readSource(file, required);
+  if (source === null) return file;
+
+  const lines = new LineCounter();
+  const document = parseDocument(source, { schema: "failsafe", lineCounter: lines, prettyErrors: false });
+  const position = (offset: number) => {
+    const { line, col } = lines.linePos(offset);
+    return `line ${line}, column ${col}`;
+  };
+  const [error] = document.errors;
+  if (error !== undefined) {
+    // Neither the line nor the token is quoted (`prettyErrors`, `: "…`): they may hold a secret.
+    const [reason] = error.message.split(': "');
+    file.faults.push(`${path} is not valid YAML at ${position(error.pos[0])}: ${reason}`);
+    return file;
+  }
+  if (document.contents === null) return file;
+  if (!isMap(document.contents)) {
+    file.faults.push(`${path} must hold \`key: value\` lines`);
+    return file;
+  }
+  collect({ node: document.contents, prefix: "", file, known, position });
+  return file;
+};
+
+/** Others on the machine could read the tokens in it. */
+export const fileModeWarning = (path: string): string | null => {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
+  return (mode & 0o077) === 0 ? null : `${path} holds secrets and can be read by others; run chmod 600 on it`;
+};
+
+const readSource = (file: ConfigFile, required: boolean): string | null => {
+  try {
+    return readFileSync(file.path, "utf8");
+  } catch (error) {
+    const missing = error instanceof Error && "code" in error && error.code === "ENOENT";
+    if (missing && !required) return null;
+    file.faults.push(`${file.path} cannot be read: ${missing ? "there is no such file" : String(error)}`);
+    return null;
+  }
+};
+
+type Walk = {
+  node: unknown;
+  prefix: string;
+  file: ConfigFile;
+  known: readonly string[];
+  position: (offset: number) => string;
+};
+
+const collect = ({ node, prefix, file, known, position }: Walk): void => {
+  if (isMap(node)) {
+    for (const pair of node.items) {
+      if (!isPair(pair) || !isScalar(pair.key)) continue;
+      const key = prefix === "" ? String(pair.key.value) : `${prefix}.${String(pair.key.value)}`;
+      const inside = known.some((name) => name.startsWith(`${key}.`)) && isMap(pair.value);
+      if (inside) collect({ node: pair.value, prefix: key, file, known, position });
+      else if (known.includes(key)) take({ key, node: pair.value, file });
+      else {
+        const where = position(pair.key.range?.[0] ?? 0);
+        file.faults.push(`${file.path}, ${where}: unknown key ${key}${suggestion(key, known)}`);
+      }
+    }
+  }
+};
+
+const take = ({ key, node, file }: { key: string; node: unknown; file: ConfigFile }): void => {
+  const fault = (wrong: string) => file.faults.push(`${file.path}: ${key} ${wrong}`);
+  if (file.values.has(key)) fault("is given twice");
+  else if (node === null) return;
+  else if (isScalar(node)) {
+    const value = String(node.value);
+    const plainNull = node.type === "PLAIN" && ["~", "null"].includes(value);
+    if (!plainNull) file.values.set(key, value);
+  } else if (isSeq(node) && node.items.every((item) => isScalar(item) && !String(item.value).includes(","))) {
+    file.values.set(key, node.items.map((item) => (isScalar(item) ? String(item.value) : "")).join(","));
+  } else fault("must be a single value or a plain list of values without commas");
+};

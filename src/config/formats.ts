@@ -1,0 +1,76 @@
+import { z } from "zod";
+
+/** What the text of a variable may be. The message of each completes "NAME …". */
+
+export const text = z.string();
+export const optional = text.nullable();
+export const list = text.transform((value) => items(value).filter((item) => item !== ""));
+
+export const flag = z
+  .enum(["true", "false", "1", "0", "yes", "no", "on", "off"], "must be true or false")
+  .transform((value) => ["true", "1", "yes", "on"].includes(value));
+
+export const integer = (min: number, max: number) =>
+  text
+    .regex(/^\d+$/, `must be a whole number from ${min} to ${max}`)
+    .transform(Number)
+    .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`));
+
+export const seconds = integer(0, 31_536_000);
+
+export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
+  z.enum(values, `must be one of ${values.join(", ")}`);
+
+/** A leading `~/` has been replaced by then, see `settings.ts`. */
+export const path = text.refine((value) => value.startsWith("/"), "must be an absolute path");
+export const optionalPath = path.nullable();
+
+export const httpUrl = z.url({ protocol: /^https?$/, error: "must be an http:// or https:// URL" });
+
+export const address = text.regex(
+  /^[A-Za-z0-9.:[\]_%-]+$/,
+  "must be one address or host name, without scheme, port or spaces",
+);
+
+/** Name or e-mail in a commit: git would cut these characters out or break the header at them. */
+export const identity = text.regex(/^[^<>\r\n]+$/, "must not hold < or > or a line break");
+
+const headerSafe = /^[\x21-\x7e]+$/;
+
+export const apiKey = text.regex(
+  headerSafe,
+  "must be printable ASCII without spaces: it travels in a header",
+);
+
+/** A stray comma or space is refused rather than dropped: it may stand for a key that somebody believes is set. */
+export const apiKeys = text.transform((value, context) => {
+  const keys = items(value);
+  if (value === "") return [];
+  for (const [index, key] of keys.entries()) {
+    if (key !== "" && headerSafe.test(key)) continue;
+    const wrong = key === "" ? "is empty" : "must be printable ASCII without spaces";
+    context.addIssue(`has ${keys.length} comma-separated entries, of which number ${index + 1} ${wrong}`);
+  }
+  return keys;
+});
+
+export const variableNames = list.refine(
+  (names) => names.every((name) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)),
+  "must be names of variables, separated by commas",
+);
+
+/** PEM from an environment file often has its line breaks written as `\n`. */
+export const pem = text
+  .transform((value) => (value.includes("\n") ? value : value.replaceAll("\\n", "\n")))
+  .refine(isPem, "must be PEM text that begins with -----BEGIN");
+
+export const base64Pem = text.refine(
+  (value) => isPem(Buffer.from(value, "base64").toString("latin1")),
+  "must be PEM text in base64",
+);
+
+const items = (value: string): string[] => value.split(",").map((item) => item.trim());
+
+function isPem(value: string): boolean {
+  return /^-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(value.trim());
+}

@@ -1,0 +1,38 @@
+/** Documented variables whose part of the service this version does not have: naming them beats ignoring them. */
+const laterVariables = new Set([
+  "KV_KEY_PREFIX",
+  "SERVICE_HOOKS_PATH",
+  "SERVICE_HOOKS_URL",
+  "SERVICE_HOOKS_BRANCH",
+  "SERVICE_HOOKS_BUNDLE_URL",
+  "SERVICE_HOOKS_BUNDLE_SYNC_INTERVAL",
+  "HOOKS_PROFILE",
+  "SERVICE_HUB_URL",
+  "SERVICE_HUB_PATH",
+  "SERVICE_HUB_SYNC_INTERVAL",
+  "HUB_AGENT",
+  "HUB_DIR",
+  "AGENT_MODE",
+  "SERVICE_CONV_HASH_FALLBACK",
+  "SERVICE_TELEMETRY_DB",
+]);
+
+const laterPrefixes = ["AGENT_MODE_", "TRACING_"];
+
+/** Set to this, a variable of a later part asks for what this version does anyway. */
+const off = ["false", "0", "no", "off"];
+
+export const isLater = (name: string): boolean =>
+  laterVariables.has(name) || laterPrefixes.some((prefix) => name.startsWith(prefix));
+
+/** A sentence when `name` asks for something that this version cannot give; null when it asks for nothing. */
+export const laterWarning = (name: string, value: string): string | null => {
+  if (name === "SERVICE_TRANSPORT" && value === "stdio")
+    return "SERVICE_TRANSPORT=stdio has no effect in this version: it serves HTTP";
+  if (!isLater(name) || off.includes(value.toLowerCase())) return null;
+  return `${name} has no effect in this version`;
+};
+
+/** Jobs that should have been shared between instances and are not would be lost to the others: refused, not warned of. */
+export const laterFault = (name: string): string | null =>
+  name === "KV_URL" ? "KV_URL is set, but this version keeps jobs in files; unset KV_URL" : null;

@@ -1,0 +1,13 @@
+import { BlockList, isIP } from "node:net";
+
+/** Whether only this machine can reach a service that listens there. A name is taken for loopback only if it is localhost. */
+export const isLoopbackHost = (host: string): boolean => {
+  const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
+  const family = isIP(bare);
+  if (family === 0) return bare === "localhost";
+  return loopback.check(bare, family === 4 ? "ipv4" : "ipv6");
+};
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");

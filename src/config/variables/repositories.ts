@@ -1,0 +1,113 @@
+import { join } from "node:path";
+import {
+  base64Pem,
+  flag,
+  identity,
+  integer,
+  optional,
+  optionalPath,
+  path,
+  pem,
+  seconds,
+  text,
+} from "../formats.ts";
+import { variable } from "../variable.ts";
+
+/** Repositories, worktrees, git and the git host. */
+export const repositoryVariables = {
+  reposRoot: variable(
+    "SERVICE_REPOS_ROOT",
+    path,
+    ({ home }) => join(home, "service-repos"),
+    "Root of the cached clones",
+  ),
+  worktreeRoot: variable(
+    "SERVICE_WORKTREE_ROOT",
+    path,
+    ({ home }) => join(home, ".service", "worktrees"),
+    "Root of the worktrees, on local disk",
+  ),
+  worktreeTtl: variable(
+    "SERVICE_WORKTREE_TTL",
+    seconds,
+    "86400",
+    "Seconds a job's worktree is kept after the job's end; 0: removed at once",
+  ),
+  allowLocalRepos: variable(
+    "SERVICE_ALLOW_LOCAL_REPOS",
+    flag.nullable(),
+    null,
+    "Permit file:// URLs and absolute paths; unset: only when listening on loopback",
+  ),
+  repoLockTimeout: variable(
+    "SERVICE_REPO_LOCK_TIMEOUT",
+    integer(1, 86_400),
+    "600",
+    "Seconds to wait for a repository's lock before the job fails",
+  ),
+  gitTimeout: variable(
+    "SERVICE_GIT_TIMEOUT",
+    integer(1, 86_400),
+    "600",
+    "Seconds one git or gh command may take",
+  ),
+  gitAuthorName: variable(
+    "SERVICE_GIT_AUTHOR_NAME",
+    identity,
+    "svc",
+    "Author of commits, the agent's too unless it sets another",
+  ),
+  gitAuthorEmail: variable("SERVICE_GIT_AUTHOR_EMAIL", identity, "svc@localhost", "E-mail of that author"),
+  gitHost: variable(
+    "GIT_HOST",
+    text.regex(/^[a-z0-9.-]+(:\d+)?$/, "must be a host name, lower-case, with an optional port"),
+    "github.com",
+    "Host that the git host credentials belong to",
+    { yaml: "github.host", fallbacks: ["GH_HOST"] },
+  ),
+  gitHostToken: variable(
+    "GIT_HOST_TOKEN",
+    optional,
+    null,
+    "Token for clone, push and pull requests on that host",
+    { yaml: "github.token", secret: true },
+  ),
+  gitHostAppId: variable(
+    "GIT_HOST_APP_ID",
+    text.regex(/^[A-Za-z0-9._-]+$/, "must be the id of an app").nullable(),
+    null,
+    "App id; an app's token is used before GIT_HOST_TOKEN",
+    { yaml: "github.app_id" },
+  ),
+  gitHostAppInstallationId: variable(
+    "GIT_HOST_APP_INSTALLATION_ID",
+    text.regex(/^\d+$/, "must be a number").nullable(),
+    null,
+    "Installation of the app",
+    { yaml: "github.app_installation_id" },
+  ),
+  gitHostAppPrivateKeyPath: variable(
+    "GIT_HOST_APP_PRIVATE_KEY_PATH",
+    optionalPath,
+    null,
+    "PEM file of the app's key",
+    { yaml: "github.app_private_key_path" },
+  ),
+  gitHostAppPrivateKey: variable(
+    "GIT_HOST_APP_PRIVATE_KEY",
+    pem.nullable(),
+    null,
+    "The app's key as PEM text",
+    {
+      yaml: "github.app_private_key",
+      secret: true,
+    },
+  ),
+  gitHostAppPrivateKeyBase64: variable(
+    "GIT_HOST_APP_PRIVATE_KEY_BASE64",
+    base64Pem.nullable(),
+    null,
+    "The app's key, PEM in base64",
+    { yaml: "github.app_private_key_base64", secret: true },
+  ),
+};

@@ -1,0 +1,88 @@
+import type { z } from "zod";
+import { ServiceError } from "../contract/errors.ts";
+import { nearestName } from "./nearest-name.ts";
+
+type RawIssue = z.core.$ZodRawIssue;
+type Issue = z.core.$ZodIssue;
+
+/** One sentence for all faults of an input, each naming its field: `limit: must be at most 1000; taks: is not known …`. */
+export const faultsOf = (issues: readonly Issue[], known: readonly string[]): ServiceError =>
+  new ServiceError(
+    "invalid_request",
+    firstOfEach(issues)
+      .flatMap((issue) => sentences(issue, known))
+      .join("; "),
+  );
+
+/** One fault a field is enough: those that follow from it would only repeat it. */
+const firstOfEach = (issues: readonly Issue[]): Issue[] => {
+  const byField = new Map<string, Issue>();
+  for (const issue of issues) {
+    const field = issue.code === "unrecognized_keys" ? `unknown ${issue.keys.join()}` : issue.path.join(".");
+    if (!byField.has(field)) byField.set(field, issue);
+  }
+  return [...byField.values()];
+};
+
+const sentences = (issue: Issue, known: readonly string[]): string[] => {
+  if (issue.code === "unrecognized_keys")
+    return issue.keys.slice(0, maxNamed).map((key) => unknownName(key, known));
+  return [`${issue.path.join(".")}: ${issue.message}`];
+};
+
+/** However many unknown names come, the answer stays readable. */
+const maxNamed = 10;
+
+/** The sentence for a name that nothing has, with the name that was probably meant. */
+export const unknownName = (name: string, known: readonly string[]): string => {
+  const nearest = nearestName(name, known);
+  const way =
+    nearest !== undefined
+      ? `did you mean ${nearest}?`
+      : known.length > 0
+        ? `known are ${known.join(", ")}`
+        : "none are known here";
+  return `${name.slice(0, 100)}: is not known, ${way}`;
+};
+
+/** Zod's error map: what is said where the schema has no sentence of its own. */
+export const faultMessage = (issue: RawIssue): string => {
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.input === undefined
+        ? "is required"
+        : `must be ${typeNames[issue.expected] ?? issue.expected}`;
+    case "invalid_value":
+      return `must be one of ${choices(issue.values)}`;
+    case "invalid_union":
+      return `must be one of ${choices(issue.errors.flat().flatMap((inner) => (inner.code === "invalid_value" ? inner.values : [])))}`;
+    case "too_small":
+      return `must ${unit(issue.origin)} at least ${issue.minimum}${counted(issue.origin)}`;
+    case "too_big":
+      return `must ${unit(issue.origin)} at most ${issue.maximum}${counted(issue.origin)}`;
+    case "custom":
+    case "invalid_element":
+    case "invalid_format":
+    case "invalid_key":
+    case "not_multiple_of":
+    case "unrecognized_keys":
+    default:
+      return "is not valid";
+  }
+};
+
+const typeNames: Record<string, string> = {
+  string: "a string",
+  int: "a whole number",
+  number: "a number",
+  boolean: "true or false",
+  object: "an object",
+  array: "an array",
+};
+
+const choices = (values: readonly unknown[]): string => values.filter((value) => value !== "").join(", ");
+
+const unit = (origin: string): string => (origin === "string" || origin === "array" ? "have" : "be");
+
+const counted = (origin: string): string =>
+  origin === "string" ? " characters" : origin === "array" ? " items" : "";

@@ -1,0 +1,247 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { ServiceError } from "../contract/errors.ts";
+import { operation } from "../contract/operation.ts";
+import { operations } from "../contract/operations.ts";
+import { maxBodyBytes } from "./body.ts";
+import { inputReader } from "./input.ts";
+import { jsonFaultPlace } from "./json-fault.ts";
+
+const fromQuery = (query: string) =>
+  inputReader(operations.list_jobs)({ request: new Request(`http://localhost/jobs${query}`), path: {} });
+
+const fromBody = (
+  body: RequestInit["body"],
+  contentType: string | null = "application/json",
+  url = "http://localhost/jobs",
+) => {
+  const request = new Request(url, {
+    method: "POST",
+    body: body ?? null,
+    ...(body instanceof ReadableStream && { duplex: "half" }),
+  });
+  request.headers.delete("content-type");
+  if (contentType !== null) request.headers.set("content-type", contentType);
+  return inputReader(operations.run_task)({ request, path: {} });
+};
+
+const refusal = async (reading: Promise<unknown>): Promise<string> => {
+  const error: unknown = await reading.then(
+    () => "was accepted",
+    (reason: unknown) => reason,
+  );
+  return error instanceof ServiceError ? `${error.code} ${error.message}` : String(error);
+};
+
+describe("query parameters", () => {
+  test("an absent and an empty parameter take the default", async () => {
+    expect(await fromQuery("")).toEqual({ limit: 20, status: "", cursor: "" });
+    expect(await fromQuery("?limit=&status=&cursor&")).toEqual({ limit: 20, status: "", cursor: "" });
+    expect(await fromQuery("?limit=7&status=failed&cursor=a%2Bb+c&api_key=k")).toEqual({
+      limit: 7,
+      status: "failed",
+      cursor: "a+b c",
+    });
+  });
+
+  test.each([
+    "1e2",
+    " 5",
+    "5%20",
+    "%205",
+    "5+",
+    "0x10",
+    "1.0",
+    "1.",
+    "٣",
+    "05",
+    "+5",
+    "--5",
+    "Infinity",
+    "NaN",
+    "1_000",
+    "½",
+  ])("limit=%s is not a whole number in decimal digits", async (limit) => {
+    expect(await refusal(fromQuery(`?limit=${limit}`))).toBe(
+      "invalid_request limit: must be a whole number in decimal digits",
+    );
+  });
+
+  test.each([
+    ["?limit=1001", "limit: must be at most 1000"],
+    ["?limit=0", "limit: must be at least 1"],
+    ["?limit=-3", "limit: must be at least 1"],
+    ["?limit=99999999999999999999", "limit: must be at most 1000"],
+    ["?status=done", "status: must be one of queued, running, succeeded, failed, cancelled, expired"],
+    [
+      "?limit=1001&status=done",
+      "limit: must be at most 1000; status: must be one of queued, running, succeeded, failed, cancelled, expired",
+    ],
+    ["?limit=1&limit=1", "limit: is given more than once"],
+    ["?limit=1&%6cimit=", "limit: is given more than once"],
+    ["?limti=5", "limti: is not known, did you mean limit?"],
+    ["?colour=red", "colour: is not known, known are limit, status, cursor"],
+    ["?=5", ": is not known, known are limit, status, cursor"],
+    ["?__proto__=1", "__proto__: is not known, known are limit, status, cursor"],
+  ])("%s is refused: %s", async (query, sentence) => {
+    expect(await refusal(fromQuery(query))).toBe(`invalid_request ${sentence}`);
+  });
+
+  test("booleans are true or false, and a path parameter is not taken from the query", async () => {
+    const removal = operation({
+      ...operations.cancel_job,
+      input: z.strictObject({ job_id: z.string(), force: z.boolean().default(false) }),
+    });
+    const read = (query: string) =>
+      inputReader(removal)({
+        request: new Request(`http://localhost/jobs/x${query}`),
+        path: { job_id: "x" },
+      });
+    expect(await read("?force=true")).toEqual({ job_id: "x", force: true });
+    expect(await read("?force=")).toEqual({ job_id: "x", force: false });
+    for (const text of ["1", "yes", "TRUE", "null"]) {
+      expect(await refusal(read(`?force=${text}`))).toBe("invalid_request force: must be true or false");
+    }
+    expect(await refusal(read("?job_id=y"))).toContain("job_id: is not known");
+  });
+
+  test("every whole number in range is read as itself", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 1000 }), async (limit) => {
+        expect((await fromQuery(`?limit=${limit}`)).limit).toBe(limit);
+      }),
+    );
+  });
+});
+
+describe("bodies", () => {
+  test.each([
+    "application/json",
+    "Application/JSON; charset=UTF-8",
+    'application/json;charset="utf-8"',
+    "application/vnd.api+json",
+  ])("%s is accepted", async (contentType) => {
+    expect(await fromBody('{"task":"größer"}', contentType)).toMatchObject({
+      task: "größer",
+      base_ref: "main",
+      private: true,
+    });
+  });
+
+  test.each([
+    null,
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/jsonp",
+    "json",
+    "",
+  ])("content type %s is not supported", async (contentType) => {
+    expect(await refusal(fromBody('{"task":"x"}', contentType))).toMatch(
+      /^unsupported_content_type .*application\/json/,
+    );
+  });
+
+  test("a charset other than UTF-8, a compressed body and bytes that are not UTF-8 are refused", async () => {
+    expect(await refusal(fromBody('{"task":"x"}', "application/json; charset=latin1"))).toMatch(
+      /^unsupported_content_type Charset "latin1"/,
+    );
+    expect(await refusal(fromBody(Uint8Array.of(0x7b, 0xff, 0x7d)))).toBe(
+      "invalid_request The body is not valid UTF-8",
+    );
+    const request = new Request("http://localhost/jobs", {
+      method: "POST",
+      body: "x",
+      headers: { "content-type": "application/json", "content-encoding": "gzip" },
+    });
+    expect(await refusal(inputReader(operations.run_task)({ request, path: {} }))).toMatch(
+      /^unsupported_content_type Content-Encoding "gzip"/,
+    );
+  });
+
+  test.each([
+    ["", "The body is empty; send a JSON object"],
+    ["[]", "The body must be a JSON object, not an array"],
+    ["null", "The body must be a JSON object, not null"],
+    ['"task"', "The body must be a JSON object, not a string"],
+    ['{"task": "x",\n "repo_url": nope}', "The body is not valid JSON: look at line 2, column 14"],
+    ["{}", "task: is required"],
+    ['{"task": ""}', "task: must not be empty"],
+    ['{"task": " \\n"}', "task: must not be blank"],
+    [
+      '{"task": 5, "wait": "yes", "profile": null}',
+      "task: must be a string; profile: must be a string; wait: must be true or false",
+    ],
+    ['{"task": "x", "repo": "y"}', "repo: is not known, did you mean repo_url?"],
+    ['{"task": "x", "__proto__": {"a": 1}}', "__proto__: is not known, known are task, repo_url, profile"],
+    [`{"task": "${"x".repeat(100_001)}"}`, "task: must have at most 100,000 characters"],
+    [`{"task": "x", "profile": "${"x".repeat(201)}"}`, "profile: must have at most 200 characters"],
+  ])("%.40s is refused: %s", async (body, sentence) => {
+    expect(await refusal(fromBody(body))).toContain(`invalid_request ${sentence}`);
+  });
+
+  test("parameters in the address of a post are refused by name", async () => {
+    expect(
+      await refusal(fromBody('{"task":"x"}', "application/json", "http://localhost/jobs?wait=true")),
+    ).toBe("invalid_request wait: belongs in the JSON body, not in the address");
+  });
+
+  test("a body may have 1 MiB and not a byte more, also when it comes without a length", async () => {
+    const sized = (bytes: number): string => `{"task":"x","repo_url":""${" ".repeat(bytes - 26)}}`;
+    expect(sized(maxBodyBytes)).toHaveLength(maxBodyBytes);
+    expect(await fromBody(sized(maxBodyBytes))).toMatchObject({ task: "x" });
+    expect(await refusal(fromBody(sized(maxBodyBytes + 1)))).toMatch(/^body_too_large .*1,048,576/);
+    let pulled = 0;
+    const endless = new ReadableStream({
+      pull: (controller) => controller.enqueue(new Uint8Array((pulled += 1) && 65_536)),
+    });
+    expect(await refusal(fromBody(endless))).toMatch(/^body_too_large/);
+    expect(pulled).toBeLessThan(25);
+  });
+});
+
+describe("the place of a fault in JSON", () => {
+  test.each([
+    ['{"a":}', 6],
+    ['{"a":1,}', 8],
+    ["[1,2", 5],
+    ["[1,]", 4],
+    ['{"a" 1}', 6],
+    ["{1:2}", 2],
+    ["nul", 1],
+    ["1 2", 3],
+    ["]", 1],
+    ['{"a":"\\x"}', 6],
+    ["[}", 2],
+    ["", 1],
+    ["\u00a0{}", 1],
+  ])("%s: column %i", (text, column) => {
+    expect(jsonFaultPlace(text)).toBe(`line 1, column ${column}`);
+  });
+
+  test("a text that is cut short stops being JSON at its end, or in the token that was cut", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.nat(), (value, cut) => {
+        const text = JSON.stringify([value]);
+        const short = text.slice(0, cut % text.length);
+        const column = Number(/column (\d+)/.exec(jsonFaultPlace(short))?.[1]) - 1;
+        expect(column).toBeLessThanOrEqual(short.length);
+        expect(short.slice(column)).not.toMatch(/^[[\]{},:]/);
+      }),
+    );
+  });
+
+  test("the largest body with the worst content is searched in less than a second", () => {
+    for (const text of [
+      "[".repeat(1_000_000),
+      `["${"\\u0041".repeat(170_000)}`,
+      `"${"x".repeat(1_000_000)}`,
+      `${"[1,\n".repeat(250_000)}x`,
+    ]) {
+      const started = performance.now();
+      jsonFaultPlace(text);
+      expect(performance.now() - started).toBeLessThan(1000);
+    }
+  });
+});

@@ -1,0 +1,24 @@
+/** The name of `known` that was probably meant by `name`: one that it is a part of, or that is at most two slips away. */
+export const nearestName = (name: string, known: readonly string[]): string | undefined => {
+  const written = name.toLowerCase().slice(0, 50);
+  const [best] = known
+    .map((candidate) => ({ candidate, slips: isPart(written, candidate) ? 1 : distance(written, candidate) }))
+    .toSorted((one, other) => one.slips - other.slips);
+  return best !== undefined && best.slips <= Math.min(2, written.length - 1) ? best.candidate : undefined;
+};
+
+const isPart = (name: string, candidate: string): boolean => name.length > 2 && candidate.includes(name);
+
+/** Levenshtein distance. */
+const distance = (from: string, to: string): number => {
+  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (const [index, character] of from.split("").entries()) {
+    const next = [index + 1];
+    for (const [column, other] of to.split("").entries()) {
+      const substitution = (row[column] ?? 0) + (character === other ? 0 : 1);
+      next.push(Math.min(substitution, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+};

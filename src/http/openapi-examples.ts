@@ -1,0 +1,115 @@
+import type { z } from "zod";
+import type { Job } from "../contract/job.ts";
+import type { Operations } from "../contract/operations.ts";
+
+type Examples = {
+  [Name in keyof Operations]: {
+    input: z.input<Operations[Name]["input"]>;
+    output: z.output<Operations[Name]["output"]>;
+  };
+};
+
+const created = "2026-03-02T09:15:00.000Z";
+
+const queued: Job = {
+  id: "0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10",
+  repo_url: "https://github.com/acme/app",
+  base_ref: "main",
+  task: "Fix the failing date test",
+  profile: "code",
+  status: "queued",
+  mode: "fire_and_forget",
+  exit_code: null,
+  session_id: null,
+  pr_url: null,
+  output: null,
+  error: null,
+  created_at: created,
+  started_at: null,
+  ended_at: null,
+  ttl_seconds: 86_400,
+  pid: null,
+  pod_name: null,
+  worktree_path: null,
+  job_config_dir: null,
+  branch: null,
+  commit_sha: null,
+  diff_stat: null,
+  failure_reason: null,
+  retryable: null,
+  attempt: 0,
+  model: "sonnet",
+  num_turns: null,
+  cost_usd: null,
+  usage: null,
+  duration_ms: null,
+  worktree_id: null,
+  salvage_ref: null,
+  warnings: [],
+  stages: [{ stage: "queued", at: created, attempt: 0 }],
+};
+
+const succeeded: Job = {
+  ...queued,
+  status: "succeeded",
+  exit_code: 0,
+  session_id: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
+  pr_url: "https://github.com/acme/app/pull/17",
+  output: "The test compared local times; it now compares instants.",
+  started_at: "2026-03-02T09:15:01.000Z",
+  ended_at: "2026-03-02T09:17:31.000Z",
+  pod_name: "build-1",
+  branch: "service/0b0f4a52",
+  commit_sha: "9f2c1e7b5a3d4f60718293a4b5c6d7e8f9012345",
+  diff_stat: { files: 1, insertions: 3, deletions: 2 },
+  attempt: 1,
+  num_turns: 6,
+  cost_usd: 0.042,
+  duration_ms: 150_000,
+  stages: [
+    { stage: "queued", at: created, attempt: 0 },
+    { stage: "claimed", at: "2026-03-02T09:15:01.000Z", attempt: 1 },
+    { stage: "ended", at: "2026-03-02T09:17:31.000Z", attempt: 1 },
+  ],
+};
+
+/** What requests and answers look like; a test holds them against the schemas. */
+export const examples: Examples = {
+  run_task: {
+    input: { task: queued.task, repo_url: queued.repo_url },
+    output: { success: true, job: queued },
+  },
+  get_job: { input: { job_id: succeeded.id }, output: { success: true, job: succeeded } },
+  list_jobs: {
+    input: { limit: 1 },
+    output: { success: true, count: 1, jobs: [succeeded], next_cursor: null },
+  },
+  cancel_job: {
+    input: { job_id: queued.id },
+    output: { success: true, job: { ...queued, status: "cancelled", ended_at: "2026-03-02T09:15:02.000Z" } },
+  },
+  list_profiles: {
+    input: {},
+    output: {
+      success: true,
+      count: 1,
+      profiles: [
+        {
+          name: "review",
+          description: "Reads and reports, changes nothing",
+          model: "haiku",
+          max_turns: 20,
+          worktree: true,
+          auto_pr: false,
+          permission_mode: "dontAsk",
+          source: "bundled",
+          error: null,
+        },
+      ],
+    },
+  },
+};
+
+const stage = { seq: 1, at: created, attempt: 0, type: "stage", stage: "queued", detail: null };
+
+export const streamExample = `id: 1\nevent: stage\ndata: ${JSON.stringify(stage)}\n\n`;

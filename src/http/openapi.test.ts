@@ -1,0 +1,68 @@
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { expect, test } from "vitest";
+import { JobEvent } from "../contract/event.ts";
+import { operations } from "../contract/operations.ts";
+import { examples, streamExample } from "./openapi-examples.ts";
+import { openapiDocument } from "./openapi.ts";
+import { createTestApp } from "./testing-app.ts";
+
+type Described = {
+  operationId: string;
+  responses: Record<string, { description: string }>;
+  security?: unknown;
+};
+type Document = { openapi: string; security: unknown[]; paths: Record<string, Record<string, Described>> };
+
+const documented = (keyed = true): Document =>
+  JSON.parse(openapiDocument({ name: "svc", version: "1.2.3", keyed })) as Document;
+
+test("the document is valid OpenAPI 3.1", async () => {
+  const result = await new Validator().validate(documented());
+  expect(result.errors).toBe(undefined);
+  expect(result.valid).toBe(true);
+  expect(documented().openapi).toMatch(/^3\.1\./);
+});
+
+test("it has every operation of the registry with the statuses of its errors, and the other paths", () => {
+  const { paths } = documented();
+  for (const { name, http, errors } of Object.values(operations)) {
+    const described = paths[http.path]?.[http.method];
+    expect(described?.operationId).toBe(name);
+    const texts = Object.values(described?.responses ?? {}).map(({ description }) => description);
+    for (const code of errors) expect(texts.join(" ")).toContain(code);
+    expect(Object.keys(described?.responses ?? {})).toEqual(
+      expect.arrayContaining(["200", "400", "401", "403", "500", "503"]),
+    );
+  }
+  expect(Object.keys(paths)).toEqual(
+    expect.arrayContaining(["/jobs/{job_id}/events", "/health", "/ready", "/metrics"]),
+  );
+});
+
+test("a key is demanded where keys are set, except for health and readiness", () => {
+  expect(documented(true).security).toEqual([{ header: [] }, { bearer: [] }, { query: [] }]);
+  expect(documented(false).security).toContainEqual({});
+  for (const path of ["/health", "/ready"]) expect(documented().paths[path]?.["get"]?.security).toEqual([]);
+});
+
+test("every example is what the schemas say", () => {
+  for (const [name, operation] of Object.entries(operations)) {
+    const example = new Map<string, { input: object; output: object }>(Object.entries(examples)).get(name);
+    operation.input.parse(example?.input);
+    expect(operation.output.strict().parse(example?.output)).toEqual(example?.output);
+  }
+  JobEvent.parse(JSON.parse(/data: (.*)/.exec(streamExample)?.[1] ?? ""));
+});
+
+test("it is served, and everything its page loads comes from the service", async () => {
+  const { app } = createTestApp();
+  const served = (await (await app.request("/openapi.json")).json()) as { info: unknown };
+  expect(served.info).toMatchObject({ title: "svc", version: "1.2.3" });
+  const page = await (await app.request("/docs")).text();
+  for (const [, link] of page.matchAll(/(?:src|href)="(docs\/[^"]+)"/g)) {
+    const answer = await app.request(`/${link}`);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("content-type")).toMatch(/^text\/(css|javascript); charset=utf-8$/);
+    expect((await answer.text()).length).toBeGreaterThan(100);
+  }
+});

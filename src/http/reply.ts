@@ -1,0 +1,47 @@
+import {
+  statusOf,
+  unauthorizedBody,
+  type ErrorCode,
+  type Failure,
+  type ServiceError,
+} from "../contract/errors.ts";
+
+/** An answer as plain data; the boundary turns it into a `Response` and adds what every answer carries. */
+export type Reply = {
+  status: number;
+  headers: Record<string, string>;
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
+};
+
+export const json = (status: number, value: unknown): Reply => ({
+  status,
+  headers: { "content-type": "application/json", "cache-control": "no-store" },
+  body: JSON.stringify(value),
+});
+
+/** The failure body of `contract/errors.ts`, with the headers that HTTP wants for its status. */
+export const failure = (code: ErrorCode, error: string, headers: Record<string, string> = {}): Reply => {
+  const body: Failure = { success: false, error, code };
+  const reply = json(statusOf[code], body);
+  return { ...reply, headers: { ...reply.headers, ...headers } };
+};
+
+const defaultRetryAfter = 5;
+
+export const failureOf = (error: ServiceError): Reply => {
+  switch (error.status) {
+    case 401: {
+      const reply = json(401, unauthorizedBody);
+      return { ...reply, headers: { ...reply.headers, "www-authenticate": "Bearer" } };
+    }
+    case 413:
+      // What is left of the body is not worth reading: the connection ends with this answer.
+      return failure(error.code, error.message, { connection: "close" });
+    case 503:
+      return failure(error.code, error.message, {
+        "retry-after": String(error.retryAfter ?? defaultRetryAfter),
+      });
+    default:
+      return failure(error.code, error.message);
+  }
+};

@@ -1,0 +1,37 @@
+import type { Reply } from "./reply.ts";
+
+/** One request on its way to a handler, behind the checks of the boundary. */
+export type Call = {
+  request: Request;
+  /** Decoded path parameters. */
+  path: Record<string, string>;
+  /** Digest of the caller's key; `open` when none is asked for. */
+  principal: string;
+};
+
+export type Route = {
+  method: "get" | "post" | "delete";
+  /** With parameters in braces, as in the contract: `/jobs/{job_id}`. */
+  path: string;
+  /** Answers without a key. */
+  open?: boolean;
+  handle: (call: Call) => Reply | Promise<Reply>;
+};
+
+/** `path` in the router's notation. */
+export const routerPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
+
+/** Names of the parameters in `path`, in their order. */
+export const pathParameters = (path: string): string[] =>
+  [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? "");
+
+/** The methods that `path` answers to, for the `Allow` header; empty: there is nothing at this path. */
+export const methodsAt = (routes: readonly Route[], path: string): string[] => {
+  const methods = routes
+    .filter((route) => patternOf(route.path).test(path))
+    .map(({ method }) => method.toUpperCase());
+  return methods.includes("GET") ? [...methods, "HEAD"] : methods;
+};
+
+const patternOf = (path: string): RegExp =>
+  new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`);

@@ -1,0 +1,147 @@
+import { randomUUID } from "node:crypto";
+import { ServiceError } from "../contract/errors.ts";
+import type { JobEvent } from "../contract/event.ts";
+import { isFinal, type Job } from "../contract/job.ts";
+import type { Handlers, RequestContext } from "../contract/operation.ts";
+import type { Operations } from "../contract/operations.ts";
+import { createApp, type AppDependencies } from "./app.ts";
+import { examples } from "./openapi-examples.ts";
+
+/** The app over handlers that keep jobs in memory, for the tests of this room and of the client. */
+export const createTestApp = (
+  overrides: Partial<AppDependencies> & { apiKeys?: string[]; host?: string } = {},
+) => {
+  const jobs = new Map<string, Job>();
+  const contexts: RequestContext[] = [];
+  const lines: Record<string, unknown>[] = [];
+  const events = createTestEvents();
+  const closing = new AbortController();
+  const log = Object.fromEntries(
+    ["debug", "info", "warn", "error"].map((level) => [
+      level,
+      (line: object, message: string) => void lines.push({ ...line, level, message }),
+    ]),
+  );
+  const { apiKeys = [], host = "127.0.0.1", ...rest } = overrides;
+  const app = createApp({
+    handlers: memoryHandlers(jobs, contexts),
+    events,
+    settings: { host, apiKeys },
+    readiness: async () => ({ ready: true, reasons: [] }),
+    metrics: async () => ({ contentType: "text/plain; version=0.0.4; charset=utf-8", body: "jobs 0\n" }),
+    service: { name: "svc", version: "1.2.3" },
+    log: log as unknown as AppDependencies["log"],
+    newRequestId: randomUUID,
+    closing: closing.signal,
+    ...rest,
+  });
+  const end = (id: string): void => {
+    const job = jobs.get(id);
+    if (job !== undefined) jobs.set(id, { ...job, status: "succeeded", ended_at: new Date().toISOString() });
+    events.finish(id);
+  };
+  return { app, jobs, contexts, lines, events, closing, end };
+};
+
+export const memoryHandlers = (
+  jobs: Map<string, Job>,
+  contexts: RequestContext[] = [],
+): Handlers<Operations> => {
+  const found = (id: string): Job => {
+    const job = jobs.get(id);
+    if (job === undefined) throw new ServiceError("job_not_found", `There is no job ${id}`);
+    return job;
+  };
+  return {
+    run_task: async (input, context) => {
+      contexts.push(context);
+      const {
+        wait,
+        create_repo: _create,
+        private: _private,
+        file_path: _path,
+        worktree_id,
+        ...asked
+      } = input;
+      const job: Job = {
+        ...examples.run_task.output.job,
+        ...asked,
+        id: randomUUID(),
+        profile: asked.profile || "code",
+      };
+      if (worktree_id !== "")
+        throw new ServiceError("worktree_not_found", `There is no worktree ${worktree_id}`);
+      jobs.set(job.id, { ...job, session_id: null });
+      if (wait)
+        await new Promise((_, reject) =>
+          context.signal.addEventListener("abort", () => reject(new Error("left"))),
+        );
+      return { success: true, job: found(job.id) };
+    },
+    get_job: async ({ job_id }) => ({ success: true, job: found(job_id) }),
+    list_jobs: async ({ limit, status }) => {
+      const fitting = [...jobs.values()]
+        .filter((job) => status === "" || job.status === status)
+        .slice(0, limit);
+      return { success: true, count: fitting.length, jobs: fitting, next_cursor: null };
+    },
+    cancel_job: async ({ job_id }) => {
+      const job = found(job_id);
+      if (!isFinal(job.status)) jobs.set(job_id, { ...job, status: "cancelled" });
+      return { success: true, job: found(job_id) };
+    },
+    list_profiles: async () => examples.list_profiles.output,
+  };
+};
+
+/** An event log in memory; `reading` counts the readers that have not ended. */
+export const createTestEvents = () => {
+  const logs = new Map<string, { events: JobEvent[]; done: boolean; wake: Set<() => void> }>();
+  const counters = { reading: 0, delivered: 0 };
+  const logOf = (id: string) => {
+    const log = logs.get(id) ?? { events: [], done: false, wake: new Set() };
+    logs.set(id, log);
+    return log;
+  };
+  const wakeAll = ({ wake }: { wake: Set<() => void> }): void => wake.forEach((resume) => resume());
+
+  return {
+    counters,
+    append: (id: string, text: string): void => {
+      const log = logOf(id);
+      const seq = log.events.length + 1;
+      log.events.push({ seq, at: new Date().toISOString(), attempt: 1, type: "text", block: 0, text });
+      wakeAll(log);
+    },
+    finish: (id: string): void => {
+      const log = logOf(id);
+      log.done = true;
+      wakeAll(log);
+    },
+    async *read(id: string, after: number, signal: AbortSignal): AsyncGenerator<JobEvent, void> {
+      const log = logOf(id);
+      counters.reading += 1;
+      try {
+        for (let position = after; !signal.aborted;) {
+          const event = log.events[position];
+          if (event !== undefined) {
+            position += 1;
+            counters.delivered += 1;
+            yield event;
+          } else if (log.done) return;
+          else await woken(log.wake, signal);
+        }
+      } finally {
+        counters.reading -= 1;
+      }
+    },
+  };
+};
+
+const woken = async (wake: Set<() => void>, signal: AbortSignal): Promise<void> => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  wake.add(resolve);
+  signal.addEventListener("abort", () => resolve());
+  await promise;
+  wake.delete(resolve);
+};

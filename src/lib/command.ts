@@ -1,0 +1,116 @@
+import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { endGroup } from "./process/group.ts";
+import { createTailBuffer } from "./tail-buffer.ts";
+
+export type Command = {
+  command: string;
+  args: readonly string[];
+  cwd: string;
+  /** The whole environment of the process. */
+  env: Record<string, string>;
+  timeoutSeconds: number;
+  signal: AbortSignal;
+  /** Written to the standard input; absent: there is none. */
+  input?: string | Uint8Array | undefined;
+  /** A descriptor that the process and all it starts get as number 3. */
+  inheritFd?: number | undefined;
+  /** Default 64 MiB. */
+  maxOutputBytes?: number | undefined;
+  /** Of the standard output; `latin1` keeps bytes that are not UTF-8. */
+  encoding?: "utf8" | "latin1" | undefined;
+};
+
+export type CommandResult = {
+  /** Null: it did not exit by itself. */
+  exitCode: number | null;
+  stdout: string;
+  /** The last 64 KiB. */
+  stderr: string;
+  ended: "exited" | "signalled" | "timed_out" | "too_much_output";
+};
+
+/** The program could not be started. */
+export class CommandMissingError extends Error {
+  override name = "CommandMissingError";
+}
+
+/**
+ * Runs a short program to its end, as the leader of its own process group, with its whole output in memory up to a limit.
+ * When the signal aborts, the time is up or the output is too long, the group is ended (TERM, 2 s, KILL).
+ * @throws CommandMissingError, or the signal's reason
+ */
+export const runCommand = async (command: Command): Promise<CommandResult> => {
+  const { signal, timeoutSeconds, maxOutputBytes = 64 * 1024 * 1024, encoding = "utf8" } = command;
+  signal.throwIfAborted();
+  const child = start(command);
+  const closed = once(child, "close").then(
+    () => null,
+    (error: unknown) => error,
+  );
+  let ended: CommandResult["ended"] = "exited";
+  let stopping: Promise<void> | undefined;
+  const stop = (why?: CommandResult["ended"]): void => {
+    if (why !== undefined && ended === "exited") ended = why;
+    stopping ??= end(child, closed);
+  };
+  const onAbort = (): void => stop();
+  signal.addEventListener("abort", onAbort, { once: true });
+  const timer = setTimeout(() => stop("timed_out"), timeoutSeconds * 1000);
+
+  const stdout: Buffer[] = [];
+  let size = 0;
+  const stderr = createTailBuffer(64 * 1024);
+  child.stdout?.on("data", (chunk: Buffer) => {
+    size += chunk.length;
+    if (size <= maxOutputBytes) stdout.push(chunk);
+    else stop("too_much_output");
+  });
+  child.stderr?.on("data", stderr.push);
+  // A program that ends without reading its input says so by its exit.
+  child.stdin?.on("error", () => {});
+  child.stdin?.end(command.input);
+
+  try {
+    const failure = await Promise.race([closed, abandoned(child)]);
+    await stopping;
+    signal.throwIfAborted();
+    if (failure !== null) throw missing(command, failure);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+  }
+  if (ended === "exited" && child.signalCode !== null) ended = "signalled";
+  return {
+    exitCode: child.exitCode,
+    stdout: Buffer.concat(stdout).toString(encoding),
+    stderr: stderr.text(),
+    ended,
+  };
+};
+
+const start = ({ command, args, cwd, env, input, inheritFd }: Command): ChildProcess => {
+  const stdio: StdioOptions = [input === undefined ? "ignore" : "pipe", "pipe", "pipe"];
+  if (inheritFd !== undefined) stdio.push(inheritFd);
+  return spawn(command, args, { cwd, env, stdio, detached: true });
+};
+
+const end = async (child: ChildProcess, closed: Promise<unknown>): Promise<void> => {
+  if (child.pid === undefined) return;
+  await endGroup(child.pid, { graceSeconds: 2 });
+  await closed;
+};
+
+/** Resolves 2 s after the exit: a process that left the group may hold the pipes open for ever. */
+const abandoned = async (child: ChildProcess): Promise<null> => {
+  await new Promise((resolve) => child.once("exit", resolve));
+  await delay(2000, undefined, { ref: false });
+  for (const stream of [child.stdout, child.stderr]) stream?.destroy();
+  return null;
+};
+
+const missing = ({ command, cwd }: Command, failure: unknown): Error => {
+  const why = failure instanceof Error ? failure.message : String(failure);
+  return new CommandMissingError(`${command} could not be started in ${cwd}: ${why}`, { cause: failure });
+};

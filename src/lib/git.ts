@@ -1,0 +1,175 @@
+import { CommandMissingError, runCommand, type Command, type CommandResult } from "./command.ts";
+import { createRedactor } from "./redact.ts";
+
+export type GitOptions = Pick<
+  Command,
+  "signal" | "timeoutSeconds" | "input" | "inheritFd" | "maxOutputBytes" | "encoding"
+> & {
+  /** The service's environment; of it git sees only what `passedOn` lists. */
+  env: NodeJS.ProcessEnv;
+  /** Defaults to `/`, so that a working directory that is gone cannot hurt. */
+  cwd?: string | undefined;
+  /** Further variables, GIT_DIR and the like. */
+  variables?: Record<string, string> | undefined;
+  /** Further configuration, which wins over that of the repository. */
+  config?: readonly (readonly [key: string, value: string])[] | undefined;
+  /** Marks the process as belonging to a job, so that a sweep after a crash finds it. */
+  jobId?: string | undefined;
+  /** Never shown in an error. */
+  secrets?: readonly string[] | undefined;
+};
+
+export type GitOutput = { stdout: string; stderr: string };
+
+/** git did not do what it was asked; `message` is bounded and free of credentials. */
+export class GitError extends Error {
+  override name = "GitError";
+  /** Null: it did not exit by itself. */
+  readonly exitCode: number | null;
+  readonly ended: CommandResult["ended"] | "missing";
+  /** What it said, redacted, at most 4,000 characters. */
+  readonly said: string;
+
+  constructor(
+    message: string,
+    { exitCode, ended, said, cause }: Pick<GitError, "exitCode" | "ended" | "said"> & { cause?: unknown },
+  ) {
+    super(message, { cause });
+    this.exitCode = exitCode;
+    this.ended = ended;
+    this.said = said;
+  }
+}
+
+/**
+ * Runs git so that nothing a repository holds can make it run a program: no hooks, filters, pagers, editors, helpers,
+ * prompts, system or user configuration. What is left to configure is the repository's own config file, which the
+ * caller must vouch for.
+ * @throws GitError, or the signal's reason
+ */
+export const git = async (args: readonly string[], options: GitOptions): Promise<GitOutput> => {
+  const { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, cwd = "/" } = options;
+  const process = { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, cwd };
+  const result = await runCommand({
+    ...process,
+    command: "git",
+    args,
+    env: gitEnvironment(options),
+  }).catch((error: unknown) => {
+    if (!(error instanceof CommandMissingError)) throw error;
+    const message = `git could not be started: install it (2.31 or later) and see that it is on PATH. ${error.message}`;
+    throw new GitError(message, { exitCode: null, ended: "missing", said: "", cause: error });
+  });
+  if (result.exitCode === 0 && result.ended === "exited")
+    return { stdout: result.stdout, stderr: result.stderr };
+  throw failure(args, result, options);
+};
+
+const failure = (
+  args: readonly string[],
+  { exitCode, ended, stderr, stdout }: CommandResult,
+  options: GitOptions,
+): GitError => {
+  const what = `git ${args.find((argument) => !argument.startsWith("-")) ?? ""}`;
+  const hide = createRedactor(options.secrets ?? []);
+  // Some commands (push --porcelain) tell the reason on the standard output.
+  const said = withoutCredentials(hide(`${stderr}${stdout.slice(-2000)}`))
+    .trim()
+    .slice(-4000);
+  const sentence: Record<CommandResult["ended"], string> = {
+    exited: `${what} ended with exit code ${exitCode}: ${said}`,
+    signalled: `${what} was ended by a signal: ${said}`,
+    timed_out: `${what} did not finish within ${options.timeoutSeconds} s`,
+    too_much_output: `${what} wrote more than can be held in memory`,
+  };
+  return new GitError(sentence[ended], { exitCode, ended, said });
+};
+
+/** Text without user names and passwords in URLs. */
+export const withoutCredentials = (text: string): string =>
+  text.replaceAll(/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@'"]*@/gi, "$1");
+
+/** Of the service's environment git needs to find programs and servers; nothing else is handed on. */
+export const passedOn = [
+  "PATH",
+  "TMPDIR",
+  "TZ",
+  ...["http_proxy", "https_proxy", "all_proxy", "no_proxy"].flatMap((name) => [name, name.toUpperCase()]),
+  "SSL_CERT_FILE",
+  "SSL_CERT_DIR",
+  "GIT_SSL_CAINFO",
+  "GIT_SSL_CAPATH",
+  "SSH_AUTH_SOCK",
+  "GIT_SSH_COMMAND",
+] as const;
+
+export const pickEnvironment = (env: NodeJS.ProcessEnv): Record<string, string> =>
+  Object.fromEntries(
+    passedOn.flatMap((name) => {
+      const value = env[name];
+      return value === undefined || value === "" ? [] : [[name, value]];
+    }),
+  );
+
+/**
+ * Wins over every configuration file. It guards the moment between our check of the repository's own file and git's
+ * reading it, in which an agent of the same user could change it.
+ */
+const safeConfig: readonly (readonly [string, string])[] = [
+  ["core.hooksPath", "/dev/null"],
+  ["core.fsmonitor", "false"],
+  ["core.askPass", ""],
+  ["core.attributesFile", "/dev/null"],
+  ["core.excludesFile", "/dev/null"],
+  ["core.useReplaceRefs", "false"],
+  ["credential.helper", ""],
+  ["http.extraHeader", ""],
+  ["protocol.allow", "never"],
+  ["protocol.https.allow", "always"],
+  ["protocol.ssh.allow", "always"],
+  ["protocol.file.allow", "always"],
+  ["protocol.http.allow", "always"],
+  ["protocol.ext.allow", "never"],
+  ["gc.auto", "0"],
+  ["maintenance.auto", "false"],
+  ["fetch.writeCommitGraph", "false"],
+  ["fetch.recurseSubmodules", "false"],
+  ["push.recurseSubmodules", "no"],
+  ["push.gpgSign", "false"],
+  ["submodule.recurse", "false"],
+  ["commit.gpgSign", "false"],
+  ["tag.gpgSign", "false"],
+  ["log.showSignature", "false"],
+  ["advice.detachedHead", "false"],
+];
+
+const gitEnvironment = ({ env, variables, config = [], jobId }: GitOptions): Record<string, string> => {
+  const passed = pickEnvironment(env);
+  return {
+    ...passed,
+    // Neither a .netrc nor a .gitconfig nor git's own directory under XDG_CONFIG_HOME is to be found.
+    HOME: "/nonexistent",
+    LC_ALL: "C",
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_ATTR_NOSYSTEM: "1",
+    GIT_NO_REPLACE_OBJECTS: "1",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_PAGER: "cat",
+    GIT_EDITOR: "false",
+    GIT_SSH_COMMAND: `${passed["GIT_SSH_COMMAND"] ?? "ssh"} -oBatchMode=yes`,
+    ...(jobId === undefined ? {} : { SERVICE_JOB_ID: jobId }),
+    ...asVariables([...safeConfig, ...config]),
+    ...variables,
+  };
+};
+
+const asVariables = (config: readonly (readonly [string, string])[]): Record<string, string> => ({
+  GIT_CONFIG_COUNT: String(config.length),
+  ...Object.fromEntries(
+    config.flatMap(([key, value], index) => [
+      [`GIT_CONFIG_KEY_${index}`, key],
+      [`GIT_CONFIG_VALUE_${index}`, value],
+    ]),
+  ),
+});

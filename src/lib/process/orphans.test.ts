@@ -1,0 +1,92 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { afterEach, expect, test } from "vitest";
+import { until } from "../../../test/until.ts";
+import { identify, isAlive, type ProcessIdentity } from "./identity.ts";
+import { killOrphans } from "./orphans.ts";
+import { sweep } from "./sweep.ts";
+import { findMarked } from "./table.ts";
+
+const started: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of started.splice(0)) child.kill("SIGKILL");
+});
+
+const newMarker = () => ({ name: "SERVICE_JOB_ID", value: randomUUID() });
+
+const start = async (
+  env: Record<string, string>,
+  script = "while :; do sleep 0.1; done",
+): Promise<ProcessIdentity> => {
+  const child = spawn("/bin/sh", ["-c", script], {
+    detached: true,
+    stdio: "ignore",
+    env: {
+      PATH: process.env["PATH"],
+      ...env,
+    },
+  });
+  started.push(child);
+  return until(() => identify(child.pid!));
+};
+
+test("the recorded process, its group and its runaways are ended", async () => {
+  const marker = newMarker();
+  const deaf = "trap '' TERM; while :; do sleep 0.1; done";
+  const env = { [marker.name]: marker.value };
+  const identity = await start(env, `sh -c "${deaf}" & setsid sh -c "${deaf}" & ${deaf}`);
+  await until(async () => (await findMarked(marker)).length >= 3);
+  const report = await killOrphans(identity, marker, { graceSeconds: 0.1 });
+  expect(report).toMatchObject({ found: true, survivors: [] });
+  expect(await findMarked(marker)).toEqual([]);
+});
+
+test("a process that got the pid later is not touched, nor one of another boot", async () => {
+  const identity = await start({});
+  for (const stale of [
+    { ...identity, start_time: String(Number(identity.start_time) - 1) },
+    { ...identity, boot_id: "another boot" },
+  ]) {
+    expect(await killOrphans(stale, newMarker(), { graceSeconds: 0 })).toEqual({
+      found: false,
+      swept: 0,
+      survivors: [],
+    });
+  }
+  expect(await isAlive(identity)).toBe(true);
+});
+
+test("runaways are ended though the recorded process is long gone", async () => {
+  const marker = newMarker();
+  const runaway = await start({ [marker.name]: marker.value });
+  const gone = { pid: 2 ** 22 - 2, start_time: "1", boot_id: runaway.boot_id };
+  expect(await killOrphans(gone, marker, { graceSeconds: 0 })).toMatchObject({ found: false, survivors: [] });
+  expect(await killOrphans(null, marker, { graceSeconds: 0 })).toMatchObject({ swept: 0 });
+  expect(await isAlive(runaway)).toBe(false);
+});
+
+test("the sweep takes exactly NAME=VALUE: not a longer value, not a longer name, not a part of another variable", async () => {
+  const marker = newMarker();
+  const { name, value } = marker;
+  const strangers = await Promise.all(
+    [
+      { [name]: `${value}0` },
+      { [name]: value.slice(0, -1) },
+      { [`X${name}`]: value },
+      { OTHER: `x ${name}=${value}` },
+      { OTHER: `${name}=${value}` },
+    ].map((env) => start(env)),
+  );
+  const own = await start({ FIRST: "1", [name]: value, LAST: "1" });
+  expect(await sweep(marker)).toMatchObject({ survivors: [] });
+  expect(await isAlive(own)).toBe(false);
+  expect(await Promise.all(strangers.map(isAlive))).toEqual(strangers.map(() => true));
+});
+
+test("the wait for the grace can be aborted", async () => {
+  const marker = newMarker();
+  const identity = await start({ [marker.name]: marker.value }, "trap '' TERM; while :; do sleep 0.1; done");
+  const stop = AbortSignal.timeout(100);
+  await expect(killOrphans(identity, marker, { graceSeconds: 60, signal: stop })).rejects.toThrow(/abort/i);
+  expect(await isAlive(identity)).toBe(true);
+});

@@ -1,0 +1,33 @@
+import { endGroup, type EndGroupOptions } from "./group.ts";
+import { isAlive, type ProcessIdentity } from "./identity.ts";
+import { sweep, type SweepReport } from "./sweep.ts";
+import { readRow, type Marker, type ProcessRow } from "./table.ts";
+
+export type OrphanReport = SweepReport & {
+  /** Whether the recorded process itself was still alive. */
+  found: boolean;
+};
+
+/**
+ * Ends what a dead instance left running: the recorded process with its group, if it is still that very process (pid,
+ * start time and boot), then everything that carries the marker. A pid that has been given to another process since is
+ * not touched, and neither is its group.
+ */
+export const killOrphans = async (
+  identity: ProcessIdentity | null,
+  marker: Marker,
+  { graceSeconds, signal }: EndGroupOptions,
+): Promise<OrphanReport> => {
+  const found = identity !== null && (await isAlive(identity));
+  const known: ProcessRow[] = [];
+  if (found) {
+    const row = readRow(identity.pid);
+    // Our processes lead their groups; one that does not is ended alone, its group may be somebody else's.
+    if (row?.startTime === identity.start_time && row.group === row.pid) {
+      known.push(...(await endGroup(row.group, { graceSeconds, signal })));
+    } else if (row?.startTime === identity.start_time) {
+      known.push(row);
+    }
+  }
+  return { found, ...(await sweep(marker, { known, ...(signal && { signal }) })) };
+};

@@ -1,0 +1,166 @@
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../../test/temporary.ts";
+import { until } from "../../../test/until.ts";
+import { isAlive } from "./identity.ts";
+import { supervise, type SupervisedProcess, type SuperviseOptions } from "./supervise.ts";
+import { findMarked, readRow } from "./table.ts";
+
+const newMarker = () => ({ name: "SERVICE_JOB_ID", value: randomUUID() });
+const PATH = process.env["PATH"] ?? "";
+
+/** A shell script under supervision; its output is collected. */
+const shell = async (script: string, options: Partial<SuperviseOptions> = {}) => {
+  const marker = newMarker();
+  const cwd = await temporaryDirectory();
+  const spawned = await supervise({
+    command: "/bin/sh",
+    args: ["-c", script],
+    cwd,
+    env: { PATH },
+    marker,
+    ...options,
+  });
+  if (!spawned.ok) throw new Error(spawned.message);
+  return { ...collect(spawned.process), cwd, marker };
+};
+
+const collect = (supervised: SupervisedProcess) => {
+  let text = "";
+  supervised.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  supervised.stderr.resume();
+  return { supervised, output: () => text };
+};
+
+const deaf = "trap '' TERM; while :; do sleep 0.1; done";
+
+test("passes arguments, environment, directory, input and exit code, and keeps the pid", async () => {
+  const { supervised, output, marker, cwd } = await shell(
+    'read line; echo "$$ $line $SERVICE_JOB_ID $(pwd) $HOME"; exit 7',
+    { env: { PATH, HOME: "/nowhere" }, stdin: "hello\n" },
+  );
+  const ended = await supervised.ended;
+  expect(output().trim()).toBe(`${supervised.pid} hello ${marker.value} ${cwd} /nowhere`);
+  expect(ended).toEqual({ exitCode: 7, signal: null, pipesHeldOpen: false, swept: 0, survivors: [] });
+  expect(supervised.identity?.pid).toBe(supervised.pid);
+});
+
+test("a polite process ends on TERM long before the grace is over", async () => {
+  const { supervised, output } = await shell("trap 'exit 5' TERM; echo up; while :; do sleep 0.05; done");
+  await until(() => output() !== "");
+  const began = performance.now();
+  expect(await supervised.stop({ graceSeconds: 20 })).toMatchObject({
+    exitCode: 5,
+    signal: null,
+    survivors: [],
+  });
+  expect(performance.now() - began).toBeLessThan(5000);
+  expect(await isAlive(supervised.identity!)).toBe(false);
+});
+
+test("a tree that is deaf to TERM, with children in other sessions, is gone when stop resolves", async () => {
+  const { supervised, output, marker } = await shell(
+    `sh -c "${deaf}" & setsid sh -c "${deaf}" & (setsid sh -c "${deaf}" &) ; echo up; ${deaf}`,
+  );
+  await until(() => output() !== "");
+  await until(async () => (await findMarked(marker)).length >= 4);
+  const ended = await supervised.stop({ graceSeconds: 0.2 });
+  expect(ended).toMatchObject({ exitCode: null, signal: "SIGKILL", survivors: [] });
+  expect(await findMarked(marker)).toEqual([]);
+});
+
+test("a child that threw its environment away is found by its descent", async () => {
+  const { supervised, output } = await shell(`env -i setsid /bin/sh -c 'echo $$; sleep 1000' & ${deaf}`);
+  const child = Number(await until(output));
+  expect(readRow(child)?.group).toBe(child);
+  await supervised.stop({ graceSeconds: 0.1 });
+  expect(readRow(child)).toBeNull();
+});
+
+test("what the leader leaves behind is ended when it exits by itself", async () => {
+  const { supervised, marker } = await shell("setsid sleep 1000 & sleep 1000 & exit 3");
+  expect(await supervised.ended).toMatchObject({ exitCode: 3, survivors: [] });
+  expect(await findMarked(marker)).toEqual([]);
+});
+
+test("the run settles although a stranger to it keeps the pipes open", async () => {
+  const { supervised, output, cwd } = await shell(
+    "env -i setsid sleep 30 & echo $! > sleeper; sleep 0.2; echo bye; exit 0",
+  );
+  const ended = await supervised.ended;
+  const sleeper = Number(await readFile(join(cwd, "sleeper"), "utf8"));
+  // It has neither marker nor group nor, by now, a parent of the run: it cannot be known, only not waited for.
+  expect(readRow(sleeper)).not.toBeNull();
+  process.kill(sleeper, "SIGKILL");
+  expect(ended).toMatchObject({ exitCode: 0, pipesHeldOpen: true });
+  expect(output()).toBe("bye\n");
+});
+
+test("respawning processes are overtaken", async () => {
+  const script = `trap 'setsid sh -c "$S" & exit' TERM; while :; do sleep 0.02; done`;
+  const { supervised, marker } = await shell('setsid sh -c "$S" & exit 0', { env: { PATH, S: script } });
+  expect(await supervised.ended).toMatchObject({ survivors: [] });
+  expect(await findMarked(marker)).toEqual([]);
+});
+
+test("a zombie does not count as alive", async () => {
+  // The child of the middle process has exited, and nobody reaps it.
+  const { supervised, output, marker } = await shell(
+    `exec node -e 'const c = require("child_process").spawn("/bin/true"); console.log(c.pid); const t = Date.now() + 3e4; while (Date.now() < t);'`,
+    { env: { PATH } },
+  );
+  const zombie = Number(await until(output));
+  await until(async () => (await readFile(`/proc/${zombie}/stat`, "latin1")).includes(") Z "));
+  expect(readRow(zombie)).toBeNull();
+  expect((await findMarked(marker)).map(({ pid }) => pid)).toEqual([supervised.pid]);
+  expect(await supervised.stop({ graceSeconds: 0.1 })).toMatchObject({ survivors: [] });
+});
+
+test("what keeps a program from starting is a sentence", async () => {
+  const directory = await temporaryDirectory();
+  const script = join(directory, "script");
+  await writeFile(script, "#!/bin/sh\n");
+  const attempt = (command: string, cwd = directory) =>
+    supervise({ command, args: [], cwd, env: { PATH }, marker: newMarker() });
+  expect(await attempt("no-such-program-at-all")).toMatchObject({ ok: false, code: "not_found" });
+  expect(await attempt(join(directory, "missing"))).toMatchObject({ ok: false, code: "not_found" });
+  expect(await attempt(script)).toMatchObject({ ok: false, code: "not_executable" });
+  expect(await attempt(directory)).toMatchObject({ ok: false, code: "not_executable" });
+  await chmod(script, 0o755);
+  const gone = await attempt(script, join(directory, "gone"));
+  expect(gone).toMatchObject({ ok: false, code: "no_directory" });
+  expect(gone).toHaveProperty("message", `The working directory ${join(directory, "gone")} does not exist.`);
+  const huge = await supervise({
+    command: "/bin/true",
+    args: ["x".repeat(3e5)],
+    cwd: directory,
+    env: { PATH },
+    marker: newMarker(),
+  });
+  expect(huge).toMatchObject({ ok: false, code: "refused" });
+});
+
+test("a supervised process ends when the one that started it is killed", async () => {
+  const supervisePath = fileURLToPath(new URL("supervise.ts", import.meta.url));
+  const program = `
+    import { supervise } from ${JSON.stringify(supervisePath)};
+    const marker = { name: "SERVICE_JOB_ID", value: "parent-death" };
+    const options = { command: "sleep", args: ["1000"], cwd: "/", env: { PATH: process.env.PATH }, marker };
+    const { process: { identity } } = await supervise(options);
+    console.log(JSON.stringify(identity));
+    setInterval(() => {}, 1000);`;
+  const parent = spawn(process.execPath, ["--input-type=module-typescript", "--eval", program], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [line]: Buffer[] = await once(parent.stdout, "data");
+  const identity: unknown = JSON.parse(line!.toString());
+  const child = identity as { pid: number; start_time: string; boot_id: string };
+  expect(await isAlive(child)).toBe(true);
+  parent.kill("SIGKILL");
+  await until(async () => !(await isAlive(child)), { seconds: 5 });
+});

@@ -1,0 +1,176 @@
+import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { once } from "node:events";
+import { stat } from "node:fs/promises";
+import type { Readable, Writable } from "node:stream";
+import { findExecutable } from "./executable.ts";
+import { endGroup } from "./group.ts";
+import { identify, type ProcessIdentity } from "./identity.ts";
+import { parentDeathSignal } from "./parent-death.ts";
+import { sweep, type SweepReport } from "./sweep.ts";
+import { familyOf, processTable, type Marker, type ProcessRow } from "./table.ts";
+
+export type SuperviseOptions = {
+  /** A path, or a name that is looked up on `env.PATH`. */
+  command: string;
+  args: readonly string[];
+  cwd: string;
+  /** The whole environment of the process; the marker is added. */
+  env: Record<string, string>;
+  /** Tells the processes of this run from all others: must be unique to it. */
+  marker: Marker;
+  /** Written to the standard input, which is then closed. Absent: `stdin` is the caller's to write and end. */
+  stdin?: string;
+};
+
+export type Spawned = { ok: true; process: SupervisedProcess } | SpawnFailure;
+
+export type SpawnFailure = {
+  ok: false;
+  code: "not_found" | "not_executable" | "no_directory" | "refused";
+  /** A sentence for the user. */
+  message: string;
+};
+
+export type SupervisedProcess = {
+  pid: number;
+  /** Null when the process was gone before it could be read. */
+  identity: ProcessIdentity | null;
+  stdin: Writable;
+  /** Both must be read to the end: a full pipe stalls the process. */
+  stdout: Readable;
+  stderr: Readable;
+  /** Resolves, never rejects, when the process is gone and nothing that it started is left. */
+  ended: Promise<EndedProcess>;
+  /** TERM to the group, KILL after the grace, then the sweep. Calling it again changes nothing. Resolves with `ended`. */
+  stop: (options: { graceSeconds: number }) => Promise<EndedProcess>;
+};
+
+export type EndedProcess = SweepReport & {
+  exitCode: number | null;
+  signal: NodeJS.Signals | null;
+  /** A process that outlived the leader kept the pipes open past the wait: the end of the output may be missing. */
+  pipesHeldOpen: boolean;
+};
+
+/** How long the pipes may stay open after the exit, and the exit may stay away after the KILL. */
+const patience = { pipesMs: 2000, exitMs: 10_000 };
+
+/**
+ * Starts a program as the leader of its own session and process group and answers for everything that it starts. What
+ * keeps it from starting is a value, not an exception.
+ */
+export const supervise = async (options: SuperviseOptions): Promise<Spawned> => {
+  const { cwd, marker } = options;
+  const env = { ...options.env, [marker.name]: marker.value };
+  const executable = await findExecutable(options.command, env["PATH"] ?? "");
+  if (!executable.ok) return executable;
+  if (!(await stat(cwd).catch(() => null))?.isDirectory()) {
+    return { ok: false, code: "no_directory", message: `The working directory ${cwd} does not exist.` };
+  }
+  const [file = "", ...args] = [...(await parentDeathSignal()), executable.path, ...options.args];
+  const child = await start(file, args, { cwd, env });
+  if (child instanceof Error) return spawnFailure(executable.path, child);
+
+  // A program that ends without reading its input is told by its exit, not by a broken pipe.
+  child.stdin.on("error", () => {});
+  const ended = watchEnd(child, marker);
+  const identity = await identify(child.pid);
+  if (options.stdin !== undefined) child.stdin.end(options.stdin);
+  return {
+    ok: true,
+    process: {
+      pid: child.pid,
+      identity,
+      stdin: child.stdin,
+      stdout: child.stdout,
+      stderr: child.stderr,
+      ended: ended.promise,
+      stop: ended.stop,
+    },
+  };
+};
+
+type Child = ChildProcessWithoutNullStreams & { pid: number };
+
+/** From the spawn to the proof that nothing is left. */
+const watchEnd = (
+  child: Child,
+  marker: Marker,
+): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
+  let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
+  const overdue = Promise.withResolvers<void>();
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const drained = Promise.all([child.stdout, child.stderr].map(closed)).then(() => false);
+
+  const end = async (): Promise<EndedProcess> => {
+    await Promise.race([exited, overdue.promise]);
+    // Read at once: while the group has members its number cannot be given to somebody else.
+    const members = familyOf(await processTable(), child.pid);
+    const known = [...members, ...(await groupEnded)];
+    using late = timer(patience.pipesMs);
+    const [report, pipesHeldOpen] = await Promise.all([
+      sweep(marker, { known }),
+      Promise.race([drained, late.passed.then(() => true)]),
+    ]);
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+    return { exitCode: child.exitCode, signal: child.signalCode, pipesHeldOpen, ...report };
+  };
+
+  const promise = end();
+  let stopped = false;
+  const stop = async ({ graceSeconds }: { graceSeconds: number }): Promise<EndedProcess> => {
+    if (stopped || child.exitCode !== null || child.signalCode !== null) return promise;
+    stopped = true;
+    groupEnded = endGroup(child.pid, { graceSeconds });
+    await groupEnded;
+    // A process stuck in the kernel does not even die of the KILL: it is reported as a survivor.
+    using late = timer(patience.exitMs);
+    void late.passed.then(overdue.resolve);
+    return await promise;
+  };
+  return { promise, stop };
+};
+
+/** Resolves after the time; never once it has been disposed of. */
+const timer = (ms: number): { passed: Promise<void>; [Symbol.dispose]: () => void } => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const handle = setTimeout(resolve, ms);
+  return { passed: promise, [Symbol.dispose]: () => clearTimeout(handle) };
+};
+
+const start = async (
+  file: string,
+  args: string[],
+  options: { cwd: string; env: Record<string, string> },
+): Promise<Child | Error> => {
+  try {
+    const child = spawn(file, args, { ...options, detached: true, stdio: ["pipe", "pipe", "pipe"] });
+    if (child.pid !== undefined) return child as Child;
+    const [error]: unknown[] = await once(child, "error");
+    return error instanceof Error ? error : new Error(String(error));
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+};
+
+const spawnFailure = (path: string, error: Error): SpawnFailure => {
+  const code = "code" in error ? String(error.code) : "";
+  if (code === "ENOENT") {
+    const message = `The program ${path} could not be started: the interpreter that its first line names does not exist.`;
+    return { ok: false, code: "not_found", message };
+  }
+  if (code === "EACCES")
+    return { ok: false, code: "not_executable", message: `The program ${path} may not be executed.` };
+  return {
+    ok: false,
+    code: "refused",
+    message: `The program ${path} could not be started: ${error.message}.`,
+  };
+};
+
+const closed = (stream: Readable): Promise<void> =>
+  new Promise((resolve) => {
+    // An error closes the stream as well, and the rest of the output is not worth more than its being missing.
+    stream.once("error", () => {});
+    stream.once("close", () => resolve());
+  });

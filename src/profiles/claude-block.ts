@@ -1,0 +1,118 @@
+import { z } from "zod";
+
+/** Values of `permission_mode`; the last is a flag of its own at the CLI. */
+const permissionModes = [
+  "default",
+  "acceptEdits",
+  "plan",
+  "dontAsk",
+  "auto",
+  "bypassPermissions",
+  "dangerously-skip-permissions",
+] as const;
+
+const text = z.string("must be text").min(1, "must not be empty");
+const word = text.regex(/^\S+$/, "must not hold spaces");
+const names = z
+  .union([text.transform((value) => [value]), z.array(text)], "must be a list of names")
+  .nullish();
+
+const other = z.union(
+  [
+    z.string(),
+    z.number(),
+    z.boolean(),
+    z.null(),
+    z.undefined(),
+    z.array(z.union([z.string(), z.number()])),
+    z.record(z.string(), z.json()),
+  ],
+  "must be text, a number, true or false, a list of texts, or a map (which is passed as JSON)",
+);
+
+const known = {
+  model: word.nullish(),
+  max_turns: z.int("must be a whole number").min(1, "must be at least 1").nullish(),
+  permission_mode: z.enum(permissionModes, `must be one of ${permissionModes.join(", ")}`).nullish(),
+  worktree: z.boolean("must be true or false").nullish(),
+  timeout: z
+    .int("must be a whole number of seconds")
+    .min(1, "must be at least 1 second")
+    .max(604_800, "must be at most 604800 seconds")
+    .nullish(),
+  effort: z
+    .enum(["low", "medium", "high", "xhigh", "max"], "must be low, medium, high, xhigh or max")
+    .nullish(),
+  max_budget_usd: z.number("must be a number").positive("must be more than 0").nullish(),
+  fallback_model: word.nullish(),
+  tools: names,
+  allowed_tools: names,
+  disallowed_tools: names,
+  append_system_prompt: text.nullish(),
+  system_prompt: text.nullish(),
+};
+
+/** What would break the way the service runs the CLI, by reason. */
+const refused: [reason: string, keys: string[]][] = [
+  [
+    "the service sets it: it speaks to the CLI over its own streams",
+    [
+      "print",
+      "verbose",
+      "output_format",
+      "input_format",
+      "include_partial_messages",
+      "replay_user_messages",
+      "prompt_suggestions",
+      "permission_prompt_tool",
+      "sdk_url",
+    ],
+  ],
+  [
+    "the service chooses sessions; give session_id with the task",
+    [
+      "session_id",
+      "resume",
+      "continue",
+      "fork_session",
+      "from_pr",
+      "resume_session_at",
+      "rewind_files",
+      "teleport",
+    ],
+  ],
+  ["a job's session must be kept so that it can be resumed", ["no_session_persistence"]],
+  ["put them in .claude/settings.json beside profile.yml", ["settings", "setting_sources"]],
+  ["put the servers in .mcp.json beside profile.yml", ["mcp_config", "strict_mcp_config"]],
+  ["a job works in its own worktree only", ["add_dir", "tmux", "cwd"]],
+  ["use permission_mode", ["dangerously_skip_permissions", "allow_dangerously_skip_permissions"]],
+  ["it would turn the service's own hooks off", ["bare", "safe_mode", "init_only", "maintenance"]],
+  [
+    "a job runs in the foreground, with nobody at a screen",
+    ["bg", "background", "ide", "chrome", "remote_control", "cloud"],
+  ],
+  [
+    "it would write beside the job's log or end the CLI at once",
+    ["debug", "debug_file", "debug_to_stderr", "help", "version"],
+  ],
+];
+
+const reasons = new Map(refused.flatMap(([reason, keys]) => keys.map((key) => [key, reason] as const)));
+
+/** Keys become flags, so they are of the one form that has one spelling as a flag. */
+const keyForm = /^[a-z][a-z0-9]+(_[a-z0-9]+)*$/;
+
+export const ClaudeBlock = z
+  .record(z.string(), z.unknown(), "must hold `key: value` lines")
+  .superRefine((block, context) => {
+    for (const key of Object.keys(block)) {
+      const reason = reasons.get(key);
+      if (reason !== undefined)
+        context.addIssue({ code: "custom", path: [key], message: `cannot be set: ${reason}` });
+      else if (!keyForm.test(key))
+        context.addIssue({ code: "custom", path: [key], message: "must be lower-case words joined by _" });
+    }
+  })
+  .pipe(z.object(known).catchall(other));
+
+export type ClaudeBlock = z.infer<typeof ClaudeBlock>;

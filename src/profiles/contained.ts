@@ -1,0 +1,57 @@
+import { constants } from "node:fs";
+import { open, readlink, realpath } from "node:fs/promises";
+import { sep } from "node:path";
+
+/** Why a file cannot be used: a sentence that names it. */
+export class FileFault extends Error {
+  override name = "FileFault";
+}
+
+type Request = {
+  /** Directory that the file must lie in, after all links. */
+  root: string;
+  path: string;
+  maxBytes: number;
+};
+
+export type ContainedFile = { bytes: Buffer; executable: boolean };
+
+/**
+ * Reads a regular file that lies under `root` once all links are resolved; null when there is no such file.
+ * The file is opened first and its place is asked of the open descriptor, so that nothing can be swapped in between.
+ * @throws FileFault
+ */
+export const readContained = async ({ root, path, maxBytes }: Request): Promise<ContainedFile | null> => {
+  // Without O_NONBLOCK opening a named pipe would wait for its writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
+    if (isMissing(error)) return null;
+    throw unreadable(path, error);
+  });
+  if (file === null) return null;
+  try {
+    const place = await readlink(`/proc/self/fd/${file.fd}`);
+    if (!isInside(await realpath(root), place)) throw outside(root, path);
+    const status = await file.stat();
+    if (!status.isFile()) throw new FileFault(`${path} is not a regular file`);
+    if (status.size > maxBytes) {
+      throw new FileFault(`${path} has ${status.size} bytes; at most ${maxBytes} are taken`);
+    }
+    return { bytes: await file.readFile(), executable: (status.mode & 0o100) !== 0 };
+  } finally {
+    await file.close();
+  }
+};
+
+export const isInside = (directory: string, path: string): boolean =>
+  path.startsWith(directory.endsWith(sep) ? directory : directory + sep);
+
+export const isMissing = (error: unknown): boolean => ["ENOENT", "ENOTDIR"].includes(errorCode(error));
+
+export const errorCode = (error: unknown): string =>
+  error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+
+export const outside = (root: string, path: string): FileFault =>
+  new FileFault(`${path} leads outside ${root} through a link; put the file itself there`);
+
+export const unreadable = (path: string, error: unknown): FileFault =>
+  new FileFault(`${path} cannot be read (${errorCode(error)})`, { cause: error });

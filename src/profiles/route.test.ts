@@ -1,0 +1,114 @@
+import { describe, expect, it } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { custom, setupIn } from "./testing-profiles.ts";
+import { createProfiles } from "./profiles.ts";
+
+const setup = setupIn(temporaryDirectory);
+
+const files = {
+  [custom("acme.yml")]: "match: {repo: ['github.com/acme/*', 'https://github.com/other/app.git']}",
+  [custom("broken.yml")]: "nonsense: 1\nmatch: {task: ['.']}",
+  [custom("hang.yml")]: "match: {task: ['(x+x+)+y']}",
+  [custom("tests.yml")]: "match: {task: ['\\btests?\\b']}",
+};
+const { profiles, home } = await setup(files);
+const routed = async (task: string, repoUrl = "", name = "") =>
+  (await profiles.route({ name, task, repoUrl })).name;
+
+describe("with no name, or auto,", () => {
+  it.each(["Review the diff", "  audit this", "EXPLAIN main.ts", "analyse it", "Analyze it"])(
+    "the task %j goes to the bundled reviewer",
+    async (task) => {
+      expect(await routed(task)).toBe("review");
+      expect(await routed(task, "", "auto")).toBe("review");
+    },
+  );
+
+  it.each(["Reviewers are missing", "Fix the review page", "add an audit log", ""])(
+    "the task %j goes to the default profile",
+    async (task) => expect(await routed(task)).toBe("code"),
+  );
+
+  it("the first profile by name wins, by task or by repository", async () => {
+    expect(await routed("Review the tests")).toBe("review");
+    expect(await routed("Repair the TESTS")).toBe("tests");
+    expect(await routed("Review the tests", "https://github.com/acme/app")).toBe("acme");
+  });
+
+  it("a repository is recognised however its URL is written", async () => {
+    for (const url of [
+      "https://github.com/Acme/app.git",
+      "ssh://git@github.com/acme/app/",
+      "git@github.com:acme/app.git",
+    ])
+      expect(await routed("x", url)).toBe("acme");
+    for (const url of ["git@github.com:other/app", "https://github.com/other/app.git/"])
+      expect(await routed("x", url)).toBe("acme");
+    for (const url of [
+      "https://github.com/acme/app/deeper",
+      "https://github.com.evil.dev/acme/app",
+      "/srv/acme/app",
+    ])
+      expect(await routed("x", url)).toBe("code");
+  });
+
+  it("only the beginning of a long task is looked at", async () => {
+    expect(await routed(`${"word ".repeat(390)} tests`)).toBe("tests");
+    expect(await routed(`${"word ".repeat(410)} tests`)).toBe("code");
+  });
+
+  it("an expression that would backtrack for ever is given up", async () => {
+    const started = performance.now();
+    expect(await routed("x".repeat(2000))).toBe("code");
+    expect(performance.now() - started).toBeLessThan(2000);
+    expect(await routed("xxxxy")).toBe("hang");
+  });
+});
+
+describe("with a name", () => {
+  it("that profile runs, whatever the rules say", async () => {
+    expect(await routed("Review it", "", "code")).toBe("code");
+  });
+
+  it("of no profile the answer is unknown_profile with the names there are", async () => {
+    const error = await profiles
+      .route({ name: "revew", task: "x", repoUrl: "" })
+      .catch((caught: unknown) => caught);
+    expect(error).toBeInstanceOf(ServiceError);
+    expect(error).toMatchObject({ code: "unknown_profile" });
+    expect(error).toHaveProperty(
+      "message",
+      'There is no profile "revew"; use one of acme, code, hang, review, tests, or leave it empty; did you mean review?',
+    );
+  });
+
+  it.each(["../../etc", "__proto__", "constructor", "a/b"])("%j is unknown like any other", async (name) => {
+    await expect(profiles.route({ name, task: "x", repoUrl: "" })).rejects.toMatchObject({
+      code: "unknown_profile",
+    });
+  });
+
+  it("of a broken profile the answer is invalid_profile with its error", async () => {
+    const route = profiles.route({ name: "broken", task: "x", repoUrl: "" });
+    await expect(route).rejects.toMatchObject({
+      code: "invalid_profile",
+      message: expect.stringContaining("unknown key nonsense"),
+    });
+  });
+});
+
+it("a default profile that does not exist is an error that names the variable", async () => {
+  const settings = { sharedFsRoot: null, defaultProfile: "mine", agentCliTimeout: 1 };
+  const route = createProfiles({ settings, home }).route({ name: "", task: "x", repoUrl: "" });
+  await expect(route).rejects.toThrow(/There is no profile "mine" \(SERVICE_DEFAULT_PROFILE\)/);
+});
+
+it("routing costs microseconds while nothing changes", async () => {
+  const ordinary = await setup();
+  await ordinary.profiles.list();
+  const started = performance.now();
+  for (let count = 0; count < 1000; count++)
+    await ordinary.profiles.route({ name: "", task: "fix it", repoUrl: "" });
+  expect((performance.now() - started) / 1000).toBeLessThan(0.1);
+});

@@ -1,0 +1,38 @@
+import { suggestion } from "../config/nearest.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { Catalog } from "./catalog.ts";
+import { isUsable } from "./resolve.ts";
+import type { UsableProfile } from "./resolve.ts";
+
+type Request = {
+  /** Empty or `auto`: by the rules. */
+  name: string;
+  task: string;
+  repoUrl: string;
+  /** Name of the profile of a task that no rule fits. */
+  fallback: string;
+};
+
+/** @throws ServiceError `unknown_profile`, `invalid_profile` */
+export const choose = (catalog: Catalog, { name, task, repoUrl, fallback }: Request): UsableProfile => {
+  if (name !== "" && name !== "auto") return usable(catalog, name, "");
+  for (const entry of catalog.values()) if (isUsable(entry) && entry.fits({ task, repoUrl })) return entry;
+  return usable(catalog, fallback, " (SERVICE_DEFAULT_PROFILE)");
+};
+
+const usable = (catalog: Catalog, name: string, origin: string): UsableProfile => {
+  const entry = catalog.get(name);
+  if (entry === undefined) {
+    const known = [...catalog].flatMap(([other, candidate]) => (isUsable(candidate) ? [other] : []));
+    const choice = `use one of ${known.join(", ")}, or leave it empty`;
+    throw new ServiceError(
+      "unknown_profile",
+      `There is no profile ${JSON.stringify(name)}${origin}; ${choice}${suggestion(name, known)}`,
+    );
+  }
+  if (isUsable(entry)) return entry;
+  throw new ServiceError(
+    "invalid_profile",
+    `Profile ${name}${origin} cannot be used: ${entry.profile.error}`,
+  );
+};

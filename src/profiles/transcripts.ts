@@ -1,0 +1,31 @@
+import { lstat, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { isMissing } from "./contained.ts";
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * The file `{sessionId}.jsonl` of any directory in `projects`; of several (a session that was resumed in another place) the one written last.
+ * A link is not followed: agents can write in there.
+ */
+export const findTranscript = async (projects: string, sessionId: string): Promise<string | null> => {
+  if (!uuid.test(sessionId)) return null;
+  let newest: { path: string; writtenAt: number } | null = null;
+  for (const project of await directories(projects)) {
+    const path = join(projects, project, `${sessionId}.jsonl`);
+    const status = await lstat(path).catch(() => null);
+    if (status?.isFile() !== true || status.mtimeMs <= (newest?.writtenAt ?? -1)) continue;
+    newest = { path, writtenAt: status.mtimeMs };
+  }
+  return newest?.path ?? null;
+};
+
+const directories = async (projects: string): Promise<string[]> => {
+  try {
+    const entries = await readdir(projects, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+};

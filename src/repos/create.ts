@@ -1,0 +1,40 @@
+import { addWorktree } from "./worktree-add.ts";
+import { fetchRepo } from "./cache.ts";
+import { commitAll } from "./commit.ts";
+import { discardChanges } from "./discard.ts";
+import { inspectWorktree } from "./inspect.ts";
+import { listMarkers, readMarker } from "./marker.ts";
+import { createMissing, openPullRequest } from "./pull-requests.ts";
+import { pushBranch } from "./push.ts";
+import { checkRef } from "./ref.ts";
+import type { Repos } from "./repos.ts";
+import type { RepoSettings, Room } from "./room.ts";
+import { salvage } from "./salvage.ts";
+import { createTokens } from "./tokens.ts";
+import { parseRepoUrl } from "./url.ts";
+import { removeWorktree } from "./worktree-remove.ts";
+
+/** Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates. */
+export const createRepos = ({ settings, env }: { settings: RepoSettings; env: NodeJS.ProcessEnv }): Repos => {
+  const room: Room = { settings, env, tokens: createTokens(settings), lookedOver: new Set() };
+  const allowLocal = settings.allowLocalRepos ?? isLoopback(settings.host);
+  return {
+    parseUrl: (url) => parseRepoUrl(url, { allowLocal }),
+    checkRef,
+    createMissing: (request) => createMissing(room, request),
+    fetch: (request) => fetchRepo(room, { ...request, allowLocal }),
+    addWorktree: (request) => addWorktree(room, request),
+    inspect: (worktree, signal) => inspectWorktree(room, worktree, signal),
+    commitAll: (worktree, message, signal) => commitAll(room, { worktree, message, signal }),
+    salvage: (worktree, jobId, signal) => salvage(room, { worktree, jobId, signal }),
+    discardChanges: (worktree, signal) => discardChanges(room, worktree, signal),
+    push: (worktree, signal) => pushBranch(room, worktree, signal),
+    openPullRequest: (request) => openPullRequest(room, request),
+    removeWorktree: (worktree, signal) => removeWorktree(room, worktree, signal),
+    findWorktree: async (worktreeId) => (await readMarker(room, worktreeId))?.worktree ?? null,
+    listWorktreeIds: () => listMarkers(room),
+  };
+};
+
+const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);

@@ -1,0 +1,94 @@
+import { GitError } from "../lib/git.ts";
+import { RepoError } from "./repos.ts";
+
+type Doing = {
+  reason: RepoError["reason"];
+  /** What was tried, to follow "could not": "clone https://…". */
+  what: string;
+  signal: AbortSignal;
+};
+
+/**
+ * Turns whatever a step threw into the RepoError that tells the user what is wrong and what to do. An abort stays an
+ * abort.
+ */
+export const asRepoError = (error: unknown, { reason, what, signal }: Doing): unknown => {
+  if (error instanceof RepoError) return error;
+  if (signal.aborted) return signal.reason;
+  const text =
+    error instanceof GitError ? error.said : error instanceof Error ? error.message : String(error);
+  const known = knownFailures.find(({ sign }) => sign.test(text));
+  const detail = error instanceof GitError && error.ended !== "exited" ? error.message : lastWords(text);
+  const message =
+    known === undefined ? `Could not ${what}: ${detail}` : `Could not ${what}: ${known.meaning} (${detail})`;
+  const retryable = known?.retryable ?? (error instanceof GitError && error.ended === "timed_out");
+  return new RepoError(reason, message, { cause: error, retryable });
+};
+
+/** The first that fits is taken: special ones stand before general ones. */
+const knownFailures: { sign: RegExp; meaning: string; retryable: boolean }[] = [
+  {
+    sign: /\[rejected\].*\((non-fast-forward|fetch first|stale info)/,
+    meaning:
+      "the branch exists there with other commits. Delete or rename it there, or push the branch by hand.",
+    retryable: false,
+  },
+  {
+    sign: /\[remote rejected\]/,
+    meaning: "the server does not accept it.",
+    retryable: false,
+  },
+  {
+    sign: /No space left on device|ENOSPC|Disk quota exceeded|EDQUOT/i,
+    meaning:
+      "the disk is full. Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at a larger disk.",
+    retryable: true,
+  },
+  {
+    sign: /Read-only file system|EROFS/i,
+    meaning:
+      "the file system is read-only. Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at one that the service may write to.",
+    retryable: false,
+  },
+  {
+    sign: /EACCES|EPERM|ENOTDIR|insufficient permission|could not create (work tree|leading directories)/i,
+    meaning:
+      "the service may not write there. Check the owner and mode of SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT.",
+    retryable: false,
+  },
+  {
+    sign: /dubious ownership/i,
+    meaning:
+      "the repository on disk belongs to another user. Make the service's user its owner, or use an https or ssh URL.",
+    retryable: false,
+  },
+  {
+    sign: /Host key verification failed/i,
+    meaning: "the server's ssh host key is not known. Add it to the known_hosts file of the service's user.",
+    retryable: false,
+  },
+  {
+    sign: /Authentication failed|could not read (Username|Password)|terminal prompts disabled|Permission denied \(|returned error: 40[13]|invalid credentials/i,
+    meaning:
+      "the server asks for credentials that the service does not have. Set GIT_HOST and GIT_HOST_TOKEN (https) or give the service's user an ssh key.",
+    retryable: false,
+  },
+  {
+    sign: /Could not resolve host|Failed to connect|Connection (refused|reset|timed out)|Network is unreachable|No route to host|Operation timed out|gnutls_handshake|SSL (connection|certificate|peer)|returned error: 5\d\d|early EOF|unexpected disconnect|the remote end hung up/i,
+    meaning: "the server cannot be reached or broke off. Check the URL and the network, and try again.",
+    retryable: true,
+  },
+  {
+    sign: /repository '.*' not found|Repository not found|does not appear to be a git repository|no such (file|identity)|not valid: is this a git repository/i,
+    meaning:
+      "there is no git repository at this URL, or the service may not see it. Check the spelling and the token's rights.",
+    retryable: false,
+  },
+];
+
+/** The lines that tell the reason: what the server says, errors, refusals; else the end. */
+const lastWords = (text: string): string => {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  const telling = lines.filter((line) => /^(remote:|error:|fatal:|\s*!|ssh:)|rejected/.test(line));
+  return (telling.length > 0 ? telling : lines).slice(-6).join("; ").slice(0, 1000);
+};

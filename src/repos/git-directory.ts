@@ -1,0 +1,80 @@
+import { lstat, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import type { RepoSettings } from "./room.ts";
+
+/** The one text that the `config` of a git directory of ours may have. */
+export const canonicalConfig = (
+  { gitAuthorName, gitAuthorEmail }: Pick<RepoSettings, "gitAuthorName" | "gitAuthorEmail">,
+  { url, bare }: { url: string | null; bare: boolean },
+): string => {
+  const remote =
+    url === null
+      ? ""
+      : `[remote "origin"]\n\turl = ${quote(url)}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n`;
+  return `[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = ${bare}
+\thooksPath = /dev/null
+\tfsmonitor = false
+\tfilesRefLockTimeout = 3000
+\tpackedRefsTimeout = 5000
+[gc]
+\tauto = 0
+\tworktreePruneExpire = never
+[maintenance]
+\tauto = false
+[user]
+\tname = ${quote(gitAuthorName)}
+\temail = ${quote(gitAuthorEmail)}
+${remote}`;
+};
+
+/** Makes an empty git directory; nothing of a template of the machine gets into it. */
+export const makeGitDirectory = async (
+  gitDir: string,
+  { config, head }: { config: string; head: string },
+): Promise<void> => {
+  await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
+  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
+  await writeFile(join(gitDir, "config"), config);
+  await writeFile(join(gitDir, "HEAD"), `ref: ${head}\n`);
+};
+
+/**
+ * Undoes whatever an agent, which runs as the same user, may have written into a git directory of ours to make git run
+ * programs or talk to other servers for the next one who uses it. Missing basics are made again.
+ */
+export const restoreGitDirectory = async (gitDir: string, config: string): Promise<void> => {
+  await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name))));
+  const found = await readFile(join(gitDir, "config"), "utf8").catch(unreadable);
+  if (found !== config) await replace(join(gitDir, "config"), config);
+  const head = await readFile(join(gitDir, "HEAD"), "utf8").catch(unreadable);
+  if (head === null || !/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(head))
+    await replace(join(gitDir, "HEAD"), "ref: refs/heads/main\n");
+  await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
+  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
+};
+
+/** Names in a git directory that steer git and that we never write. */
+const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/grafts"];
+
+/** A look first: most often there is nothing, and a look is cheaper than a removal. */
+const removeIfThere = async (path: string): Promise<void> => {
+  const found = await lstat(path).catch(unreadable);
+  if (found !== null) await rm(path, { recursive: true, force: true });
+};
+
+/** Whatever stands at the path, a directory or a link, gives way to the file. */
+const replace = async (path: string, text: string): Promise<void> => {
+  const found = await lstat(path).catch(unreadable);
+  if (found?.isDirectory() === true) await rm(path, { recursive: true, force: true });
+  await writeFileAtomic(path, text, 0o644);
+};
+
+const unreadable = (): null => null;
+
+/** A value of git's configuration syntax; names and URLs may hold anything but must stay one value. */
+const quote = (value: string): string =>
+  `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\0", "")}"`;

@@ -1,0 +1,110 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { syncDirectory, writeFileAtomic } from "../lib/atomic-file.ts";
+import type { Worktree } from "./repos.ts";
+import { cacheGitDir, type Room } from "./room.ts";
+
+/**
+ * The file that says a worktree is ours, kept beside the worktrees, where an agent at work in one does not come across
+ * it. It is there before the directory and goes after it: a directory without one is never touched.
+ */
+const Marker = z.object({
+  version: z.literal(1),
+  /** False: the checkout was not finished, so no agent has been in it yet. */
+  ready: z.boolean(),
+  /** Links of the repository that were left out of the working tree because they point out of it. */
+  leftOut: z.array(z.string()),
+  worktree: z.object({
+    worktreeId: z.string(),
+    repoUrl: z.string(),
+    repoKey: z
+      .string()
+      .regex(/^[0-9a-f]{12}$/)
+      .nullable(),
+    branch: z.string(),
+    baseRef: z.string(),
+    baseSha: z
+      .string()
+      .regex(/^[0-9a-f]{40}$/)
+      .nullable(),
+    warnings: z.array(z.string()),
+  }),
+});
+
+export type Marker = { ready: boolean; leftOut: string[]; worktree: Worktree };
+
+export const ownedDirectory = ({ settings }: Room): string => join(settings.worktreeRoot, ".owned");
+
+/** Ids become names of files and directories. */
+export const isWorktreeId = (id: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(id);
+
+/** The paths follow from the id; they are not believed from a file. */
+export const locate = (
+  room: Room,
+  id: string,
+  repoKey: string | null,
+): Pick<Worktree, "path" | "gitDir" | "commonDir"> => {
+  const path = join(room.settings.worktreeRoot, id);
+  const scratch = join(ownedDirectory(room), `${id}.git`);
+  if (repoKey === null) return { path, gitDir: scratch, commonDir: scratch };
+  const commonDir = cacheGitDir(room, repoKey);
+  return { path, gitDir: join(commonDir, "worktrees", id), commonDir };
+};
+
+/** Null: there is none, or what is there is not of our making. */
+export const readMarker = async (room: Room, id: string): Promise<Marker | null> => {
+  if (!isWorktreeId(id)) return null;
+  const text = await readFile(markerFile(room, id), "utf8").catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
+    throw error;
+  });
+  const parsed = Marker.safeParse(parseJson(text));
+  if (!parsed.success || parsed.data.worktree.worktreeId !== id) return null;
+  const { worktree, ready, leftOut } = parsed.data;
+  return { ready, leftOut, worktree: { ...worktree, ...locate(room, id, worktree.repoKey) } };
+};
+
+/** Durable when it resolves. */
+export const writeMarker = async (room: Room, marker: Marker): Promise<void> => {
+  await mkdir(ownedDirectory(room), { recursive: true });
+  await writeFileAtomic(markerFile(room, marker.worktree.worktreeId), serialise(marker));
+};
+
+/** As `writeMarker`, but safe only from a kill of the service, not from a crash of the machine: no wait for the disk. */
+export const announce = async (room: Room, marker: Marker): Promise<void> => {
+  await mkdir(ownedDirectory(room), { recursive: true });
+  const file = markerFile(room, marker.worktree.worktreeId);
+  await writeFile(`${file}.new`, serialise(marker), { mode: 0o600 });
+  await rename(`${file}.new`, file);
+};
+
+export const removeMarker = async (room: Room, id: string): Promise<void> => {
+  await rm(markerFile(room, id), { force: true });
+  await syncDirectory(ownedDirectory(room));
+};
+
+export const listMarkers = async (room: Room): Promise<string[]> => {
+  const names = await readdir(ownedDirectory(room)).catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  });
+  const ids = names.filter((name) => name.endsWith(".json")).map((name) => name.slice(0, -".json".length));
+  return ids.filter(isWorktreeId).toSorted();
+};
+
+const markerFile = (room: Room, id: string): string => join(ownedDirectory(room), `${id}.json`);
+
+const serialise = ({ ready, leftOut, worktree }: Marker): string => {
+  const { path: _path, gitDir: _gitDir, commonDir: _commonDir, ...kept } = worktree;
+  return `${JSON.stringify({ version: 1, ready, leftOut, worktree: kept }, null, 2)}\n`;
+};
+
+const parseJson = (text: string | null): unknown => {
+  try {
+    return text === null ? null : JSON.parse(text);
+  } catch {
+    // A foreign or torn file is no marker.
+    return null;
+  }
+};

@@ -1,0 +1,29 @@
+import type { GitOptions } from "../lib/git.ts";
+import type { Room } from "./room.ts";
+import { takesToken } from "./url.ts";
+
+type Access = Required<Pick<GitOptions, "config" | "variables" | "secrets">>;
+
+/**
+ * What git needs to talk to the server of this URL, and to no other: the one protocol, and for the git host's own host
+ * name a credential helper that reads the token from the variable of this one git process. The token is in no argument,
+ * file or URL.
+ */
+export const networkAccess = async (room: Room, url: string, signal: AbortSignal): Promise<Access> => {
+  const protocol = { GIT_ALLOW_PROTOCOL: protocolOf(url) };
+  const { gitHost } = room.settings;
+  const token = takesToken(url, gitHost) ? await room.tokens.current(signal) : null;
+  if (token === null) return { config: [], variables: protocol, secrets: [] };
+  return {
+    config: [[`credential.https://${gitHost}.helper`, helper]],
+    variables: { ...protocol, SERVICE_GIT_TOKEN: token },
+    secrets: [token],
+  };
+};
+
+const helper = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$SERVICE_GIT_TOKEN"; }; f`;
+
+const protocolOf = (url: string): string => {
+  if (url.startsWith("/")) return "file";
+  return /^([a-z]+):\/\//.exec(url)?.[1] ?? "ssh";
+};

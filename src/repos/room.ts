@@ -1,0 +1,47 @@
+import { join } from "node:path";
+import type { Settings } from "../config/variables.ts";
+import { git, type GitOptions, type GitOutput } from "../lib/git.ts";
+import type { Tokens } from "./tokens.ts";
+
+export type RepoSettings = Pick<
+  Settings,
+  | "host"
+  | "reposRoot"
+  | "worktreeRoot"
+  | "allowLocalRepos"
+  | "repoLockTimeout"
+  | "gitTimeout"
+  | "gitAuthorName"
+  | "gitAuthorEmail"
+  | "gitHost"
+  | "gitHostToken"
+  | "gitHostAppId"
+  | "gitHostAppInstallationId"
+  | "gitHostAppPrivateKeyPath"
+  | "gitHostAppPrivateKey"
+  | "gitHostAppPrivateKeyBase64"
+>;
+
+/** What every function of the room works with. */
+export type Room = {
+  settings: RepoSettings;
+  env: NodeJS.ProcessEnv;
+  tokens: Tokens;
+  /** Keys of the caches that this process has looked over for what a crash may have left. */
+  lookedOver: Set<string>;
+};
+
+export type GitCall = Omit<GitOptions, "env" | "timeoutSeconds">;
+
+export const runGit = (room: Room, args: readonly string[], call: GitCall): Promise<GitOutput> =>
+  git(args, { ...call, env: room.env, timeoutSeconds: room.settings.gitTimeout });
+
+export const cacheDirectory = ({ settings }: Room, key: string): string => join(settings.reposRoot, key);
+
+export const cacheGitDir = (room: Room, key: string): string => join(cacheDirectory(room, key), "repo.git");
+
+/** Names the git directory outright, so that no file an agent wrote can redirect git to another one. */
+export const gitDirVariables = (gitDir: string): Record<string, string> => ({
+  GIT_DIR: gitDir,
+  GIT_COMMON_DIR: gitDir,
+});

@@ -1,0 +1,115 @@
+import { randomUUID } from "node:crypto";
+import { copyFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { GitError } from "../lib/git.ts";
+import { hideFromStatus } from "./checkout-care.ts";
+import { readMarker } from "./marker.ts";
+import type { Worktree } from "./repos.ts";
+import { runGit, type Room } from "./room.ts";
+import { hasDirectory, reclaim, worktreeVariables } from "./worktree-links.ts";
+
+/** The tree without any file; git knows it without its being stored. */
+export const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+export type Snapshot = {
+  /** Commit that is checked out, on whatever branch; null: none. */
+  head: string | null;
+  headTree: string;
+  /** Tip of the worktree's own branch; null: it has no commit. */
+  tip: string | null;
+  /** Everything in the directory but ignored files, as a tree; that of the head when the directory is gone. */
+  tree: string;
+};
+
+type SnapshotRequest = {
+  worktree: Worktree;
+  signal: AbortSignal;
+  /** Gets the index that belongs to the tree, as long as it exists. */
+  use?: (indexFile: string) => Promise<void>;
+};
+
+/**
+ * Takes stock of a worktree whose agent is gone, in whatever condition that left it. Index, HEAD and files stay as they
+ * are: the tree is made with an index of its own.
+ */
+export const takeSnapshot = async (
+  room: Room,
+  { worktree, signal, use }: SnapshotRequest,
+): Promise<Snapshot> => {
+  await reclaim(room, worktree);
+  const tips = await readTips(room, worktree, signal);
+  const index = join(worktree.gitDir, `service-${randomUUID()}.index`);
+  try {
+    const tree = (await hasDirectory(worktree))
+      ? await stage(room, { worktree, index, head: tips.head, signal })
+      : tips.headTree;
+    if (use !== undefined) await use(index);
+    return { ...tips, tree };
+  } finally {
+    for (const file of [index, `${index}.lock`]) await rm(file, { force: true });
+  }
+};
+
+const readTips = async (
+  room: Room,
+  worktree: Worktree,
+  signal: AbortSignal,
+): Promise<Omit<Snapshot, "tree">> => {
+  const variables = worktreeVariables(worktree);
+  const input = `HEAD^{commit}\nHEAD^{tree}\nrefs/heads/${worktree.branch}^{commit}\n`;
+  const { stdout } = await runGit(room, ["cat-file", "--batch-check=%(objectname)"], {
+    variables,
+    input,
+    signal,
+  });
+  const [head = null, headTree = null, tip = null] = stdout
+    .split("\n")
+    .map((line) => (/^[0-9a-f]{40}$/.test(line) ? line : null));
+  return { head, headTree: headTree ?? emptyTree, tip };
+};
+
+type Staging = { worktree: Worktree; index: string; head: string | null; signal: AbortSignal };
+
+const stage = async (room: Room, staging: Staging): Promise<string> => {
+  const { worktree, index, signal } = staging;
+  const call = { variables: { ...worktreeVariables(worktree), GIT_INDEX_FILE: index }, signal };
+  // The worktree's own index knows which files are unchanged; without it git would read them all.
+  const copied = await copyFile(join(worktree.gitDir, "index"), index).then(
+    () => true,
+    () => false,
+  );
+  try {
+    if (!copied) await rebuild(room, staging, call.variables);
+    await addAll(room, call);
+  } catch (error) {
+    if (!copied || !(error instanceof GitError)) throw error;
+    await rm(index, { force: true });
+    await rebuild(room, staging, call.variables);
+    await addAll(room, call);
+  }
+  return (await runGit(room, ["write-tree"], call)).stdout.trim();
+};
+
+const addAll = async (
+  room: Room,
+  call: { variables: Record<string, string>; signal: AbortSignal },
+): Promise<void> => {
+  await runGit(room, ["add", "--all", "--ignore-errors"], call).catch((error: unknown) => {
+    // Exit code 1: a file that could not be read was passed over, all others are in.
+    if (!(error instanceof GitError) || error.exitCode !== 1) throw error;
+  });
+};
+
+const rebuild = async (
+  room: Room,
+  { worktree, head, signal }: Staging,
+  variables: Record<string, string>,
+): Promise<void> => {
+  if (head === null) return;
+  await runGit(room, ["read-tree", head], { variables, signal });
+  const marker = await readMarker(room, worktree.worktreeId);
+  await hideFromStatus(room, { variables, paths: marker?.leftOut ?? [], signal }).catch((error: unknown) => {
+    // The agent's head may lack one of those links; then it is no change that it is not there.
+    if (!(error instanceof GitError)) throw error;
+  });
+};

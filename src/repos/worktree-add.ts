@@ -1,0 +1,165 @@
+import { lstat, mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { GitError } from "../lib/git.ts";
+import { resolveBase } from "./base.ts";
+import { repair, restoreCache } from "./cache.ts";
+import { checkoutWarnings, leaveOutEscapingLinks } from "./checkout-care.ts";
+import { asRepoError } from "./failure.ts";
+import { isDamage } from "./heal.ts";
+import { pastStaleLocks } from "./leftovers.ts";
+import { announce, isWorktreeId, locate, readMarker, writeMarker, type Marker } from "./marker.ts";
+import { isRefName } from "./ref.ts";
+import { withRepositoryLock } from "./repository-lock.ts";
+import type { AddWorktree, CachedRepo, Worktree } from "./repos.ts";
+import { gitDirVariables, runGit, type Room } from "./room.ts";
+import { addScratch } from "./scratch.ts";
+import { specialEntries, type SpecialEntries } from "./tree.ts";
+import { hasDirectory, reclaim, verify } from "./worktree-links.ts";
+import { clearAway } from "./worktree-remove.ts";
+
+/** See the port. @throws RepoError `worktree_failed` */
+export const addWorktree = async (room: Room, request: AddWorktree): Promise<Worktree> => {
+  const { repo, worktreeId, signal } = request;
+  try {
+    if (!isWorktreeId(worktreeId)) throw new Error(`"${worktreeId}" is no worktree id`);
+    if (!isRefName(request.branch)) throw new Error(`"${request.branch}" is no branch name`);
+    await mkdir(room.settings.worktreeRoot, { recursive: true });
+    if (repo === null) return await addScratch(room, request);
+    const locked = { key: repo.key, url: repo.url, reason: "worktree_failed" as const, signal };
+    return await withRepositoryLock(room, locked, (lockFd) => addLocked(room, { ...request, repo, lockFd }));
+  } catch (error) {
+    throw asRepoError(error, { reason: "worktree_failed", what: `make the worktree ${worktreeId}`, signal });
+  }
+};
+
+type Locked = AddWorktree & { repo: CachedRepo; lockFd: number };
+
+const addLocked = async (room: Room, request: Locked): Promise<Worktree> => {
+  const { repo, worktreeId } = request;
+  const existing = await readMarker(room, worktreeId);
+  if (existing !== null && existing.worktree.repoKey !== repo.key) {
+    throw new Error(`it exists already, of the repository ${existing.worktree.repoUrl}`);
+  }
+  if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
+    await reclaim(room, existing.worktree);
+    return existing.worktree;
+  }
+  await restoreCache(room, repo);
+  if (existing !== null) await clearAway(room, existing.worktree);
+  try {
+    return await make(room, request, existing);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    await clearAway(room, { worktreeId, ...locate(room, worktreeId, repo.key) });
+    const mended = await repair(room, repo, request);
+    const worktree = await make(room, request, existing);
+    return { ...worktree, warnings: [mended, ...worktree.warnings] };
+  }
+};
+
+const make = async (room: Room, request: Locked, existing: Marker | null): Promise<Worktree> => {
+  const { repo, worktreeId, branch, baseRef, signal } = request;
+  const place = locate(room, worktreeId, repo.key);
+  const known = existing?.ready === true ? existing.worktree.baseSha : undefined;
+  const baseSha = known === undefined ? await resolveBase(room, { repo, baseRef, signal }) : known;
+  const worktree = {
+    worktreeId,
+    ...place,
+    repoUrl: repo.url,
+    repoKey: repo.key,
+    branch,
+    baseRef,
+    baseSha,
+    warnings: [],
+  };
+  if (await somethingAt(place.path)) throw new Error(`${place.path} exists and is not ours; remove it`);
+  await announce(room, { ready: false, leftOut: [], worktree });
+  // An administrative directory without a worktree is what a crash left.
+  await rm(place.gitDir, { recursive: true, force: true });
+  const fresh = !(await somethingAt(join(repo.gitDir, "refs/heads", branch)));
+  if (fresh && baseSha === null) return makeOrphan(room, worktree);
+  const begun = fresh && baseSha !== null ? await begin(room, request, { worktree, baseSha }) : null;
+  const special = begun ?? (await resume(room, request, worktree));
+  if (begun === null && known === undefined) worktree.baseSha = await forkPoint(room, request, baseSha);
+  await verify(worktree);
+  const leftOut = await leaveOutEscapingLinks(room, { worktree, links: special.links, signal });
+  const warnings = await checkoutWarnings(worktree, special, leftOut);
+  await writeMarker(room, { ready: true, leftOut, worktree: { ...worktree, warnings } });
+  return { ...worktree, warnings };
+};
+
+/** Checks a new branch out. Null: the branch exists already. The commit is listed meanwhile, on another core. */
+const begin = async (
+  room: Room,
+  request: Locked,
+  { worktree, baseSha }: { worktree: Worktree; baseSha: string },
+): Promise<SpecialEntries | null> => {
+  const { repo, branch, signal } = request;
+  const [added, listed] = await Promise.allSettled([
+    gitWorktreeAdd(room, request, ["-b", branch, "--", worktree.path, baseSha]),
+    specialEntries(room, { gitDir: repo.gitDir, commit: baseSha, signal }),
+  ]);
+  if (added.status === "rejected") {
+    if (added.reason instanceof GitError && /a branch named .* already exists/.test(added.reason.said))
+      return null;
+    throw added.reason;
+  }
+  if (listed.status === "rejected") throw listed.reason;
+  return listed.value;
+};
+
+/** Checks out a branch that an earlier worktree of this id has left. */
+const resume = async (room: Room, request: Locked, { path }: Worktree): Promise<SpecialEntries> => {
+  const { repo, branch, signal } = request;
+  await gitWorktreeAdd(room, request, ["--", path, branch]);
+  return specialEntries(room, { gitDir: repo.gitDir, commit: `refs/heads/${branch}`, signal });
+};
+
+const gitWorktreeAdd = (
+  room: Room,
+  { repo, lockFd, jobId, signal }: Locked,
+  args: string[],
+): Promise<unknown> =>
+  pastStaleLocks(repo.gitDir, signal, () =>
+    // Locked, so that `git worktree prune` or `git gc` run by an agent leaves it alone.
+    runGit(
+      room,
+      ["worktree", "add", "--quiet", "--lock", ...(args[0] === "-b" ? ["--no-track"] : []), ...args],
+      {
+        variables: gitDirVariables(repo.gitDir),
+        inheritFd: lockFd,
+        jobId,
+        signal,
+      },
+    ),
+  );
+
+/** Where a branch from an earlier time left its base. */
+const forkPoint = async (
+  room: Room,
+  { repo, branch, signal }: Locked,
+  base: string | null,
+): Promise<string | null> => {
+  if (base === null) return null;
+  const call = { variables: gitDirVariables(repo.gitDir), signal };
+  const found = await runGit(
+    room,
+    ["merge-base", "--end-of-options", base, `refs/heads/${branch}`],
+    call,
+  ).catch((error: unknown) => {
+    if (error instanceof GitError && error.exitCode === 1) return null;
+    throw error;
+  });
+  return found?.stdout.trim() ?? base;
+};
+
+/** A worktree of a repository without a commit, which `git worktree add` cannot make. */
+const makeOrphan = async (room: Room, worktree: Worktree): Promise<Worktree> => {
+  await mkdir(worktree.path);
+  await reclaim(room, worktree);
+  await verify(worktree);
+  await writeMarker(room, { ready: true, leftOut: [], worktree });
+  return worktree;
+};
+
+const somethingAt = async (path: string): Promise<boolean> => (await lstat(path).catch(() => null)) !== null;

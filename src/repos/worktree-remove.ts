@@ -1,0 +1,90 @@
+import { chmod, lstat, readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { asRepoError } from "./failure.ts";
+import { ownedDirectory, readMarker, removeMarker } from "./marker.ts";
+import { withRepositoryLock } from "./repository-lock.ts";
+import type { Worktree } from "./repos.ts";
+import { runGit, gitDirVariables, type Room } from "./room.ts";
+
+/**
+ * Removes a worktree of ours; nothing happens without our marker. Each step can be repeated, and the marker goes last,
+ * so that a removal cut short is taken up by the next call.
+ */
+export const removeWorktree = async (
+  room: Room,
+  { worktreeId }: Worktree,
+  signal: AbortSignal,
+): Promise<void> => {
+  try {
+    const marker = await readMarker(room, worktreeId);
+    if (marker === null) return;
+    const { worktree } = marker;
+    const { repoKey: key, repoUrl: url } = worktree;
+    if (key === null) await clearAway(room, worktree);
+    else
+      await withRepositoryLock(room, { key, url, reason: "worktree_failed", signal }, () =>
+        clearAway(room, worktree),
+      );
+    if (key === null) await dropEmptyScratch(room, worktree, signal);
+    await removeTree(join(ownedDirectory(room), `${worktreeId}.replaced`));
+    await removeMarker(room, worktreeId);
+  } catch (error) {
+    throw asRepoError(error, {
+      reason: "worktree_failed",
+      what: `remove the worktree ${worktreeId}`,
+      signal,
+    });
+  }
+};
+
+type Place = Pick<Worktree, "worktreeId" | "path" | "gitDir" | "commonDir">;
+
+/** Takes directory and administrative directory away; the branch stays. With the repository's lock held. */
+export const clearAway = async (
+  room: Room,
+  { worktreeId, path, gitDir, commonDir }: Place,
+): Promise<void> => {
+  // Renamed first: half a directory must not be taken for a worktree in which files were deleted.
+  const trash = join(ownedDirectory(room), `${worktreeId}.trash`);
+  await removeTree(trash);
+  await rename(path, trash).catch(unlessMissing);
+  if (gitDir !== commonDir) await rm(gitDir, { recursive: true, force: true });
+  await removeTree(trash);
+};
+
+/** The repository of a job without one is kept only for what is in it. */
+const dropEmptyScratch = async (room: Room, { commonDir }: Worktree, signal: AbortSignal): Promise<void> => {
+  if ((await lstat(commonDir).catch(() => null)) === null) return;
+  const { stdout } = await runGit(room, ["for-each-ref", "--count=1"], {
+    variables: gitDirVariables(commonDir),
+    signal,
+  });
+  if (stdout === "") await removeTree(commonDir);
+};
+
+/** Removes a tree without following links, also where an agent took away the right to write. */
+const removeTree = async (path: string): Promise<void> => {
+  try {
+    await rm(path, { recursive: true, force: true });
+  } catch (error) {
+    if (
+      !(error instanceof Error) ||
+      !("code" in error) ||
+      (error.code !== "EACCES" && error.code !== "EPERM")
+    )
+      throw error;
+    await openUp(path);
+    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  }
+};
+
+const openUp = async (path: string): Promise<void> => {
+  const found = await lstat(path).catch(() => null);
+  if (found?.isDirectory() !== true) return;
+  await chmod(path, 0o700);
+  for (const name of await readdir(path)) await openUp(join(path, name));
+};
+
+const unlessMissing = (error: unknown): void => {
+  if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
+};

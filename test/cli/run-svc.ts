@@ -1,0 +1,55 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+
+const root = join(import.meta.dirname, "..", "..");
+const program = [process.execPath, join(root, "src", "cli", "main.ts")];
+
+/** Half of a start from source is the stripping of types: done once for all runs. */
+const compileCache = join(root, "node_modules", ".cache", "svc-test");
+
+export type Run = {
+  child: ChildProcess;
+  /** So far. */
+  output: { stdout: string; stderr: string };
+  /** Resolves when the process has ended and all output is read. */
+  ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
+};
+
+type Options = {
+  env?: Record<string, string>;
+  /** What is given on standard input; default: nothing. */
+  input?: string;
+  cwd?: string;
+  program?: readonly string[];
+};
+
+/** Starts svc in an environment that has nothing of this machine's settings. Killed at the end of the test file. */
+export const startSvc = (args: readonly string[], options: Options = {}): Run => {
+  const [command = "", ...before] = options.program ?? program;
+  const child = spawn(command, [...before, ...args], {
+    cwd: options.cwd,
+    env: {
+      PATH: process.env["PATH"],
+      HOME: "/nonexistent",
+      LANG: "C.UTF-8",
+      NODE_COMPILE_CACHE: compileCache,
+      ...options.env,
+    },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  const output = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output.stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output.stderr += text));
+  // It may end without having read its input.
+  child.stdin.on("error", () => undefined);
+  child.stdin.end(options.input ?? "");
+  afterAll(() => child.kill("SIGKILL"));
+  const ended = once(child, "close").then(([code]: (number | null)[]) => ({ code: code ?? null, ...output }));
+  return { child, output, ended };
+};
+
+/** Runs svc to its end. */
+export const svc = (args: readonly string[], options: Options = {}): Run["ended"] =>
+  startSvc(args, options).ended;

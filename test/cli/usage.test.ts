@@ -1,0 +1,116 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { jobStatuses } from "../../src/contract/job.ts";
+import { statuses } from "../../src/cli/text/status.ts";
+import { svc } from "./run-svc.ts";
+
+const later = ["init-shared-fs", "drain", "update", "agent", "push", "agents", "hooks"];
+
+describe("help", () => {
+  test("lists each command of this version and none of a later one", async () => {
+    const { code, stdout } = await svc(["--help"]);
+    expect(code).toBe(0);
+    const commands = [...stdout.matchAll(/^ {2}([a-z-]+)(?: \[options\]| \[command\])/gm)].map(
+      (match) => match[1],
+    );
+    expect(commands).toEqual([
+      "run",
+      "jobs",
+      "job",
+      "cancel",
+      "profiles",
+      "serve",
+      "status",
+      "config",
+      "version",
+      "help",
+    ]);
+    for (const name of later) expect(stdout).not.toMatch(new RegExp(`^ *${name}\\b`, "m"));
+  });
+
+  test("of a command has its options and is the same by either name", async () => {
+    const [one, other] = await Promise.all([svc(["run", "--help"]), svc(["help", "run"])]);
+    expect(one).toEqual(other);
+    for (const option of [
+      "-r, --repo",
+      "-p, --profile",
+      "--base-ref",
+      "-w, --wait",
+      "--session-id",
+      "--file-path",
+      "--create-repo",
+      "--public",
+      "--idempotency-key",
+      "--json",
+    ]) {
+      expect(one.stdout).toContain(option);
+    }
+  });
+});
+
+describe("what is not understood ends with 2", () => {
+  test.each([
+    [["staus"], /unknown command 'staus'\n\(Did you mean status\?\)/],
+    [["jobs", "--limt", "3"], /unknown option '--limt'\n\(Did you mean --limit\?\)/],
+    [["jobs", "-n", "0"], /whole number from 1 to 1000/],
+    [["jobs", "-n", "2x"], /whole number from 1 to 1000/],
+    [["jobs", "-s", "done"], /choices are queued, running, succeeded, failed, cancelled, expired/],
+    [["serve", "--port", "70000"], /whole number from 0 to 65535/],
+    [["run"], /missing required argument 'task'[^]*svc run --help/],
+    [["run", "fix", "the", "bug"], /too many arguments[^]*quotes/],
+    [["run", ""], /task is empty/],
+    [["run", " \n"], /task is empty/],
+    [["run", "x", "--public"], /goes with --create-repo/],
+    [[], /Usage: svc/],
+  ])("%j", async (args, message) => {
+    const { code, stdout, stderr } = await svc(args);
+    expect(stderr).toMatch(message);
+    expect(stdout).toBe("");
+    expect(code).toBe(2);
+  });
+
+  test.each(later)("svc %s: not in this version", async (name) => {
+    const { code, stderr } = await svc([name, "--whatever"]);
+    expect(stderr).toContain(`${name} is not in this version`);
+    expect(code).toBe(2);
+  });
+
+  test.each(["", "  \n\n"])("an empty task on standard input (%j)", async (input) => {
+    const { code, stderr } = await svc(["run", "-"], { input });
+    expect(stderr).toMatch(/task is empty/);
+    expect(code).toBe(2);
+  });
+
+  test.each([
+    [100_001, "100,001"],
+    [3_000_000, "more than 1,000,000"],
+  ])("a task of %i characters on standard input", async (length, told) => {
+    const { code, stderr } = await svc(["run", "-"], { input: "x".repeat(length) });
+    expect(stderr).toContain(`The task has ${told} characters and may have 100,000`);
+    expect(code).toBe(2);
+  });
+});
+
+test("the statuses that can be asked for are those of the contract", () => {
+  expect(statuses).toEqual(jobStatuses);
+});
+
+test.each([["version"], ["--version"], ["-V"]])("svc %s prints name and version", async (word) => {
+  const root = join(import.meta.dirname, "..", "..");
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
+  expect(await svc([word])).toEqual({ code: 0, stdout: `svc ${version}\n`, stderr: "" });
+});
+
+test("an older Node is told apart at once", async () => {
+  const old = `data:text/javascript,Object.defineProperty(process, "versions", { value: { ...process.versions, node: "22.11.0" } })`;
+  const program = [
+    process.execPath,
+    "--import",
+    old,
+    join(import.meta.dirname, "..", "..", "src", "cli", "main.ts"),
+  ];
+  const { code, stdout, stderr } = await svc(["version"], { program });
+  expect(stderr).toMatch(/^svc: needs Node\.js 24 or later, and this is 22\.11\.0/);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+});

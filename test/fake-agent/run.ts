@@ -1,0 +1,109 @@
+import { randomUUID } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { expect } from "vitest";
+import type { AgentLaunch, AgentOutcome, AgentTurn } from "../../src/agents/agent.ts";
+import { createClaudeAgent } from "../../src/agents/claude/claude.ts";
+import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
+import type { AgentEvent } from "../../src/contract/event.ts";
+import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
+import { findMarked } from "../../src/lib/process/table.ts";
+
+export const fakeAgentPath = fileURLToPath(new URL("fake-agent", import.meta.url));
+
+export type FakeRun = {
+  outcome: AgentOutcome;
+  events: AgentEvent[];
+  jobId: string;
+  identity: ProcessIdentity | null;
+  /** Pids that carried the job's marker once the iteration had ended. */
+  left: number[];
+};
+
+export type FakeRunOptions = {
+  /** An empty directory: working directory, HOME and CLAUDE_CONFIG_DIR go under it. */
+  directory: string;
+  settings?: Partial<ClaudeSettings>;
+  launch?: Partial<AgentLaunch>;
+  turn?: Partial<AgentTurn>;
+  env?: NodeJS.ProcessEnv;
+  onEvent?: (event: AgentEvent) => unknown;
+};
+
+/** Runs one turn of the fake agent through the real adapter. */
+export const runFake = async (prompt: string, options: FakeRunOptions): Promise<FakeRun> => {
+  const { directory, settings = {}, launch = {}, turn = {}, env = {}, onEvent } = options;
+  const agent = createClaudeAgent({
+    settings: { ...fakeSettings(directory), ...settings },
+    env: { PATH: process.env["PATH"], ...env },
+  });
+  const jobId = randomUUID();
+  let identity: ProcessIdentity | null = null;
+  const events: AgentEvent[] = [];
+  const run = agent.run({
+    jobId,
+    attempt: 1,
+    prompt,
+    cwd: directory,
+    launch: { ...fakeLaunch(directory), ...launch },
+    session: { id: randomUUID(), resumeFrom: null },
+    onSpawn: async (spawned) => {
+      identity = spawned;
+    },
+    signal: new AbortController().signal,
+    ...turn,
+  });
+  for (;;) {
+    const step = await run.next();
+    if (step.done) {
+      const left = (await findMarked({ name: "SERVICE_JOB_ID", value: turn.jobId ?? jobId })).map(
+        ({ pid }) => pid,
+      );
+      return { outcome: step.value, events, jobId, identity, left };
+    }
+    events.push(step.value);
+    await onEvent?.(step.value);
+  }
+};
+
+/** What holds for every run, however it went. */
+export const expectTidy = ({ outcome, events, left }: FakeRun): void => {
+  expect(events.at(-1)?.type).toBe("exited");
+  expect(events.filter((event) => event.type === "exited")).toHaveLength(1);
+  expect(left).toEqual([]);
+  expect(Buffer.byteLength(outcome.output ?? "")).toBeLessThanOrEqual(51_200);
+  expect(Buffer.byteLength(outcome.error ?? "")).toBeLessThanOrEqual(10_240);
+  expect(outcome.ok).toBe(outcome.error === null);
+};
+
+export const fakeSettings = (directory: string): ClaudeSettings => ({
+  agentCliBinary: fakeAgentPath,
+  agentCliFirstOutputTimeout: 30,
+  agentCliIdleTimeout: 30,
+  agentCliResultGrace: 10,
+  agentCliKillGrace: 2,
+  agentHome: directory,
+  agentEnv: [],
+  agentOauthToken: null,
+  modelAuthToken: null,
+  modelApiKey: null,
+  modelBaseUrl: null,
+  podName: "test-pod",
+  otelEnabled: false,
+  otelEndpoint: "http://127.0.0.1:1",
+  otelProtocol: "grpc",
+  otelLogPrompts: false,
+  otelLogToolDetails: true,
+});
+
+export const fakeLaunch = (directory: string): AgentLaunch => ({
+  configDir: `${directory}/.config-of-job`,
+  args: ["--model", "sonnet", "--max-turns", "80"],
+  model: "sonnet",
+  settingsFile: null,
+  mcpConfigFile: null,
+  worktreeName: null,
+  bypassPermissions: false,
+  profile: "code",
+  repoKey: "0123456789ab",
+  timeoutSeconds: 60,
+});

@@ -1,0 +1,27 @@
+/** Which file has which scenario: only that one is loaded. */
+const files = {
+  work: "work noop commit-nothing commit-dirt delete-worktree touch-siblings remember",
+  endings:
+    "hang hang-after-result ignore-term exit-without-result exit-nonzero-after-result error-result die false-second-result close-stdout work-after-result",
+  model: "rate-limit auth-error api-error max-turns budget retries",
+  output:
+    "flood split cut-65536 huge-line invalid-json unknown-events stderr-flood slow-deltas sleep broken-stream subagent print-env burst",
+  processes: "grandchildren respawner",
+};
+
+/** `scenario: NAME {json options}` anywhere in the prompt, on one line; without it `work`. */
+export const parseTask = (prompt) => {
+  const [, name = "work", json = "{}"] = /scenario:\s*([\w-]+)[ \t]*(\{.*\})?/.exec(prompt) ?? [];
+  return { name, options: JSON.parse(json) };
+};
+
+export const findScenario = async (name) => {
+  const file = Object.keys(files).find((key) => files[key].split(" ").includes(name));
+  if (file === undefined) {
+    process.stderr.write(`fake-agent: there is no scenario "${name}"\n`);
+    process.exit(64);
+  }
+  return (await import(`./scenarios/${file}.mjs`))[camel(name)];
+};
+
+const camel = (name) => name.replace(/-([a-z0-9])/g, (_, letter) => letter.toUpperCase());

@@ -1,0 +1,65 @@
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { basename, join } from "node:path";
+import { writeLine } from "./write.mjs";
+
+/** The session's transcript where the real CLI keeps it; a resumed one is appended to. */
+export const openTranscript = ({ sessionId, resume }) => {
+  if (resume !== undefined) return resumed(resume);
+  const session = sessionId ?? randomUUID();
+  const file = fileOf(session);
+  if (existsSync(file)) {
+    process.stderr.write(`Error: Session ID ${session} is already in use.\n`);
+    process.exit(1);
+  }
+  return { session, earlierPrompts: 0, add: appender(file, session) };
+};
+
+const resumed = (resume) => {
+  const file = resume.endsWith(".jsonl") ? resume : fileOf(resume);
+  const session = basename(file, ".jsonl");
+  if (!existsSync(file)) {
+    const message = `No conversation found with session ID: ${session}`;
+    writeLine({
+      type: "result",
+      subtype: "error_during_execution",
+      is_error: true,
+      num_turns: 0,
+      duration_ms: 0,
+      session_id: randomUUID(),
+      total_cost_usd: 0,
+      errors: [message],
+      uuid: randomUUID(),
+    });
+    process.stderr.write(`${message}\n`);
+    process.exit(1);
+  }
+  const earlierPrompts = readFileSync(file, "utf8")
+    .split("\n")
+    .filter((line) => line.includes('"type":"user"')).length;
+  return { session, earlierPrompts, add: appender(file, session) };
+};
+
+const appender = (file, session) => (type, text) => {
+  const entry = {
+    type,
+    uuid: randomUUID(),
+    sessionId: session,
+    cwd: process.cwd(),
+    timestamp: new Date().toISOString(),
+  };
+  try {
+    mkdirSync(join(file, ".."), { recursive: true });
+    appendFileSync(
+      file,
+      `${JSON.stringify({ ...entry, message: { role: type, content: [{ type: "text", text }] } })}\n`,
+    );
+  } catch {
+    // As the real one: an unwritable configuration directory costs the transcript, not the run.
+  }
+};
+
+const fileOf = (session) => {
+  const config = process.env.CLAUDE_CONFIG_DIR ?? join(process.env.HOME ?? "/nonexistent", ".claude");
+  return join(config, "projects", process.cwd().replace(/[^a-zA-Z0-9]/g, "-"), `${session}.jsonl`);
+};

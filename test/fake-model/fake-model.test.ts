@@ -1,0 +1,228 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { runProgram } from "../fake-git-host/run-program.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { message, text } from "./answer.ts";
+import { type FakeModel, startFakeModel } from "./fake-model.ts";
+import { runClaude } from "./run-claude.ts";
+
+let model: FakeModel;
+let home: string;
+let cwd: string;
+
+const files = {
+  "package.json": '{ "type": "module" }\n',
+  "README.md": "# Words\n\n## Licence\n\nFree.\n",
+  "src/temperature.js": "export const toFahrenheit = (celsius) => (celsius * 9) / 5 + 32;\n",
+  "test/temperature.test.js": [
+    'import assert from "node:assert/strict";',
+    'import { test } from "node:test";',
+    'import { toFahrenheit } from "../src/temperature.js";',
+    "",
+    'test("boiling", () => assert.equal(toFahrenheit(100), 212));',
+    "",
+  ].join("\n"),
+};
+
+const git = async (...args: string[]) =>
+  (
+    await runProgram("git", ["-c", "user.name=A", "-c", "user.email=a@example.com", ...args], {
+      cwd,
+      env: { GIT_CONFIG_NOSYSTEM: "1" },
+    })
+  ).stdout;
+
+beforeAll(async () => {
+  model = await startFakeModel();
+  home = await temporaryDirectory();
+  cwd = await temporaryDirectory();
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(`${cwd}/${path}`), { recursive: true });
+    await writeFile(`${cwd}/${path}`, content);
+  }
+  await git("init", "--quiet", "--initial-branch=main");
+  await git("add", "--all");
+  await git("commit", "--quiet", "--message", "First");
+});
+afterAll(() => model.close());
+
+const claude = (prompt: string, ...args: string[]) => runClaude(prompt, { url: model.url, home, cwd, args });
+
+/** The text that came by deltas of this kind. */
+const streamed = (events: Awaited<ReturnType<typeof claude>>["events"], kind: "text" | "thinking") =>
+  events
+    .flatMap(({ event }) => (event as { delta?: Record<string, string> } | undefined)?.delta?.[kind] ?? [])
+    .join("");
+
+test("text and thinking reach the real CLI delta by delta, unharmed", async () => {
+  const { code, events, result } = await claude(
+    'scenario: thinking {"thinking": "Hm… 🤔", "text": "Grüße 🚀 “ok”", "deltaLength": 1}',
+  );
+  expect(code).toBe(0);
+  expect(result).toMatchObject({
+    is_error: false,
+    subtype: "success",
+    num_turns: 1,
+    result: "Grüße 🚀 “ok”",
+    stop_reason: "end_turn",
+  });
+  expect(streamed(events, "text")).toBe("Grüße 🚀 “ok”");
+  expect(streamed(events, "thinking")).toBe("Hm… 🤔");
+  expect(model.requests.at(-1)?.headers.authorization).toBe("Bearer token-of-the-test");
+});
+
+test("the task of the demonstration ends in a tested commit", async () => {
+  const { code, result } = await claude(
+    "Add a function toCelsius beside toFahrenheit, with a test, and commit it.",
+  );
+  expect(code).toBe(0);
+  expect(result).toMatchObject({
+    is_error: false,
+    num_turns: 7,
+    result: expect.stringContaining("toCelsius"),
+  });
+  expect(await git("log", "-1", "--format=%s by %an", "--name-only")).toBe(
+    "feat: convert Fahrenheit to Celsius by Agent\n\nsrc/temperature.js\ntest/temperature.test.js\n",
+  );
+  expect(await git("status", "--porcelain")).toBe("");
+  expect(await runProgram("node", ["--test"], { cwd, env: {} })).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("pass 3"),
+  });
+});
+
+test("any other task ends in a README that describes the layout, once, and keeps what was there", async () => {
+  const first = await claude("Do something useful.");
+  expect(first.result).toMatchObject({ is_error: false, num_turns: 5 });
+  const readme = await readFile(`${cwd}/README.md`, "utf8");
+  expect(readme).toMatch(/^# Words\n\n## Licence\n\nFree\.\n\n## Layout\n\n/);
+  expect(readme).toContain("| `src/` | 1 file |");
+  expect(await git("log", "-1", "--format=%s")).toBe("docs: describe the layout of the repository\n");
+  const second = await claude("Do something useful.");
+  expect(second.result).toMatchObject({
+    is_error: false,
+    result: expect.stringContaining("nothing was changed"),
+  });
+});
+
+test("a review reads and leaves everything as it is", async () => {
+  const before = await git("rev-parse", "HEAD");
+  const { result } = await claude("Review this repository.", "--tools", "Read,Grep,Glob");
+  expect(result).toMatchObject({
+    is_error: false,
+    num_turns: 4,
+    result: expect.stringMatching(/^Review: [1-9].*README\.md/),
+  });
+  expect(await git("rev-parse", "HEAD")).toBe(before);
+  expect(await git("status", "--porcelain")).toBe("");
+});
+
+test("the CLI runs a command of the caller's choice and says what came of it", async () => {
+  const { result } = await claude('scenario: bash {"command": "echo one; exit 3"}');
+  expect(result).toMatchObject({ is_error: false, num_turns: 2, result: "Exit code 3\none" });
+});
+
+test.for([
+  { status: 401, retried: true },
+  { status: 403, retried: false },
+  { status: 429, retried: true },
+  { status: 500, retried: true },
+  { status: 529, retried: true },
+])(
+  "status $status ends the run with that status, an error in its result and exit code 1",
+  async ({ status, retried }) => {
+    const { code, events, result } = await claude(
+      `scenario: error {"status": ${status}, "message": "No luck today.", "retryAfter": 0}`,
+    );
+    expect(code).toBe(1);
+    expect(result).toMatchObject({ is_error: true, api_error_status: status });
+    expect(events.some(({ subtype }) => subtype === "api_retry")).toBe(retried);
+  },
+);
+
+test("a rate limit tells when it ends", async () => {
+  const before = Date.now() / 1000;
+  const answer = await ask("error", { status: 429, retryAfter: 7, resetsIn: 3600 });
+  expect(answer.status).toBe(429);
+  expect(answer.headers.get("retry-after")).toBe("7");
+  expect(Number(answer.headers.get("anthropic-ratelimit-unified-reset"))).toBeGreaterThan(before + 3590);
+  expect(await answer.json()).toMatchObject({ type: "error", error: { type: "rate_limit_error" } });
+});
+
+test("an error that heals after some requests is followed by the answer", async () => {
+  const { code, events, result } = await claude(
+    'scenario: error {"status": 529, "times": 1, "text": "Better."}',
+  );
+  expect(code).toBe(0);
+  expect(result).toMatchObject({ is_error: false, result: "Better." });
+  expect(events.filter(({ subtype }) => subtype === "api_retry")).toHaveLength(1);
+});
+
+test.for([
+  {
+    scenario: 'broken {"text": "Cut in the middle."}',
+    code: 0,
+    result: { is_error: false, result: "Cut in the middle." },
+  },
+  {
+    scenario: "broken_tool",
+    code: 1,
+    result: { is_error: true, result: expect.stringContaining("Connection closed mid-response") },
+  },
+  { scenario: "refusal", code: 1, result: { is_error: true, stop_reason: "refusal" } },
+  { scenario: "max_tokens", code: 0, result: { is_error: false, result: " goes." } },
+  { scenario: "empty", code: 0, result: { is_error: false, result: "Done.", num_turns: 2 } },
+  {
+    scenario: "nonsense",
+    code: 1,
+    result: { api_error_status: 400, result: expect.stringContaining("there is no scenario nonsense") },
+  },
+])("scenario $scenario ends as the CLI ends it with a real model", async ({ scenario, code, result }) => {
+  const run = await claude(`scenario: ${scenario}`);
+  expect(run.result).toMatchObject(result);
+  expect(run.code).toBe(code);
+});
+
+test("a model that wants a token refuses every other", async () => {
+  await using strict = await startFakeModel({ token: "right" });
+  const { result } = await runClaude("scenario: text", { url: strict.url, home, cwd, token: "wrong" });
+  expect(result).toMatchObject({ is_error: true, api_error_status: 401 });
+  const run = await runClaude("scenario: text", { url: strict.url, home, cwd, token: "right" });
+  expect(run.result).toMatchObject({ is_error: false, result: "Done." });
+});
+
+test("a script of the test answers before the scenarios, for as long as it is kept", async () => {
+  {
+    using _ = model.script(({ prompt }) => (prompt === "Hello" ? message([text("Scripted.")]) : null));
+    expect((await claude("Hello")).result).toMatchObject({ result: "Scripted." });
+    expect((await claude("scenario: text")).result).toMatchObject({ result: "Done." });
+  }
+  expect((await claude("Hello", "--tools", "")).result).toMatchObject({ result: "Done." });
+});
+
+test("slow tokens come at their rate, a stall leaves the stream open, and closing ends it", async () => {
+  await using slow = await startFakeModel();
+  const begin = performance.now();
+  await (await ask("text", { text: "abcde", deltaLength: 1, rate: 20 }, slow.url)).text();
+  expect(performance.now() - begin).toBeGreaterThan(190);
+
+  const stalled = await ask("stall", { after: 1 }, slow.url);
+  const reader = stalled.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let seen = "";
+  while (!seen.includes(": interrupted")) seen += (await reader?.read())?.value ?? "";
+  expect(seen.match(/content_block_delta/g)).toHaveLength(2);
+  await slow.close();
+  await expect(reader?.read()).rejects.toThrow("terminated");
+});
+
+/** A streaming request without the CLI. */
+const ask = (scenario: string, parameters: unknown, url = model.url) =>
+  fetch(`${url}/v1/messages?beta=true`, {
+    method: "POST",
+    body: JSON.stringify({
+      model: "m",
+      stream: true,
+      messages: [{ role: "user", content: `scenario: ${scenario} ${JSON.stringify(parameters)}` }],
+    }),
+  });

@@ -1,0 +1,28 @@
+import { chmod, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { copyAssets, packagesOfAssets } from "./pack/assets.ts";
+import { bundle } from "./pack/bundle.ts";
+import { collectLicences } from "./pack/licences.ts";
+
+/**
+ * Makes `dist/`: the program with everything it needs, so that the published package depends on nothing but Node.
+ * It is made beside and swapped in, so that a build that fails leaves the one before.
+ */
+export const build = async (root: string): Promise<void> => {
+  const target = join(root, "dist");
+  const fresh = await mkdtemp(join(root, "dist.building-"));
+  try {
+    const { packages } = await bundle({ root, directory: fresh });
+    await copyAssets({ root, directory: fresh });
+    const licences = await collectLicences([...packages, ...packagesOfAssets(root)]);
+    await writeFile(join(fresh, "LICENSES.txt"), licences);
+    await chmod(fresh, 0o755);
+    await chmod(join(fresh, "svc.mjs"), 0o755);
+    await rm(target, { recursive: true, force: true });
+    await rename(fresh, target);
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+};
+
+if (import.meta.main) await build(join(import.meta.dirname, ".."));

@@ -1,0 +1,34 @@
+import { spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { identify, isAlive } from "../../src/lib/process/identity.ts";
+import { isSwapped, putBack } from "./swap.ts";
+
+/** npm takes seconds to pack; a guard that outlived this would hold up nobody but itself. */
+const longestMs = 120_000;
+
+/** Starts a process that puts package.json back when npm dies before it has called postpack. */
+export const startGuard = async (): Promise<void> => {
+  const npm = await npmPid();
+  spawn(process.execPath, [import.meta.filename, String(npm)], { detached: true, stdio: "ignore" }).unref();
+};
+
+const guard = async (root: string, pid: number): Promise<void> => {
+  const npm = await identify(pid);
+  const end = performance.now() + longestMs;
+  while ((await isSwapped(root)) && npm !== null && (await isAlive(npm)) && performance.now() < end)
+    await delay(50);
+  await putBack(root);
+};
+
+/** npm runs a script through a shell, which may be our parent or may have become us. */
+const npmPid = async (): Promise<number> => {
+  const commandLine = await readFile(`/proc/${process.ppid}/cmdline`, "utf8").catch(() => "");
+  if (!commandLine.includes("prepack.ts")) return process.ppid;
+  const stat = await readFile(`/proc/${process.ppid}/stat`, "latin1");
+  const [, parent = ""] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return Number(parent);
+};
+
+if (import.meta.main) await guard(join(import.meta.dirname, "..", ".."), Number(process.argv[2]));
