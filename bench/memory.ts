@@ -13,7 +13,7 @@ export const memory = (): Promise<Figure[]> =>
       // One round first: what is loaded and compiled once is not a cost per job.
       await round(service, `scenario: noop`);
       const idle = await settledRss(service.pid);
-      const ids = await round(service, `scenario: stream-forever {"rate": 5}`);
+      const ids = await round(service, `scenario: sleep {"rate": 5}`);
       const busy = await settledRss(service.pid);
       for (const id of ids) await service.client.cancel_job({ job_id: id });
       const value = (busy - idle) / parallel;

@@ -52,7 +52,7 @@ const { purpose, program, args } = parse(process.argv.slice(2));
 // Loaded only now: an older Node would fail on it with a riddle instead of the sentence above.
 const { root, setUp } = await import("./setup.mjs");
 try {
-  const { node, path } = setUp(purpose);
+  const { node, path } = await setUp(purpose);
   const script = /\.(ts|js|mjs)$/.test(program);
   const command = script
     ? { command: node, args: [resolve(root, program), ...args] }

@@ -13,12 +13,12 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
  * Node from 20 on runs before anything is installed.
  *
  * @param {"demo" | "test" | null} purpose
- * @returns the Node to run with and the PATH on which the project's own tools come first
+ * @returns {Promise<{node: string, path: string}>} the Node to run with and the PATH on which the project's own tools come first
  * @throws SetupError when a person has to do something first
  */
-export const setUp = (purpose) => {
+export const setUp = async (purpose) => {
   const say = (line) => process.stderr.write(`${line}\n`);
-  installDependencies(root, say);
+  await installDependencies(root, say);
   const node = findNode(root);
   if (purpose !== null) {
     ensurePrograms(purpose, say);

@@ -1,4 +1,5 @@
-import { createServer } from "node:http";
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
@@ -24,6 +25,14 @@ const started = async () => {
     server = await listen(service.app, { host: "127.0.0.1", port });
   };
   return { ...service, client, id: job.id, url, cut: () => server.close(0), restart };
+};
+
+/** A stand-in of the service that says what the test wants. */
+const serving = async (listener: RequestListener): Promise<string> => {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closers.push(async () => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 };
 
 const collect = (client: ReturnType<typeof createClient>, id: string, follow: Follow = {}) => {
@@ -97,6 +106,32 @@ describe("following a job", () => {
     await expect(collect(client, "nothing").done).rejects.toMatchObject({ code: "unreachable" });
   });
 
+  test("a job that is gone when the service is back is told at once", async () => {
+    const { client, id, events, jobs, cut, restart } = await started();
+    events.append(id, "a");
+    const { seen, done } = collect(client, id);
+    await until(() => seen.length === 1);
+    await cut();
+    jobs.delete(id);
+    await restart();
+    await expect(done).rejects.toMatchObject({ status: 404, code: "job_not_found" });
+  });
+
+  test("says where it was when it comes back, and leaves out what it has been given before", async () => {
+    const positions: unknown[] = [];
+    const event = (seq: number): string => `id: ${seq}\nevent: text\ndata: {"seq":${seq}}\n\n`;
+    const url = await serving((request, response) => {
+      positions.push(request.headers["last-event-id"]);
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      if (positions.length === 1) response.write(event(1) + event(2), () => response.destroy());
+      else response.end(`${event(2)}${event(3)}event: end\ndata: {"job":{}}\n\n`);
+    });
+    const { seen, done } = collect(createClient({ baseUrl: url }), "x");
+    await done;
+    expect(seen.map(({ seq }) => seq)).toEqual([1, 2, 3]);
+    expect(positions).toEqual([undefined, "2"]);
+  });
+
   test("stops when it is told to, and the service notices", async () => {
     const { client, id, events } = await started();
     events.append(id, "a");
@@ -123,18 +158,15 @@ describe("following a job", () => {
     const bytes = Buffer.from(
       'id: 1\nevent: text\ndata: {"seq":1,"text":"größer ✓"}\n\nevent: end\ndata: {"job":{"id":"é"}}\n\n',
     );
-    const server = createServer((_, response) => {
+    const url = await serving((_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       const send = (at: number): void => {
         if (at >= bytes.length) return void response.end();
         response.write(bytes.subarray(at, at + 1), () => setImmediate(send, at + 1));
       };
       send(0);
-    }).listen(0, "127.0.0.1");
-    await new Promise((resolve) => server.once("listening", resolve));
-    closers.push(async () => void server.close());
-    const client = createClient({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
-    const { seen, done } = collect(client, "x");
+    });
+    const { seen, done } = collect(createClient({ baseUrl: url }), "x");
     expect(await done).toEqual({ id: "é" });
     expect(seen).toEqual([{ seq: 1, text: "größer ✓" }]);
   });

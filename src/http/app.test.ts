@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Failure, ServiceError } from "../contract/errors.ts";
@@ -82,7 +83,7 @@ describe("operations", () => {
       const answer = await service.app.request(path, { method: "HEAD" });
       expect([path, answer.status, await answer.text()]).toEqual([path, 200, ""]);
     }
-    expect(service.events.counters.reading).toBe(0);
+    expect(getEventListeners(service.closing.signal, "abort")).toEqual([]);
   });
 });
 
@@ -185,11 +186,11 @@ describe("errors", () => {
 
   test("each request is one line in the log, keys masked, probes only at debug", async () => {
     const { app, lines } = createTestApp({ apiKeys: ["sesame"] });
-    await app.request("/jobs?limit=3&api_key=sesame&%61pi_key=sesame");
+    await app.request("/jobs?limit=3&api_key=sesame&api_%6b%65y=sesame");
     await app.request("/jobs?limit=3&apikey=sesame", { headers: { "x-api-key": "sesame" } });
     await app.request("/health");
     expect(lines.map(({ level, method, path, status }) => [level, method, path, status])).toEqual([
-      ["info", "GET", "/jobs?limit=3&api_key=***&%61pi_key=***", 401],
+      ["info", "GET", "/jobs?limit=3&api_key=***&api_%6b%65y=***", 401],
       ["info", "GET", "/jobs?limit=3&apikey=***", 400],
       ["debug", "GET", "/health", 200],
     ]);

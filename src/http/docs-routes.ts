@@ -42,8 +42,16 @@ const directory = (): string => {
     : dirname(fileURLToPath(import.meta.resolve("swagger-ui-dist/swagger-ui.css")));
 };
 
-const file = async (type: string, name: string): Promise<Reply> =>
-  asset(type, await readFile(join(directory(), name)));
+const file = async (type: string, name: string): Promise<Reply> => {
+  try {
+    return asset(type, await readFile(join(directory(), name)));
+  } catch (cause) {
+    const way = "GET /openapi.json says the same for tools";
+    throw new ServiceError("not_found", `This installation lacks the documentation page's files; ${way}`, {
+      cause,
+    });
+  }
+};
 
 const asset = (type: string, body: Uint8Array<ArrayBuffer>): Reply => ({
   status: 200,

@@ -115,6 +115,17 @@ describe("readers that leave", () => {
     await Promise.all(readers.map(({ reading }) => reading));
   });
 
+  test("leave nothing behind when they cancel the body without ending a connection", async () => {
+    const id = created();
+    events.append(id, "x");
+    const answer = await service.app.request(`/jobs/${id}/events`);
+    const reader = answer.body?.getReader();
+    await reader?.read();
+    expect(events.counters.reading).toBe(1);
+    await reader?.cancel();
+    await until(idle);
+  });
+
   test("leave nothing behind when they go before the first byte", async () => {
     const id = created();
     for (let round = 0; round < 20; round += 1) {
@@ -184,6 +195,8 @@ test("a service that shuts down ends its streams politely, without `end`", async
   await reading;
   expect(state.ended).toBe(true);
   expect(state.text).not.toContain("event: end");
+  // What a late reader has not been given is not said to have ended.
+  service.end(id);
   const late = await follow(id);
   await late.reading;
   expect(late.state.text).toBe("");

@@ -7,6 +7,7 @@ const files = {
   output:
     "flood split cut-65536 huge-line invalid-json unknown-events stderr-flood slow-deltas sleep broken-stream subagent print-env burst",
   processes: "grandchildren respawner",
+  paced: "paced",
 };
 
 /** `scenario: NAME {json options}` anywhere in the prompt, on one line; without it `work`. */

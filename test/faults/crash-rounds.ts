@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isFinal, type Job } from "../../src/contract/job.ts";
@@ -30,11 +30,7 @@ export type Tally = {
   faults: string[];
 };
 
-const tasks = [
-  'scenario: work {"ms": 150}',
-  'scenario: commit-and-dirt {"ms": 100}',
-  'scenario: remember {"ms": 300, "dirt": true}',
-];
+const tasks = ['scenario: paced {"steps": 4, "ms": 60}', 'scenario: paced {"steps": 3, "ms": 20}', "scenario: commit-dirt"];
 
 /**
  * Kills the service with SIGKILL at random moments while it runs jobs, starts it again, and checks after each that every
@@ -67,7 +63,7 @@ export const crashRounds = async ({ directory, rounds, random, onRound }: Option
       await noteStages(directory, submitted, tally);
       service = await spawnService({ home: directory, env });
       await checkSettled({ service, submitted, tally, started: performance.now() });
-      await checkOutcomes({ service, submitted, tally, agentLog, directory });
+      await checkOutcomes({ service, submitted, tally, agentLog, directory, remote: remote.path });
       onRound?.(round, tally);
     }
   } finally {
@@ -108,7 +104,9 @@ const checkSettled = async ({ service, submitted, tally, started }: Round & { st
   if (took > 5000) tally.faults.push(`settling took ${Math.round(took)} ms`);
 };
 
-const checkOutcomes = async ({ service, submitted, tally, agentLog, directory }: Round & { agentLog: string; directory: string }) => {
+type Outcomes = Round & { agentLog: string; directory: string; remote: string };
+
+const checkOutcomes = async ({ service, submitted, tally, agentLog, directory, remote }: Outcomes): Promise<void> => {
   for (const id of submitted) {
     const job = await until(
       async () => {
@@ -117,43 +115,43 @@ const checkOutcomes = async ({ service, submitted, tally, agentLog, directory }:
       },
       { seconds: 60, what: `job ${id} to end` },
     );
-    const runs = (await readLines(agentLog)).filter((line) => line.job === id);
+    const notes = (await readNotes(agentLog)).filter((note) => note.job === id);
+    const agents = notes.filter((note) => note.pid !== undefined).length;
     const fault = (what: string): void => void tally.faults.push(`job ${id} (${job.status}, attempt ${job.attempt}): ${what}`);
     const right = job.status === "succeeded" || (job.status === "failed" && job.failure_reason === "instance_lost");
     if (!right) fault(`${job.failure_reason}: ${job.error}`);
     if (job.status === "succeeded") tally.succeeded += 1;
     if (job.status === "failed") tally.lost += 1;
     if (job.attempt > 1) tally.requeued += 1;
-    if (job.attempt > 1 && runs.length > 1) fault(`${runs.length} agents were given the task`);
-    if (runs.length > 1) fault("two agents for one job");
-    if (job.status === "succeeded" && runs.length !== 1) fault("succeeded without an agent");
+    if (agents > 1) fault(`${agents} agents were given the task`);
+    if (job.status === "succeeded" && agents !== 1) fault("succeeded without an agent");
     if (processesMarked(id).length > 0) fault("a process of the job is left");
-    await checkWork({ job, runs, directory, fault });
+    await checkWork({ job, notes, directory, remote, fault });
   }
 };
 
-type Work = { job: Job; runs: AgentRun[]; directory: string; fault: (what: string) => void };
-
-/** What the agent says it has written or committed is on the branch, or under the salvage ref when the job failed. */
-const checkWork = async ({ job, runs, directory, fault }: Work): Promise<void> => {
-  if (job.status === "succeeded" || runs.length === 0) return;
-  const [cache] = await cacheDirectories(directory);
-  const worked = job.salvage_ref !== null;
-  if (worked && cache !== undefined) {
-    const found = await git(cache, "cat-file", "-t", String(job.salvage_ref)).catch(() => "");
-    if (found !== "commit") fault(`${job.salvage_ref} is not there`);
+/** What the agent noted as written or committed is on the pushed branch, or under the salvage ref of a job that failed. */
+const checkWork = async ({ job, notes, directory, remote, fault }: Work): Promise<void> => {
+  const wrote = notes.flatMap((note) => note.wrote ?? []);
+  const committed = notes.flatMap((note) => note.committed ?? []);
+  if (wrote.length === 0) return;
+  const [cache] = await readdir(join(directory, "service-repos"));
+  const succeeded = job.status === "succeeded";
+  const repository = succeeded ? remote : join(directory, "service-repos", String(cache), "repo.git");
+  const ref = String(succeeded ? job.branch : job.salvage_ref);
+  const names = await git(repository, "ls-tree", "--name-only", ref).catch(() => "");
+  for (const file of wrote) if (!names.split("\n").includes(file)) fault(`${file} is not in ${ref}`);
+  for (const commit of committed) {
+    await git(repository, "merge-base", "--is-ancestor", commit, ref).catch(() => fault(`${commit} is not in ${ref}`));
   }
 };
 
-type AgentRun = { job: string; pid: number };
+type Work = { job: Job; notes: Note[]; directory: string; remote: string; fault: (what: string) => void };
 
-const readLines = async (path: string): Promise<AgentRun[]> => {
+/** A line of the fake agent's log: it was given a task (`pid`), it wrote a file, it made a commit. */
+type Note = { job: string; pid?: number; wrote?: string; committed?: string };
+
+const readNotes = async (path: string): Promise<Note[]> => {
   const text = await readFile(path, "utf8").catch(() => "");
-  return text.split("\n").filter(Boolean).map((line) => JSON.parse(line) as AgentRun);
-};
-
-const cacheDirectories = async (home: string): Promise<string[]> => {
-  const { readdir } = await import("node:fs/promises");
-  const root = join(home, "service-repos");
-  return (await readdir(root)).map((key) => join(root, key, "repo.git"));
+  return text.split("\n").filter(Boolean).map((line) => JSON.parse(line) as Note);
 };

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { runInGroup } from "./run-in-group.mjs";
 import { SetupError } from "./setup-error.mjs";
 
 /**
@@ -28,7 +29,7 @@ export const dependenciesMatch = (root) => {
  * @param {string} root
  * @param {(line: string) => void} say
  */
-export const installDependencies = (root, say) => {
+export const installDependencies = async (root, say) => {
   if (dependenciesMatch(root)) return;
   try {
     accessSync(root, constants.W_OK);
@@ -38,20 +39,15 @@ export const installDependencies = (root, say) => {
     );
   }
   say("Installing the packages of package-lock.json with npm ci (once; about a minute) …");
-  const command = [process.execPath, fileURLToPath(new URL("npm-ci.mjs", import.meta.url)), root];
-  const [program, ...args] = hasFlock() ? ["flock", join(root, "package-lock.json"), ...command] : command;
-  const { status, signal, stdout, stderr, error } = spawnSync(program, args, {
-    encoding: "utf8",
-    maxBuffer: 64 * 1024 * 1024,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  if (error) throw new SetupError(`npm ci could not be started: ${error.message}`);
-  if (signal) throw new SetupError(`npm ci was ended by ${signal}; run the same command again.`);
-  if (status !== 0) throw new SetupError(explain(`${stdout}${stderr}`));
-  if (!dependenciesMatch(root))
+  const install = [process.execPath, fileURLToPath(new URL("npm-ci.mjs", import.meta.url)), root];
+  const [program, ...args] = hasFlock() ? ["flock", join(root, "package-lock.json"), ...install] : install;
+  const { code, output } = await runInGroup(program, args);
+  if (code !== 0) throw new SetupError(explain(output));
+  if (!dependenciesMatch(root)) {
     throw new SetupError(
       "npm ci ended well but node_modules is not what package-lock.json names. Remove node_modules and run the same command again.",
     );
+  }
 };
 
 /** Part of Debian's and Alpine's base; elsewhere two first runs at once are left to the user's care. */

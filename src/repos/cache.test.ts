@@ -1,0 +1,203 @@
+import { appendFile, chmod, mkdir, readdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { lockFile } from "../lib/file-lock.ts";
+import { addTo, fetchInto, makePlace, makeRemote, makeWorktree, never, plainGit, read, write } from "./fixture.ts";
+import { RepoError } from "./repos.ts";
+
+const failing = async (action: Promise<unknown>): Promise<RepoError> => {
+  const error = await action.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof RepoError)) throw new Error(`expected a RepoError, got ${String(error)}`);
+  return error;
+};
+
+test("a repository is cloned into its place once and brought up to date after that", async () => {
+  const remote = await makeRemote();
+  const { repos, settings } = await makePlace();
+  const repo = await fetchInto(repos, remote.url);
+  expect(repo.gitDir).toBe(join(settings.reposRoot, repo.key, "repo.git"));
+  expect((await readdir(join(settings.reposRoot, repo.key))).toSorted()).toEqual([".lock", "repo.git"]);
+  const next = await remote.commit({ "a.txt": "1\n" });
+  await plainGit(remote.work, "push", "--quiet", remote.url, "HEAD:refs/heads/other", "HEAD:refs/tags/v1");
+  await fetchInto(repos, remote.url);
+  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main", "origin/other", "v1")).toBe([next, next, next].join("\n"));
+  await plainGit(remote.work, "push", "--quiet", remote.url, ":refs/heads/other");
+  await fetchInto(repos, remote.url);
+  expect(await plainGit(repo.gitDir, "for-each-ref", "--format=%(refname)", "refs/remotes")).toBe("refs/remotes/origin/main");
+});
+
+test("a default branch that was force-pushed is followed", async () => {
+  const remote = await makeRemote();
+  const { repos } = await makePlace();
+  const repo = await fetchInto(repos, remote.url);
+  await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
+  const tip = await remote.commit({}, { force: true });
+  await fetchInto(repos, remote.url);
+  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(tip);
+});
+
+test("what is no repository, an unreachable server and a server that wants credentials each get a sentence of their own", async () => {
+  const { repos } = await makePlace();
+  const none = await failing(fetchInto(repos, await temporaryDirectory()));
+  expect(none).toMatchObject({ reason: "clone_failed", retryable: false });
+  expect(none.message).toContain("there is no git repository at this URL");
+  const unreachable = await failing(fetchInto(repos, "http://127.0.0.1:9/acme/app"));
+  expect(unreachable).toMatchObject({ reason: "clone_failed", retryable: true });
+  expect(unreachable.message).toContain("the server cannot be reached");
+});
+
+test("a failed clone leaves nothing behind", async () => {
+  const { repos, settings } = await makePlace();
+  await failing(fetchInto(repos, await temporaryDirectory()));
+  const [key = ""] = await readdir(settings.reposRoot);
+  expect(await readdir(join(settings.reposRoot, key))).toEqual([".lock"]);
+});
+
+test("a root that cannot be written to is named in the error", async () => {
+  const remote = await makeRemote();
+  const file = join(await temporaryDirectory(), "file");
+  await writeFile(file, "");
+  const { repos } = await makePlace({ reposRoot: join(file, "repos") });
+  expect((await failing(fetchInto(repos, remote.url))).message).toContain("SERVICE_REPOS_ROOT");
+});
+
+test("a full disk is said to be full", async () => {
+  const bin = await temporaryDirectory();
+  await writeFile(join(bin, "git"), "#!/bin/sh\necho 'fatal: write error: No space left on device' >&2; exit 128\n");
+  await chmod(join(bin, "git"), 0o755);
+  const { repos } = await makePlace({}, { PATH: `${bin}:${process.env["PATH"]}` });
+  const error = await failing(fetchInto(repos, (await makeRemote()).url));
+  expect(error.message).toContain("the disk is full");
+  expect(error.retryable).toBe(true);
+});
+
+test("a missing git is named", async () => {
+  const { repos } = await makePlace({}, { PATH: await temporaryDirectory() });
+  expect((await failing(fetchInto(repos, "/srv/app.git"))).message).toContain("install it (2.31 or later)");
+});
+
+test("the lock is not gone around when it does not come free", async () => {
+  const remote = await makeRemote();
+  const { repos, settings } = await makePlace({ repoLockTimeout: 1 });
+  const repo = await fetchInto(repos, remote.url);
+  await using _lock = await lockFile({ path: join(settings.reposRoot, repo.key, ".lock"), timeoutSeconds: 1, signal: never });
+  await remote.commit({ "a.txt": "1\n" });
+  const before = await plainGit(repo.gitDir, "rev-parse", "origin/main");
+  const error = await failing(fetchInto(repos, remote.url));
+  expect(error).toMatchObject({ reason: "clone_failed", retryable: true });
+  expect(error.message).toContain("was in use by others for 1 s");
+  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(before);
+});
+
+test("a fetch that is no longer wanted ends with the signal's reason", async () => {
+  const { repos } = await makePlace();
+  const stop = new AbortController();
+  stop.abort(new Error("cancelled"));
+  const { url } = await makeRemote();
+  await expect(repos.fetch({ url, jobId: "job", signal: stop.signal })).rejects.toThrow("cancelled");
+});
+
+test("half-made clones and old lock files that a crash left are cleared away", async () => {
+  const remote = await makeRemote();
+  const first = await makePlace();
+  const repo = await fetchInto(first.repos, remote.url);
+  const cache = join(first.settings.reposRoot, repo.key);
+  await mkdir(join(cache, "clone-left"));
+  const lock = join(repo.gitDir, "refs/remotes/origin/main.lock");
+  await writeFile(lock, "");
+  const longAgo = new Date(Date.now() - 60_000);
+  await utimes(lock, longAgo, longAgo);
+  const tip = await remote.commit({ "a.txt": "1\n" });
+  // As after a restart: nothing is remembered.
+  const second = await makePlace(first.settings);
+  await fetchInto(second.repos, remote.url);
+  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(tip);
+  expect((await readdir(cache)).toSorted()).toEqual([".lock", "repo.git"]);
+});
+
+test("a damaged cache is mended from the remote and keeps the branches and the salvage that only it has", async () => {
+  const files = Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`f${index}.txt`, `${index}\n`]));
+  const { repos, repo, remote, worktree } = await makeWorktree(files);
+  await write(worktree.path, { "work.txt": "work\n" });
+  const tip = await repos.commitAll(worktree, "work", never);
+  await write(worktree.path, { "more.txt": "more\n" });
+  await repos.salvage(worktree, "one", never);
+
+  const packs = join(repo.gitDir, "objects/pack");
+  const [pack = ""] = (await readdir(packs)).filter((name) => name.endsWith(".pack"));
+  await chmod(join(packs, pack), 0o644);
+  await truncate(join(packs, pack), 100);
+  await truncate(join(repo.gitDir, "HEAD"), 0);
+  await writeFile(join(repo.gitDir, "refs/remotes/origin/main"), "");
+  await remote.commit({ "next.txt": "next\n" });
+
+  const again = await fetchInto(repos, remote.url);
+  expect(again.warnings).toEqual([expect.stringContaining("was damaged and has been mended")]);
+  const other = await addTo(repos, again, "two");
+  expect(await read(other.path, "next.txt")).toBe("next\n");
+  expect(await read(other.path, "f149.txt")).toBe("149\n");
+  expect(await plainGit(repo.gitDir, "rev-parse", "service/one")).toBe(tip);
+  expect(await plainGit(repo.gitDir, "show", "refs/service/salvage/one:more.txt")).toBe("more");
+  expect(await plainGit(worktree.path, "status", "--porcelain")).toContain("more.txt");
+});
+
+test("damage that only the checkout meets is mended as well", async () => {
+  const { repos, repo } = await makeWorktree();
+  const blob = await plainGit(repo.gitDir, "rev-parse", "origin/main:README.md");
+  await rm(join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2)), { force: true });
+  const worktree = await addTo(repos, repo, "two");
+  expect(await read(worktree.path, "README.md")).toBe("hello\n");
+  expect(worktree.warnings).toEqual([expect.stringContaining("mended")]);
+});
+
+test("a history that an agent cut short by a shallow fetch is made whole again", async () => {
+  const { repos, repo, remote, worktree } = await makeWorktree();
+  await remote.commit({ "a.txt": "1\n" });
+  await remote.commit({ "a.txt": "2\n" });
+  await plainGit(worktree.path, "fetch", "--quiet", "--depth=1", `file://${remote.url}`, "+main:refs/remotes/origin/main");
+  expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("1");
+  await fetchInto(repos, remote.url);
+  expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("3");
+});
+
+test("what an agent wrote into the configuration of the cache is gone before git runs again", async () => {
+  const { repos, repo, remote, worktree, root } = await makeWorktree();
+  const trace = join(root, "trace");
+  const program = join(root, "program");
+  await writeFile(program, `#!/bin/sh\necho ran >> ${trace}\n`, { mode: 0o755 });
+  const plant = async (): Promise<void> => {
+    await appendFile(
+      join(repo.gitDir, "config"),
+      `[core]\n\tfsmonitor = ${program}\n\tsshCommand = ${program}\n\talternateRefsCommand = ${program}\n[url "/nowhere/"]\n\tinsteadOf = ${remote.url}\n[filter "x"]\n\tclean = ${program}\n\tsmudge = ${program}\n[extensions]\n\tworktreeConfig = true\n`,
+    );
+    await mkdir(join(repo.gitDir, "hooks"), { recursive: true });
+    await mkdir(join(repo.gitDir, "info"), { recursive: true });
+    for (const hook of ["post-checkout", "reference-transaction", "pre-push"]) {
+      await writeFile(join(repo.gitDir, "hooks", hook), `#!/bin/sh\necho ran >> ${trace}\n`, { mode: 0o755 });
+    }
+    await writeFile(join(repo.gitDir, "info/attributes"), "* filter=x\n");
+    await writeFile(join(repo.gitDir, "commondir"), "/nowhere\n");
+    await writeFile(join(worktree.gitDir, "config.worktree"), `[core]\n\tfsmonitor = ${program}\n`);
+  };
+  await write(worktree.path, { "work.txt": "work\n" });
+  const steps: (() => Promise<unknown>)[] = [
+    () => fetchInto(repos, remote.url),
+    () => addTo(repos, repo, "two"),
+    () => repos.inspect(worktree, never),
+    () => repos.salvage(worktree, "one", never),
+    () => repos.commitAll(worktree, "work", never),
+    () => repos.push(worktree, never),
+    () => repos.discardChanges(worktree, never),
+    () => repos.removeWorktree(worktree, never),
+  ];
+  for (const step of steps) {
+    await plant();
+    await step();
+  }
+  await expect(read(trace)).rejects.toThrow("ENOENT");
+  expect(await plainGit(remote.url, "log", "--format=%an %s", "-1", "service/one")).toBe("svc work");
+});

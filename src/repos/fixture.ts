@@ -1,0 +1,100 @@
+import { execFile } from "node:child_process";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { createRepos } from "./create.ts";
+import type { AddWorktree, CachedRepo, Repos, Worktree } from "./repos.ts";
+import type { RepoSettings } from "./room.ts";
+
+export const never = new AbortController().signal;
+
+const run = promisify(execFile);
+
+/** git as an agent or a user runs it: with the repository's configuration and hooks. */
+export const plainGit = async (cwd: string, ...args: string[]): Promise<string> => {
+  const env = { PATH: process.env["PATH"], HOME: "/nonexistent", GIT_CONFIG_NOSYSTEM: "1" };
+  return (await run("git", args, { cwd, env })).stdout.trim();
+};
+
+export type Remote = {
+  /** A bare repository. */
+  url: string;
+  /** Commits files on a branch and pushes it. A null content deletes the file. Resolves to the commit. */
+  commit: (files: Record<string, string | null>, options?: { branch?: string; force?: boolean }) => Promise<string>;
+  /** A clone to do other things in. */
+  work: string;
+};
+
+/** A remote with one commit on `main`, or none when `files` is null. */
+export const makeRemote = async (files: Record<string, string> | null = { "README.md": "hello\n" }): Promise<Remote> => {
+  const root = await temporaryDirectory();
+  const url = join(root, "remote.git");
+  const work = join(root, "work");
+  await plainGit(root, "init", "--quiet", "--bare", "--initial-branch=main", url);
+  await plainGit(root, "init", "--quiet", "--initial-branch=main", work);
+  await plainGit(work, "config", "user.name", "someone");
+  await plainGit(work, "config", "user.email", "someone@example.org");
+  const commit: Remote["commit"] = async (changes, { branch = "main", force = false } = {}) => {
+    await write(work, changes);
+    await plainGit(work, "add", "--all");
+    await plainGit(work, "commit", "--quiet", "--allow-empty", "--message", "a change");
+    await plainGit(work, "push", "--quiet", ...(force ? ["--force"] : []), url, `HEAD:refs/heads/${branch}`);
+    return plainGit(work, "rev-parse", "HEAD");
+  };
+  if (files !== null) await commit(files);
+  return { url, work, commit };
+};
+
+export const write = async (root: string, files: Record<string, string | null>): Promise<void> => {
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(dirname(join(root, name)), { recursive: true });
+    if (content === null) await plainGit(root, "rm", "--quiet", name);
+    else await writeFile(join(root, name), content);
+  }
+};
+
+export const read = (...parts: string[]): Promise<string> => readFile(join(...parts), "utf8");
+
+export type Place = { repos: Repos; settings: RepoSettings; root: string };
+
+/** The room on fresh roots. */
+export const makePlace = async (overrides: Partial<RepoSettings> = {}, env: NodeJS.ProcessEnv = process.env): Promise<Place> => {
+  const root = await temporaryDirectory();
+  const settings: RepoSettings = {
+    host: "127.0.0.1",
+    reposRoot: join(root, "repos"),
+    worktreeRoot: join(root, "worktrees"),
+    allowLocalRepos: null,
+    repoLockTimeout: 30,
+    gitTimeout: 60,
+    gitAuthorName: "svc",
+    gitAuthorEmail: "svc@localhost",
+    gitHost: "github.com",
+    gitHostToken: null,
+    gitHostAppId: null,
+    gitHostAppInstallationId: null,
+    gitHostAppPrivateKeyPath: null,
+    gitHostAppPrivateKey: null,
+    gitHostAppPrivateKeyBase64: null,
+    ...overrides,
+  };
+  return { repos: createRepos({ settings, env }), settings, root };
+};
+
+export const fetchInto = (repos: Repos, url: string): Promise<CachedRepo> =>
+  repos.fetch({ url: repos.parseUrl(url), jobId: "job", signal: never });
+
+export const addTo = (repos: Repos, repo: CachedRepo | null, id: string, more: Partial<AddWorktree> = {}): Promise<Worktree> =>
+  repos.addWorktree({ repo, worktreeId: id, jobId: id, branch: `service/${id}`, baseRef: "main", signal: never, ...more });
+
+/** Place, remote, cache and one worktree. */
+export const makeWorktree = async (
+  files: Record<string, string> = { "README.md": "hello\n" },
+  id = "one",
+): Promise<Place & { remote: Remote; repo: CachedRepo; worktree: Worktree }> => {
+  const remote = await makeRemote(files);
+  const place = await makePlace();
+  const repo = await fetchInto(place.repos, remote.url);
+  return { ...place, remote, repo, worktree: await addTo(place.repos, repo, id) };
+};

@@ -1,0 +1,31 @@
+import { execFileSync } from "node:child_process";
+import { appendFileSync, writeFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+
+/**
+ * Writes a file every `ms`, `steps` times, and commits every second one. Notes each step in the log after it is done: what
+ * is noted must never be lost, whenever the agent or the service is killed.
+ */
+export const paced = async ({ options, init, say, tool, result }) => {
+  const { steps = 4, ms = 60 } = options;
+  init();
+  say("Step by step.");
+  for (let step = 1; step <= steps; step += 1) {
+    const file = `step-${step}.txt`;
+    writeFileSync(file, `step ${step}\n`);
+    note({ wrote: file });
+    tool("Write", { file_path: file }, "written");
+    if (step % 2 === 0) {
+      execFileSync("git", ["add", "--all"]);
+      execFileSync("git", ["-c", "user.name=Fake Agent", "-c", "user.email=fake-agent@localhost", "commit", "--quiet", "-m", file]);
+      note({ committed: execFileSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" }).trim() });
+    }
+    await delay(ms);
+  }
+  result({ result: `${steps} steps done.` });
+};
+
+const note = (what) => {
+  if (process.env.FAKE_AGENT_LOG === undefined) return;
+  appendFileSync(process.env.FAKE_AGENT_LOG, `${JSON.stringify({ job: process.env.SERVICE_JOB_ID, ...what })}\n`);
+};
