@@ -6,7 +6,10 @@ export const processesMarked = (jobId: string): number[] => {
   return pids.map(Number).filter((pid) => {
     try {
       const environment = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
-      return environment.includes(`SERVICE_JOB_ID=${jobId}`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "latin1"));
+      return (
+        environment.includes(`SERVICE_JOB_ID=${jobId}`) &&
+        !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "latin1"))
+      );
     } catch {
       // Gone meanwhile, or not ours to read.
       return false;

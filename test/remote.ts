@@ -17,7 +17,10 @@ export const git = async (cwd: string, ...args: string[]): Promise<string> => {
 };
 
 /** A bare repository under `directory` with one commit of these files on `main`, as a remote to submit. */
-export const makeRemoteIn = async (directory: string, files: Record<string, string> = { "README.md": "# Test\n" }) => {
+export const makeRemoteIn = async (
+  directory: string,
+  files: Record<string, string> = { "README.md": "# Test\n" },
+) => {
   const work = join(directory, "work");
   const path = join(directory, "remote.git");
   await mkdir(work);
@@ -34,7 +37,10 @@ export const makeRemoteIn = async (directory: string, files: Record<string, stri
     path,
     /** A clone with which to change the remote. */
     work,
-    branches: async () => (await git(path, "for-each-ref", "--format=%(refname:short)", "refs/heads")).split("\n").filter(Boolean),
+    branches: async () =>
+      (await git(path, "for-each-ref", "--format=%(refname:short)", "refs/heads"))
+        .split("\n")
+        .filter(Boolean),
     show: (revision: string) => git(path, "show", revision),
   };
 };

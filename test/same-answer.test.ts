@@ -30,7 +30,7 @@ type Row = {
 let roomy: Service;
 let full: Service;
 let draining: Service;
-let drained: Promise<unknown>;
+let stopped: Promise<unknown>;
 
 /** A service whose only place is taken by a job that does not end, so that whatever is submitted stays queued. */
 const busy = async (scenario: string, env: Record<string, string> = {}): Promise<Service> => {
@@ -38,18 +38,13 @@ const busy = async (scenario: string, env: Record<string, string> = {}): Promise
   await mkdir(join(home, ".service", "profiles"), { recursive: true });
   await writeFile(join(home, ".service", "profiles", "broken.yml"), "claude: [");
   const service = await startService({ home, env: { SERVICE_MAX_PARALLEL_JOBS: "1", ...env } });
+  // Not just killed, as every service is in the end: that would leave its agent behind.
+  afterAll(() => service.stop());
   const { job } = await service.client.run_task({ task: `scenario: ${scenario}` });
   await until(async () => (await service.client.get_job({ job_id: job.id })).job.pid !== null, {
     what: "the agent to run",
   });
   return service;
-};
-
-/** Ends the agents at once, whatever their scenario, so that the service can end. */
-const released = async (service: Service): Promise<void> => {
-  for (const { pid } of (await service.client.list_jobs({ status: "running" })).jobs) {
-    if (pid !== null) process.kill(-pid, "SIGKILL");
-  }
 };
 
 beforeAll(async () => {
@@ -59,15 +54,6 @@ beforeAll(async () => {
     busy("ignore-term", { SERVICE_AGENT_CLI_KILL_GRACE: "60" }),
   ]);
   await full.client.run_task({ task: "takes the last place in the queue" });
-  drained = draining.stop();
-  await until(async () => (await fetch(`${draining.url}/ready`)).status === 503, {
-    what: "the service to drain",
-  });
-});
-
-afterAll(async () => {
-  await released(draining);
-  await Promise.all([roomy.stop(), full.stop(), drained]);
 });
 
 const submitted = async (): Promise<string> =>
@@ -135,8 +121,20 @@ const rows: Row[] = [
   {
     operation: "run_task",
     outcome: "draining",
-    question: () => ({ input: { task } }),
     service: () => draining,
+    question: async () => {
+      stopped = draining.stop();
+      await until(async () => (await fetch(`${draining.url}/ready`)).status === 503, {
+        what: "the service to drain",
+      });
+      return { input: { task } };
+    },
+    // Its agent does not listen to SIGTERM: it is ended here, so that the service can end.
+    after: async () => {
+      const { jobs } = await draining.client.list_jobs({ status: "running" });
+      for (const { pid } of jobs) process.kill(-Number(pid), "SIGKILL");
+      await stopped;
+    },
   },
   {
     operation: "run_task",

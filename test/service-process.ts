@@ -35,14 +35,18 @@ export const spawnService = async ({ home, env = {}, under = [], program = svcPr
     SERVICE_OTEL_ENABLED: "false",
     ...env,
   });
-  const [command = "", ...args] = [...under, ...program, "serve"];
+  const [command = process.execPath, ...args] = [...under, ...program, "serve"] as (string | undefined)[];
   const child = spawn(command, args, { cwd: home, env: environment, stdio: ["ignore", "pipe", "pipe"] });
   const output = { stdout: "", stderr: "" };
   child.stdout.on("data", (data: Buffer) => (output.stdout += data.toString()));
-  child.stderr.on("data", (data: Buffer) => (output.stderr = (output.stderr + data.toString()).slice(-2_000_000)));
+  child.stderr.on(
+    "data",
+    (data: Buffer) => (output.stderr = (output.stderr + data.toString()).slice(-2_000_000)),
+  );
   const url = await until(
     () => {
-      if (child.exitCode !== null) throw new Error(`the service exited with ${child.exitCode}: ${output.stderr}`);
+      if (child.exitCode !== null)
+        throw new Error(`the service exited with ${child.exitCode}: ${output.stderr}`);
       return /listening on (http\S+)/.exec(output.stdout)?.[1];
     },
     { seconds: 60, what: "the service to listen" },
@@ -74,4 +78,6 @@ const end = async (child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Promise<
 };
 
 const definedOnly = (env: Record<string, string | undefined>): Record<string, string> =>
-  Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined));
+  Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );

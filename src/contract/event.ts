@@ -63,7 +63,11 @@ const agentEvents = {
     duration_ms: z.int().nullable(),
   }),
   /** The process is gone, with everything it started. Always the last event of a run. */
-  exited: z.object({ type: z.literal("exited"), exit_code: z.int().nullable(), signal: z.string().nullable() }),
+  exited: z.object({
+    type: z.literal("exited"),
+    exit_code: z.int().nullable(),
+    signal: z.string().nullable(),
+  }),
   /** Something was left out or went differently than asked. */
   warning: z.object({ type: z.literal("warning"), message: z.string() }),
 };
@@ -83,7 +87,11 @@ export const AgentEvent = z.discriminatedUnion("type", [
 ]);
 export type AgentEvent = z.infer<typeof AgentEvent>;
 
-export const StageEvent = z.object({ type: z.literal("stage"), stage: StageName, detail: z.string().nullable() });
+export const StageEvent = z.object({
+  type: z.literal("stage"),
+  stage: StageName,
+  detail: z.string().nullable(),
+});
 export type StageEvent = z.infer<typeof StageEvent>;
 
 /** One line of a job's event log. `seq` counts from 1 without gaps; it is the SSE event id. */

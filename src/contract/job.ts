@@ -105,8 +105,12 @@ export const Job = z
     salvage_ref: z
       .string()
       .nullable()
-      .meta({ description: "Ref in the cached clone that holds unfinished work of a job that did not succeed" }),
-    warnings: z.array(z.string()).meta({ description: "What the service left out or could not do, a sentence each" }),
+      .meta({
+        description: "Ref in the cached clone that holds unfinished work of a job that did not succeed",
+      }),
+    warnings: z
+      .array(z.string())
+      .meta({ description: "What the service left out or could not do, a sentence each" }),
     stages: z.array(Stage).meta({ description: "When the job passed each step, in order" }),
   })
   .meta({ id: "Job" });
@@ -120,19 +124,35 @@ export const RunTaskInput = z.strictObject({
     .max(100_000, "must have at most 100,000 characters")
     .refine((task) => task.trim() !== "", "must not be blank")
     .meta({ description: "What the agent is to do, in plain words" }),
-  repo_url: z.string().max(2048).default("").meta({ description: "Git repository; empty: an empty directory" }),
-  profile: z.string().max(200).default("").meta({ description: "Profile name; empty or auto: chosen by the routing rules" }),
+  repo_url: z
+    .string()
+    .max(2048)
+    .default("")
+    .meta({ description: "Git repository; empty: an empty directory" }),
+  profile: z
+    .string()
+    .max(200)
+    .default("")
+    .meta({ description: "Profile name; empty or auto: chosen by the routing rules" }),
   base_ref: z.string().max(255).default("main").meta({ description: "Branch or tag the work is based on" }),
   session_id: z.string().max(200).default("").meta({ description: "Agent session to resume" }),
   file_path: z
     .string()
     .max(4096)
     .default("")
-    .meta({ description: "MCP config file under the shared file system, merged into the job's configuration" }),
-  create_repo: z.boolean().default(false).meta({ description: "Create the repository on the git host if it is missing" }),
+    .meta({
+      description: "MCP config file under the shared file system, merged into the job's configuration",
+    }),
+  create_repo: z
+    .boolean()
+    .default(false)
+    .meta({ description: "Create the repository on the git host if it is missing" }),
   private: z.boolean().default(true).meta({ description: "Whether a repository that is created is private" }),
   worktree_id: z.string().max(200).default("").meta({ description: "Prepared worktree to run in" }),
-  wait: z.boolean().default(false).meta({ description: "Answer only when the job has ended; it goes on if the caller leaves" }),
+  wait: z
+    .boolean()
+    .default(false)
+    .meta({ description: "Answer only when the job has ended; it goes on if the caller leaves" }),
 });
 export type RunTaskInput = z.infer<typeof RunTaskInput>;
 
@@ -177,7 +197,10 @@ export const jobOperations = {
     summary: "Jobs, newest first, optionally of one status.",
     input: z.strictObject({
       limit: z.int().min(1).max(1000).default(20).meta({ description: "How many at most" }),
-      status: z.union([z.literal(""), JobStatus]).default("").meta({ description: "Only this status; empty: all" }),
+      status: z
+        .union([z.literal(""), JobStatus])
+        .default("")
+        .meta({ description: "Only this status; empty: all" }),
       cursor: z.string().max(200).default("").meta({ description: "next_cursor of the page before" }),
     }),
     output: z.object({

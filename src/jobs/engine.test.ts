@@ -1,103 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { RunTaskInput } from "../contract/job.ts";
-import { createLog } from "../lib/log.ts";
-import { createRedactor } from "../lib/redact.ts";
-import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
-import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
-import type { Execute, SettleLost } from "./execute.ts";
-import { tidy } from "./housekeeping.ts";
-import { createJobs } from "./jobs.ts";
-import { createLocalQueue } from "./local-queue.ts";
-import { recover } from "./recovery.ts";
-import { createSettlements } from "./settlements.ts";
-import { createWorker } from "./worker.ts";
-
-const log = createLog("silent", (text) => text);
-const caller = { signal: new AbortController().signal, principal: "open" };
-const never = new AbortController().signal;
-const succeed: Execute = async () => ({ kind: "succeeded", patch: { exit_code: 0 } });
-
-/** Runs until it is interrupted, then says it failed, as the runner does. */
-const untilInterrupted: Execute = (_record, run) =>
-  new Promise((resolve) => {
-    run.signal.addEventListener("abort", () => {
-      resolve({ kind: run.signal.reason === "shutdown" ? "requeue" : "failed", patch: { exit_code: 143, failure_reason: "internal" } });
-    });
-  });
-
-type Options = { execute?: Execute; settleLost?: SettleLost; directory?: string; concurrency?: number; now?: () => Date };
-
-/** The engine over real files, with the execution of a job given by the test. */
-const startEngine = async ({
-  execute = succeed,
-  settleLost = async () => ({ requeue: false, patch: {} }),
-  directory,
-  concurrency = 3,
-  now = () => new Date(),
-}: Options = {}) => {
-  const jobsDir = directory ?? (await temporaryDirectory());
-  const store = await openFilesJobStore(jobsDir, log);
-  const events = await openFilesEventLog({ directory: join(jobsDir, "events"), maxBytes: 1e6, log, now });
-  const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
-  const settlements = createSettlements();
-  const worker = createWorker({
-    store,
-    events,
-    settlements,
-    execute,
-    onEnded: () => undefined,
-    instance: { podName: "pod", epoch: randomUUID() },
-    now,
-    redact: createRedactor(["hunter2-secret"]),
-    log,
-  });
-  const jobs = createJobs({
-    store,
-    events,
-    queue,
-    settlements,
-    settings: { jobTtl: 60, maxQueuedJobs: 5 },
-    now,
-    newId: randomUUID,
-    check: async (input) => ({ repoUrl: input.repo_url, profile: { name: "code", model: "sonnet" } }),
-    interrupt: worker.interrupt,
-    isDraining: () => false,
-  });
-  const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
-    jobs.submit(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
-  const round = (signal = never) =>
-    tidy(
-      {
-        store,
-        events,
-        queue,
-        settlements,
-        worktreeTtl: 30,
-        removeWorktree: async () => undefined,
-        removeConfig: async () => undefined,
-        usesWorktree: worker.usesWorktree,
-        now,
-        log,
-      },
-      signal,
-    );
-  return {
-    directory: jobsDir,
-    store,
-    events,
-    queue,
-    worker,
-    jobs,
-    submit,
-    round,
-    work: () => queue.start(worker.work),
-    recover: () => recover({ store, events, queue, settlements, settleLost, now, log }),
-  };
-};
+import { never, startEngine, succeed, untilInterrupted } from "./engine.fixture.ts";
 
 test("a job goes from queued through running to succeeded, and its record says when", async () => {
   const engine = await startEngine();
@@ -105,11 +9,18 @@ test("a job goes from queued through running to succeeded, and its record says w
   expect(queued).toMatchObject({ status: "queued", attempt: 0, started_at: null, mode: "fire_and_forget" });
   engine.work();
   const job = await engine.jobs.untilFinal(queued.id, never);
-  expect(job).toMatchObject({ status: "succeeded", attempt: 1, pod_name: "pod", exit_code: 0, failure_reason: null });
+  expect(job).toMatchObject({
+    status: "succeeded",
+    attempt: 1,
+    pod_name: "pod",
+    exit_code: 0,
+    failure_reason: null,
+  });
   expect(job.stages.map(({ stage }) => stage)).toEqual(["queued", "claimed", "ended"]);
   expect(job.duration_ms).not.toBeNull();
   const logged = [];
-  for await (const event of engine.events.read(job.id, 0, never)) logged.push(event.type === "stage" && event.stage);
+  for await (const event of engine.events.read(job.id, 0, never))
+    logged.push(event.type === "stage" && event.stage);
   expect(logged).toEqual(["queued", "claimed", "ended"]);
 });
 
@@ -137,7 +48,9 @@ test("jobs start in the order they came, never more at once than allowed", async
 
 test("a queued job that is cancelled never runs", async () => {
   let runs = 0;
-  const engine = await startEngine({ execute: async () => ({ kind: "succeeded", patch: { pid: (runs += 1) } }) });
+  const engine = await startEngine({
+    execute: async () => ({ kind: "succeeded", patch: { pid: (runs += 1) } }),
+  });
   const { id } = await engine.submit();
   expect(await engine.jobs.cancel(id)).toMatchObject({ status: "cancelled" });
   const other = await engine.submit();
@@ -158,7 +71,12 @@ test("a running job that is cancelled is final at once, and what its run leaves 
     const record = await engine.jobs.get(id);
     return record.unsettled ? null : record;
   });
-  expect(settled).toMatchObject({ status: "cancelled", exit_code: 143, failure_reason: null, ended_at: cancelled.ended_at });
+  expect(settled).toMatchObject({
+    status: "cancelled",
+    exit_code: 143,
+    failure_reason: null,
+    ended_at: cancelled.ended_at,
+  });
 });
 
 test("cancelling a job that has ended returns it unchanged", async () => {
@@ -213,7 +131,9 @@ test("the same idempotency key gives the same job, with another request it is a 
     code: "idempotency_conflict",
   });
   expect((await engine.submit({}, { idempotencyKey: "k", principal: "another" })).id).not.toBe(one.id);
-  await expect(engine.submit({}, { idempotencyKey: "a b" })).rejects.toMatchObject({ code: "invalid_request" });
+  await expect(engine.submit({}, { idempotencyKey: "a b" })).rejects.toMatchObject({
+    code: "invalid_request",
+  });
 });
 
 test("past the limit of waiting jobs submissions are refused with queue_full", async () => {
@@ -268,46 +188,4 @@ test("the record of an ended job and its events are deleted when its time is ove
   const left = [];
   for await (const event of engine.events.read(id, 0, never)) left.push(event);
   expect(left).toEqual([]);
-});
-
-test("after a stop a job whose agent had not started waits again, and the next start runs it as attempt 2", async () => {
-  const engine = await startEngine({ execute: untilInterrupted });
-  const { id } = await engine.submit();
-  engine.work();
-  await until(async () => (await engine.jobs.get(id)).status === "running");
-  engine.queue.stop();
-  await engine.worker.stop();
-  await engine.store.close();
-  const again = await startEngine({ directory: engine.directory });
-  expect((await again.jobs.get(id)).status).toBe("queued");
-  again.work();
-  expect(await again.recover()).toEqual({ recovered: 0, queued: 1 });
-  expect(await again.jobs.untilFinal(id, never)).toMatchObject({ status: "succeeded", attempt: 2 });
-});
-
-/** The state a kill -9 leaves: a running record of a process that is gone. */
-const crashed = async (patch: object) => {
-  const engine = await startEngine();
-  const { id } = await engine.submit();
-  await engine.store.update(id, { status: ["queued"] }, { status: "running", attempt: 1, unsettled: true, ...patch });
-  await engine.store.close();
-  return { id, directory: engine.directory };
-};
-
-test.each([
-  { what: "whose agent had not been started is queued again", requeue: true, patch: {}, ends: "succeeded" },
-  { what: "whose agent was at work fails as instance_lost", requeue: false, patch: {}, ends: "failed" },
-  { what: "that was lost too often fails as instance_lost", requeue: true, patch: { attempt: 5 }, ends: "failed" },
-  { what: "that had been cancelled stays cancelled", requeue: false, patch: { status: "cancelled", ended_at: new Date().toISOString() }, ends: "cancelled" },
-])("after a crash a job $what", async ({ requeue, patch, ends }) => {
-  const { id, directory } = await crashed(patch);
-  const engine = await startEngine({
-    directory,
-    settleLost: async () => ({ requeue, patch: { salvage_ref: "refs/service/salvage/x" } }),
-  });
-  engine.work();
-  await engine.recover();
-  const job = await engine.jobs.untilFinal(id, never);
-  expect(job).toMatchObject({ status: ends, unsettled: false, salvage_ref: "refs/service/salvage/x" });
-  expect(job.failure_reason).toBe(ends === "failed" ? "instance_lost" : null);
 });

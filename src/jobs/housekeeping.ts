@@ -38,12 +38,17 @@ export const tidy = async (deps: Dependencies, signal: AbortSignal): Promise<voi
     for (const id of ids) {
       if (signal.aborted) return;
       // One job that cannot be tidied must not keep the others; the next round tries it again.
-      await step(id, deps).catch((error: unknown) => deps.log.warn({ err: error, job: id }, "the job could not be tidied"));
+      await step(id, deps).catch((error: unknown) =>
+        deps.log.warn({ err: error, job: id }, "the job could not be tidied"),
+      );
     }
   }
 };
 
-const expire = async (id: string, { store, events, queue, settlements, now, log }: Dependencies): Promise<void> => {
+const expire = async (
+  id: string,
+  { store, events, queue, settlements, now, log }: Dependencies,
+): Promise<void> => {
   const expired = await takeStep(store, {
     id,
     trigger: "expire",

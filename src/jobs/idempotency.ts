@@ -14,7 +14,10 @@ export const idempotencyOf = (
 ): JobRecord["idempotency"] => {
   if (key === undefined) return null;
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
-    throw new ServiceError("invalid_request", "Idempotency-Key: must be 1 to 255 printable ASCII characters without spaces");
+    throw new ServiceError(
+      "invalid_request",
+      "Idempotency-Key: must be 1 to 255 printable ASCII characters without spaces",
+    );
   }
   // Whether the caller waits for the end does not change what is asked.
   const { wait: _wait, ...body } = input;

@@ -31,21 +31,32 @@ export const createJobs = (deps: Dependencies) => {
 
   const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
     if (deps.isDraining()) {
-      throw new ServiceError("draining", "This instance is shutting down and takes no new jobs; try again shortly", {
-        retryAfter: 10,
-      });
+      throw new ServiceError(
+        "draining",
+        "This instance is shutting down and takes no new jobs; try again shortly",
+        {
+          retryAfter: 10,
+        },
+      );
     }
     if (input.worktree_id !== "") {
-      throw new ServiceError("worktree_not_found", `worktree_id: there is no prepared worktree ${input.worktree_id}`);
+      throw new ServiceError(
+        "worktree_not_found",
+        `worktree_id: there is no prepared worktree ${input.worktree_id}`,
+      );
     }
     const idempotency = idempotencyOf(context.idempotencyKey, context.principal, input);
     const previous = await findPrevious(store, input);
     const asked = previous === null ? input : continued(input, previous);
     const { repoUrl, profile } = await deps.check(asked);
     if ((await store.counts()).queued >= settings.maxQueuedJobs) {
-      throw new ServiceError("queue_full", `${settings.maxQueuedJobs} jobs are waiting already; try again later`, {
-        retryAfter: 30,
-      });
+      throw new ServiceError(
+        "queue_full",
+        `${settings.maxQueuedJobs} jobs are waiting already; try again later`,
+        {
+          retryAfter: 30,
+        },
+      );
     }
     const { record, created } = await store.create(
       newRecord({
@@ -81,7 +92,11 @@ export const createJobs = (deps: Dependencies) => {
   /** Final at once; the agent is ended and its work saved behind it. */
   const cancel = async (id: string): Promise<JobRecord> => {
     const before = await get(id);
-    const cancelled = await takeStep(store, { id, trigger: "cancel", patch: (record) => endPatch(record, now()) });
+    const cancelled = await takeStep(store, {
+      id,
+      trigger: "cancel",
+      patch: (record) => endPatch(record, now()),
+    });
     if (cancelled === null) return await get(id);
     queue.remove(id);
     if (cancelled.unsettled) {
@@ -124,7 +139,8 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 const findPrevious = async (store: JobStore, { session_id }: RunTaskInput): Promise<JobRecord | null> => {
   if (session_id === "") return null;
-  if (!uuid.test(session_id)) throw new ServiceError("invalid_request", "session_id: must be the UUID of an agent session");
+  if (!uuid.test(session_id))
+    throw new ServiceError("invalid_request", "session_id: must be the UUID of an agent session");
   return await store.findBySession(session_id);
 };
 

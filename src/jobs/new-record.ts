@@ -15,7 +15,16 @@ export type NewRecord = {
 };
 
 /** A job as it is accepted. */
-export const newRecord = ({ id, now, input, repoUrl, profile, ttlSeconds, idempotency, previous }: NewRecord): JobRecord => ({
+export const newRecord = ({
+  id,
+  now,
+  input,
+  repoUrl,
+  profile,
+  ttlSeconds,
+  idempotency,
+  previous,
+}: NewRecord): JobRecord => ({
   format: recordFormat,
   id,
   repo_url: repoUrl,

@@ -32,7 +32,9 @@ export const recover = async (deps: Dependencies): Promise<{ recovered: number; 
   for (const id of unsettled) deps.events.open(id);
   for (const id of waiting) deps.queue.add(id);
   const settled = await Promise.allSettled(unsettled.map((id) => settleOne(id, deps)));
-  const failures = settled.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
+  const failures = settled.flatMap((result) =>
+    result.status === "rejected" ? [result.reason as unknown] : [],
+  );
   // One job that cannot be settled must not keep the others; it is tried again at the next start.
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} jobs could not be settled`);
   return { recovered: unsettled.length, queued: waiting.length };
@@ -60,7 +62,11 @@ const settleOne = async (id: string, deps: Dependencies): Promise<void> => {
   });
   if (lost === null) await deps.store.update(id, { status: ["cancelled", "failed", "succeeded"] }, settled);
   deps.log.info({ job: id, status: lost?.status ?? record.status }, "job of an earlier start settled");
-  deps.events.append(id, record.attempt, { type: "stage", stage: "ended", detail: lost?.status ?? record.status });
+  deps.events.append(id, record.attempt, {
+    type: "stage",
+    stage: "ended",
+    detail: lost?.status ?? record.status,
+  });
   await deps.events.finish(id);
   deps.settlements.tell(id);
 };

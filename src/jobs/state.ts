@@ -24,10 +24,18 @@ const transitions: Record<JobStatus, Partial<Record<Trigger, JobStatus>>> = {
   expired: {},
 };
 
-type Step = { id: string; trigger: Trigger; attempt?: number; patch: (record: JobRecord) => Omit<JobPatch, "status"> };
+type Step = {
+  id: string;
+  trigger: Trigger;
+  attempt?: number;
+  patch: (record: JobRecord) => Omit<JobPatch, "status">;
+};
 
 /** Takes a job one step on and returns the new record; null when it is not (or no longer) in a state that allows it. */
-export const takeStep = async (store: JobStore, { id, trigger, attempt, patch }: Step): Promise<JobRecord | null> => {
+export const takeStep = async (
+  store: JobStore,
+  { id, trigger, attempt, patch }: Step,
+): Promise<JobRecord | null> => {
   const record = await store.get(id);
   const next = record === null ? undefined : transitions[record.status][trigger];
   if (record === null || next === undefined) return null;

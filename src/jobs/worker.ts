@@ -67,7 +67,8 @@ export const createWorker = (deps: Dependencies) => {
 
   const claim = (queued: JobRecord): Promise<JobRecord | null> => {
     const at = now();
-    if (Date.parse(queued.created_at) + queued.ttl_seconds * 1000 <= at.getTime()) return Promise.resolve(null);
+    if (Date.parse(queued.created_at) + queued.ttl_seconds * 1000 <= at.getTime())
+      return Promise.resolve(null);
     const attempt = queued.attempt + 1;
     return takeStep(store, {
       id: queued.id,
@@ -90,10 +91,15 @@ export const createWorker = (deps: Dependencies) => {
     const controller = new AbortController();
     const finished = Promise.withResolvers<void>();
     running.set(record.id, { controller, done: finished.promise });
-    events.append(record.id, record.attempt, { type: "stage", stage: "claimed", detail: deps.instance.podName });
+    events.append(record.id, record.attempt, {
+      type: "stage",
+      stage: "claimed",
+      detail: deps.instance.podName,
+    });
     try {
       // A cancel between the claim and this line found no run to interrupt.
-      if ((await store.get(record.id))?.status === "cancelled") controller.abort("cancel" satisfies Interruption);
+      if ((await store.get(record.id))?.status === "cancelled")
+        controller.abort("cancel" satisfies Interruption);
       const outcome = await deps.execute(record, runOf(record, controller.signal)).catch(asBug(record));
       await settle(record, outcome);
     } finally {
@@ -149,14 +155,24 @@ export const createWorker = (deps: Dependencies) => {
         patch: (current) => ({ ...(outcome.kind === "requeue" ? {} : endPatch(current, now())), ...patch }),
       });
       // Cancelled meanwhile: the state stays, what the run left behind is added to it.
-      return written ?? (await store.update(record.id, { status: ["cancelled"], attempt: record.attempt }, addition(patch)));
+      return (
+        written ??
+        (await store.update(record.id, { status: ["cancelled"], attempt: record.attempt }, addition(patch)))
+      );
     });
     if (outcome.kind === "requeue" && ended?.status === "queued") return;
-    events.append(record.id, record.attempt, { type: "stage", stage: "ended", detail: ended?.status ?? null });
+    events.append(record.id, record.attempt, {
+      type: "stage",
+      stage: "ended",
+      detail: ended?.status ?? null,
+    });
     await events.finish(record.id);
     settlements.tell(record.id);
     if (ended !== null) deps.onEnded(toJob(ended));
-    log.info({ job: record.id, status: ended?.status, reason: ended?.failure_reason ?? undefined }, "job ended");
+    log.info(
+      { job: record.id, status: ended?.status, reason: ended?.failure_reason ?? undefined },
+      "job ended",
+    );
   };
 
   const persist = async <Value>(record: JobRecord, write: () => Promise<Value>): Promise<Value> => {
@@ -164,7 +180,10 @@ export const createWorker = (deps: Dependencies) => {
       try {
         return await write();
       } catch (error) {
-        log.error({ err: error, job: record.id }, `the outcome of the job cannot be written; next try in ${wait} ms`);
+        log.error(
+          { err: error, job: record.id },
+          `the outcome of the job cannot be written; next try in ${wait} ms`,
+        );
         await delay(wait);
       }
     }
@@ -187,7 +206,10 @@ export const createWorker = (deps: Dependencies) => {
 
 export type Worker = ReturnType<typeof createWorker>;
 
-const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const satisfies Record<Outcome["kind"], Trigger>;
+const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const satisfies Record<
+  Outcome["kind"],
+  Trigger
+>;
 
 /** What only one job at a time may use. */
 const needsOf = (record: JobRecord): string[] => [
@@ -196,4 +218,9 @@ const needsOf = (record: JobRecord): string[] => [
 ];
 
 /** Of an outcome, what may be added to a job that was cancelled. */
-const addition = ({ failure_reason: _reason, retryable: _retryable, error: _error, ...patch }: JobPatch): JobPatch => patch;
+const addition = ({
+  failure_reason: _reason,
+  retryable: _retryable,
+  error: _error,
+  ...patch
+}: JobPatch): JobPatch => patch;

@@ -59,7 +59,15 @@ export const startOrchestrator = async ({
   const profiles = createProfiles({ settings, home: homedir(), now: Date.now });
   const repos = createRepos({ settings, env });
   const agent = createClaudeAgent({ settings, env });
-  const runner = createRunner({ profiles, repos, agent, newId: randomUUID, log, orphanGrace: 1, salvageTimeout: 60 });
+  const runner = createRunner({
+    profiles,
+    repos,
+    agent,
+    newId: randomUUID,
+    log,
+    orphanGrace: 1,
+    salvageTimeout: 60,
+  });
 
   const settlements = createSettlements();
   const queue = createLocalQueue({
@@ -105,7 +113,10 @@ export const startOrchestrator = async ({
     handlers: createHandlers(jobs, profiles),
     events,
     settings,
-    readiness: async () => ({ ready: !closing.signal.aborted, reasons: closing.signal.aborted ? ["shutting down"] : [] }),
+    readiness: async () => ({
+      ready: !closing.signal.aborted,
+      reasons: closing.signal.aborted ? ["shutting down"] : [],
+    }),
     metrics: metrics.read,
     service: { name: serviceName, version },
     log,
@@ -115,9 +126,18 @@ export const startOrchestrator = async ({
   const server = await listen(app, settings);
 
   queue.start(worker.work);
-  const recovery = recover({ store, events, queue, settlements, settleLost: runner.settleLost, now, log }).then(
+  const recovery = recover({
+    store,
+    events,
+    queue,
+    settlements,
+    settleLost: runner.settleLost,
+    now,
+    log,
+  }).then(
     (counts) => log.info(counts, "jobs of the earlier start taken up"),
-    (err: unknown) => log.error({ err }, "jobs of the earlier start could not all be settled; the next start tries again"),
+    (err: unknown) =>
+      log.error({ err }, "jobs of the earlier start could not all be settled; the next start tries again"),
   );
   const housekeeper = startHousekeeper(
     (signal) =>

@@ -18,8 +18,8 @@ export const canonicalConfig = (
 \tbare = ${bare}
 \thooksPath = /dev/null
 \tfsmonitor = false
-\tfilesRefLockTimeout = 3000
-\tpackedRefsTimeout = 5000
+\tfilesRefLockTimeout = 1000
+\tpackedRefsTimeout = 2000
 [gc]
 \tauto = 0
 \tworktreePruneExpire = never

@@ -16,7 +16,9 @@ const gitTakes = (ref: string): boolean => spawnSync("git", ["check-ref-format",
 test("the check says what git check-ref-format --branch says", () => {
   fc.assert(
     // `@{…}` is looked up in a reflog by git, and a lone HEAD or @ stands for a branch: none of them is a name.
-    fc.property(tricky, (ref) => expect([ref, isRefName(ref)]).toEqual([ref, gitTakes(ref) && ref !== "@" && ref !== "HEAD"])),
+    fc.property(tricky, (ref) => {
+      expect([ref, isRefName(ref)]).toEqual([ref, gitTakes(ref) && ref !== "@" && ref !== "HEAD"]);
+    }),
     { numRuns: 300 },
   );
 });

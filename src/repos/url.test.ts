@@ -73,7 +73,9 @@ const wellFormed = fc.oneof(
 );
 
 test("a URL that was brought into form stays as it is", () => {
-  fc.assert(fc.property(wellFormed, (url) => expect(parse(parse(url))).toBe(parse(url))));
+  fc.assert(fc.property(wellFormed, (url) => {
+      expect(parse(parse(url))).toBe(parse(url));
+    }));
 });
 
 test("the key is the same with .git or a slash at the end and whatever the case of the host, and of 12 hex digits", () => {

@@ -23,7 +23,8 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const { record, run, worktree, profile, repos } = delivery;
   if (profile.readOnly) {
     const discarded = await repos.discardChanges(worktree, run.signal);
-    if (discarded.length > 0) run.warn(`The profile may only read; changes were thrown away: ${discarded.join(", ")}`);
+    if (discarded.length > 0)
+      run.warn(`The profile may only read; changes were thrown away: ${discarded.join(", ")}`);
     return { branch: null };
   }
   const left = await repos.inspect(worktree, run.signal);

@@ -40,7 +40,11 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
-    const profile = await profiles.route({ name: record.profile, task: record.task, repoUrl: record.repo_url });
+    const profile = await profiles.route({
+      name: record.profile,
+      task: record.task,
+      repoUrl: record.repo_url,
+    });
     progress.profile = profile;
     const worktree = await checkout(record, run, repos);
     progress.worktree = worktree;
@@ -52,7 +56,15 @@ export const createRunner = (deps: Dependencies) => {
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
     });
-    const agent = await runTurn({ record, run, worktree, launch, agent: deps.agent, profiles, newId: deps.newId });
+    const agent = await runTurn({
+      record,
+      run,
+      worktree,
+      launch,
+      agent: deps.agent,
+      profiles,
+      newId: deps.newId,
+    });
     progress.agent = agent;
     run.signal.throwIfAborted();
     if (!agent.ok) return await keepWork(record, progress, failedRun(agent));
@@ -61,13 +73,21 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   /** Saves what is in the worktree, then says how the run ended. */
-  const keepWork = async (record: JobRecord, { worktree, profile, agent }: Progress, outcome: Outcome): Promise<Outcome> => {
+  const keepWork = async (
+    record: JobRecord,
+    { worktree, profile, agent }: Progress,
+    outcome: Outcome,
+  ): Promise<Outcome> => {
     const known = { ...(agent === null ? {} : told(agent)), ...outcome.patch };
     if (worktree === null) return { ...outcome, patch: known };
     return { ...outcome, patch: { ...known, ...(await saveWork(record, worktree, profile)) } };
   };
 
-  const saveWork = async (record: JobRecord, worktree: Worktree, profile: ResolvedProfile | null): Promise<JobPatch> => {
+  const saveWork = async (
+    record: JobRecord,
+    worktree: Worktree,
+    profile: ResolvedProfile | null,
+  ): Promise<JobPatch> => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
       if (profile?.readOnly) {
@@ -77,7 +97,10 @@ export const createRunner = (deps: Dependencies) => {
       const ref = await repos.salvage(worktree, record.id, signal);
       return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
     } catch (error) {
-      log.error({ err: error, job: record.id }, "the job's unfinished work could not be saved; its worktree is kept");
+      log.error(
+        { err: error, job: record.id },
+        "the job's unfinished work could not be saved; its worktree is kept",
+      );
       return {
         warnings: [
           ...record.warnings,
@@ -88,14 +111,19 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const settleLost: SettleLost = async (record) => {
-    await killOrphans(record.process, { name: "SERVICE_JOB_ID", value: record.id }, { graceSeconds: deps.orphanGrace });
+    await killOrphans(
+      record.process,
+      { name: "SERVICE_JOB_ID", value: record.id },
+      { graceSeconds: deps.orphanGrace },
+    );
     const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
     const profile = await profiles
       .route({ name: record.profile, task: record.task, repoUrl: record.repo_url })
       // A profile that is gone since can no longer say `read_only` or `retry_lost`: the work is saved, the job fails.
       .catch(() => null);
     const neverSpawned = record.process === null;
-    if (record.status === "running" && (neverSpawned || profile?.retryLost === true)) return { requeue: true, patch: {} };
+    if (record.status === "running" && (neverSpawned || profile?.retryLost === true))
+      return { requeue: true, patch: {} };
     return { requeue: false, patch: worktree === null ? {} : await saveWork(record, worktree, profile) };
   };
 
@@ -143,7 +171,8 @@ const interrupted = (signal: AbortSignal, { agent }: Progress): Outcome => {
     patch: {
       failure_reason: "instance_lost",
       retryable: true,
-      error: "The service was stopped while the job ran; its unfinished work is in salvage_ref, submit the task again",
+      error:
+        "The service was stopped while the job ran; its unfinished work is in salvage_ref, submit the task again",
     },
   };
 };

@@ -3,8 +3,13 @@ import type { JobRecord } from "../store/job-record.ts";
 
 /** The task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
 export const pullRequestTitle = ({ task }: JobRecord): string => {
-  const line = task.trim().split(/\r?\n/, 1)[0]?.replace(/[\p{Cc}\s]+/gu, " ").trim() ?? "";
-  const characters = [...line];
+  const line =
+    task
+      .trim()
+      .split(/\r?\n/, 1)[0]
+      ?.replace(/[\p{Cc}\s]+/gu, " ")
+      .trim() ?? "";
+  const characters = Array.from(line);
   return characters.length <= 72 ? line || "Changes by the agent" : `${characters.slice(0, 71).join("")}…`;
 };
 
@@ -21,7 +26,9 @@ export const pullRequestBody = (record: JobRecord, agent: AgentOutcome): string 
     ["Cost", agent.cost_usd === null ? "unknown" : `$${agent.cost_usd.toFixed(4)}`],
     ["Turns", agent.num_turns === null ? "unknown" : String(agent.num_turns)],
   ];
-  const quoted = cut(record.task, 4000).split(/\r?\n/).map((line) => `> ${line}`);
+  const quoted = cut(record.task, 4000)
+    .split(/\r?\n/)
+    .map((line) => `> ${line}`);
   const summary = agent.output === null ? [] : ["### Summary by the agent", "", cut(agent.output, 8000), ""];
   return [
     "### Task",
@@ -36,4 +43,5 @@ export const pullRequestBody = (record: JobRecord, agent: AgentOutcome): string 
   ].join("\n");
 };
 
-const cut = (text: string, length: number): string => (text.length <= length ? text : `${text.slice(0, length)} …`);
+const cut = (text: string, length: number): string =>
+  text.length <= length ? text : `${text.slice(0, length)} …`;

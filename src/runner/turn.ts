@@ -20,7 +20,15 @@ class NoLongerOurs extends Error {
 }
 
 /** Runs the agent in the worktree and passes its events on. */
-export const runTurn = async ({ record, run, worktree, launch, agent, profiles, newId }: Turn): Promise<AgentOutcome> => {
+export const runTurn = async ({
+  record,
+  run,
+  worktree,
+  launch,
+  agent,
+  profiles,
+  newId,
+}: Turn): Promise<AgentOutcome> => {
   const session = await chooseSession(record, profiles, newId);
   const events = agent.run({
     jobId: record.id,

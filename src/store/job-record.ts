@@ -26,6 +26,15 @@ export type JobRecord = Job & {
 
 /** The job as the doors send it. */
 export const toJob = (record: JobRecord): Job => {
-  const { format: _f, request: _r, idempotency: _i, instance_epoch: _e, process: _p, unsettled: _u, worktree_removed_at: _w, ...job } = record;
+  const {
+    format: _f,
+    request: _r,
+    idempotency: _i,
+    instance_epoch: _e,
+    process: _p,
+    unsettled: _u,
+    worktree_removed_at: _w,
+    ...job
+  } = record;
   return job;
 };

@@ -21,7 +21,12 @@ export type JobStore = {
    * unknown. Durable when it resolves, unless `lazy`: then it is durable with the next write of the job at the latest
    * (for progress that a crash may lose).
    */
-  update: (id: string, guard: UpdateGuard, patch: JobPatch, options?: { lazy?: boolean }) => Promise<JobRecord | null>;
+  update: (
+    id: string,
+    guard: UpdateGuard,
+    patch: JobPatch,
+    options?: { lazy?: boolean },
+  ) => Promise<JobRecord | null>;
   /** Deletes a record in a final state. Unknown ids are ignored. */
   remove: (id: string) => Promise<void>;
   /** Ids of these statuses, oldest first. */

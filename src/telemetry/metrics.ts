@@ -31,7 +31,11 @@ export const createMetrics = ({ jobCounts, running, maxParallel }: Sources) => {
       this.set(running());
     },
   });
-  new Gauge({ name: "svc_max_parallel_jobs", help: "Jobs this instance may run at once", registers: [registry] }).set(maxParallel);
+  new Gauge({
+    name: "svc_max_parallel_jobs",
+    help: "Jobs this instance may run at once",
+    registers: [registry],
+  }).set(maxParallel);
 
   const ended = new Counter({
     name: "svc_jobs_ended_total",
@@ -58,7 +62,8 @@ export const createMetrics = ({ jobCounts, running, maxParallel }: Sources) => {
       if (!finalStatuses.includes(job.status)) return;
       ended.inc({ status: job.status, failure_reason: job.failure_reason ?? "" });
       if (job.duration_ms !== null) duration.observe({ status: job.status }, job.duration_ms / 1000);
-      if (job.started_at !== null) waited.observe((Date.parse(job.started_at) - Date.parse(job.created_at)) / 1000);
+      if (job.started_at !== null)
+        waited.observe((Date.parse(job.started_at) - Date.parse(job.created_at)) / 1000);
     },
     read: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
   };

@@ -28,9 +28,20 @@ const ended = (id: string) =>
 test("a task ends with its branch pushed to the remote, a commit that is the agent's, and every stage with its time", async () => {
   const remote = await makeRemote();
   const queued = await submit("Do the default thing", { repo_url: remote.path });
-  expect(queued).toMatchObject({ status: "queued", mode: "fire_and_forget", base_ref: "main", profile: "code" });
+  expect(queued).toMatchObject({
+    status: "queued",
+    mode: "fire_and_forget",
+    base_ref: "main",
+    profile: "code",
+  });
   const job = await ended(queued.id);
-  expect(job).toMatchObject({ status: "succeeded", exit_code: 0, failure_reason: null, pr_url: null, attempt: 1 });
+  expect(job).toMatchObject({
+    status: "succeeded",
+    exit_code: 0,
+    failure_reason: null,
+    pr_url: null,
+    attempt: 1,
+  });
   expect(job.branch).toBe(`service/${job.id.slice(0, 8)}`);
   expect(await remote.branches()).toEqual(["main", job.branch]);
   expect(await git(remote.path, "rev-parse", String(job.branch))).toBe(job.commit_sha);
@@ -54,18 +65,20 @@ test("events can be followed live and resumed, and end with the job", async () =
   const remote = await makeRemote();
   const { id } = await submit("Do the default thing", { repo_url: remote.path });
   const seen: JobEvent[] = [];
-  for await (const event of service.client.events(id, { signal: AbortSignal.timeout(30_000) })) seen.push(event);
+  for await (const event of service.client.events(id, { signal: AbortSignal.timeout(30_000) }))
+    seen.push(event);
   expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, at) => at + 1));
   expect(seen[0]).toMatchObject({ type: "stage", stage: "queued" });
   expect(seen.at(-1)).toMatchObject({ type: "stage", stage: "ended", detail: "succeeded" });
   const rest: JobEvent[] = [];
-  for await (const event of service.client.events(id, { after: 3, signal: AbortSignal.timeout(30_000) })) rest.push(event);
+  for await (const event of service.client.events(id, { after: 3, signal: AbortSignal.timeout(30_000) }))
+    rest.push(event);
   expect(rest).toEqual(seen.slice(3));
 });
 
 test("what the agent leaves uncommitted is committed and pushed with the rest", async () => {
   const remote = await makeRemote();
-  const job = await ended((await submit('scenario: commit-dirt', { repo_url: remote.path })).id);
+  const job = await ended((await submit("scenario: commit-dirt", { repo_url: remote.path })).id);
   expect(job.status).toBe("succeeded");
   expect(await git(String(job.worktree_path), "status", "--porcelain")).toBe("");
   expect(await remote.show(`${job.branch}:dirt.txt`)).toContain("dirt");
@@ -73,15 +86,23 @@ test("what the agent leaves uncommitted is committed and pushed with the rest", 
 
 test("a job that fails keeps its work under a salvage ref of the cached clone and says why", async () => {
   const remote = await makeRemote();
-  const job = await ended((await submit('scenario: error-result {"dirt": true}', { repo_url: remote.path })).id);
-  expect(job).toMatchObject({ status: "failed", failure_reason: "agent_error", salvage_ref: `refs/service/salvage/${job.id}` });
+  const job = await ended(
+    (await submit('scenario: error-result {"dirt": true}', { repo_url: remote.path })).id,
+  );
+  expect(job).toMatchObject({
+    status: "failed",
+    failure_reason: "agent_error",
+    salvage_ref: `refs/service/salvage/${job.id}`,
+  });
   expect(await remote.branches()).toEqual(["main"]);
 });
 
 test("a cancelled job ends at once, its agent with all it started is gone, and its work is saved", async () => {
   const remote = await makeRemote();
   const { id } = await submit('scenario: grandchildren {"dirt": true}', { repo_url: remote.path });
-  await until(async () => (await service.client.get_job({ job_id: id })).job.stages.some(({ stage }) => stage === "first_output"));
+  await until(async () =>
+    (await service.client.get_job({ job_id: id })).job.stages.some(({ stage }) => stage === "first_output"),
+  );
   const { job } = await service.client.cancel_job({ job_id: id });
   expect(job.status).toBe("cancelled");
   const settled = await until(async () => {
@@ -123,10 +144,22 @@ test("the review profile changes nothing and tells what it threw away", async ()
 test("on SIGTERM the service ends its agents, saves their work and exits 0", async () => {
   const own = await startService();
   const remote = await makeRemote();
-  const { job } = await own.client.run_task({ task: 'scenario: sleep {"dirt": true}', repo_url: remote.path });
-  await until(async () => (await own.client.get_job({ job_id: job.id })).job.stages.some(({ stage }) => stage === "first_output"));
+  const { job } = await own.client.run_task({
+    task: 'scenario: sleep {"dirt": true}',
+    repo_url: remote.path,
+  });
+  await until(async () =>
+    (await own.client.get_job({ job_id: job.id })).job.stages.some(({ stage }) => stage === "first_output"),
+  );
   expect(await own.stop()).toBe(0);
-  const record: unknown = JSON.parse(await readFile(join(own.home, ".service", "jobs", `${job.id}.json`), "utf8"));
-  expect(record).toMatchObject({ status: "failed", failure_reason: "instance_lost", retryable: true, unsettled: false });
+  const record: unknown = JSON.parse(
+    await readFile(join(own.home, ".service", "jobs", `${job.id}.json`), "utf8"),
+  );
+  expect(record).toMatchObject({
+    status: "failed",
+    failure_reason: "instance_lost",
+    retryable: true,
+    unsettled: false,
+  });
   expect((record as { salvage_ref: string | null }).salvage_ref).not.toBeNull();
 });

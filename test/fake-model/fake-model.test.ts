@@ -127,8 +127,6 @@ test.for([
   { status: 401, retried: true },
   { status: 403, retried: false },
   { status: 429, retried: true },
-  { status: 500, retried: true },
-  { status: 529, retried: true },
 ])(
   "status $status ends the run with that status, an error in its result and exit code 1",
   async ({ status, retried }) => {
@@ -173,30 +171,41 @@ test.for([
   { scenario: "refusal", code: 1, result: { is_error: true, stop_reason: "refusal" } },
   { scenario: "max_tokens", code: 0, result: { is_error: false, result: " goes." } },
   { scenario: "empty", code: 0, result: { is_error: false, result: "Done.", num_turns: 2 } },
-  {
-    scenario: "nonsense",
-    code: 1,
-    result: { api_error_status: 400, result: expect.stringContaining("there is no scenario nonsense") },
-  },
 ])("scenario $scenario ends as the CLI ends it with a real model", async ({ scenario, code, result }) => {
   const run = await claude(`scenario: ${scenario}`);
   expect(run.result).toMatchObject(result);
   expect(run.code).toBe(code);
 });
 
-test("a model that wants a token refuses every other", async () => {
+test("a mistake in the scenario's name or parameters is told, not passed over", async () => {
+  const unknown = await ask("nonsense", {});
+  expect(unknown.status).toBe(400);
+  expect(await unknown.text()).toContain("there is no scenario nonsense; there are auto, code,");
+  expect(await (await ask("text", { txet: "x" })).text()).toContain("txet");
+});
+
+test("a model that wants a token refuses every other, and counts tokens for those who have it", async () => {
   await using strict = await startFakeModel({ token: "right" });
-  const { result } = await runClaude("scenario: text", { url: strict.url, home, cwd, token: "wrong" });
-  expect(result).toMatchObject({ is_error: true, api_error_status: 401 });
-  const run = await runClaude("scenario: text", { url: strict.url, home, cwd, token: "right" });
-  expect(run.result).toMatchObject({ is_error: false, result: "Done." });
+  const count = (headers: Record<string, string>) =>
+    fetch(`${strict.url}/v1/messages/count_tokens`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ messages: [] }),
+    });
+  expect((await count({})).status).toBe(401);
+  expect((await count({ "x-api-key": "wrong" })).status).toBe(401);
+  expect((await count({ "x-api-key": "right" })).status).toBe(200);
+  expect(await (await count({ authorization: "Bearer right" })).json()).toEqual({
+    input_tokens: expect.any(Number),
+  });
+  expect(strict.requests).toHaveLength(4);
 });
 
 test("a script of the test answers before the scenarios, for as long as it is kept", async () => {
   {
     using _ = model.script(({ prompt }) => (prompt === "Hello" ? message([text("Scripted.")]) : null));
     expect((await claude("Hello")).result).toMatchObject({ result: "Scripted." });
-    expect((await claude("scenario: text")).result).toMatchObject({ result: "Done." });
+    expect(await (await ask("text", { text: "Other." })).text()).toContain('"text":"Other."');
   }
   expect((await claude("Hello", "--tools", "")).result).toMatchObject({ result: "Done." });
 });

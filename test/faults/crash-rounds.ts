@@ -30,7 +30,11 @@ export type Tally = {
   faults: string[];
 };
 
-const tasks = ['scenario: paced {"steps": 4, "ms": 60}', 'scenario: paced {"steps": 3, "ms": 20}', "scenario: commit-dirt"];
+const tasks = [
+  'scenario: paced {"steps": 4, "ms": 60}',
+  'scenario: paced {"steps": 3, "ms": 20}',
+  "scenario: commit-dirt",
+];
 
 /**
  * Kills the service with SIGKILL at random moments while it runs jobs, starts it again, and checks after each that every
@@ -54,7 +58,9 @@ export const crashRounds = async ({ directory, rounds, random, onRound }: Option
   try {
     for (let round = 1; round <= rounds; round += 1) {
       const submitted = await Promise.all(
-        tasks.map((task) => service.client.run_task({ task, repo_url: remote.path }).then(({ job }) => job.id)),
+        tasks.map((task) =>
+          service.client.run_task({ task, repo_url: remote.path }).then(({ job }) => job.id),
+        ),
       );
       tally.jobs += submitted.length;
       await delay(random() * 1200);
@@ -77,7 +83,8 @@ const noteStages = async (home: string, ids: string[], tally: Tally): Promise<vo
     const record = JSON.parse(await readFile(join(home, ".service", "jobs", `${id}.json`), "utf8")) as Job & {
       process: object | null;
     };
-    const stage = record.status === "running" ? (record.process === null ? "preparing" : "agent at work") : record.status;
+    const stage =
+      record.status === "running" ? (record.process === null ? "preparing" : "agent at work") : record.status;
     tally.stages[stage] = (tally.stages[stage] ?? 0) + 1;
   }
 };
@@ -85,7 +92,12 @@ const noteStages = async (home: string, ids: string[], tally: Tally): Promise<vo
 type Round = { service: Service; submitted: string[]; tally: Tally };
 
 /** Within 5 s of listening no job is left as the dead service had it: an attempt that is running was begun by this one. */
-const checkSettled = async ({ service, submitted, tally, started }: Round & { started: number }): Promise<void> => {
+const checkSettled = async ({
+  service,
+  submitted,
+  tally,
+  started,
+}: Round & { started: number }): Promise<void> => {
   const before = new Map<string, Job>();
   for (const id of submitted) before.set(id, (await service.client.get_job({ job_id: id })).job);
   const stale = [...before.values()].filter((job) => job.status === "running" && job.attempt === 1);
@@ -106,7 +118,14 @@ const checkSettled = async ({ service, submitted, tally, started }: Round & { st
 
 type Outcomes = Round & { agentLog: string; directory: string; remote: string };
 
-const checkOutcomes = async ({ service, submitted, tally, agentLog, directory, remote }: Outcomes): Promise<void> => {
+const checkOutcomes = async ({
+  service,
+  submitted,
+  tally,
+  agentLog,
+  directory,
+  remote,
+}: Outcomes): Promise<void> => {
   for (const id of submitted) {
     const job = await until(
       async () => {
@@ -117,8 +136,10 @@ const checkOutcomes = async ({ service, submitted, tally, agentLog, directory, r
     );
     const notes = (await readNotes(agentLog)).filter((note) => note.job === id);
     const agents = notes.filter((note) => note.pid !== undefined).length;
-    const fault = (what: string): void => void tally.faults.push(`job ${id} (${job.status}, attempt ${job.attempt}): ${what}`);
-    const right = job.status === "succeeded" || (job.status === "failed" && job.failure_reason === "instance_lost");
+    const fault = (what: string): void =>
+      void tally.faults.push(`job ${id} (${job.status}, attempt ${job.attempt}): ${what}`);
+    const right =
+      job.status === "succeeded" || (job.status === "failed" && job.failure_reason === "instance_lost");
     if (!right) fault(`${job.failure_reason}: ${job.error}`);
     if (job.status === "succeeded") tally.succeeded += 1;
     if (job.status === "failed") tally.lost += 1;
@@ -142,7 +163,9 @@ const checkWork = async ({ job, notes, directory, remote, fault }: Work): Promis
   const names = await git(repository, "ls-tree", "--name-only", ref).catch(() => "");
   for (const file of wrote) if (!names.split("\n").includes(file)) fault(`${file} is not in ${ref}`);
   for (const commit of committed) {
-    await git(repository, "merge-base", "--is-ancestor", commit, ref).catch(() => fault(`${commit} is not in ${ref}`));
+    await git(repository, "merge-base", "--is-ancestor", commit, ref).catch(() =>
+      fault(`${commit} is not in ${ref}`),
+    );
   }
 };
 
@@ -153,5 +176,8 @@ type Note = { job: string; pid?: number; wrote?: string; committed?: string };
 
 const readNotes = async (path: string): Promise<Note[]> => {
   const text = await readFile(path, "utf8").catch(() => "");
-  return text.split("\n").filter(Boolean).map((line) => JSON.parse(line) as Note);
+  return text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Note);
 };

@@ -13,14 +13,15 @@ type Harness = {
 
 const at = (seconds: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds)).toISOString();
 
-const ended = (over: Partial<JobRecord>): JobRecord => sampleRecord({ status: "succeeded", ended_at: at(0), ...over });
+const ended = (over: Partial<JobRecord>): JobRecord =>
+  sampleRecord({ status: "succeeded", ended_at: at(0), ...over });
 
 /** What every adapter of the job store must do. */
 export const jobStoreSuite = (name: string, { open }: Harness): void => {
   describe(`job store: ${name}`, () => {
     test("a stored job is read back whole, also after a restart", async () => {
       const { store, reopen } = await open();
-      const record = sampleRecord({ task: "späße \u{1F600} \u0000 \"quoted\"\n" });
+      const record = sampleRecord({ task: 'späße \u{1F600} \u0000 "quoted"\n' });
       expect(await store.create(record)).toEqual({ record, created: true });
       expect(await store.get(record.id)).toEqual(record);
       await store.close();
@@ -40,7 +41,11 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       await store.create(record);
       expect(await store.update(record.id, { status: ["running"] }, { task: "x" })).toBeNull();
       expect(await store.update(record.id, { status: ["queued"], attempt: 3 }, { task: "x" })).toBeNull();
-      const running = await store.update(record.id, { status: ["queued"], attempt: 0 }, { status: "running", attempt: 1 });
+      const running = await store.update(
+        record.id,
+        { status: ["queued"], attempt: 0 },
+        { status: "running", attempt: 1 },
+      );
       expect(running).toMatchObject({ status: "running", attempt: 1, task: "Fix it" });
       expect(await store.update(randomUUID(), { status: ["queued"] }, { task: "x" })).toBeNull();
     });
@@ -51,7 +56,11 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       await store.create(record);
       const wins = await Promise.all(
         Array.from({ length: 50 }, (_, n) =>
-          store.update(record.id, { status: ["queued"], attempt: 0 }, { status: "running", attempt: 1, pid: n }),
+          store.update(
+            record.id,
+            { status: ["queued"], attempt: 0 },
+            { status: "running", attempt: 1, pid: n },
+          ),
         ),
       );
       const winners = wins.filter((win) => win !== null);
@@ -81,7 +90,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
             const records = seconds.map((second) => sampleRecord({ created_at: at(second) }));
             for (const record of records) await store.create(record);
             const seen: string[] = [];
-            for (let cursor: string | null = ""; cursor !== null; ) {
+            for (let cursor: string | null = ""; cursor !== null;) {
               const page = await store.list({ limit, status: "", cursor });
               expect(page.records.length).toBeLessThanOrEqual(limit);
               seen.push(...page.records.map((record) => record.id));
@@ -117,7 +126,9 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
 
     test("a cursor that is not ours is refused", async () => {
       const { store } = await open();
-      await expect(store.list({ limit: 1, status: "", cursor: "../x" })).rejects.toMatchObject({ code: "invalid_request" });
+      await expect(store.list({ limit: 1, status: "", cursor: "../x" })).rejects.toMatchObject({
+        code: "invalid_request",
+      });
     });
 
     test("the same idempotency key stores one job, at the same time, later and after a restart", async () => {
@@ -142,7 +153,9 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       await store.remove(randomUUID());
       expect(await store.get(gone.id)).toBeNull();
       expect(await store.findBySession(gone.session_id ?? "")).toBeNull();
-      expect((await store.list({ limit: 10, status: "", cursor: "" })).records.map((record) => record.id)).toEqual([kept.id]);
+      expect(
+        (await store.list({ limit: 10, status: "", cursor: "" })).records.map((record) => record.id),
+      ).toEqual([kept.id]);
       expect((await store.create(sampleRecord({ idempotency: { key: "k", body: "b" } }))).created).toBe(true);
       await store.close();
       expect(await (await reopen()).get(gone.id)).toBeNull();

@@ -157,7 +157,7 @@ test("a wrong call is answered with the usage", async () => {
 /** On its PATH are the few programs that the tools themselves call, and an agent CLI is there. */
 const projectForTests = async () => {
   const project = await makeProject();
-  for (const name of ["sh", "env", "flock", "mkdir", "cp", "sleep", "echo", "chmod", "basename"]) {
+  for (const name of ["sh", "env", "flock", "mkdir", "cp", "sleep", "true", "echo", "chmod", "basename"]) {
     await project.addProgram(name, `#!/bin/sh\nexec /usr/bin/${name} "$@"\n`);
   }
   // So that the tests say the same for root and for everybody else.

@@ -6,8 +6,6 @@ import { CliError } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, print } from "../print.ts";
 
-import { listenFailure } from "./listen-failure.ts";
-
 export type ServeOptions = { host?: string; port?: number };
 
 /** `svc serve`: runs until it is told to stop. */
@@ -19,26 +17,30 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
-  using stop = catchInterruption();
   const { startOrchestrator } = await import("../../main/orchestrator.ts");
+  using stop = catchInterruption();
   const service = await startOrchestrator({ ...loaded, env: process.env }).catch((error: unknown) => {
-    throw listenFailure(error, loaded.settings) ?? error;
+    throw startFailure(error);
   });
   print(`${serviceName} ${version} listening on ${service.url}`);
   if (!stop.signal.aborted) {
-    await new Promise((resolve) => stop.signal.addEventListener("abort", resolve, { once: true }));
+    const { promise, resolve } = Promise.withResolvers<Event>();
+    stop.signal.addEventListener("abort", resolve, { once: true });
+    await promise;
   }
-  await service.stop().catch((error: unknown) => {
-    throw new CliError(
-      `The service did not stop cleanly: ${error instanceof Error ? error.message : String(error)}`,
-      {
-        cause: error,
-      },
-    );
-  });
+  await service.stop();
   endAnyway();
   return exitCode.ok;
 };
+
+/** What keeps the service from starting is the machine's or the configuration's, and its message says what to do; the rest is ours. */
+const startFailure = (error: unknown): unknown => {
+  if (!(error instanceof Error) || bugs.some((kind) => error instanceof kind)) return error;
+  const bySystem = "syscall" in error ? "The service cannot start: " : "";
+  return new CliError(bySystem + error.message, { code: "cannot_start", cause: error });
+};
+
+const bugs = [TypeError, ReferenceError, RangeError, SyntaxError];
 
 /** Everything has been stopped: what still keeps the process alive is a fault that must not look like a hang. */
 const endAnyway = (): void => {

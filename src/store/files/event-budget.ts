@@ -19,7 +19,13 @@ export const createBudget = (limit: number) => {
     if (level <= warned) return left;
     warned = level;
     const what = level === 1 ? "thinking and text" : "all but stages and the result";
-    return [{ type: "warning", message: `The event log has reached ${size} bytes: from here on ${what} is left out` }, ...left];
+    return [
+      {
+        type: "warning",
+        message: `The event log has reached ${size} bytes: from here on ${what} is left out`,
+      },
+      ...left,
+    ];
   };
 };
 
@@ -38,4 +44,6 @@ const shorten = (event: Event): Event => {
 };
 
 const cut = (text: string): string =>
-  text.length <= longestText ? text : `${text.slice(0, longestText)}\n[… ${text.length - longestText} characters left out …]`;
+  text.length <= longestText
+    ? text
+    : `${text.slice(0, longestText)}\n[… ${text.length - longestText} characters left out …]`;

@@ -50,7 +50,9 @@ test("a reader that names the last event it saw gets exactly those that follow",
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 0, max: 210 }), async (after) => {
       const seen = await collect(log.read(id, after, never));
-      expect(seen.map((event) => event.seq)).toEqual(Array.from({ length: Math.max(0, 200 - after) }, (_, i) => after + i + 1));
+      expect(seen.map((event) => event.seq)).toEqual(
+        Array.from({ length: Math.max(0, 200 - after) }, (_, i) => after + i + 1),
+      );
     }),
     { numRuns: 20 },
   );

@@ -74,7 +74,8 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
       writer.pending.length = 0;
       // The line count is no longer certain: it is read anew before the next write.
       writer.seq = -1;
-      if (!writer.broken) log.error({ err: error, job: jobId }, "the event log cannot be written; events are missing");
+      if (!writer.broken)
+        log.error({ err: error, job: jobId }, "the event log cannot be written; events are missing");
       writer.broken = true;
     } finally {
       writer.flushing = null;
@@ -129,11 +130,10 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
     },
 
     close: async () => {
-      for (const jobId of writers.keys()) await settled(jobId);
-      for (const jobId of [...writers.keys()]) {
-        writers.delete(jobId);
-        wake(jobId);
-      }
+      const open = Array.from(writers.keys());
+      for (const jobId of open) await settled(jobId);
+      writers.clear();
+      for (const jobId of open) wake(jobId);
     },
   };
 };

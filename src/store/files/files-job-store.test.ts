@@ -25,7 +25,10 @@ test("torn, empty and foreign files are skipped and left, what a crashed write l
   const torn = sampleRecord();
   await writeFile(join(directory, `${torn.id}.json`), JSON.stringify(torn).slice(0, 300));
   await writeFile(join(directory, `${sampleRecord().id}.json`), "");
-  await writeFile(join(directory, `${sampleRecord().id}.json`), JSON.stringify({ ...sampleRecord(), format: 99 }));
+  await writeFile(
+    join(directory, `${sampleRecord().id}.json`),
+    JSON.stringify({ ...sampleRecord(), format: 99 }),
+  );
   await writeFile(join(directory, "notes.json"), "{}");
   await writeFile(join(directory, `.${good.id}.json.77.1.tmp`), "half");
   await mkdir(join(directory, `${sampleRecord().id}.json`));
@@ -48,7 +51,9 @@ test("a directory that is gone makes writes fail with store_unavailable, and the
   });
   expect((await store.get(record.id))?.status).toBe("queued");
   await rename(`${directory}-away`, directory);
-  expect((await store.update(record.id, { status: ["queued"] }, { status: "running" }))?.status).toBe("running");
+  expect((await store.update(record.id, { status: ["queued"] }, { status: "running" }))?.status).toBe(
+    "running",
+  );
 });
 
 test("record files can be read by their owner only", async () => {

@@ -77,7 +77,11 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
         if (known !== null) return { record: known, created: false };
       }
       const written = inTurn(record.id, () => write(record));
-      if (key !== undefined) byKey.set(key, written.then(() => record.id));
+      if (key !== undefined)
+        byKey.set(
+          key,
+          written.then(() => record.id),
+        );
       try {
         await written;
         return { record, created: true };
@@ -90,7 +94,11 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     get: read,
 
     list: async (query) => {
-      const { entries, next } = page(query.status === "" ? index.all : index.byStatus[query.status], query, index.position);
+      const { entries, next } = page(
+        query.status === "" ? index.all : index.byStatus[query.status],
+        query,
+        index.position,
+      );
       const records = await Promise.all(entries.map((entry) => read(entry.id)));
       return { records: records.filter((record) => record !== null), next };
     },
@@ -120,14 +128,19 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     ids: async (status) => index.byStatus[status].map((entry) => entry.id),
     unsettled: async () => [...live.values()].filter((record) => record.unsettled).map((record) => record.id),
     counts: async () =>
-      Object.fromEntries(jobStatuses.map((status) => [status, index.byStatus[status].length])) as Record<JobStatus, number>,
+      Object.fromEntries(jobStatuses.map((status) => [status, index.byStatus[status].length])) as Record<
+        JobStatus,
+        number
+      >,
     findBySession: async (sessionId) => {
       const id = bySession.get(sessionId);
       return id === undefined ? null : await read(id);
     },
 
     due: async (now) => {
-      const over = index.all.filter((entry) => entry.deadline !== null && entry.deadline <= now && !entry.unsettled);
+      const over = index.all.filter(
+        (entry) => entry.deadline !== null && entry.deadline <= now && !entry.unsettled,
+      );
       return {
         expired: over.filter((entry) => entry.status === "queued").map((entry) => entry.id),
         removable: over.filter((entry) => entry.status !== "queued").map((entry) => entry.id),
@@ -135,7 +148,10 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     },
     worktreesDue: async (endedBefore) =>
       index.all
-        .filter((entry) => entry.worktreeStands && !entry.unsettled && entry.ended !== null && entry.ended <= endedBefore)
+        .filter(
+          (entry) =>
+            entry.worktreeStands && !entry.unsettled && entry.ended !== null && entry.ended <= endedBefore,
+        )
         .map((entry) => entry.id),
     hasPrefix: (prefix) => index.prefixes.has(prefix),
 

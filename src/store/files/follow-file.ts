@@ -17,7 +17,13 @@ type Follow = {
  * The complete lines of an append-only file, then those to come. Holds a position in the file and at most one chunk
  * and one line: a reader that stalls costs nothing.
  */
-export const followFile = async function* ({ path, skip, isOpen, changed, signal }: Follow): AsyncGenerator<string> {
+export const followFile = async function* ({
+  path,
+  skip,
+  isOpen,
+  changed,
+  signal,
+}: Follow): AsyncGenerator<string> {
   const chunk = Buffer.allocUnsafe(chunkSize);
   let position = 0;
   let rest: Buffer = Buffer.alloc(0);

@@ -79,7 +79,8 @@ export type JobIndex = ReturnType<typeof createJobIndex>;
 
 type Position = { created: number; id: string };
 
-const isBefore = (a: Position, b: Position): boolean => a.created < b.created || (a.created === b.created && a.id < b.id);
+const isBefore = (a: Position, b: Position): boolean =>
+  a.created < b.created || (a.created === b.created && a.id < b.id);
 
 /** Index of the first element that is not before `key`. */
 const find = (list: readonly Position[], key: Position): number => {

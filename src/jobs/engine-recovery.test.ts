@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import { never, startEngine, untilInterrupted } from "./engine.fixture.ts";
+
+test("after a stop a job whose agent had not started waits again, and the next start runs it as attempt 2", async () => {
+  const engine = await startEngine({ execute: untilInterrupted });
+  const { id } = await engine.submit();
+  engine.work();
+  await until(async () => (await engine.jobs.get(id)).status === "running");
+  engine.queue.stop();
+  await engine.worker.stop();
+  await engine.store.close();
+  const again = await startEngine({ directory: engine.directory });
+  expect((await again.jobs.get(id)).status).toBe("queued");
+  again.work();
+  expect(await again.recover()).toEqual({ recovered: 0, queued: 1 });
+  expect(await again.jobs.untilFinal(id, never)).toMatchObject({ status: "succeeded", attempt: 2 });
+});
+
+/** The state a kill -9 leaves: a running record of a process that is gone. */
+const crashed = async (patch: object) => {
+  const engine = await startEngine();
+  const { id } = await engine.submit();
+  await engine.store.update(
+    id,
+    { status: ["queued"] },
+    { status: "running", attempt: 1, unsettled: true, ...patch },
+  );
+  await engine.store.close();
+  return { id, directory: engine.directory };
+};
+
+test.each([
+  { what: "whose agent had not been started is queued again", requeue: true, patch: {}, ends: "succeeded" },
+  { what: "whose agent was at work fails as instance_lost", requeue: false, patch: {}, ends: "failed" },
+  {
+    what: "that was lost too often fails as instance_lost",
+    requeue: true,
+    patch: { attempt: 5 },
+    ends: "failed",
+  },
+  {
+    what: "that had been cancelled stays cancelled",
+    requeue: false,
+    patch: { status: "cancelled", ended_at: new Date().toISOString() },
+    ends: "cancelled",
+  },
+])("after a crash a job $what", async ({ requeue, patch, ends }) => {
+  const { id, directory } = await crashed(patch);
+  const engine = await startEngine({
+    directory,
+    settleLost: async () => ({ requeue, patch: { salvage_ref: "refs/service/salvage/x" } }),
+  });
+  engine.work();
+  await engine.recover();
+  const job = await engine.jobs.untilFinal(id, never);
+  expect(job).toMatchObject({ status: ends, unsettled: false, salvage_ref: "refs/service/salvage/x" });
+  expect(job.failure_reason).toBe(ends === "failed" ? "instance_lost" : null);
+});

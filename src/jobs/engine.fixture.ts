@@ -1,0 +1,108 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { RunTaskInput } from "../contract/job.ts";
+import { createLog } from "../lib/log.ts";
+import { createRedactor } from "../lib/redact.ts";
+import { openFilesEventLog } from "../store/files/files-event-log.ts";
+import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import type { Execute, SettleLost } from "./execute.ts";
+import { tidy } from "./housekeeping.ts";
+import { createJobs } from "./jobs.ts";
+import { createLocalQueue } from "./local-queue.ts";
+import { recover } from "./recovery.ts";
+import { createSettlements } from "./settlements.ts";
+import { createWorker } from "./worker.ts";
+
+const log = createLog("silent", (text) => text);
+const caller = { signal: new AbortController().signal, principal: "open" };
+export const never = new AbortController().signal;
+export const succeed: Execute = async () => ({ kind: "succeeded", patch: { exit_code: 0 } });
+
+/** Runs until it is interrupted, then says it failed, as the runner does. */
+export const untilInterrupted: Execute = (_record, run) =>
+  new Promise((resolve) => {
+    run.signal.addEventListener("abort", () => {
+      resolve({
+        kind: run.signal.reason === "shutdown" ? "requeue" : "failed",
+        patch: { exit_code: 143, failure_reason: "internal" },
+      });
+    });
+  });
+
+type Options = {
+  execute?: Execute;
+  settleLost?: SettleLost;
+  directory?: string;
+  concurrency?: number;
+  now?: () => Date;
+};
+
+/** The engine over real files, with the execution of a job given by the test. */
+export const startEngine = async ({
+  execute = succeed,
+  settleLost = async () => ({ requeue: false, patch: {} }),
+  directory,
+  concurrency = 3,
+  now = () => new Date(),
+}: Options = {}) => {
+  const jobsDir = directory ?? (await temporaryDirectory());
+  const store = await openFilesJobStore(jobsDir, log);
+  const events = await openFilesEventLog({ directory: join(jobsDir, "events"), maxBytes: 1e6, log, now });
+  const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
+  const settlements = createSettlements();
+  const worker = createWorker({
+    store,
+    events,
+    settlements,
+    execute,
+    onEnded: () => undefined,
+    instance: { podName: "pod", epoch: randomUUID() },
+    now,
+    redact: createRedactor(["hunter2-secret"]),
+    log,
+  });
+  const jobs = createJobs({
+    store,
+    events,
+    queue,
+    settlements,
+    settings: { jobTtl: 60, maxQueuedJobs: 5 },
+    now,
+    newId: randomUUID,
+    check: async (input) => ({ repoUrl: input.repo_url, profile: { name: "code", model: "sonnet" } }),
+    interrupt: worker.interrupt,
+    isDraining: () => false,
+  });
+  const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
+    jobs.submit(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
+  const round = (signal = never) =>
+    tidy(
+      {
+        store,
+        events,
+        queue,
+        settlements,
+        worktreeTtl: 30,
+        removeWorktree: async () => undefined,
+        removeConfig: async () => undefined,
+        usesWorktree: worker.usesWorktree,
+        now,
+        log,
+      },
+      signal,
+    );
+  return {
+    directory: jobsDir,
+    store,
+    events,
+    queue,
+    worker,
+    jobs,
+    submit,
+    round,
+    work: () => queue.start(worker.work),
+    recover: () => recover({ store, events, queue, settlements, settleLost, now, log }),
+  };
+};

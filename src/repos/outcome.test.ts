@@ -1,0 +1,212 @@
+import { chmod, mkdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { addTo, fetchInto, makeWorktree, never, plainGit, read, write } from "./fixture.ts";
+import type { Worktree } from "./repos.ts";
+
+const commitAs = async ({ path }: Worktree, files: Record<string, string | null>): Promise<string> => {
+  await write(path, files);
+  await plainGit(path, "add", "--all");
+  await plainGit(path, "commit", "--quiet", "--message", "by the agent");
+  return plainGit(path, "rev-parse", "HEAD");
+};
+
+const salvaged = async ({ repos, worktree }: Awaited<ReturnType<typeof makeWorktree>>): Promise<string[]> => {
+  const ref = await repos.salvage(worktree, "job", never);
+  if (ref === null) return [];
+  return (await plainGit(worktree.commonDir, "ls-tree", "-r", "--name-only", ref)).split("\n");
+};
+
+test("what a worktree holds is counted with uncommitted, new, deleted and binary files", async () => {
+  const { repos, worktree } = await makeWorktree({ "a.txt": "1\n2\n", "gone.txt": "x\n" });
+  expect(await repos.inspect(worktree, never)).toEqual({
+    dirty: false,
+    head: worktree.baseSha,
+    ahead: 0,
+    diffStat: { files: 0, insertions: 0, deletions: 0 },
+  });
+  const head = await commitAs(worktree, { "b.txt": "1\n" });
+  await rm(join(worktree.path, "gone.txt"));
+  await write(worktree.path, { "a.txt": "1\nchanged\n", "new file\n.txt": "1\n2\n3\n", "binary.bin": "\0\0\0" });
+  expect(await repos.inspect(worktree, never)).toEqual({
+    dirty: true,
+    head,
+    ahead: 1,
+    diffStat: { files: 5, insertions: 5, deletions: 2 },
+  });
+  expect(await plainGit(worktree.path, "diff", "--cached", "--name-only")).toBe("");
+});
+
+test("everything but ignored files is committed to the branch", async () => {
+  const { repos, worktree } = await makeWorktree({ ".gitignore": "*.log\n" });
+  await write(worktree.path, { "a.txt": "1\n", "debug.log": "noise" });
+  const tip = await repos.commitAll(worktree, "A title\n\nAnd a body", never);
+  expect(await plainGit(worktree.path, "rev-parse", "service/one")).toBe(tip);
+  expect(await plainGit(worktree.path, "log", "-1", "--format=%an <%ae>|%s|%b")).toBe("svc <svc@localhost>|A title|And a body");
+  expect(await plainGit(worktree.path, "show", "--name-only", "--format=")).toBe("a.txt");
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
+  expect(await repos.commitAll(worktree, "again", never)).toBe(tip);
+});
+
+test("commits on another branch or on none are brought to the worktree's own branch", async () => {
+  const { repos, worktree } = await makeWorktree();
+  await plainGit(worktree.path, "checkout", "--quiet", "-b", "elsewhere");
+  await commitAs(worktree, { "a.txt": "1\n" });
+  await plainGit(worktree.path, "checkout", "--quiet", "--detach");
+  const head = await commitAs(worktree, { "b.txt": "1\n" });
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true, ahead: 2, head });
+  expect(await repos.commitAll(worktree, "x", never)).toBe(head);
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, ahead: 2, head });
+});
+
+test("histories that parted are both kept, with the files as the agent left them", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const first = await commitAs(worktree, { "first.txt": "1\n" });
+  await plainGit(worktree.path, "checkout", "--quiet", "-b", "elsewhere", "HEAD~1");
+  const second = await commitAs(worktree, { "second.txt": "1\n" });
+  const tip = await repos.commitAll(worktree, "both", never);
+  expect(await plainGit(worktree.path, "log", "-1", "--format=%P", tip)).toBe(`${second} ${first}`);
+  expect(await plainGit(worktree.path, "ls-tree", "--name-only", tip)).toBe("README.md\nsecond.txt");
+});
+
+test("a look at an older commit is no work: the branch stays and the files follow it again", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const tip = await commitAs(worktree, { "a.txt": "1\n" });
+  await plainGit(worktree.path, "checkout", "--quiet", "--detach", "HEAD~1");
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true });
+  expect(await repos.commitAll(worktree, "x", never)).toBe(tip);
+  expect(await read(worktree.path, "a.txt")).toBe("1\n");
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, head: tip, ahead: 1 });
+});
+
+test("salvage puts commits and uncommitted files under the job's ref and leaves branch, index and files as they are", async () => {
+  const made = await makeWorktree();
+  const { repos, worktree } = made;
+  expect(await repos.salvage(worktree, "job", never)).toBeNull();
+  const head = await commitAs(worktree, { "a.txt": "1\n" });
+  await write(worktree.path, { "staged.txt": "1\n", "b.txt": "1\n" });
+  await plainGit(worktree.path, "add", "staged.txt");
+  const before = await plainGit(worktree.path, "status", "--porcelain", "--branch");
+  expect(await salvaged(made)).toEqual(["README.md", "a.txt", "b.txt", "staged.txt"]);
+  expect(await plainGit(worktree.path, "status", "--porcelain", "--branch")).toBe(before);
+  expect(await plainGit(worktree.path, "rev-parse", "refs/service/salvage/job^")).toBe(head);
+});
+
+test("a second salvage of the same adds nothing, one of more keeps the first", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const tip = (): Promise<string> => plainGit(worktree.path, "rev-parse", "refs/service/salvage/job");
+  await write(worktree.path, { "a.txt": "1\n" });
+  await repos.salvage(worktree, "job", never);
+  const first = await tip();
+  await repos.salvage(worktree, "job", never);
+  expect(await tip()).toBe(first);
+  await rm(join(worktree.path, "a.txt"));
+  await write(worktree.path, { "b.txt": "1\n" });
+  await repos.salvage(worktree, "job", never);
+  expect(await plainGit(worktree.path, "ls-tree", "--name-only", await tip())).toBe("README.md\nb.txt");
+  await plainGit(worktree.path, "merge-base", "--is-ancestor", first, await tip());
+  const second = await tip();
+  await repos.salvage(worktree, "job", never);
+  expect(await tip()).toBe(second);
+});
+
+test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
+  ["deleted the whole directory", ({ path }) => rm(path, { recursive: true }), ["README.md", "a.txt"]],
+  ["detached its HEAD", ({ path }) => plainGit(path, "checkout", "--quiet", "--detach"), ["README.md", "a.txt", "b.txt"]],
+  ["switched to a new branch", ({ path }) => plainGit(path, "checkout", "--quiet", "-b", "x"), ["README.md", "a.txt", "b.txt"]],
+  ["deleted the .git file", ({ path }) => rm(join(path, ".git")), ["README.md", "a.txt", "b.txt"]],
+  ["pointed the .git file elsewhere", ({ path }) => writeFile(join(path, ".git"), "gitdir: /nowhere\n"), ["README.md", "a.txt", "b.txt"]],
+  ["made a repository of its own", ({ path }) => rm(join(path, ".git")).then(() => plainGit(path, "init", "--quiet")), ["README.md", "a.txt", "b.txt"]],
+  ["left an index.lock", ({ gitDir }) => writeFile(join(gitDir, "index.lock"), ""), ["README.md", "a.txt", "b.txt"]],
+  ["broke the index", ({ gitDir }) => truncate(join(gitDir, "index"), 20), ["README.md", "a.txt", "b.txt"]],
+  ["broke HEAD", ({ gitDir }) => truncate(join(gitDir, "HEAD"), 0), ["README.md", "a.txt", "b.txt"]],
+  ["deleted the administrative directory", ({ gitDir }) => rm(gitDir, { recursive: true }), ["README.md", "a.txt", "b.txt"]],
+  ["deleted its branch", ({ path, branch }) => plainGit(path, "checkout", "--quiet", "--detach").then(() => plainGit(path, "branch", "--quiet", "-D", branch)), ["README.md", "a.txt", "b.txt"]],
+  ["made a file unreadable", ({ path }) => chmod(join(path, "b.txt"), 0), ["README.md", "a.txt", "b.txt"]],
+])("nothing is lost when the agent %s", async ([, harm, expected]) => {
+  const made = await makeWorktree();
+  await commitAs(made.worktree, { "a.txt": "1\n" });
+  await write(made.worktree.path, { "b.txt": "1\n" });
+  await harm(made.worktree);
+  // A file without read rights is read by root all the same, and passed over for others.
+  const passedOver = process.getuid?.() === 0 ? [] : ["b.txt"];
+  const found = await salvaged(made);
+  expect(found.filter((name) => !passedOver.includes(name))).toEqual(expected.filter((name) => !passedOver.includes(name)));
+  expect(await made.repos.inspect(made.worktree, never)).toBeDefined();
+  await made.repos.removeWorktree(made.worktree, never);
+});
+
+test("a lock file on the branch that a killed git left is waited out and removed", async () => {
+  const { repos, worktree, repo } = await makeWorktree();
+  await write(worktree.path, { "a.txt": "1\n" });
+  const lock = join(repo.gitDir, "refs/heads/service/one.lock");
+  await writeFile(lock, "");
+  const nearlyOld = new Date(Date.now() - 9000);
+  await utimes(lock, nearlyOld, nearlyOld);
+  const tip = await repos.commitAll(worktree, "x", never);
+  expect(await plainGit(worktree.path, "rev-parse", "HEAD")).toBe(tip);
+});
+
+test("changes are thrown away and told, whatever shape they are in", async () => {
+  const { repos, worktree } = await makeWorktree({ "README.md": "hello\n", "dir/file.txt": "x\n" });
+  expect(await repos.discardChanges(worktree, never)).toEqual([]);
+  await commitAs(worktree, { "a.txt": "1\n" });
+  await rm(join(worktree.path, "dir"), { recursive: true });
+  await write(worktree.path, { dir: "a file now\n", "README.md": "changed\n", "new/b.txt": "1\n" });
+  await mkdir(join(worktree.path, "nested"));
+  await plainGit(join(worktree.path, "nested"), "init", "--quiet");
+  expect((await repos.discardChanges(worktree, never)).toSorted()).toEqual(["README.md", "a.txt", "dir", "dir/file.txt", "new/b.txt"]);
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
+  expect(await plainGit(worktree.path, "rev-parse", "HEAD")).toBe(worktree.baseSha);
+  await plainGit(worktree.path, "commit", "--quiet", "--allow-empty", "--message", "nothing");
+  expect(await repos.discardChanges(worktree, never)).toEqual(["1 commit"]);
+  await rm(worktree.path, { recursive: true });
+  await repos.discardChanges(worktree, never);
+  expect(await read(worktree.path, "dir/file.txt")).toBe("x\n");
+});
+
+test("the branch, and no other, is pushed", async () => {
+  const { repos, remote, worktree } = await makeWorktree();
+  await plainGit(worktree.path, "branch", "private");
+  await plainGit(worktree.path, "tag", "private-tag");
+  const tip = await commitAs(worktree, { "a.txt": "1\n" });
+  await repos.push(worktree, never);
+  await repos.push(worktree, never);
+  expect(await plainGit(remote.url, "for-each-ref", "--format=%(refname)")).toBe("refs/heads/main\nrefs/heads/service/one");
+  expect(await plainGit(remote.url, "rev-parse", "service/one")).toBe(tip);
+});
+
+test("a refused push tells the server's reason, and the work is still there", async () => {
+  const { repos, remote, worktree } = await makeWorktree();
+  await commitAs(worktree, { "a.txt": "1\n" });
+  const hook = join(remote.url, "hooks/pre-receive");
+  await mkdir(join(remote.url, "hooks"), { recursive: true });
+  await writeFile(hook, "#!/bin/sh\necho 'branches need a ticket number' >&2\nexit 1\n", { mode: 0o755 });
+  const refused = repos.push(worktree, never);
+  await expect(refused).rejects.toMatchObject({ reason: "push_failed", retryable: false });
+  await expect(refused).rejects.toThrow(/branches need a ticket number.*pre-receive hook declined/);
+  await rm(hook);
+  await plainGit(remote.work, "push", "--quiet", remote.url, `+HEAD:refs/heads/service/one`);
+  await commitAs(worktree, { "b.txt": "1\n" });
+  await remote.commit({ "other.txt": "1\n" }, { branch: "service/one", force: true });
+  await expect(repos.push(worktree, never)).rejects.toThrow("the branch exists there with other commits");
+  expect(await repos.inspect(worktree, never)).toMatchObject({ ahead: 2 });
+});
+
+test("without a git host the branch is all there is, and the reason is told", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const request = { worktree, title: "t", body: "b", signal: never };
+  expect(await repos.openPullRequest(request)).toEqual({ url: null, reason: expect.stringContaining("not on the git host github.com") });
+  const hosted = { ...worktree, repoUrl: "https://github.com/acme/app" };
+  expect(await repos.openPullRequest({ ...request, worktree: hosted })).toEqual({ url: null, reason: expect.stringContaining("set GIT_HOST_TOKEN") });
+});
+
+test("a repository that is there is not made", async () => {
+  const { repos, remote } = await makeWorktree();
+  expect(await repos.createMissing({ url: remote.url, private: true, signal: never })).toBeNull();
+  await expect(repos.createMissing({ url: `${remote.url}-none`, private: true, signal: never })).rejects.toThrow(/does not exist and could not be made/);
+  const unreachable = repos.createMissing({ url: "http://127.0.0.1:9/a/b", private: true, signal: never });
+  await expect(unreachable).rejects.toMatchObject({ reason: "clone_failed", retryable: true });
+  await fetchInto(repos, remote.url).then((repo) => addTo(repos, repo, "two"));
+});

@@ -1,0 +1,206 @@
+import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { addTo, fetchInto, makePlace, makeRemote, makeWorktree, never, plainGit, read, write } from "./fixture.ts";
+
+test("a worktree is on its own branch at the tip of the base, for the agent's git too", async () => {
+  const { remote, worktree, repo, settings } = await makeWorktree();
+  const tip = await plainGit(remote.url, "rev-parse", "main");
+  expect(worktree).toMatchObject({
+    worktreeId: "one",
+    path: join(settings.worktreeRoot, "one"),
+    gitDir: join(repo.gitDir, "worktrees", "one"),
+    branch: "service/one",
+    baseSha: tip,
+    warnings: [],
+  });
+  expect(await plainGit(worktree.path, "rev-parse", "--show-toplevel")).toBe(worktree.path);
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
+  await write(worktree.path, { "a.txt": "1\n" });
+  await plainGit(worktree.path, "add", "a.txt");
+  await plainGit(worktree.path, "commit", "--quiet", "--message", "by the agent");
+  expect(await plainGit(worktree.path, "log", "-1", "--format=%an <%ae>")).toBe("svc <svc@localhost>");
+});
+
+test("a base can be a tag, lightweight or annotated, or a branch with a slash in its name", async () => {
+  const { repos, remote } = await makeWorktree();
+  const tip = await plainGit(remote.work, "rev-parse", "HEAD");
+  await plainGit(remote.work, "tag", "light");
+  await plainGit(remote.work, "tag", "--annotate", "--message", "x", "heavy");
+  await plainGit(remote.work, "push", "--quiet", remote.url, "light", "heavy", "HEAD:refs/heads/release/1.0");
+  const repo = await fetchInto(repos, remote.url);
+  for (const baseRef of ["light", "heavy", "release/1.0"]) {
+    const id = baseRef.replaceAll(/\W/g, "-");
+    expect(await addTo(repos, repo, id, { baseRef })).toMatchObject({ baseSha: tip, baseRef });
+  }
+});
+
+test("a base that does not exist is named, with those that do", async () => {
+  const { repos, repo } = await makeWorktree();
+  await expect(addTo(repos, repo, "two", { baseRef: "master" })).rejects.toThrow(
+    /has no branch or tag "master"\. It has: main\. Set base_ref/,
+  );
+  await expect(addTo(repos, repo, "two", { baseRef: "--detach" })).rejects.toThrow("not the name of a branch or tag");
+  expect(await repos.findWorktree("two")).toBeNull();
+});
+
+test("an empty repository gives a worktree whose branch is the first", async () => {
+  const remote = await makeRemote(null);
+  const { repos } = await makePlace();
+  const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
+  expect(worktree.baseSha).toBeNull();
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## No commits yet on service/one");
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, head: null, ahead: 0 });
+  await write(worktree.path, { "a.txt": "1\n" });
+  const tip = await repos.commitAll(worktree, "first", never);
+  await repos.push(worktree, never);
+  expect(await plainGit(remote.url, "rev-parse", "service/one")).toBe(tip);
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, ahead: 1, diffStat: { files: 1, insertions: 1 } });
+});
+
+test("a job without a repository gets an empty git repository in which work is committed and salvaged", async () => {
+  const { repos } = await makePlace();
+  const worktree = await addTo(repos, null, "one");
+  expect(await readdir(worktree.path)).toEqual([".git"]);
+  expect(await plainGit(worktree.path, "rev-parse", "--show-toplevel")).toBe(worktree.path);
+  await write(worktree.path, { "a.txt": "1\n" });
+  await plainGit(worktree.path, "add", "a.txt");
+  await plainGit(worktree.path, "commit", "--quiet", "--message", "by the agent");
+  await write(worktree.path, { "b.txt": "2\n" });
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true, ahead: 1, diffStat: { files: 2 } });
+  expect(await repos.salvage(worktree, "job", never)).toBe("refs/service/salvage/job");
+  await repos.removeWorktree(worktree, never);
+  expect(await plainGit(worktree.gitDir, "show", "refs/service/salvage/job:b.txt")).toBe("2");
+  const again = await addTo(repos, null, "one");
+  expect(await read(again.path, "a.txt")).toBe("1\n");
+  await expect(repos.push(again, never)).rejects.toMatchObject({ reason: "push_failed" });
+});
+
+test("an unused repository of a job without one goes with its worktree", async () => {
+  const { repos, settings } = await makePlace();
+  await repos.removeWorktree(await addTo(repos, null, "one"), never);
+  expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
+});
+
+test("20 worktrees of one repository at once: none fails", async () => {
+  const files = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`d/f${index}`, `${index}\n`]));
+  const remote = await makeRemote(files);
+  const { repos } = await makePlace();
+  const worktrees = await Promise.all(
+    Array.from({ length: 20 }, async (_, index) => addTo(repos, await fetchInto(repos, remote.url), `w${index}`)),
+  );
+  for (const { path, branch } of worktrees) expect(await plainGit(path, "status", "--short", "--branch")).toBe(`## ${branch}`);
+  expect(await repos.listWorktreeIds()).toHaveLength(20);
+  await Promise.all(worktrees.map((worktree) => repos.removeWorktree(worktree, never)));
+  expect(await repos.listWorktreeIds()).toEqual([]);
+});
+
+test("a worktree that exists is given again as the agent left it", async () => {
+  const { repos, repo, worktree } = await makeWorktree();
+  await write(worktree.path, { "a.txt": "unfinished\n" });
+  expect(await addTo(repos, repo, "one")).toEqual(worktree);
+  expect(await read(worktree.path, "a.txt")).toBe("unfinished\n");
+});
+
+test("a worktree whose directory is gone, or that was removed, comes back at the same path from its branch", async () => {
+  const { repos, repo, remote, worktree } = await makeWorktree();
+  await write(worktree.path, { "a.txt": "done\n" });
+  await repos.commitAll(worktree, "work", never);
+  await rm(worktree.path, { recursive: true });
+  expect(await addTo(repos, repo, "one")).toEqual(worktree);
+  expect(await read(worktree.path, "a.txt")).toBe("done\n");
+
+  await repos.removeWorktree(worktree, never);
+  await remote.commit({ "later.txt": "1\n" });
+  const again = await addTo(repos, await fetchInto(repos, remote.url), "one");
+  expect(again).toEqual(worktree);
+  expect(await repos.inspect(again, never)).toMatchObject({ dirty: false, ahead: 1, diffStat: { files: 1 } });
+});
+
+test("a removal takes directory, administration and marker, keeps the branch, and may be repeated", async () => {
+  const { repos, repo, worktree, settings } = await makeWorktree();
+  const found = await repos.findWorktree("one");
+  expect(found).toEqual(worktree);
+  await repos.removeWorktree(worktree, never);
+  await repos.removeWorktree(worktree, never);
+  expect((await readdir(settings.worktreeRoot)).toSorted()).toEqual([".owned"]);
+  expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
+  expect(await readdir(join(repo.gitDir, "worktrees"))).toEqual([]);
+  expect(await plainGit(repo.gitDir, "rev-parse", "service/one")).toBe(worktree.baseSha);
+  expect(await repos.findWorktree("one")).toBeNull();
+});
+
+test("a removal cut short anywhere is finished by the next one", async () => {
+  const { repos, worktree, settings } = await makeWorktree();
+  await rm(worktree.gitDir, { recursive: true });
+  await mkdir(join(settings.worktreeRoot, ".owned/one.trash"));
+  await write(join(settings.worktreeRoot, ".owned/one.trash"), { "half.txt": "x" });
+  await repos.removeWorktree(worktree, never);
+  expect(await readdir(settings.worktreeRoot)).toEqual([".owned"]);
+  expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
+});
+
+test("only what has our marker is removed, and no link is followed", async () => {
+  const { repos, worktree, settings, root } = await makeWorktree();
+  const precious = join(root, "precious");
+  await mkdir(precious);
+  await write(precious, { "file.txt": "x" });
+  await mkdir(join(settings.worktreeRoot, "foreign"));
+  await repos.removeWorktree({ ...worktree, worktreeId: "foreign", path: join(settings.worktreeRoot, "foreign") }, never);
+  await repos.removeWorktree({ ...worktree, worktreeId: "../precious", path: precious }, never);
+  expect(await repos.findWorktree("../precious")).toBeNull();
+  await rm(worktree.path, { recursive: true });
+  await symlink(precious, worktree.path);
+  expect(await repos.salvage(worktree, "job", never)).toBeNull();
+  await repos.removeWorktree(worktree, never);
+  expect(await readdir(settings.worktreeRoot)).toEqual([".owned", "foreign"]);
+  expect(await read(precious, "file.txt")).toBe("x");
+});
+
+test("a directory that is not ours is never taken for a worktree", async () => {
+  const { repos, repo, settings } = await makeWorktree();
+  await write(join(settings.worktreeRoot, "two"), { "mine.txt": "x" });
+  await expect(addTo(repos, repo, "two")).rejects.toThrow("exists and is not ours");
+  expect(await read(settings.worktreeRoot, "two/mine.txt")).toBe("x");
+});
+
+test("a checkout that a kill cut short is made anew", async () => {
+  const { repos, repo, settings, worktree } = await makeWorktree();
+  const marker = join(settings.worktreeRoot, ".owned/one.json");
+  await writeFile(marker, (await read(marker)).replace('"ready": true', '"ready": false'));
+  await rm(join(worktree.path, "README.md"));
+  await writeFile(join(worktree.gitDir, "index.lock"), "");
+  const again = await addTo(repos, repo, "one");
+  expect(await read(again.path, "README.md")).toBe("hello\n");
+  expect(await plainGit(again.path, "status", "--porcelain")).toBe("");
+});
+
+test("administrative directories that a crash left, of this id or of others, are not in the way", async () => {
+  const { repos, repo } = await makeWorktree();
+  for (const id of ["two", "three"]) await mkdir(join(repo.gitDir, "worktrees", id), { recursive: true });
+  await writeFile(join(repo.gitDir, "worktrees/three/gitdir"), "");
+  const worktree = await addTo(repos, repo, "two");
+  expect(worktree.gitDir).toBe(join(repo.gitDir, "worktrees/two"));
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/two");
+});
+
+test("git worktree prune, run by an agent, leaves worktrees alone whose directory is away", async () => {
+  const { repos, repo, worktree } = await makeWorktree();
+  const other = await addTo(repos, repo, "two");
+  await write(worktree.path, { "a.txt": "1\n" });
+  await plainGit(worktree.path, "add", "a.txt");
+  await plainGit(worktree.path, "commit", "--quiet", "--message", "x");
+  await plainGit(worktree.path, "checkout", "--quiet", "--detach");
+  await rm(worktree.path, { recursive: true });
+  await plainGit(other.path, "worktree", "prune", "--expire=now");
+  expect(await readdir(join(repo.gitDir, "worktrees"))).toEqual(["one", "two"]);
+});
+
+test("foreign and broken marker files are no worktrees", async () => {
+  const { repos, settings } = await makeWorktree();
+  await writeFile(join(settings.worktreeRoot, ".owned/torn.json"), '{"version": 1, "wor');
+  await writeFile(join(settings.worktreeRoot, ".owned/foreign.json"), '{"version": 9}');
+  expect(await repos.findWorktree("torn")).toBeNull();
+  expect(await repos.findWorktree("foreign")).toBeNull();
+  expect(await repos.findWorktree("one")).not.toBeNull();
+});

@@ -1,0 +1,106 @@
+import { createServer, type AddressInfo } from "node:net";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { startService } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { startSvc, svc } from "./run-svc.ts";
+
+const listening = async (): Promise<number> => {
+  const server = createServer();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.listen(0, "127.0.0.1", resolve);
+  await promise;
+  afterAll(() => void server.close());
+  return (server.address() as AddressInfo).port;
+};
+
+describe("svc serve", () => {
+  test.each(["SIGTERM", "SIGINT"] as const)(
+    "says on stdout that it listens, logs to stderr, and ends with 0 on %s",
+    async (signal) => {
+      const home = await temporaryDirectory();
+      const { child, output, ended } = startSvc(["serve", "--port", "0", "--host", "127.0.0.1"], {
+        env: { HOME: home, SERVICE_PORT: "1" },
+      });
+      await until(() => output.stdout.includes("\n"));
+      const url = /^svc \d+\.\d+\.\d+ listening on (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(output.stdout)?.[1];
+      expect(url).toBeDefined();
+      const { code, stdout } = await svc(["status"], { env: { SERVICE_PORT: new URL(url ?? "").port } });
+      expect(code).toBe(0);
+      expect(stdout).toContain(`Address  ${url}`);
+      child.kill(signal);
+      const end = await ended;
+      expect(end.code).toBe(0);
+      expect(end.stdout.split("\n")).toHaveLength(2);
+      for (const line of end.stderr.trim().split("\n")) expect(JSON.parse(line)).toHaveProperty("level");
+    },
+  );
+
+  test("on a taken port: one line, exit 1", async () => {
+    const port = await listening();
+    const { code, stdout, stderr } = await svc(["serve", "--port", String(port)], {
+      env: { HOME: await temporaryDirectory() },
+    });
+    expect(stderr.trim().split("\n")).toEqual([expect.stringMatching(new RegExp(`^svc: .*${port}.*taken`))]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  });
+
+  test("with a configuration file that does not parse: names it, exit 1", async () => {
+    const home = await temporaryDirectory();
+    await mkdir(join(home, ".service"));
+    await writeFile(join(home, ".service", "config.yml"), "port: [");
+    const { code, stdout, stderr } = await svc(["serve"], { env: { HOME: home } });
+    expect(stderr).toMatch(/config\.yml is not valid YAML/);
+    expect(stderr).not.toMatch(/^\s+at /m);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  });
+
+  test("in a place where nothing can be made: one line without a stack, exit 1", async () => {
+    const home = await temporaryDirectory();
+    await writeFile(join(home, "file"), "");
+    await chmod(join(home, "file"), 0o400);
+    const { code, stderr } = await svc(["serve", "--port", "0"], {
+      env: { HOME: home, SERVICE_JOBS_DIR: join(home, "file", "jobs") },
+    });
+    expect(stderr.trim().split("\n")).toEqual([expect.stringMatching(/^svc: .*jobs/)]);
+    expect(code).toBe(1);
+  });
+});
+
+describe("the commands against the real service", () => {
+  test("submit, follow, show, list and cancel a job", async () => {
+    const service = await startService();
+    const env = { SERVICE_PORT: new URL(service.url).port };
+    const { code, stdout } = await svc(["run", "Say hello", "--wait"], { env });
+    const id = stdout.split("\n", 1)[0] ?? "";
+    expect(stdout).toMatch(/^ +0:0\d {2}stage {4}queued$/m);
+    expect(stdout.match(/stage +claimed/g)).toHaveLength(1);
+    expect(stdout).toMatch(/^Status +succeeded$/m);
+    expect(code).toBe(0);
+
+    const shown = await svc(["job", id], { env });
+    expect(shown.stdout).toMatch(/Where the time went\nqueued +[^]*agent_started[^]*ended/);
+    expect((await svc(["jobs"], { env })).stdout).toContain(`${id}  succeeded  code`);
+    expect((await svc(["profiles"], { env })).stdout).toMatch(/^code\n {2}description .*[^]*^review\n/m);
+    expect((await svc(["cancel", id], { env })).stdout).toBe(`Job ${id} had ended before: succeeded\n`);
+    const unknown = await svc(["job", "../../etc/passwd"], { env });
+    expect(unknown.code).toBe(1);
+    const badRef = await svc(["run", "x", "--base-ref", "a..b"], { env });
+    expect(badRef.code).toBe(2);
+    const noProfile = await svc(["run", "x", "-p", "nosuch"], { env });
+    expect(noProfile.code).toBe(2);
+    expect(noProfile.stderr).toContain("nosuch");
+  });
+
+  test("ask for the key when it is missing, and get on with it", async () => {
+    const service = await startService({ env: { SERVICE_API_KEYS: "first-long-key,second-long-key" } });
+    const env = { SERVICE_PORT: new URL(service.url).port };
+    const refused = await svc(["jobs"], { env });
+    expect(refused.stderr).toMatch(/asks for an API key: set SERVICE_API_KEY/);
+    expect(refused.code).toBe(1);
+    const served = await svc(["jobs"], { env: { ...env, SERVICE_API_KEY: "second-long-key" } });
+    expect(served).toMatchObject({ code: 0, stdout: "No jobs\n" });
+  });
+});
