@@ -27,5 +27,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     reporters: [["default", { summary: false }], closingLine],
     globalSetup: ["test/setup.ts"],
+    setupFiles: ["test/each-file.ts"],
   },
 });

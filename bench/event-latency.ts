@@ -17,7 +17,8 @@ export const eventLatency = (): Promise<Figure[]> =>
       for await (const event of service.client.events(job.id, { signal: AbortSignal.timeout(120_000) })) {
         if (event.type === "text") streamed.push(...agesOf(event.text));
       }
-      if (streamed.length < deltas * 0.99) throw new Error(`only ${streamed.length} of ${deltas} deltas arrived`);
+      if (streamed.length < deltas * 0.99)
+        throw new Error(`only ${streamed.length} of ${deltas} deltas arrived`);
       const added = percentile(streamed, 0.99) - percentile(piped, 0.99);
       return [
         {

@@ -55,7 +55,14 @@ const home = (directory: string, name: string, count: number): string => {
   const now = Date.now();
   for (let n = 0; n < count; n += 1) {
     const at = new Date(now - n * 100).toISOString();
-    const record = sampleRecord({ id: randomUUID(), created_at: at, ended_at: at, status: "succeeded", output: "done", ttl_seconds: 864_000 });
+    const record = sampleRecord({
+      id: randomUUID(),
+      created_at: at,
+      ended_at: at,
+      status: "succeeded",
+      output: "done",
+      ttl_seconds: 864_000,
+    });
     writeFileSync(join(jobs, `${record.id}.json`), JSON.stringify(record));
   }
   return join(directory, name);
@@ -81,7 +88,9 @@ const timeStart = async (homeDirectory: string): Promise<number> => {
 
 /** Taken in turns, ms. */
 const listTimes = async (large: string, small: string): Promise<[number[], number[]]> => {
-  const services = await Promise.all([large, small].map((each) => spawnService({ home: each, env: { SERVICE_LOG_LEVEL: "error" } })));
+  const services = await Promise.all(
+    [large, small].map((each) => spawnService({ home: each, env: { SERVICE_LOG_LEVEL: "error" } })),
+  );
   const times: [number[], number[]] = [[], []];
   try {
     for (let round = 0; round < 1100; round += 1) {

@@ -37,9 +37,15 @@ const round = async (service: Asked, task: string): Promise<string[]> => {
   const ids: string[] = [];
   for (let n = 0; n < parallel; n += 1) ids.push((await service.client.run_task({ task })).job.id);
   for (const id of ids) {
-    await until(async () => (await service.client.get_job({ job_id: id })).job.stages.some(({ stage }) => stage === "first_output" || stage === "ended"), {
-      seconds: 120,
-    });
+    await until(
+      async () =>
+        (await service.client.get_job({ job_id: id })).job.stages.some(
+          ({ stage }) => stage === "first_output" || stage === "ended",
+        ),
+      {
+        seconds: 120,
+      },
+    );
   }
   return ids;
 };

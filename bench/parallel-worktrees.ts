@@ -9,20 +9,36 @@ const parallel = 20;
 /** 20 jobs on one repository at once, cold cache, against 20 `git fetch && git worktree add` at once without a lock. */
 export const parallelWorktrees = (): Promise<Figure[]> =>
   withDirectory(async (directory) => {
-    const remote = await makeRemoteIn(directory, Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`${n}.txt`, `${n}\n`])));
+    const remote = await makeRemoteIn(
+      directory,
+      Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`${n}.txt`, `${n}\n`])),
+    );
     const byHand = join(directory, "by-hand.git");
     await git(directory, "clone", "--quiet", "--bare", remote.path, byHand);
     await git(byHand, "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*");
     const attempts = await Promise.allSettled(
       Array.from({ length: parallel }, async (_, n) => {
         await git(byHand, "fetch", "--quiet", "origin");
-        await git(byHand, "worktree", "add", "--quiet", "-b", `hand-${n}`, join(directory, `hand-${n}`), "origin/main");
+        await git(
+          byHand,
+          "worktree",
+          "add",
+          "--quiet",
+          "-b",
+          `hand-${n}`,
+          join(directory, `hand-${n}`),
+          "origin/main",
+        );
       }),
     );
     const failedByHand = attempts.filter(({ status }) => status === "rejected").length;
     return await withService(directory, { SERVICE_MAX_PARALLEL_JOBS: String(parallel) }, async (service) => {
       const ids = await Promise.all(
-        Array.from({ length: parallel }, async () => (await service.client.run_task({ task: "scenario: noop", repo_url: remote.path })).job.id),
+        Array.from(
+          { length: parallel },
+          async () =>
+            (await service.client.run_task({ task: "scenario: noop", repo_url: remote.path })).job.id,
+        ),
       );
       const jobs = await Promise.all(
         ids.map((id) =>

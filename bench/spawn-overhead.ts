@@ -15,18 +15,25 @@ const rounds = 40;
  */
 export const spawnOverhead = (): Promise<Figure[]> =>
   withDirectory(async (directory) => {
-    const files = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`src/${n % 20}/file-${n}.txt`, `${n}\n`.repeat(40)]));
+    const files = Object.fromEntries(
+      Array.from({ length: 1000 }, (_, n) => [`src/${n % 20}/file-${n}.txt`, `${n}\n`.repeat(40)]),
+    );
     const remote = await makeRemoteIn(directory, files);
     const agent = join(directory, "noting-agent");
     const started = join(directory, "started");
-    await writeFile(agent, `#!/bin/sh\ndate +%s%N > ${started}.new && mv ${started}.new ${started}\nexec ${fakeAgent} "$@"\n`);
+    await writeFile(
+      agent,
+      `#!/bin/sh\ndate +%s%N > ${started}.new && mv ${started}.new ${started}\nexec ${fakeAgent} "$@"\n`,
+    );
     await chmod(agent, 0o755);
     const byHand = join(directory, "by-hand.git");
     await git(directory, "clone", "--quiet", "--bare", remote.path, byHand);
     await git(byHand, "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*");
     const sinceEpoch = (): number => performance.timeOrigin + performance.now();
     const startOf = async (): Promise<number> => {
-      const text = await until(() => readFile(started, "utf8").catch(() => ""), { what: "the agent to start" });
+      const text = await until(() => readFile(started, "utf8").catch(() => ""), {
+        what: "the agent to start",
+      });
       await rm(started);
       return Number(BigInt(text.trim()) / 1000n) / 1000;
     };
@@ -43,8 +50,22 @@ export const spawnOverhead = (): Promise<Figure[]> =>
         const begun = sinceEpoch();
         const worktree = join(directory, `hand-${round}`);
         await git(byHand, "fetch", "--quiet", "origin");
-        await git(byHand, "worktree", "add", "--quiet", "--no-track", "-b", `hand-${round}`, worktree, "origin/main");
-        const child = spawn(agent, [], { cwd: worktree, stdio: ["pipe", "ignore", "ignore"], detached: true });
+        await git(
+          byHand,
+          "worktree",
+          "add",
+          "--quiet",
+          "--no-track",
+          "-b",
+          `hand-${round}`,
+          worktree,
+          "origin/main",
+        );
+        const child = spawn(agent, [], {
+          cwd: worktree,
+          stdio: ["pipe", "ignore", "ignore"],
+          detached: true,
+        });
         const handTime = (await startOf()) - begun;
         child.stdin.end();
         await new Promise((resolve) => child.once("exit", resolve));

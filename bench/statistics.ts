@@ -25,6 +25,8 @@ export const printFigures = (figures: readonly Figure[]): void => {
   process.stdout.write("\n| what | ours | baseline | value | to reach | |\n|---|---|---|---|---|---|\n");
   for (const { what, ours, baseline, value, unit, target, met } of figures) {
     const shown = `${value.toFixed(unit === "failures" ? 0 : 2)}${unit === "x" ? " ×" : ` ${unit}`}`;
-    process.stdout.write(`| ${what} | ${ours} | ${baseline} | ${shown} | ${target} | ${met ? "met" : "MISSED"} |\n`);
+    process.stdout.write(
+      `| ${what} | ${ours} | ${baseline} | ${shown} | ${target} | ${met ? "met" : "MISSED"} |\n`,
+    );
   }
 };

@@ -58,6 +58,7 @@ const rate = async (url: string): Promise<number> => {
     connections: 32,
     duration: seconds,
   });
-  if (result.non2xx + result.errors > 0) throw new Error(`${result.non2xx} refusals, ${result.errors} errors`);
+  if (result.non2xx + result.errors > 0)
+    throw new Error(`${result.non2xx} refusals, ${result.errors} errors`);
   return result["2xx"] / result.duration;
 };

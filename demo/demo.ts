@@ -13,7 +13,13 @@ import { makeRepository } from "./repository.ts";
  */
 const root = join(import.meta.dirname, "..");
 const svc = [process.execPath, join(root, "src", "cli", "main.ts")] as const;
-const credentials = ["AGENT_CLI_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "MODEL_API_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"];
+const credentials = [
+  "AGENT_CLI_OAUTH_TOKEN",
+  "CLAUDE_CODE_OAUTH_TOKEN",
+  "MODEL_API_AUTH_TOKEN",
+  "ANTHROPIC_AUTH_TOKEN",
+  "ANTHROPIC_API_KEY",
+];
 const endpoints = ["MODEL_API_BASE_URL", "ANTHROPIC_BASE_URL"];
 
 const task =
@@ -31,14 +37,24 @@ const main = async (): Promise<number> => {
   );
   const remote = await makeRepository(directory);
   say(`Repository: ${remote}`);
-  const service = startService(directory, offline === null ? {} : { MODEL_API_BASE_URL: offline.url, MODEL_API_AUTH_TOKEN: "offline-demo" });
+  const service = startService(
+    directory,
+    offline === null ? {} : { MODEL_API_BASE_URL: offline.url, MODEL_API_AUTH_TOKEN: "offline-demo" },
+  );
   try {
     const url = await service.url;
     say(`Service: ${url} (files under ${directory})\nTask: ${task}\n`);
     const port = new URL(url).port;
-    const code = await exitCode(svc, ["run", task, "--repo", remote, "--wait"], { ...baseEnv(directory), SERVICE_PORT: port });
+    const code = await exitCode(svc, ["run", task, "--repo", remote, "--wait"], {
+      ...baseEnv(directory),
+      SERVICE_PORT: port,
+    });
     say(`\nThe remote's branches now:`);
-    await exitCode(["git", "-C", remote], ["log", "--oneline", "--decorate", "--branches"], baseEnv(directory));
+    await exitCode(
+      ["git", "-C", remote],
+      ["log", "--oneline", "--decorate", "--branches"],
+      baseEnv(directory),
+    );
     say(`\nEverything is in ${directory}; remove it when you have looked around.`);
     return code;
   } finally {
@@ -90,7 +106,11 @@ const baseEnv = (home: string): Record<string, string> => {
   return { ...(Object.fromEntries(kept) as Record<string, string>), HOME: home };
 };
 
-const exitCode = async (command: readonly string[], args: string[], env: Record<string, string>): Promise<number> => {
+const exitCode = async (
+  command: readonly string[],
+  args: string[],
+  env: Record<string, string>,
+): Promise<number> => {
   const [program = "", ...first] = command;
   const child = spawn(program, [...first, ...args], { env, stdio: "inherit" });
   const [code] = (await once(child, "exit")) as [number | null];

@@ -7,7 +7,8 @@ const run = promisify(execFile);
 
 const files: Record<string, string> = {
   "README.md": "# temperature\n\nConverts temperatures.\n",
-  "package.json": '{\n  "name": "temperature",\n  "version": "1.0.0",\n  "type": "module",\n  "scripts": { "test": "node --test" }\n}\n',
+  "package.json":
+    '{\n  "name": "temperature",\n  "version": "1.0.0",\n  "type": "module",\n  "scripts": { "test": "node --test" }\n}\n',
   "src/temperature.js": [
     "/** Degrees Celsius to degrees Fahrenheit. */",
     "export const toFahrenheit = (celsius) => (celsius * 9) / 5 + 32;",
@@ -32,9 +33,13 @@ export const makeRepository = async (directory: string): Promise<string> => {
     await writeFile(join(work, name), content);
   }
   const git = (...args: string[]) =>
-    run("git", ["-c", "user.name=Demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgSign=false", ...args], {
-      cwd: work,
-    });
+    run(
+      "git",
+      ["-c", "user.name=Demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgSign=false", ...args],
+      {
+        cwd: work,
+      },
+    );
   await git("init", "--quiet", "--initial-branch=main");
   await git("add", "--all");
   await git("commit", "--quiet", "--message=Convert Celsius to Fahrenheit");

@@ -32,14 +32,17 @@ let full: Service;
 let draining: Service;
 let stopped: Promise<unknown>;
 
+/** Stopped, not killed: that would leave their agents behind. */
+const running: Service[] = [];
+afterAll(() => Promise.all(running.map((service) => service.stop())));
+
 /** A service whose only place is taken by a job that does not end, so that whatever is submitted stays queued. */
 const busy = async (scenario: string, env: Record<string, string> = {}): Promise<Service> => {
   const home = await temporaryDirectory();
   await mkdir(join(home, ".service", "profiles"), { recursive: true });
   await writeFile(join(home, ".service", "profiles", "broken.yml"), "claude: [");
   const service = await startService({ home, env: { SERVICE_MAX_PARALLEL_JOBS: "1", ...env } });
-  // Not just killed, as every service is in the end: that would leave its agent behind.
-  afterAll(() => service.stop());
+  running.push(service);
   const { job } = await service.client.run_task({ task: `scenario: ${scenario}` });
   await until(async () => (await service.client.get_job({ job_id: job.id })).job.pid !== null, {
     what: "the agent to run",

@@ -35,7 +35,8 @@ export const spawnService = async ({ home, env = {}, under = [], program = svcPr
     SERVICE_OTEL_ENABLED: "false",
     ...env,
   });
-  const [command = process.execPath, ...args] = [...under, ...program, "serve"] as (string | undefined)[];
+  const [command, ...args] = [...under, ...program, "serve"];
+  if (command === undefined) throw new Error("there is no program to start");
   const child = spawn(command, args, { cwd: home, env: environment, stdio: ["ignore", "pipe", "pipe"] });
   const output = { stdout: "", stderr: "" };
   child.stdout.on("data", (data: Buffer) => (output.stdout += data.toString()));

@@ -1,4 +1,4 @@
-import { afterAll } from "vitest";
+import { afterFile } from "./cleanup.ts";
 import { spawnService, type Service, type ServiceOptions } from "./service-process.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
@@ -9,6 +9,6 @@ export { fakeAgent, svcProgram, type Service } from "./service-process.ts";
  */
 export const startService = async (options: Partial<ServiceOptions> = {}): Promise<Service> => {
   const service = await spawnService({ ...options, home: options.home ?? (await temporaryDirectory()) });
-  afterAll(() => service.kill());
+  afterFile(() => service.kill());
   return service;
 };

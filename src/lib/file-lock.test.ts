@@ -60,7 +60,9 @@ test("a child of a killed holder keeps the lock until it ends", async () => {
   await expect(lockFile({ path, timeoutSeconds: 0.2, signal: never })).rejects.toThrow(LockTimeoutError);
   expect(child !== null && (await isAlive(child))).toBe(true);
   process.kill(childPid, "SIGKILL");
-  await until(() => lockFile({ path, timeoutSeconds: 0.2, signal: never }).then((lock) => lock.release().then(() => true)));
+  await until(() =>
+    lockFile({ path, timeoutSeconds: 0.2, signal: never }).then((lock) => lock.release().then(() => true)),
+  );
 });
 
 test("the native module is found beside a bundle", async () => {

@@ -18,7 +18,13 @@ const fakeGit = async (script: string): Promise<NodeJS.ProcessEnv> => {
 };
 
 test("git sees the listed variables only, and no configuration of user or machine", async () => {
-  const env = { ...(await fakeGit("env")), GIT_HOST_TOKEN: "canary-token", GIT_DIR: "/somewhere", https_proxy: "http://proxy:1", HOME: "/root" };
+  const env = {
+    ...(await fakeGit("env")),
+    GIT_HOST_TOKEN: "canary-token",
+    GIT_DIR: "/somewhere",
+    https_proxy: "http://proxy:1",
+    HOME: "/root",
+  };
   const { stdout } = await git([], { ...call, env, jobId: "job-1" });
   expect(stdout).not.toContain("canary");
   expect(stdout).not.toMatch(/^GIT_DIR=/m);
@@ -43,7 +49,10 @@ test("an abort ends git and everything that it started", async () => {
 test("git that does not come to an end in time is ended, and the error says so", async () => {
   const env = await fakeGit("sleep 300");
   const running = git(["fetch"], { ...call, env, timeoutSeconds: 0.1 });
-  await expect(running).rejects.toMatchObject({ ended: "timed_out", message: "git fetch did not finish within 0.1 s" });
+  await expect(running).rejects.toMatchObject({
+    ended: "timed_out",
+    message: "git fetch did not finish within 0.1 s",
+  });
 });
 
 test("a process that left the group cannot hold the call up with its copy of the pipes", async () => {
@@ -55,12 +64,18 @@ test("a process that left the group cannot hold the call up with its copy of the
 
 test("endless output ends git instead of filling the memory", async () => {
   const env = await fakeGit("yes");
-  await expect(git(["log"], { ...call, env, maxOutputBytes: 100_000 })).rejects.toMatchObject({ ended: "too_much_output" });
+  await expect(git(["log"], { ...call, env, maxOutputBytes: 100_000 })).rejects.toMatchObject({
+    ended: "too_much_output",
+  });
 });
 
 test("an error is bounded and holds neither credentials of a URL nor a secret", async () => {
-  const env = await fakeGit(`for i in $(seq 5000); do echo "fatal: https://user:hunter2@host/x canary-token" >&2; done; exit 128`);
-  const error = await git(["fetch"], { ...call, env, secrets: ["canary-token"] }).catch((thrown: unknown) => thrown);
+  const env = await fakeGit(
+    `for i in $(seq 5000); do echo "fatal: https://user:hunter2@host/x canary-token" >&2; done; exit 128`,
+  );
+  const error = await git(["fetch"], { ...call, env, secrets: ["canary-token"] }).catch(
+    (thrown: unknown) => thrown,
+  );
   expect(error).toBeInstanceOf(GitError);
   expect(String(error)).not.toMatch(/hunter2|canary-token/);
   expect(String(error)).toContain("fatal: https://host/x ***");

@@ -146,6 +146,8 @@ const safeConfig: readonly (readonly [string, string])[] = [
 const gitEnvironment = ({ env, variables, config = [], jobId }: GitOptions): Record<string, string> => {
   const passed = pickEnvironment(env);
   return {
+    // git's own name for it; the library that git is built with may not know the common one.
+    ...(passed["SSL_CERT_FILE"] === undefined ? {} : { GIT_SSL_CAINFO: passed["SSL_CERT_FILE"] }),
     ...passed,
     // Neither a .netrc nor a .gitconfig nor git's own directory under XDG_CONFIG_HOME is to be found.
     HOME: "/nonexistent",

@@ -23,6 +23,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { createHandlers } from "./handlers.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import { lockInstance } from "./instance-lock.ts";
+import { startWarnings } from "./start-warnings.ts";
 import { serviceName, version } from "./version.ts";
 
 export type Orchestrator = {
@@ -123,6 +124,8 @@ export const startOrchestrator = async ({
     newRequestId: randomUUID,
     closing: closing.signal,
   });
+  const root = process.getuid?.() === 0;
+  for (const warning of await startWarnings({ settings, env, root, signal: closing.signal })) log.warn(warning);
   const server = await listen(app, settings);
 
   queue.start(worker.work);

@@ -3,7 +3,17 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { lockFile } from "../lib/file-lock.ts";
-import { addTo, fetchInto, makePlace, makeRemote, makeWorktree, never, plainGit, read, write } from "./fixture.ts";
+import {
+  addTo,
+  fetchInto,
+  makePlace,
+  makeRemote,
+  makeWorktree,
+  never,
+  plainGit,
+  read,
+  write,
+} from "./fixture.ts";
 import { RepoError } from "./repos.ts";
 
 const failing = async (action: Promise<unknown>): Promise<RepoError> => {
@@ -24,10 +34,14 @@ test("a repository is cloned into its place once and brought up to date after th
   const next = await remote.commit({ "a.txt": "1\n" });
   await plainGit(remote.work, "push", "--quiet", remote.url, "HEAD:refs/heads/other", "HEAD:refs/tags/v1");
   await fetchInto(repos, remote.url);
-  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main", "origin/other", "v1")).toBe([next, next, next].join("\n"));
+  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main", "origin/other", "v1")).toBe(
+    [next, next, next].join("\n"),
+  );
   await plainGit(remote.work, "push", "--quiet", remote.url, ":refs/heads/other");
   await fetchInto(repos, remote.url);
-  expect(await plainGit(repo.gitDir, "for-each-ref", "--format=%(refname)", "refs/remotes")).toBe("refs/remotes/origin/main");
+  expect(await plainGit(repo.gitDir, "for-each-ref", "--format=%(refname)", "refs/remotes")).toBe(
+    "refs/remotes/origin/main",
+  );
 });
 
 test("a default branch that was force-pushed is followed", async () => {
@@ -67,7 +81,10 @@ test("a root that cannot be written to is named in the error", async () => {
 
 test("a full disk is said to be full", async () => {
   const bin = await temporaryDirectory();
-  await writeFile(join(bin, "git"), "#!/bin/sh\necho 'fatal: write error: No space left on device' >&2; exit 128\n");
+  await writeFile(
+    join(bin, "git"),
+    "#!/bin/sh\necho 'fatal: write error: No space left on device' >&2; exit 128\n",
+  );
   await chmod(join(bin, "git"), 0o755);
   const { repos } = await makePlace({}, { PATH: `${bin}:${process.env["PATH"]}` });
   const error = await failing(fetchInto(repos, (await makeRemote()).url));
@@ -84,7 +101,11 @@ test("the lock is not gone around when it does not come free", async () => {
   const remote = await makeRemote();
   const { repos, settings } = await makePlace({ repoLockTimeout: 1 });
   const repo = await fetchInto(repos, remote.url);
-  await using _lock = await lockFile({ path: join(settings.reposRoot, repo.key, ".lock"), timeoutSeconds: 1, signal: never });
+  await using _lock = await lockFile({
+    path: join(settings.reposRoot, repo.key, ".lock"),
+    timeoutSeconds: 1,
+    signal: never,
+  });
   await remote.commit({ "a.txt": "1\n" });
   const before = await plainGit(repo.gitDir, "rev-parse", "origin/main");
   const error = await failing(fetchInto(repos, remote.url));
@@ -120,7 +141,9 @@ test("half-made clones and old lock files that a crash left are cleared away", a
 });
 
 test("a damaged cache is mended from the remote and keeps the branches and the salvage that only it has", async () => {
-  const files = Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`f${index}.txt`, `${index}\n`]));
+  const files = Object.fromEntries(
+    Array.from({ length: 150 }, (_, index) => [`f${index}.txt`, `${index}\n`]),
+  );
   const { repos, repo, remote, worktree } = await makeWorktree(files);
   await write(worktree.path, { "work.txt": "work\n" });
   const tip = await repos.commitAll(worktree, "work", never);
@@ -158,7 +181,14 @@ test("a history that an agent cut short by a shallow fetch is made whole again",
   const { repos, repo, remote, worktree } = await makeWorktree();
   await remote.commit({ "a.txt": "1\n" });
   await remote.commit({ "a.txt": "2\n" });
-  await plainGit(worktree.path, "fetch", "--quiet", "--depth=1", `file://${remote.url}`, "+main:refs/remotes/origin/main");
+  await plainGit(
+    worktree.path,
+    "fetch",
+    "--quiet",
+    "--depth=1",
+    `file://${remote.url}`,
+    "+main:refs/remotes/origin/main",
+  );
   expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("1");
   await fetchInto(repos, remote.url);
   expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("3");

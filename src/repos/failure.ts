@@ -57,6 +57,13 @@ const knownFailures: { sign: RegExp; meaning: string; retryable: boolean }[] = [
     retryable: false,
   },
   {
+    // git's checkout names the file, but not the reason.
+    sign: /unable to write file \S/i,
+    meaning:
+      "a file could not be written to its end, most likely because the disk is full. Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at a larger disk.",
+    retryable: true,
+  },
+  {
     sign: /dubious ownership/i,
     meaning:
       "the repository on disk belongs to another user. Make the service's user its owner, or use an https or ssh URL.",

@@ -21,13 +21,18 @@ export type Remote = {
   /** A bare repository. */
   url: string;
   /** Commits files on a branch and pushes it. A null content deletes the file. Resolves to the commit. */
-  commit: (files: Record<string, string | null>, options?: { branch?: string; force?: boolean }) => Promise<string>;
+  commit: (
+    files: Record<string, string | null>,
+    options?: { branch?: string; force?: boolean },
+  ) => Promise<string>;
   /** A clone to do other things in. */
   work: string;
 };
 
 /** A remote with one commit on `main`, or none when `files` is null. */
-export const makeRemote = async (files: Record<string, string> | null = { "README.md": "hello\n" }): Promise<Remote> => {
+export const makeRemote = async (
+  files: Record<string, string> | null = { "README.md": "hello\n" },
+): Promise<Remote> => {
   const root = await temporaryDirectory();
   const url = join(root, "remote.git");
   const work = join(root, "work");
@@ -59,7 +64,10 @@ export const read = (...parts: string[]): Promise<string> => readFile(join(...pa
 export type Place = { repos: Repos; settings: RepoSettings; root: string };
 
 /** The room on fresh roots. */
-export const makePlace = async (overrides: Partial<RepoSettings> = {}, env: NodeJS.ProcessEnv = process.env): Promise<Place> => {
+export const makePlace = async (
+  overrides: Partial<RepoSettings> = {},
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Place> => {
   const root = await temporaryDirectory();
   const settings: RepoSettings = {
     host: "127.0.0.1",
@@ -85,8 +93,21 @@ export const makePlace = async (overrides: Partial<RepoSettings> = {}, env: Node
 export const fetchInto = (repos: Repos, url: string): Promise<CachedRepo> =>
   repos.fetch({ url: repos.parseUrl(url), jobId: "job", signal: never });
 
-export const addTo = (repos: Repos, repo: CachedRepo | null, id: string, more: Partial<AddWorktree> = {}): Promise<Worktree> =>
-  repos.addWorktree({ repo, worktreeId: id, jobId: id, branch: `service/${id}`, baseRef: "main", signal: never, ...more });
+export const addTo = (
+  repos: Repos,
+  repo: CachedRepo | null,
+  id: string,
+  more: Partial<AddWorktree> = {},
+): Promise<Worktree> =>
+  repos.addWorktree({
+    repo,
+    worktreeId: id,
+    jobId: id,
+    branch: `service/${id}`,
+    baseRef: "main",
+    signal: never,
+    ...more,
+  });
 
 /** Place, remote, cache and one worktree. */
 export const makeWorktree = async (

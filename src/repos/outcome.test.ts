@@ -27,7 +27,11 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
   });
   const head = await commitAs(worktree, { "b.txt": "1\n" });
   await rm(join(worktree.path, "gone.txt"));
-  await write(worktree.path, { "a.txt": "1\nchanged\n", "new file\n.txt": "1\n2\n3\n", "binary.bin": "\0\0\0" });
+  await write(worktree.path, {
+    "a.txt": "1\nchanged\n",
+    "new file\n.txt": "1\n2\n3\n",
+    "binary.bin": "\0\0\0",
+  });
   expect(await repos.inspect(worktree, never)).toEqual({
     dirty: true,
     head,
@@ -42,7 +46,9 @@ test("everything but ignored files is committed to the branch", async () => {
   await write(worktree.path, { "a.txt": "1\n", "debug.log": "noise" });
   const tip = await repos.commitAll(worktree, "A title\n\nAnd a body", never);
   expect(await plainGit(worktree.path, "rev-parse", "service/one")).toBe(tip);
-  expect(await plainGit(worktree.path, "log", "-1", "--format=%an <%ae>|%s|%b")).toBe("svc <svc@localhost>|A title|And a body");
+  expect(await plainGit(worktree.path, "log", "-1", "--format=%an <%ae>|%s|%b")).toBe(
+    "svc <svc@localhost>|A title|And a body",
+  );
   expect(await plainGit(worktree.path, "show", "--name-only", "--format=")).toBe("a.txt");
   expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
   expect(await repos.commitAll(worktree, "again", never)).toBe(tip);
@@ -113,16 +119,47 @@ test("a second salvage of the same adds nothing, one of more keeps the first", a
 
 test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
   ["deleted the whole directory", ({ path }) => rm(path, { recursive: true }), ["README.md", "a.txt"]],
-  ["detached its HEAD", ({ path }) => plainGit(path, "checkout", "--quiet", "--detach"), ["README.md", "a.txt", "b.txt"]],
-  ["switched to a new branch", ({ path }) => plainGit(path, "checkout", "--quiet", "-b", "x"), ["README.md", "a.txt", "b.txt"]],
+  [
+    "detached its HEAD",
+    ({ path }) => plainGit(path, "checkout", "--quiet", "--detach"),
+    ["README.md", "a.txt", "b.txt"],
+  ],
+  [
+    "switched to a new branch",
+    ({ path }) => plainGit(path, "checkout", "--quiet", "-b", "x"),
+    ["README.md", "a.txt", "b.txt"],
+  ],
   ["deleted the .git file", ({ path }) => rm(join(path, ".git")), ["README.md", "a.txt", "b.txt"]],
-  ["pointed the .git file elsewhere", ({ path }) => writeFile(join(path, ".git"), "gitdir: /nowhere\n"), ["README.md", "a.txt", "b.txt"]],
-  ["made a repository of its own", ({ path }) => rm(join(path, ".git")).then(() => plainGit(path, "init", "--quiet")), ["README.md", "a.txt", "b.txt"]],
-  ["left an index.lock", ({ gitDir }) => writeFile(join(gitDir, "index.lock"), ""), ["README.md", "a.txt", "b.txt"]],
+  [
+    "pointed the .git file elsewhere",
+    ({ path }) => writeFile(join(path, ".git"), "gitdir: /nowhere\n"),
+    ["README.md", "a.txt", "b.txt"],
+  ],
+  [
+    "made a repository of its own",
+    ({ path }) => rm(join(path, ".git")).then(() => plainGit(path, "init", "--quiet")),
+    ["README.md", "a.txt", "b.txt"],
+  ],
+  [
+    "left an index.lock",
+    ({ gitDir }) => writeFile(join(gitDir, "index.lock"), ""),
+    ["README.md", "a.txt", "b.txt"],
+  ],
   ["broke the index", ({ gitDir }) => truncate(join(gitDir, "index"), 20), ["README.md", "a.txt", "b.txt"]],
   ["broke HEAD", ({ gitDir }) => truncate(join(gitDir, "HEAD"), 0), ["README.md", "a.txt", "b.txt"]],
-  ["deleted the administrative directory", ({ gitDir }) => rm(gitDir, { recursive: true }), ["README.md", "a.txt", "b.txt"]],
-  ["deleted its branch", ({ path, branch }) => plainGit(path, "checkout", "--quiet", "--detach").then(() => plainGit(path, "branch", "--quiet", "-D", branch)), ["README.md", "a.txt", "b.txt"]],
+  [
+    "deleted the administrative directory",
+    ({ gitDir }) => rm(gitDir, { recursive: true }),
+    ["README.md", "a.txt", "b.txt"],
+  ],
+  [
+    "deleted its branch",
+    ({ path, branch }) =>
+      plainGit(path, "checkout", "--quiet", "--detach").then(() =>
+        plainGit(path, "branch", "--quiet", "-D", branch),
+      ),
+    ["README.md", "a.txt", "b.txt"],
+  ],
   ["made a file unreadable", ({ path }) => chmod(join(path, "b.txt"), 0), ["README.md", "a.txt", "b.txt"]],
 ])("nothing is lost when the agent %s", async ([, harm, expected]) => {
   const made = await makeWorktree();
@@ -132,9 +169,28 @@ test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
   // A file without read rights is read by root all the same, and passed over for others.
   const passedOver = process.getuid?.() === 0 ? [] : ["b.txt"];
   const found = await salvaged(made);
-  expect(found.filter((name) => !passedOver.includes(name))).toEqual(expected.filter((name) => !passedOver.includes(name)));
+  expect(found.filter((name) => !passedOver.includes(name))).toEqual(
+    expected.filter((name) => !passedOver.includes(name)),
+  );
   expect(await made.repos.inspect(made.worktree, never)).toBeDefined();
   await made.repos.removeWorktree(made.worktree, never);
+});
+
+test("files of repositories that the agent cloned or made inside its worktree are saved too", async () => {
+  const made = await makeWorktree();
+  const { path } = made.worktree;
+  await plainGit(path, "clone", "--quiet", made.remote.url, "deps/cloned");
+  await write(path, { "deps/cloned/patch.txt": "1\n" });
+  await mkdir(join(path, "fresh one"));
+  await plainGit(join(path, "fresh one"), "init", "--quiet");
+  await write(path, { "fresh one/a.txt": "1\n", "b.txt": "1\n" });
+  expect(await salvaged(made)).toEqual([
+    "README.md",
+    "b.txt",
+    "deps/cloned/README.md",
+    "deps/cloned/patch.txt",
+    "fresh one/a.txt",
+  ]);
 });
 
 test("a lock file on the branch that a killed git left is waited out and removed", async () => {
@@ -156,7 +212,13 @@ test("changes are thrown away and told, whatever shape they are in", async () =>
   await write(worktree.path, { dir: "a file now\n", "README.md": "changed\n", "new/b.txt": "1\n" });
   await mkdir(join(worktree.path, "nested"));
   await plainGit(join(worktree.path, "nested"), "init", "--quiet");
-  expect((await repos.discardChanges(worktree, never)).toSorted()).toEqual(["README.md", "a.txt", "dir", "dir/file.txt", "new/b.txt"]);
+  expect((await repos.discardChanges(worktree, never)).toSorted()).toEqual([
+    "README.md",
+    "a.txt",
+    "dir",
+    "dir/file.txt",
+    "new/b.txt",
+  ]);
   expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
   expect(await plainGit(worktree.path, "rev-parse", "HEAD")).toBe(worktree.baseSha);
   await plainGit(worktree.path, "commit", "--quiet", "--allow-empty", "--message", "nothing");
@@ -173,7 +235,9 @@ test("the branch, and no other, is pushed", async () => {
   const tip = await commitAs(worktree, { "a.txt": "1\n" });
   await repos.push(worktree, never);
   await repos.push(worktree, never);
-  expect(await plainGit(remote.url, "for-each-ref", "--format=%(refname)")).toBe("refs/heads/main\nrefs/heads/service/one");
+  expect(await plainGit(remote.url, "for-each-ref", "--format=%(refname)")).toBe(
+    "refs/heads/main\nrefs/heads/service/one",
+  );
   expect(await plainGit(remote.url, "rev-parse", "service/one")).toBe(tip);
 });
 
@@ -197,15 +261,23 @@ test("a refused push tells the server's reason, and the work is still there", as
 test("without a git host the branch is all there is, and the reason is told", async () => {
   const { repos, worktree } = await makeWorktree();
   const request = { worktree, title: "t", body: "b", signal: never };
-  expect(await repos.openPullRequest(request)).toEqual({ url: null, reason: expect.stringContaining("not on the git host github.com") });
+  expect(await repos.openPullRequest(request)).toEqual({
+    url: null,
+    reason: expect.stringContaining("not on the git host github.com"),
+  });
   const hosted = { ...worktree, repoUrl: "https://github.com/acme/app" };
-  expect(await repos.openPullRequest({ ...request, worktree: hosted })).toEqual({ url: null, reason: expect.stringContaining("set GIT_HOST_TOKEN") });
+  expect(await repos.openPullRequest({ ...request, worktree: hosted })).toEqual({
+    url: null,
+    reason: expect.stringContaining("set GIT_HOST_TOKEN"),
+  });
 });
 
 test("a repository that is there is not made", async () => {
   const { repos, remote } = await makeWorktree();
   expect(await repos.createMissing({ url: remote.url, private: true, signal: never })).toBeNull();
-  await expect(repos.createMissing({ url: `${remote.url}-none`, private: true, signal: never })).rejects.toThrow(/does not exist and could not be made/);
+  await expect(
+    repos.createMissing({ url: `${remote.url}-none`, private: true, signal: never }),
+  ).rejects.toThrow(/does not exist and could not be made/);
   const unreachable = repos.createMissing({ url: "http://127.0.0.1:9/a/b", private: true, signal: never });
   await expect(unreachable).rejects.toMatchObject({ reason: "clone_failed", retryable: true });
   await fetchInto(repos, remote.url).then((repo) => addTo(repos, repo, "two"));

@@ -32,13 +32,24 @@ export const createMissing = async (room: Room, request: Creation): Promise<stri
   try {
     if (await isThere(room, url, signal)) return null;
     const host = await gitHostOf(room, url, signal);
-    if (!("missing" in host)) return await host.createRepository(request);
+    if (!("missing" in host)) return await createUnlessThere(room, host, request);
     throw new RepoError(
       "clone_failed",
       `The repository ${url} does not exist and could not be made: ${host.missing}`,
     );
   } catch (error) {
     throw asRepoError(error, { reason: "clone_failed", what: `look for ${url}`, signal });
+  }
+};
+
+/** Of two jobs that find a repository missing, one comes second. */
+const createUnlessThere = async (room: Room, host: GitHost, request: Creation): Promise<string | null> => {
+  try {
+    return await host.createRepository(request);
+  } catch (error) {
+    request.signal.throwIfAborted();
+    if (await isThere(room, request.url, request.signal)) return null;
+    throw error;
   }
 };
 

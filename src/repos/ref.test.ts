@@ -5,13 +5,42 @@ import { checkRef, isRefName } from "./ref.ts";
 
 /** Made of what the rules are about, so that samples fall on both sides of each. */
 const tricky = fc
-  .array(fc.constantFrom("a", "main", "/", ".", "..", "-", "@", "{", "@{", ".lock", "~", "^", ":", "?", "*", "[", "\\", " ", "\t", "\u007f", "\u0085", "é", "HEAD", "refs"), {
-    minLength: 1,
-    maxLength: 6,
-  })
+  .array(
+    fc.constantFrom(
+      "a",
+      "main",
+      "/",
+      ".",
+      "..",
+      "-",
+      "@",
+      "{",
+      "@{",
+      ".lock",
+      "~",
+      "^",
+      ":",
+      "?",
+      "*",
+      "[",
+      "\\",
+      " ",
+      "\t",
+      "\u007f",
+      "\u0085",
+      "é",
+      "HEAD",
+      "refs",
+    ),
+    {
+      minLength: 1,
+      maxLength: 6,
+    },
+  )
   .map((parts) => parts.join(""));
 
-const gitTakes = (ref: string): boolean => spawnSync("git", ["check-ref-format", "--branch", ref], { cwd: "/" }).status === 0;
+const gitTakes = (ref: string): boolean =>
+  spawnSync("git", ["check-ref-format", "--branch", ref], { cwd: "/" }).status === 0;
 
 test("the check says what git check-ref-format --branch says", () => {
   fc.assert(
@@ -23,12 +52,22 @@ test("the check says what git check-ref-format --branch says", () => {
   );
 });
 
-test.for(["", "-x", "--upload-pack=x", "a..b", "a b", "a\nb", ".a", "a.lock", "a/", "@{-1}", "HEAD", "x".repeat(201)])(
-  "%j is refused with a sentence that names it",
-  (ref) => {
-    expect(() => checkRef(ref)).toThrow("is not a name that git takes for a branch or tag");
-  },
-);
+test.for([
+  "",
+  "-x",
+  "--upload-pack=x",
+  "a..b",
+  "a b",
+  "a\nb",
+  ".a",
+  "a.lock",
+  "a/",
+  "@{-1}",
+  "HEAD",
+  "x".repeat(201),
+])("%j is refused with a sentence that names it", (ref) => {
+  expect(() => checkRef(ref)).toThrow("is not a name that git takes for a branch or tag");
+});
 
 test.for(["main", "release/1.2", "v3.0.0", "feature/ümlaut", "a@b", "refs/x"])("%s is taken", (ref) => {
   expect(() => checkRef(ref)).not.toThrow();

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
 import { hideFromStatus } from "./checkout-care.ts";
 import { readMarker } from "./marker.ts";
+import { addNested } from "./nested.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
 import { hasDirectory, reclaim, worktreeVariables } from "./worktree-links.ts";
@@ -78,26 +79,29 @@ const stage = async (room: Room, staging: Staging): Promise<string> => {
     () => true,
     () => false,
   );
-  try {
-    if (!copied) await rebuild(room, staging, call.variables);
-    await addAll(room, call);
-  } catch (error) {
+  if (!copied) await rebuild(room, staging, call.variables);
+  const said = await addAll(room, call).catch(async (error: unknown) => {
     if (!copied || !(error instanceof GitError)) throw error;
+    // The agent broke the index.
     await rm(index, { force: true });
     await rebuild(room, staging, call.variables);
-    await addAll(room, call);
-  }
+    return addAll(room, call);
+  });
+  await addNested(room, { worktree, index, said, signal });
   return (await runGit(room, ["write-tree"], call)).stdout.trim();
 };
 
-const addAll = async (
-  room: Room,
-  call: { variables: Record<string, string>; signal: AbortSignal },
-): Promise<void> => {
-  await runGit(room, ["add", "--all", "--ignore-errors"], call).catch((error: unknown) => {
+type Call = { variables: Record<string, string>; signal: AbortSignal };
+
+/** Resolves to what git said. */
+const addAll = async (room: Room, call: Call): Promise<string> => {
+  try {
+    return (await runGit(room, ["add", "--all", "--ignore-errors"], call)).stderr;
+  } catch (error) {
     // Exit code 1: a file that could not be read was passed over, all others are in.
-    if (!(error instanceof GitError) || error.exitCode !== 1) throw error;
-  });
+    if (error instanceof GitError && error.exitCode === 1) return error.said;
+    throw error;
+  }
 };
 
 const rebuild = async (

@@ -73,9 +73,11 @@ const wellFormed = fc.oneof(
 );
 
 test("a URL that was brought into form stays as it is", () => {
-  fc.assert(fc.property(wellFormed, (url) => {
+  fc.assert(
+    fc.property(wellFormed, (url) => {
       expect(parse(parse(url))).toBe(parse(url));
-    }));
+    }),
+  );
 });
 
 test("the key is the same with .git or a slash at the end and whatever the case of the host, and of 12 hex digits", () => {
@@ -86,7 +88,10 @@ test("the key is the same with .git or a slash at the end and whatever the case 
       expect(repoKey(parse(`${url}.git`))).toBe(key);
       expect(repoKey(parse(`${url}/`))).toBe(key);
       expect(repoKey(parse(`${url}.git/`))).toBe(key);
-      const shouted = url.replace(/^(https:\/\/|ssh:\/\/git@|git@)([^/:]+)/, (_all, start: string, name: string) => start + name.toUpperCase());
+      const shouted = url.replace(
+        /^(https:\/\/|ssh:\/\/git@|git@)([^/:]+)/,
+        (_all, start: string, name: string) => start + name.toUpperCase(),
+      );
       expect(repoKey(parse(shouted))).toBe(key);
     }),
   );
@@ -94,22 +99,41 @@ test("the key is the same with .git or a slash at the end and whatever the case 
 
 test("whatever is given, either a URL comes out that git takes for no option and no helper, or a refusal", () => {
   fc.assert(
-    fc.property(fc.oneof(fc.string(), fc.webUrl({ withQueryParameters: true }), fc.string().map((text) => `https://${text}`)), (text) => {
-      const error = thrownBy(() => {
-        const url = parse(text);
-        expect(url).not.toMatch(/^-|::|[\s\0]/);
-        expect(url === "" || /^(https:\/\/|http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]|ssh:\/\/|file:\/\/\/|\/|[\w.-]+@)/.test(url)).toBe(true);
-      });
-      if (error !== null) expect(error).toBeInstanceOf(ServiceError);
-    }),
+    fc.property(
+      fc.oneof(
+        fc.string(),
+        fc.webUrl({ withQueryParameters: true }),
+        fc.string().map((text) => `https://${text}`),
+      ),
+      (text) => {
+        const error = thrownBy(() => {
+          const url = parse(text);
+          expect(url).not.toMatch(/^-|::|[\s\0]/);
+          expect(
+            url === "" ||
+              /^(https:\/\/|http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]|ssh:\/\/|file:\/\/\/|\/|[\w.-]+@)/.test(
+                url,
+              ),
+          ).toBe(true);
+        });
+        expect(error === null || error instanceof ServiceError).toBe(true);
+      },
+    ),
     { numRuns: 1000 },
   );
 });
 
 test("owner and name are read off the URLs of the git host alone", () => {
-  expect(onGitHost("https://github.com/acme/my.app.git", "github.com")).toEqual({ host: "github.com", owner: "acme", name: "my.app" });
+  expect(onGitHost("https://github.com/acme/my.app.git", "github.com")).toEqual({
+    host: "github.com",
+    owner: "acme",
+    name: "my.app",
+  });
   expect(onGitHost("git@github.com:acme/app", "github.com")).toMatchObject({ owner: "acme", name: "app" });
-  expect(onGitHost("ssh://git@ghe.example:2222/acme/app", "ghe.example:8443")).toMatchObject({ host: "ghe.example:8443", owner: "acme" });
+  expect(onGitHost("ssh://git@ghe.example:2222/acme/app", "ghe.example:8443")).toMatchObject({
+    host: "ghe.example:8443",
+    owner: "acme",
+  });
   expect(onGitHost("https://evil.example/github.com/app", "github.com")).toBeNull();
   expect(onGitHost("https://github.com.evil.example/acme/app", "github.com")).toBeNull();
   expect(onGitHost("https://github.com/a/b/c", "github.com")).toBeNull();
@@ -119,7 +143,13 @@ test("owner and name are read off the URLs of the git host alone", () => {
 test("only https to exactly the git host takes a token", () => {
   expect(takesToken("https://github.com/a/b", "github.com")).toBe(true);
   expect(takesToken("https://ghe.example:8443/a/b", "ghe.example:8443")).toBe(true);
-  for (const url of ["https://ghe.example/a/b", "https://x.github.com/a/b", "http://localhost/a", "git@github.com:a/b", "/github.com/a"]) {
+  for (const url of [
+    "https://ghe.example/a/b",
+    "https://x.github.com/a/b",
+    "http://localhost/a",
+    "git@github.com:a/b",
+    "/github.com/a",
+  ]) {
     expect(takesToken(url, "github.com")).toBe(false);
   }
 });

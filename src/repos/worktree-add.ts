@@ -15,7 +15,7 @@ import { gitDirVariables, runGit, type Room } from "./room.ts";
 import { addScratch } from "./scratch.ts";
 import { specialEntries, type SpecialEntries } from "./tree.ts";
 import { hasDirectory, reclaim, verify } from "./worktree-links.ts";
-import { clearAway } from "./worktree-remove.ts";
+import { abandon, clearAway } from "./worktree-remove.ts";
 
 /** See the port. @throws RepoError `worktree_failed` */
 export const addWorktree = async (room: Room, request: AddWorktree): Promise<Worktree> => {
@@ -49,7 +49,11 @@ const addLocked = async (room: Room, request: Locked): Promise<Worktree> => {
   try {
     return await make(room, request, existing);
   } catch (error) {
-    if (!isDamage(error)) throw error;
+    if (!isDamage(error)) {
+      // Why it failed is what the caller must hear; what is left is taken away by the next try at the latest.
+      if (existing === null) await abandon(room, worktreeId).catch(() => undefined);
+      throw error;
+    }
     await clearAway(room, { worktreeId, ...locate(room, worktreeId, repo.key) });
     const mended = await repair(room, repo, request);
     const worktree = await make(room, request, existing);

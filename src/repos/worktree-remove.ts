@@ -52,6 +52,17 @@ export const clearAway = async (
   await removeTree(trash);
 };
 
+/**
+ * Takes away what a checkout that failed has left: no agent was in it, and its job does not know it, so that nobody else
+ * would free the room it takes. With the repository's lock held.
+ */
+export const abandon = async (room: Room, worktreeId: string): Promise<void> => {
+  const marker = await readMarker(room, worktreeId);
+  // Without our marker the directory is not ours.
+  if (marker !== null) await clearAway(room, marker.worktree);
+  await removeMarker(room, worktreeId);
+};
+
 /** The repository of a job without one is kept only for what is in it. */
 const dropEmptyScratch = async (room: Room, { commonDir }: Worktree, signal: AbortSignal): Promise<void> => {
   if ((await lstat(commonDir).catch(() => null)) === null) return;

@@ -1,7 +1,17 @@
 import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { addTo, fetchInto, makePlace, makeRemote, makeWorktree, never, plainGit, read, write } from "./fixture.ts";
+import {
+  addTo,
+  fetchInto,
+  makePlace,
+  makeRemote,
+  makeWorktree,
+  never,
+  plainGit,
+  read,
+  write,
+} from "./fixture.ts";
 
 test("a worktree is on its own branch at the tip of the base, for the agent's git too", async () => {
   const { remote, worktree, repo, settings } = await makeWorktree();
@@ -40,7 +50,9 @@ test("a base that does not exist is named, with those that do", async () => {
   await expect(addTo(repos, repo, "two", { baseRef: "master" })).rejects.toThrow(
     /has no branch or tag "master"\. It has: main\. Set base_ref/,
   );
-  await expect(addTo(repos, repo, "two", { baseRef: "--detach" })).rejects.toThrow("not the name of a branch or tag");
+  await expect(addTo(repos, repo, "two", { baseRef: "--detach" })).rejects.toThrow(
+    "not the name of a branch or tag",
+  );
   expect(await repos.findWorktree("two")).toBeNull();
 });
 
@@ -49,13 +61,19 @@ test("an empty repository gives a worktree whose branch is the first", async () 
   const { repos } = await makePlace();
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
   expect(worktree.baseSha).toBeNull();
-  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## No commits yet on service/one");
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe(
+    "## No commits yet on service/one",
+  );
   expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, head: null, ahead: 0 });
   await write(worktree.path, { "a.txt": "1\n" });
   const tip = await repos.commitAll(worktree, "first", never);
   await repos.push(worktree, never);
   expect(await plainGit(remote.url, "rev-parse", "service/one")).toBe(tip);
-  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, ahead: 1, diffStat: { files: 1, insertions: 1 } });
+  expect(await repos.inspect(worktree, never)).toMatchObject({
+    dirty: false,
+    ahead: 1,
+    diffStat: { files: 1, insertions: 1 },
+  });
 });
 
 test("a job without a repository gets an empty git repository in which work is committed and salvaged", async () => {
@@ -67,7 +85,11 @@ test("a job without a repository gets an empty git repository in which work is c
   await plainGit(worktree.path, "add", "a.txt");
   await plainGit(worktree.path, "commit", "--quiet", "--message", "by the agent");
   await write(worktree.path, { "b.txt": "2\n" });
-  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true, ahead: 1, diffStat: { files: 2 } });
+  expect(await repos.inspect(worktree, never)).toMatchObject({
+    dirty: true,
+    ahead: 1,
+    diffStat: { files: 2 },
+  });
   expect(await repos.salvage(worktree, "job", never)).toBe("refs/service/salvage/job");
   await repos.removeWorktree(worktree, never);
   expect(await plainGit(worktree.gitDir, "show", "refs/service/salvage/job:b.txt")).toBe("2");
@@ -87,9 +109,12 @@ test("20 worktrees of one repository at once: none fails", async () => {
   const remote = await makeRemote(files);
   const { repos } = await makePlace();
   const worktrees = await Promise.all(
-    Array.from({ length: 20 }, async (_, index) => addTo(repos, await fetchInto(repos, remote.url), `w${index}`)),
+    Array.from({ length: 20 }, async (_, index) =>
+      addTo(repos, await fetchInto(repos, remote.url), `w${index}`),
+    ),
   );
-  for (const { path, branch } of worktrees) expect(await plainGit(path, "status", "--short", "--branch")).toBe(`## ${branch}`);
+  for (const { path, branch } of worktrees)
+    expect(await plainGit(path, "status", "--short", "--branch")).toBe(`## ${branch}`);
   expect(await repos.listWorktreeIds()).toHaveLength(20);
   await Promise.all(worktrees.map((worktree) => repos.removeWorktree(worktree, never)));
   expect(await repos.listWorktreeIds()).toEqual([]);
@@ -146,7 +171,10 @@ test("only what has our marker is removed, and no link is followed", async () =>
   await mkdir(precious);
   await write(precious, { "file.txt": "x" });
   await mkdir(join(settings.worktreeRoot, "foreign"));
-  await repos.removeWorktree({ ...worktree, worktreeId: "foreign", path: join(settings.worktreeRoot, "foreign") }, never);
+  await repos.removeWorktree(
+    { ...worktree, worktreeId: "foreign", path: join(settings.worktreeRoot, "foreign") },
+    never,
+  );
   await repos.removeWorktree({ ...worktree, worktreeId: "../precious", path: precious }, never);
   expect(await repos.findWorktree("../precious")).toBeNull();
   await rm(worktree.path, { recursive: true });

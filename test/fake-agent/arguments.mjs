@@ -15,12 +15,13 @@ const withList = new Set(
   "add-dir mcp-config tools allowedTools allowed-tools disallowedTools disallowed-tools".split(" "),
 );
 
-export const parseArguments = (argv) => {
+export const parseArguments = (given) => {
+  const argv = given.flatMap(splitAssignment);
   if (argv.includes("--version")) {
     process.stdout.write("2.1.197 (fake agent)\n");
     process.exit(0);
   }
-  const options = { flags: [], argv };
+  const options = { flags: [], argv: given };
   for (let at = 0; at < argv.length; at += 1) {
     const name = argv[at].replace(/^--/, "");
     if (withValue.has(name)) {
@@ -49,6 +50,12 @@ const check = ({ flags, sessionId, outputFormat, permissionMode }) => {
   if (sessionId !== undefined && !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(sessionId)) {
     refuse("Error: Invalid session ID. Must be a valid UUID.");
   }
+};
+
+/** `--name=value` is `--name value`. */
+const splitAssignment = (argument) => {
+  const [, name, value] = /^(--[\w-]+)=([^]*)$/.exec(argument) ?? [];
+  return name === undefined ? [argument] : [name, value];
 };
 
 const camel = (name) => name.replace(/-([a-z])/g, (_, letter) => letter.toUpperCase());

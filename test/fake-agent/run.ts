@@ -26,7 +26,8 @@ export type FakeRunOptions = {
   launch?: Partial<AgentLaunch>;
   turn?: Partial<AgentTurn>;
   env?: NodeJS.ProcessEnv;
-  onEvent?: (event: AgentEvent) => unknown;
+  /** Awaited before the next event is asked for. */
+  onEvent?: (event: AgentEvent, identity: ProcessIdentity | null) => unknown;
 };
 
 /** Runs one turn of the fake agent through the real adapter. */
@@ -61,7 +62,7 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
       return { outcome: step.value, events, jobId, identity, left };
     }
     events.push(step.value);
-    await onEvent?.(step.value);
+    await onEvent?.(step.value, identity);
   }
 };
 

@@ -12,8 +12,12 @@ export const programs = [
     for: ["test"],
     why: "pull requests are opened by the real gh against a stand-in of the git host",
   },
-  { command: "git-lfs", package: "git-lfs", for: ["test"], why: "repositories with large file storage" },
-  { command: "openssl", package: "openssl", for: ["test"], why: "certificates of the stand-ins" },
+  {
+    command: "git-lfs",
+    package: "git-lfs",
+    for: ["test"],
+    why: "its filters must be there for a test to show that a checkout does not run them",
+  },
 ];
 
 /**

@@ -53,6 +53,19 @@ test("text comes once, without deltas, with the end before the whole, and after 
   expect(run(begin, start, whole("All."), stop)).toEqual(once);
 });
 
+test("a whole that is longer than its closed block is not lost", () => {
+  const events = run(begin, start, delta("Al"), stop, whole("All."));
+  expect(events.slice(2)).toEqual([
+    { type: "warning", message: expect.any(String) },
+    { type: "text", block: 2, text: "All." },
+    { type: "block_end", block: 2 },
+  ]);
+});
+
+test("a block ends once, whether its whole comes or not", () => {
+  expect(run(begin, start, delta("A"), stop, stop, begin)).toHaveLength(2);
+});
+
 test("equal texts of one message are two blocks; empty ones are none", () => {
   const twice = run(begin, start, delta("A"), whole("A"), stop, start, delta("A"), whole("A"), stop);
   expect(twice.filter(({ type }) => type === "text")).toHaveLength(2);

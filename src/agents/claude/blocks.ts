@@ -68,9 +68,8 @@ export const createBlocks = (): Blocks => {
       const events: AgentEvent[] = [];
       if (block !== undefined) {
         unconfirmed.splice(unconfirmed.indexOf(block), 1);
-        if (beginsWithSent(text, block)) {
-          // A block that is closed already said all there was.
-          if (block.open) events.push(...piece(block, text.slice(block.length)), ...close(block));
+        if (beginsWithSent(text, block) && (block.open || text.length === block.length)) {
+          events.push(...piece(block, text.slice(block.length)), ...close(block));
           return events;
         }
         events.push(...close(block), { type: "warning", message: brokenStream });

@@ -19,6 +19,8 @@ export const createClaudeAgent = ({ settings, env }: Options): Agent => ({
     const outcome = runTurn({ settings, env, turn: { ...turn, signal }, emit: queue.push }).finally(
       queue.close,
     );
+    // A defect of ours is thrown below; until a slow reader gets there nobody listens, which must not end the service.
+    outcome.catch(() => {});
     try {
       yield* queue.read();
       return await outcome;

@@ -1,17 +1,27 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { runFake, type FakeRun } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
+import { until } from "../../../test/until.ts";
+import type { AgentEvent } from "../../contract/event.ts";
+import { isAlive, type ProcessIdentity } from "../../lib/process/identity.ts";
 
 const warnings = (run: FakeRun): string[] =>
   run.events.flatMap((event) => (event.type === "warning" ? [event.message] : []));
 
-/** Growth of this process's memory at its peak, MiB. */
+/** A reader that takes no event before the agent is gone. */
+const asleepUntilTheEnd = async (_: AgentEvent, agent: ProcessIdentity | null): Promise<void> => {
+  await until(async () => agent === null || !(await isAlive(agent)));
+};
+
+/** Growth of this thread's memory at its peak, MiB; other threads run other tests. */
 const peakOf = async <Value>(work: Promise<Value>): Promise<{ value: Value; grown: number }> => {
-  const rss = (): number => process.memoryUsage.rss() / 2 ** 20;
-  const before = rss();
+  const held = (): number => {
+    const { heapUsed, external } = process.memoryUsage();
+    return (heapUsed + external) / 2 ** 20;
+  };
+  const before = held();
   let peak = before;
-  const sampler = setInterval(() => (peak = Math.max(peak, rss())), 10);
+  const sampler = setInterval(() => (peak = Math.max(peak, held())), 10);
   const value = await work.finally(() => clearInterval(sampler));
   return { value, grown: peak - before };
 };
@@ -28,14 +38,10 @@ test("500 MB of output are read in a small memory and end well", async () => {
 
 test("a reader that is too slow costs pieces of text, told once, but no tool call, result or time of the agent", async () => {
   const directory = await temporaryDirectory();
-  let first = true;
   const { value: run, grown } = await peakOf(
     runFake('scenario: flood {"megabytes": 100}', {
       directory,
-      onEvent: async () => {
-        if (first) await delay(1500);
-        first = false;
-      },
+      onEvent: asleepUntilTheEnd,
     }),
   );
   expect(run.outcome.ok).toBe(true);
@@ -47,17 +53,24 @@ test("a reader that is too slow costs pieces of text, told once, but no tool cal
 
 test("tool calls and results keep their place in line when the reader is too slow", async () => {
   const directory = await temporaryDirectory();
-  let first = true;
   const run = await runFake('scenario: flood {"megabytes": 100, "shape": "tool"}', {
     directory,
-    onEvent: async () => {
-      if (first) await delay(1500);
-      first = false;
-    },
+    onEvent: asleepUntilTheEnd,
   });
   expect(run.events.filter((event) => event.type === "tool_use")).toHaveLength(3200);
-  expect(run.events.filter((event) => event.type === "tool_result")).toHaveLength(3200);
+  const results = run.events.flatMap((event) => (event.type === "tool_result" ? [event.content] : []));
+  expect(results).toHaveLength(3200);
+  expect(results.join("").length).toBeLessThan(70 * 2 ** 20);
+  expect(results.at(-1)).toContain("left out");
   expect(warnings(run)).toEqual([expect.stringContaining("read too slowly")]);
+});
+
+test("a long result is cut at the front, within the limit of the output", async () => {
+  const run = await runFake('scenario: noop {"kilobytes": 200}', { directory: await temporaryDirectory() });
+  const output = run.outcome.output ?? "";
+  expect(Buffer.byteLength(output)).toBeLessThanOrEqual(51_200);
+  expect(Buffer.byteLength(output)).toBeGreaterThan(51_190);
+  expect(output).toMatch(/^\[… cut …\]\nä+ the end$/);
 });
 
 test("a line beyond the limit is left out and told; the run goes on", async () => {

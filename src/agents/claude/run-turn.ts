@@ -95,7 +95,8 @@ const attend = async ({
   if (turn.signal.aborted) onAbort();
 
   try {
-    if (agent.identity !== null) await turn.onSpawn(agent.identity);
+    const identity = await agent.identity;
+    if (identity !== null) await turn.onSpawn(identity);
     if (cause === null) {
       agent.stdin.write(promptLine(turn.prompt));
       limits.promptGiven();

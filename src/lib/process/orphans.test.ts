@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { afterEach, expect, test } from "vitest";
 import { until } from "../../../test/until.ts";
 import { identify, isAlive, type ProcessIdentity } from "./identity.ts";
@@ -7,6 +8,11 @@ import { killOrphans } from "./orphans.ts";
 import { sweep } from "./sweep.ts";
 import { findMarked } from "./table.ts";
 
+const forever = "while :; do sleep 0.1; done";
+/** Ignored signals stay ignored in children. */
+const deaf = "trap '' TERM";
+
+/** Each says `up` when it is as the test wants it. */
 const started: ChildProcess[] = [];
 afterEach(() => {
   for (const child of started.splice(0)) child.kill("SIGKILL");
@@ -16,25 +22,28 @@ const newMarker = () => ({ name: "SERVICE_JOB_ID", value: randomUUID() });
 
 const start = async (
   env: Record<string, string>,
-  script = "while :; do sleep 0.1; done",
+  script = `echo up; ${forever}`,
 ): Promise<ProcessIdentity> => {
   const child = spawn("/bin/sh", ["-c", script], {
     detached: true,
-    stdio: "ignore",
+    stdio: ["ignore", "pipe", "ignore"],
     env: {
       PATH: process.env["PATH"],
       ...env,
     },
   });
   started.push(child);
+  await once(child.stdout!, "data");
   return until(() => identify(child.pid!));
 };
 
 test("the recorded process, its group and its runaways are ended", async () => {
   const marker = newMarker();
-  const deaf = "trap '' TERM; while :; do sleep 0.1; done";
   const env = { [marker.name]: marker.value };
-  const identity = await start(env, `sh -c "${deaf}" & setsid sh -c "${deaf}" & ${deaf}`);
+  const identity = await start(
+    env,
+    `${deaf}; sh -c "${forever}" & setsid sh -c "${forever}" & echo up; ${forever}`,
+  );
   await until(async () => (await findMarked(marker)).length >= 3);
   const report = await killOrphans(identity, marker, { graceSeconds: 0.1 });
   expect(report).toMatchObject({ found: true, survivors: [] });
@@ -85,7 +94,7 @@ test("the sweep takes exactly NAME=VALUE: not a longer value, not a longer name,
 
 test("the wait for the grace can be aborted", async () => {
   const marker = newMarker();
-  const identity = await start({ [marker.name]: marker.value }, "trap '' TERM; while :; do sleep 0.1; done");
+  const identity = await start({ [marker.name]: marker.value }, `${deaf}; echo up; ${forever}`);
   const stop = AbortSignal.timeout(100);
   await expect(killOrphans(identity, marker, { graceSeconds: 60, signal: stop })).rejects.toThrow(/abort/i);
   expect(await isAlive(identity)).toBe(true);

@@ -34,9 +34,12 @@ export type SpawnFailure = {
 export type SupervisedProcess = {
   pid: number;
   /** Null when the process was gone before it could be read. */
-  identity: ProcessIdentity | null;
+  identity: Promise<ProcessIdentity | null>;
   stdin: Writable;
-  /** Both must be read to the end: a full pipe stalls the process. */
+  /**
+   * Both must be read to the end: a full pipe stalls the process. Listen to them without waiting for anything else first:
+   * what comes from a process that has exited when nobody listens is lost.
+   */
   stdout: Readable;
   stderr: Readable;
   /** Resolves, never rejects, when the process is gone and nothing that it started is left. */
@@ -68,19 +71,20 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
     return { ok: false, code: "no_directory", message: `The working directory ${cwd} does not exist.` };
   }
   const [file = "", ...args] = [...(await parentDeathSignal()), executable.path, ...options.args];
-  const child = await start(file, args, { cwd, env });
+  const child = start(file, args, { cwd, env });
   if (child instanceof Error) return spawnFailure(executable.path, child);
+  if (child.pid === undefined) return spawnFailure(executable.path, await spawnError(child));
+  // From here to the return nothing may be waited for: see `stdout`.
 
   // A program that ends without reading its input is told by its exit, not by a broken pipe.
   child.stdin.on("error", () => {});
-  const ended = watchEnd(child, marker);
-  const identity = await identify(child.pid);
+  const ended = watchEnd(child, child.pid, marker);
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
   return {
     ok: true,
     process: {
       pid: child.pid,
-      identity,
+      identity: identify(child.pid),
       stdin: child.stdin,
       stdout: child.stdout,
       stderr: child.stderr,
@@ -90,11 +94,10 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   };
 };
 
-type Child = ChildProcessWithoutNullStreams & { pid: number };
-
 /** From the spawn to the proof that nothing is left. */
 const watchEnd = (
-  child: Child,
+  child: ChildProcessWithoutNullStreams,
+  pid: number,
   marker: Marker,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
@@ -105,7 +108,7 @@ const watchEnd = (
   const end = async (): Promise<EndedProcess> => {
     await Promise.race([exited, overdue.promise]);
     // Read at once: while the group has members its number cannot be given to somebody else.
-    const members = familyOf(await processTable(), child.pid);
+    const members = familyOf(await processTable(), pid);
     const known = [...members, ...(await groupEnded)];
     using late = timer(patience.pipesMs);
     const [report, pipesHeldOpen] = await Promise.all([
@@ -121,7 +124,7 @@ const watchEnd = (
   const stop = async ({ graceSeconds }: { graceSeconds: number }): Promise<EndedProcess> => {
     if (stopped || child.exitCode !== null || child.signalCode !== null) return promise;
     stopped = true;
-    groupEnded = endGroup(child.pid, { graceSeconds });
+    groupEnded = endGroup(pid, { graceSeconds });
     await groupEnded;
     // A process stuck in the kernel does not even die of the KILL: it is reported as a survivor.
     using late = timer(patience.exitMs);
@@ -138,19 +141,21 @@ const timer = (ms: number): { passed: Promise<void>; [Symbol.dispose]: () => voi
   return { passed: promise, [Symbol.dispose]: () => clearTimeout(handle) };
 };
 
-const start = async (
+const start = (
   file: string,
   args: string[],
   options: { cwd: string; env: Record<string, string> },
-): Promise<Child | Error> => {
+): ChildProcessWithoutNullStreams | Error => {
   try {
-    const child = spawn(file, args, { ...options, detached: true, stdio: ["pipe", "pipe", "pipe"] });
-    if (child.pid !== undefined) return child as Child;
-    const [error]: unknown[] = await once(child, "error");
-    return error instanceof Error ? error : new Error(String(error));
+    return spawn(file, args, { ...options, detached: true, stdio: ["pipe", "pipe", "pipe"] });
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));
   }
+};
+
+const spawnError = async (child: ChildProcessWithoutNullStreams): Promise<Error> => {
+  const [error]: unknown[] = await once(child, "error");
+  return error instanceof Error ? error : new Error(String(error));
 };
 
 const spawnFailure = (path: string, error: Error): SpawnFailure => {

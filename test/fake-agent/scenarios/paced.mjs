@@ -17,7 +17,16 @@ export const paced = async ({ options, init, say, tool, result }) => {
     tool("Write", { file_path: file }, "written");
     if (step % 2 === 0) {
       execFileSync("git", ["add", "--all"]);
-      execFileSync("git", ["-c", "user.name=Fake Agent", "-c", "user.email=fake-agent@localhost", "commit", "--quiet", "-m", file]);
+      execFileSync("git", [
+        "-c",
+        "user.name=Fake Agent",
+        "-c",
+        "user.email=fake-agent@localhost",
+        "commit",
+        "--quiet",
+        "-m",
+        file,
+      ]);
       note({ committed: execFileSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" }).trim() });
     }
     await delay(ms);
@@ -27,5 +36,8 @@ export const paced = async ({ options, init, say, tool, result }) => {
 
 const note = (what) => {
   if (process.env.FAKE_AGENT_LOG === undefined) return;
-  appendFileSync(process.env.FAKE_AGENT_LOG, `${JSON.stringify({ job: process.env.SERVICE_JOB_ID, ...what })}\n`);
+  appendFileSync(
+    process.env.FAKE_AGENT_LOG,
+    `${JSON.stringify({ job: process.env.SERVICE_JOB_ID, ...what })}\n`,
+  );
 };

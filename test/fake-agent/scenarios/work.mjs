@@ -22,9 +22,9 @@ export const work = (turn) => {
 };
 
 /** Ends at once, well. */
-export const noop = ({ init, result }) => {
+export const noop = ({ options, init, result }) => {
   init();
-  result({ result: "Nothing to do." });
+  result({ result: options.kilobytes ? `${"ä".repeat(options.kilobytes * 512)} the end` : "Nothing to do." });
 };
 
 export const commitNothing = ({ init, say, result }) => {

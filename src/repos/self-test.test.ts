@@ -1,0 +1,28 @@
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { makePlace, never } from "./fixture.ts";
+import { selfTest } from "./self-test.ts";
+
+test("a machine that has all that is needed has no problem", async () => {
+  const { settings } = await makePlace();
+  expect(await selfTest({ settings, env: process.env, signal: never })).toEqual([]);
+});
+
+test("a missing git, an old git and roots that cannot be used are each told", async () => {
+  const { settings, root } = await makePlace();
+  const bin = await temporaryDirectory();
+  await writeFile(join(root, "file"), "");
+  const broken = { reposRoot: join(root, "file/repos"), worktreeRoot: join(root, "file/worktrees") };
+  expect(await selfTest({ settings: broken, env: { PATH: bin }, signal: never })).toEqual([
+    expect.stringContaining("git could not be started"),
+    expect.stringContaining("SERVICE_REPOS_ROOT"),
+    expect.stringContaining("SERVICE_WORKTREE_ROOT"),
+  ]);
+  await writeFile(join(bin, "git"), "#!/bin/sh\necho git version 2.20.1\n");
+  await chmod(join(bin, "git"), 0o755);
+  expect(await selfTest({ settings, env: { PATH: `${bin}:/bin` }, signal: never })).toEqual([
+    "git 2.31 or later is needed; found: git version 2.20.1.",
+  ]);
+});

@@ -1,0 +1,103 @@
+import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { findExecutable } from "../../src/lib/process/executable.ts";
+import { svc } from "../cli/run-svc.ts";
+import { startFakeGitHost, type FakeGitHost } from "../fake-git-host/fake-git-host.ts";
+import { fakeAgent, startService, svcProgram } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+
+/** What is wrong with the machine: the service says so when it starts, and starts whenever it can be of use. */
+let home: string;
+
+beforeAll(async () => {
+  home = await temporaryDirectory();
+});
+
+const serve = (env: Record<string, string>, under: string[] = []) =>
+  svc(["serve"], { env: { HOME: home, SERVICE_PORT: "0", ...env }, cwd: home, program: [...under, ...svcProgram] });
+
+const isRoot = process.getuid?.() === 0;
+
+test("svc serve ends with a sentence when its job records have no place", async () => {
+  const file = join(home, "a-file");
+  const readOnly = join(home, "read-only");
+  await writeFile(file, "");
+  await mkdir(readOnly);
+  const mounted = ["sh", "-c", `mount -t tmpfs -o ro tmpfs "${readOnly}" && exec "$@"`, "sh"];
+  const under = ["unshare", "--mount", ...(isRoot ? [] : ["--map-root-user"]), ...mounted];
+  for (const jobsDir of [file, join(file, "below"), readOnly]) {
+    const { code, stdout, stderr } = await serve({ SERVICE_JOBS_DIR: jobsDir }, jobsDir === readOnly ? under : []);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toMatch(/^svc: The job records cannot be kept in .* may write to, or name another with SERVICE_JOBS_DIR\n$/);
+    expect(stderr).toContain(jobsDir);
+  }
+});
+
+test("svc serve ends with a sentence when its port is taken", async () => {
+  await using other = createServer();
+  await new Promise<void>((resolve) => void other.listen(0, "127.0.0.1", resolve));
+  const { port } = other.address() as AddressInfo;
+  const { code, stdout, stderr } = await serve({ SERVICE_PORT: String(port) });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(new RegExp(`^svc: .*\\b${port}\\b.* taken.*--port or SERVICE_PORT`, "m"));
+});
+
+test("a second service on the same home ends with a sentence, and the first goes on", async () => {
+  const first = await startService();
+  const { code, stdout, stderr } = await serve({ HOME: first.home });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(/^svc: Another service uses .*\/\.service\/jobs; stop it, or give this one .* with SERVICE_JOBS_DIR\n$/);
+  const { job } = await first.client.run_task({ task: "Do the default thing", wait: true });
+  expect(job).toMatchObject({ status: "succeeded" });
+});
+
+test("a missing agent CLI is told at the start and by each job, until it is there", async () => {
+  const cli = join(home, "cli", "claude");
+  const service = await startService({ env: { SERVICE_AGENT_CLI_BINARY: cli } });
+  const run = async () => (await service.client.run_task({ task: "Do the default thing", wait: true })).job;
+  expect(service.output.stderr).toMatch(/"level":"warn".*Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY/);
+  const job = await run();
+  expect(job).toMatchObject({ status: "failed", failure_reason: "cli_not_found", retryable: false, exit_code: null });
+  expect(job.error).toBe(
+    `The program ${cli} does not exist. Install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it.`,
+  );
+  await mkdir(join(home, "cli"));
+  await writeFile(cli, `#!/bin/sh\nexec "${fakeAgent}" "$@"\n`, { mode: 0o755 });
+  expect(await run()).toMatchObject({ status: "succeeded" });
+});
+
+let host: FakeGitHost;
+beforeAll(async () => {
+  host = await startFakeGitHost();
+});
+afterAll(() => host.close());
+
+test("without gh the branch is pushed, and the start and the job say why there is no pull request", async () => {
+  const repository = await host.createRepository("acme", "app");
+  const service = await startService({
+    env: { ...host.environment, PATH: await pathWithout("gh"), GIT_HOST: host.host, GIT_HOST_TOKEN: host.createToken() },
+  });
+  expect(service.output.stderr).toMatch(/"level":"warn".*\\"gh\\" was not found on PATH.*no pull request opened: install gh/);
+  const { job } = await service.client.run_task({
+    task: "Do the default thing",
+    repo_url: `${host.origin}/acme/app`,
+    wait: true,
+  });
+  expect(job).toMatchObject({ status: "succeeded", failure_reason: null, pr_url: null });
+  expect(job.error).toMatch(/^The branch service\/\w+ was pushed, but no pull request was opened: the program gh is not installed/);
+  expect(await readdir(join(repository.directory, "refs", "heads", "service"))).toEqual([String(job.branch).split("/")[1]]);
+});
+
+/** A directory of links to the programs of the PATH but one. */
+const pathWithout = async (missing: string): Promise<string> => {
+  const directory = await temporaryDirectory();
+  for (const name of ["node", "git", "sh", "env", "setpriv", "dirname", "readlink", "printf"]) {
+    const found = await findExecutable(name, process.env["PATH"] ?? "");
+    if (found.ok && name !== missing) await symlink(found.path, join(directory, name));
+  }
+  return directory;
+};
