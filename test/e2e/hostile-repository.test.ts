@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
@@ -108,21 +108,85 @@ const hostileRemote = async (
 const run = async (repo_url: string, task: string, over: Record<string, unknown> = {}): Promise<Job> =>
   (await service.client.run_task({ task, repo_url, wait: true, ...over })).job;
 
+/** Building a repository runs some of its tricks in the test's own git. */
+const forget = async () => {
+  for (const name of await readdir(canaries)) await rm(join(canaries, name));
+  attacker.requests.length = 0;
+};
+
 const expectUntouched = async () => {
   expect(await readdir(canaries)).toEqual([]);
   expect(attacker.requests).toEqual([]);
 };
 
-const askedOf = (id: string): string =>
-  JSON.stringify(model.requests.map(({ body }) => body).filter((body) => JSON.stringify(body)?.includes(id)));
+/** The requests of one job, as text; its task holds the word. */
+const askedBy = (word: string): string =>
+  JSON.stringify(model.requests.map(({ body }) => body).filter((body) => JSON.stringify(body)?.includes(word)));
 
-test("the tricks work on a CLI that is started without protection", async () => {
+test("the tricks are live: a git and a CLI without protection fall for them", async () => {
   const remote = await hostileRemote(tricks(), { submodules: ["a", "b"] });
+  expect(await readdir(canaries)).toEqual(["clean", "husky"]);
   const home = await temporaryDirectory();
-  await runProgram("claude", ["-p", "--dangerously-skip-permissions", "--model", "sonnet", "scenario: text"], {
+  await runProgram(claude, ["-p", "--dangerously-skip-permissions", "--model", "sonnet", "scenario: text"], {
     cwd: remote.work,
-    env: { HOME: home, CLAUDE_CONFIG_DIR: home, ANTHROPIC_BASE_URL: model.url, ANTHROPIC_AUTH_TOKEN: "token-of-the-test", CLAUDE_CODE_MAX_RETRIES: "0", IS_SANDBOX: "1", DISABLE_AUTOUPDATER: "1" },
+    env: {
+      HOME: home,
+      CLAUDE_CONFIG_DIR: home,
+      ANTHROPIC_BASE_URL: model.url,
+      ANTHROPIC_AUTH_TOKEN: "token-of-the-test",
+      CLAUDE_CODE_MAX_RETRIES: "0",
+      DISABLE_AUTOUPDATER: "1",
+      IS_SANDBOX: "1",
+    },
   });
-  console.log(await readdir(canaries), attacker.requests);
-  void readFile; void askedOf; void run; void expectUntouched;
+  const found = await readdir(canaries);
+  expect(found).toEqual(expect.arrayContaining(["mcp", "settings-SessionStart", "settings.local-apiKeyHelper"]));
+  expect(attacker.requests).not.toEqual([]);
+  await forget();
 });
+
+test("settings, MCP servers, hooks, filters and submodules of a repository do nothing; its CLAUDE.md is read", async () => {
+  const remote = await hostileRemote(tricks(), { submodules: ["a", "b"] });
+  await forget();
+  const [code, review] = await Promise.all([
+    run(remote.path, "Marmot: describe the layout"),
+    run(remote.path, "Review this repository. Badger"),
+  ]);
+  expect(code).toMatchObject({ status: "succeeded", profile: "code", failure_reason: null });
+  expect(review).toMatchObject({ status: "succeeded", profile: "review", failure_reason: null });
+  expect(await remote.branches()).toEqual(["main", code.branch]);
+  expect(await remote.show(`${code.branch}:README.md`)).toContain("## Layout");
+  expect(code.warnings).toEqual([expect.stringMatching(/^Submodules are not checked out: a, b\.$/)]);
+  for (const word of ["Marmot", "Badger"]) {
+    expect(askedBy(word)).toContain("The marmot sleeps in winter.");
+    expect(askedBy(word)).not.toContain("mcp__evil");
+  }
+  await expectUntouched();
+});
+
+test("links that lead out of the repository let nothing in or out, .claude being one of them", async () => {
+  const outside = await temporaryDirectory();
+  await mkdir(join(outside, "claude"));
+  await writeFile(join(outside, "claude", "settings.json"), settings("linked"));
+  await writeFile(join(outside, "secret.txt"), "outside\n");
+  const links = {
+    ".claude": join(outside, "claude"),
+    "file.txt": join(outside, "secret.txt"),
+    directory: outside,
+    up: "../../../../../../../../..",
+    inside: "README.md",
+  };
+  const remote = await hostileRemote({}, { links });
+  await forget();
+  const command = "ls -A; cat inside; echo work > file.txt; mkdir directory && echo work > directory/new.txt; git status --short";
+  const job = await run(remote.path, `scenario: bash ${JSON.stringify({ command })}`);
+  expect(job).toMatchObject({ status: "succeeded", failure_reason: null });
+  expect(job.warnings).toEqual([
+    "Links that point out of the repository were left out of the worktree: .claude, directory, file.txt, up.",
+  ]);
+  expect(await readdir(outside)).toEqual(["claude", "secret.txt"]);
+  expect(await readFile(join(outside, "secret.txt"), "utf8")).toBe("outside\n");
+  console.log(job.output, await git(remote.path, "ls-tree", "-r", String(job.branch)), job);
+  await expectUntouched();
+});
+

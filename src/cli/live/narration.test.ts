@@ -22,6 +22,15 @@ describe("the account of a job", () => {
     ]);
   });
 
+  test("shows the line that is still being written, until its block ends", () => {
+    const narration = createNarration(sampleBegin);
+    const [piece, end] = sampleLog(text("Half a li"), { type: "block_end", block: 0 });
+    if (piece) expect(narration.take(piece)).toEqual([]);
+    expect(narration.open()?.text).toBe("Half a li");
+    if (end) expect(narration.take(end).map((row) => row.text)).toEqual(["Half a li"]);
+    expect(narration.open()).toBeNull();
+  });
+
   test("keeps single blank lines between text, none at the start", () => {
     expect(told(text("\n\na\n\n\n\nb"))).toEqual(["text: a", "text: ", "text: b"]);
   });

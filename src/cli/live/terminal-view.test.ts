@@ -1,7 +1,6 @@
 import { Writable } from "node:stream";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { sampleBegin, sampleLog } from "../../../test/cli/sample-job.ts";
-import { until } from "../../../test/until.ts";
 import { terminalView } from "./terminal-view.ts";
 
 /** Enough of a terminal for a view: it has a size and keeps what is written. */
@@ -17,7 +16,12 @@ const terminal = () => {
   return { stream: sized as unknown as NodeJS.WriteStream, written: () => written };
 };
 
-test("the account scrolls above one status line, which is gone at the end", async () => {
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test("the account scrolls above one status line, which is gone at the end", () => {
+  vi.useFakeTimers();
   const { stream, written } = terminal();
   const view = terminalView(stream, sampleBegin);
   const [stage, tool, text, open] = sampleLog(
@@ -27,19 +31,27 @@ test("the account scrolls above one status line, which is gone at the end", asyn
     { type: "text", block: 0, text: "ne" },
   );
   for (const event of [stage, tool, text]) if (event) view.event(event);
-  await until(
-    () => written().includes("agent at work · 0:02 · 1 tool call") && written().includes("Half a li"),
-  );
+  vi.advanceTimersByTime(100);
+  expect(lastFrame(written())).toMatch(/Half a li\s[^]*agent at work · 0:02 · 1 tool call/);
+  vi.advanceTimersByTime(5000);
+  expect(lastFrame(written())).toContain("agent at work · 0:07 · 1 tool call");
   if (open) view.event(open);
   view.note("The service is away");
   view.close();
   view.close();
-  const end = written();
-  expect(lastFrame(end)).toContain("The service is away");
-  expect(lastFrame(end)).not.toContain("agent at work");
-  expect(end).toContain("Half a line");
-  await new Promise((resolve) => setImmediate(resolve));
-  expect(written()).toBe(end);
+  expect(lastFrame(written())).toMatch(/The service is away\s[^]*Half a line/);
+  expect(lastFrame(written())).not.toContain("agent at work");
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("a flood of events does not wait in memory for the next frame", () => {
+  vi.useFakeTimers();
+  const { stream, written } = terminal();
+  const view = terminalView(stream, sampleBegin);
+  const [event] = sampleLog({ type: "text", block: 0, text: "x\n".repeat(300) });
+  if (event) view.event(event);
+  expect(written()).toContain("x");
+  view.close();
 });
 
 /** What was written after the last erasing of lines. */
