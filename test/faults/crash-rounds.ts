@@ -156,7 +156,7 @@ const checkWork = async ({ job, notes, directory, remote, fault }: Work): Promis
   const wrote = notes.flatMap((note) => note.wrote ?? []);
   const committed = notes.flatMap((note) => note.committed ?? []);
   if (wrote.length === 0) return;
-  const [cache] = await readdir(join(directory, "service-repos"));
+  const cache = (await readdir(join(directory, "service-repos"))).find((name) => /^[0-9a-f]{12}$/.test(name));
   const succeeded = job.status === "succeeded";
   const repository = succeeded ? remote : join(directory, "service-repos", String(cache), "repo.git");
   const ref = String(succeeded ? job.branch : job.salvage_ref);
