@@ -1,0 +1,74 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { startFakeModel, type FakeModel } from "../fake-model/fake-model.ts";
+import { processesMarked } from "../processes.ts";
+import { makeRemote } from "../remote.ts";
+import { startService, type Service } from "../service.ts";
+import { until } from "../until.ts";
+
+/** The service with the real agent CLI; only the model is scripted. */
+let model: FakeModel;
+let service: Service;
+let ask: ReturnType<typeof asks>;
+
+beforeAll(async () => {
+  model = await startFakeModel({ token: "model-token" });
+  service = await startService({
+    env: {
+      SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
+      MODEL_API_BASE_URL: model.url,
+      MODEL_API_AUTH_TOKEN: "model-token",
+    },
+  });
+  ask = asks(service);
+});
+afterAll(() => model.close());
+
+test("the CLI does the work in our worktree, and its commit is pushed", async () => {
+  const remote = await makeRemote();
+  const job = await ask.run({ task: "Describe the layout in the README", repo_url: remote.path });
+  expect(job).toMatchObject({ status: "succeeded", exit_code: 0, warnings: [] });
+  expect(job.model).toMatch(/sonnet/);
+  expect(job.num_turns).toBeGreaterThan(1);
+  expect(job.usage?.output_tokens).toBeGreaterThan(0);
+  expect(await remote.branches()).toEqual(["main", job.branch]);
+});
+
+test("a session is resumed where it ran, and the model is sent what was said before", async () => {
+  const remote = await makeRemote();
+  const first = await ask.run({
+    task: 'scenario: text {"text": "The word is heliotrope."}',
+    repo_url: remote.path,
+  });
+  const second = await ask.run({
+    task: 'scenario: text {"text": "As I said."}',
+    session_id: String(first.session_id),
+  });
+  expect(second).toMatchObject({ status: "succeeded", output: "As I said.", session_id: first.session_id });
+  expect(second.worktree_path).toBe(first.worktree_path);
+  expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("heliotrope");
+});
+
+test.each([
+  { status: 401, reason: "auth", retryable: false },
+  { status: 429, reason: "rate_limited", retryable: true },
+  { status: 400, reason: "api_error", retryable: false },
+])(
+  "a model that answers $status makes the job fail as $reason, though the CLI calls that a success",
+  async (row) => {
+    // Without retries: how long the CLI goes on trying is its own matter.
+    const task = `scenario: error {"status": ${row.status}}`;
+    const job = await ask.run({ task });
+    expect(job).toMatchObject({ status: "failed", failure_reason: row.reason, retryable: row.retryable });
+    expect(job.error).toBeTruthy();
+  },
+);
+
+test("a cancelled job leaves nothing running, not even a shell command in a session of its own", async () => {
+  const command = "nohup setsid sleep 600 >/dev/null 2>&1 & sleep 600";
+  const { id } = await ask.submit({ task: `scenario: bash ${JSON.stringify({ command })}` });
+  await until(() => processesMarked(id).length >= 4, { seconds: 30, what: "the command to run" });
+  expect((await service.client.cancel_job({ job_id: id })).job.status).toBe("cancelled");
+  await until(() => processesMarked(id).length === 0, { what: "the processes to be gone" });
+});

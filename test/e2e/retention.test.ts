@@ -1,0 +1,70 @@
+import { existsSync } from "node:fs";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { git, makeRemote } from "../remote.ts";
+import { startService } from "../service.ts";
+import { until } from "../until.ts";
+
+test("a worktree goes when its time is over, after what was changed in it since is saved; the branch stays", async () => {
+  const service = await startService({ env: { SERVICE_WORKTREE_TTL: "3" } });
+  const ask = asks(service);
+  const remote = await makeRemote();
+  const job = await ask.run({ task: "Do it", repo_url: remote.path });
+  const path = String(job.worktree_path);
+  await writeFile(join(path, "by-hand.txt"), "somebody looked around here\n");
+  await until(() => !existsSync(path), { what: "the worktree to be removed" });
+  const root = join(service.home, "service-repos");
+  const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name));
+  const cache = join(root, String(key), "repo.git");
+  expect(await git(cache, "rev-parse", `refs/heads/${job.branch}`)).toBe(job.commit_sha);
+  expect(await git(cache, "show", `refs/service/salvage/${job.id}:by-hand.txt`)).toContain("looked around");
+});
+
+test("an ended job is forgotten when its time is over: record, events, configuration and worktree", async () => {
+  const service = await startService({ env: { SERVICE_JOB_TTL: "2" } });
+  const ask = asks(service);
+  const remote = await makeRemote();
+  const { id, worktree_path } = await ask.run({ task: "Do it", repo_url: remote.path });
+  await until(
+    async () => {
+      const gone: unknown = await ask.get(id).catch((error: unknown) => error);
+      return gone instanceof Error && "code" in gone && gone.code === "job_not_found";
+    },
+    { what: "the record to be removed" },
+  );
+  const left = await Promise.all(
+    ["jobs", "jobs/events", "jobs-config", "worktrees", "worktrees/.owned"].map((name) =>
+      readdir(join(service.home, ".service", name)).then((names) =>
+        names.filter((entry) => entry.includes(id)),
+      ),
+    ),
+  );
+  expect(left.flat()).toEqual([]);
+  expect(existsSync(String(worktree_path))).toBe(false);
+});
+
+test("a job whose profile says retry_lost is run again after a crash and goes on in its session", async () => {
+  const service = await startService();
+  const profiles = join(service.home, ".service", "profiles");
+  await mkdir(profiles, { recursive: true });
+  await writeFile(join(profiles, "stubborn.yml"), "extends: code\nretry_lost: true\n");
+  const remote = await makeRemote();
+  const task = 'scenario: paced {"steps": 12, "ms": 250}';
+  const submitted = await until(
+    () =>
+      asks(service)
+        .submit({ task, repo_url: remote.path, profile: "stubborn" })
+        .catch(() => null),
+    { what: "the profile to be found" },
+  );
+  const before = await asks(service).speaking(submitted.id);
+  await service.kill();
+  const again = await startService({ home: service.home });
+  const job = await asks(again).ended(submitted.id);
+  expect(job).toMatchObject({ status: "succeeded", attempt: 2, session_id: before.session_id });
+  expect(job.stages.filter(({ stage }) => stage === "agent_started").map(({ attempt }) => attempt)).toContain(
+    2,
+  );
+});
