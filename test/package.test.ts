@@ -3,12 +3,13 @@ import { once } from "node:events";
 import { cp, readdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { svc } from "./cli/run-svc.ts";
 import { makeRemote } from "./remote.ts";
 import { spawnService } from "./service-process.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { until } from "./until.ts";
+import { afterFile } from "./cleanup.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "..");
@@ -145,7 +146,7 @@ const installedService = async () => {
     home: await temporaryDirectory(),
     program: [process.execPath, program()],
   });
-  afterAll(() => service.kill());
+  afterFile(() => service.kill());
   return { url: service.url, [Symbol.asyncDispose]: async () => void (await service.stop()) };
 };
 
@@ -169,7 +170,7 @@ describe("packing", () => {
       ],
       { cwd: repository, env: await environment(), stdio: "inherit" },
     );
-    afterAll(() => npmThatHangs.kill("SIGKILL"));
+    afterFile(() => npmThatHangs.kill("SIGKILL"));
     await until(
       async () =>
         (await leftovers()).includes("package.json.aside") && !(await manifest()).includes("devDependencies"),

@@ -6,7 +6,7 @@ import { followEvents, type Follow } from "./events.ts";
 import { requestOf } from "./request.ts";
 import { createTransport, type ClientOptions } from "./transport.ts";
 
-export type CallOptions = {
+type CallOptions = {
   signal?: AbortSignal;
   /** The same key with the same input gives the same answer, whatever happened to the first one. */
   idempotencyKey?: string;

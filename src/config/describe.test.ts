@@ -46,12 +46,12 @@ it("the description holds nothing of a secret", () => {
 });
 
 it("every secret string is known to the redactor: list entries, PEM text by line, passwords in URLs", () => {
-  const secrets = secretValues(loaded.settings);
+  const secrets = secretValues(loaded.settings, {});
   expect(secrets).toEqual(
     expect.arrayContaining(["canary-key-1", "canary-key-2", "canary-key-3", "canary-token", "canary-oauth"]),
   );
   expect(secrets).toEqual(expect.arrayContaining([pem, body, Buffer.from(pem).toString("base64")]));
   expect(secrets).toEqual(expect.arrayContaining(["canary%20password", "canary password"]));
   expect(secrets).not.toContain("");
-  expect(secretValues(loadSettings({ home, env: {} }).settings)).toEqual([]);
+  expect(secretValues(loadSettings({ home, env: {} }).settings, {})).toEqual([]);
 });

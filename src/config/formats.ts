@@ -4,7 +4,7 @@ import { z } from "zod";
 
 export const text = z.string();
 export const optional = text.nullable();
-export const list = text.transform((value) => items(value).filter((item) => item !== ""));
+const list = text.transform((value) => items(value).filter((item) => item !== ""));
 
 export const flag = z
   .enum(["true", "false", "1", "0", "yes", "no", "on", "off"], "must be true or false")

@@ -1,5 +1,5 @@
 /** The candidate that `word` is most likely a slip of the pen for, or null when none is near. */
-export const nearest = (word: string, candidates: Iterable<string>): string | null => {
+const nearest = (word: string, candidates: Iterable<string>): string | null => {
   let best: string | null = null;
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {

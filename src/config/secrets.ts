@@ -1,29 +1,31 @@
+import { readFileSync } from "node:fs";
 import { variables } from "./variables.ts";
 import type { SettingName, Settings } from "./variables.ts";
 import type { Variable } from "./variable.ts";
 
 /**
- * Every string that must not be seen in a log: each key of a list, PEM text as a whole and by line (a log may break or
- * escape its lines), what base64 hides, and passwords within URLs.
+ * Every string that must not be seen in a log, an event or an answer: each key of a list, PEM text as a whole and by line
+ * (a log may break or escape its lines), what base64 or a key file hides, credentials within URLs, and whatever the
+ * service's environment holds under a name that says it is a secret, since an agent of the same user can read that.
  */
-export const secretValues = (settings: Settings): string[] => {
+export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string[] => {
   const found = new Set<string>();
   for (const [key, variable] of Object.entries<Variable>(variables)) {
     // The keys of `variables` are those of `Settings`.
     for (const value of strings(settings[key as SettingName])) {
-      for (const secret of variable.secret ? parts(value) : urlPassword(value)) found.add(secret);
+      for (const secret of variable.secret ? parts(value) : urlCredentials(value)) found.add(secret);
     }
   }
   const base64 = settings.gitHostAppPrivateKeyBase64;
-  if (base64 !== null)
-    for (const part of parts(Buffer.from(base64, "base64").toString("latin1"))) found.add(part);
+  const pem = base64 === null ? keyFile(settings) : Buffer.from(base64, "base64").toString("latin1");
+  for (const secret of [...parts(pem), ...environmentSecrets(env)]) found.add(secret);
   found.delete("");
   return [...found];
 };
 
-/** `https://user:password@host` → `https://***@host`; other text stays as it is. */
+/** `https://user:password@host` → `https://***@host`, also when the scheme was forgotten; other text stays as it is. */
 export const maskUrl = (value: string): string =>
-  value.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, "$1***@");
+  value.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@|^[^/?#@:\s]+:[^/?#]*@/i, "$1***@");
 
 const strings = (value: unknown): string[] =>
   (Array.isArray(value) ? value : [value]).filter((item) => typeof item === "string");
@@ -38,7 +40,39 @@ const parts = (secret: string): string[] => {
   return secret.includes("\n") ? [secret, secret.trim(), ...lines] : [secret];
 };
 
-const urlPassword = (value: string): string[] => {
-  const { password } = URL.parse(value) ?? { password: "" };
-  return password === "" ? [] : [password, decodeURIComponent(password)];
+const urlCredentials = (value: string): string[] => {
+  const { username, password } = URL.parse(value) ?? { username: "", password: "" };
+  // Alone, the user's name is the secret: a token.
+  const secret = password === "" ? username : password;
+  return secret === "" ? [] : [secret, decoded(secret)];
 };
+
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // A stray percent sign: the text stands for itself.
+    return text;
+  }
+};
+
+/** A file that is not there yet is told about where it is needed. */
+const keyFile = ({ gitHostAppPrivateKeyPath: path }: Settings): string => {
+  try {
+    return path === null ? "" : readFileSync(path, "latin1");
+  } catch {
+    return "";
+  }
+};
+
+const namesSecret = /(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH)(_BASE64)?$/i;
+
+/** Nobody has declared these to be secret: what is shorter may be an ordinary word. */
+const shortestUndeclared = 12;
+
+const environmentSecrets = (env: NodeJS.ProcessEnv): string[] =>
+  Object.entries(env).flatMap(([name, value = ""]) =>
+    namesSecret.test(name) && value.length >= shortestUndeclared && !value.startsWith("/")
+      ? parts(value.trim())
+      : urlCredentials(value),
+  );

@@ -52,8 +52,8 @@ export const StageName = z
   .meta({ id: "StageName" });
 export type StageName = z.infer<typeof StageName>;
 
-export const Stage = z.object({ stage: StageName, at: Instant, attempt: z.int() }).meta({ id: "Stage" });
-export type Stage = z.infer<typeof Stage>;
+const Stage = z.object({ stage: StageName, at: Instant, attempt: z.int() }).meta({ id: "Stage" });
+type Stage = z.infer<typeof Stage>;
 
 export const Usage = z
   .object({

@@ -95,7 +95,7 @@ export const memoryHandlers = (
 };
 
 /** An event log in memory; `reading` counts the readers that have not ended. */
-export const createTestEvents = () => {
+const createTestEvents = () => {
   const logs = new Map<string, { events: JobEvent[]; done: boolean; wake: Set<() => void> }>();
   const counters = { reading: 0, delivered: 0 };
   const logOf = (id: string) => {

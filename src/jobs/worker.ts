@@ -1,12 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job } from "../contract/job.ts";
 import type { Log } from "../lib/log.ts";
-import { redactDeep, type Redact } from "../lib/redact.ts";
+import { redactDeep, type Redactor } from "../lib/redact.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { toJob, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { Execute, Interruption, Outcome, Run } from "./execute.ts";
 import { endPatch } from "./jobs.ts";
+import { maskEvents } from "./mask-events.ts";
 import type { Settlements } from "./settlements.ts";
 import { takeStep, type Trigger } from "./state.ts";
 
@@ -19,7 +20,7 @@ type Dependencies = {
   onEnded: (job: Job) => void;
   instance: { podName: string; epoch: string };
   now: () => Date;
-  redact: Redact;
+  redact: Redactor;
   log: Log;
 };
 
@@ -132,7 +133,7 @@ export const createWorker = (deps: Dependencies) => {
         stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
         note({ stages: [...stages] });
       },
-      event: (event) => events.append(record.id, record.attempt, redactDeep(event, deps.redact)),
+      event: maskEvents(deps.redact, (event) => events.append(record.id, record.attempt, event)),
       warn: (message) => {
         const text = deps.redact(message);
         events.append(record.id, record.attempt, { type: "warning", message: text });
@@ -204,7 +205,7 @@ export const createWorker = (deps: Dependencies) => {
   };
 };
 
-export type Worker = ReturnType<typeof createWorker>;
+type Worker = ReturnType<typeof createWorker>;
 
 const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const satisfies Record<
   Outcome["kind"],

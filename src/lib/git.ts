@@ -90,7 +90,7 @@ export const withoutCredentials = (text: string): string =>
   text.replaceAll(/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@'"]*@/gi, "$1");
 
 /** Of the service's environment git needs to find programs and servers; nothing else is handed on. */
-export const passedOn = [
+const passedOn = [
   "PATH",
   "TMPDIR",
   "TZ",

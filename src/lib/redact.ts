@@ -1,14 +1,20 @@
 /** Replaces every secret in a text by `***`. */
 export type Redact = (text: string) => string;
 
+export type Redactor = Redact & {
+  /** How many characters at the end of a text may be the beginning of a secret, of which the rest is still to come. */
+  unfinished: (text: string) => number;
+};
+
 /**
  * Secrets shorter than six characters are left alone: they would blank out ordinary words. A secret of several lines
- * (a PEM key) is hidden line by line too, since logs and JSON escape the line breaks.
+ * (a PEM key) is hidden line by line too, since logs and JSON escape the line breaks; every secret also as it stands in
+ * JSON, in a URL, and as the password that git sends.
  */
-export const createRedactor = (secrets: readonly string[]): Redact => {
-  const parts = secrets.flatMap((secret) => [secret, ...secret.split(/\r?\n/)]);
+export const createRedactor = (secrets: readonly string[]): Redactor => {
+  const parts = secrets.flatMap((secret) => [...formsOf(secret), ...secret.split(/\r?\n/)]);
   const needles = [...new Set(parts.filter((part) => part.length >= 6 && !/^-+[A-Z ]+-+$/.test(part)))];
-  if (needles.length === 0) return (text) => text;
+  if (needles.length === 0) return Object.assign((text: string) => text, { unfinished: () => 0 });
   const pattern = new RegExp(
     needles
       .toSorted((a, b) => b.length - a.length)
@@ -16,7 +22,19 @@ export const createRedactor = (secrets: readonly string[]): Redact => {
       .join("|"),
     "g",
   );
-  return (text) => text.replace(pattern, "***");
+  return Object.assign((text: string) => text.replace(pattern, "***"), { unfinished: beginnings(needles) });
+};
+
+const beginnings = (needles: readonly string[]): Redactor["unfinished"] => {
+  const byFirst = Map.groupBy(needles, (needle) => needle.charAt(0));
+  const longest = Math.max(...needles.map((needle) => needle.length));
+  return (text) => {
+    for (let at = Math.max(0, text.length - longest + 1); at < text.length; at += 1) {
+      const end = text.slice(at);
+      if (byFirst.get(text.charAt(at))?.some((needle) => needle.startsWith(end))) return end.length;
+    }
+    return 0;
+  };
 };
 
 /** The same for every string inside a JSON-like value. */
@@ -27,5 +45,15 @@ export const redactDeep = <Value>(value: Value, redact: Redact): Value => {
   const entries = Object.entries(value).map(([key, item]) => [redact(key), redactDeep(item, redact)]);
   return Object.fromEntries(entries) as Value;
 };
+
+const formsOf = (secret: string): string[] =>
+  secret.length < 6
+    ? []
+    : [
+        secret,
+        JSON.stringify(secret).slice(1, -1),
+        encodeURIComponent(secret.toWellFormed()),
+        Buffer.from(`x-access-token:${secret}`).toString("base64").replace(/=+$/, ""),
+      ];
 
 const escape = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

@@ -43,7 +43,7 @@ export const startOrchestrator = async ({
   env: NodeJS.ProcessEnv;
 }): Promise<Orchestrator> => {
   const now = (): Date => new Date();
-  const redact = createRedactor(secretValues(settings));
+  const redact = createRedactor(secretValues(settings, env));
   const log = createLog(settings.logLevel, redact);
   for (const warning of warnings) log.warn(warning);
 
@@ -65,6 +65,7 @@ export const startOrchestrator = async ({
     repos,
     agent,
     newId: randomUUID,
+    redact,
     log,
     orphanGrace: 1,
     salvageTimeout: 60,
@@ -125,7 +126,8 @@ export const startOrchestrator = async ({
     closing: closing.signal,
   });
   const root = process.getuid?.() === 0;
-  for (const warning of await startWarnings({ settings, env, root, signal: closing.signal })) log.warn(warning);
+  for (const warning of await startWarnings({ settings, env, root, signal: closing.signal }))
+    log.warn(warning);
   const server = await listen(app, settings);
 
   queue.start(worker.work);

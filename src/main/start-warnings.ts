@@ -23,7 +23,9 @@ export const startWarnings = async ({ settings, env, root, signal }: Surrounding
   const hasToken = settings.gitHostToken !== null || settings.gitHostAppId !== null;
   return [
     ...(root
-      ? ["The service runs as root, and so does every agent: give it a user of its own without rights elsewhere"]
+      ? [
+          "The service runs as root, and so does every agent: give it a user of its own without rights elsewhere",
+        ]
       : []),
     ...(agentCli.ok
       ? []

@@ -1,4 +1,5 @@
 import { lstat, readFile, rm } from "node:fs/promises";
+import { GitError } from "../lib/git.ts";
 import { leadsOut } from "./escaping-links.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
@@ -28,6 +29,33 @@ export const hideFromStatus = async (
   if (paths.length === 0) return;
   const input = Buffer.concat(paths.map((path) => pathBytes(`${path}\0`)));
   await runGit(room, ["update-index", "--skip-worktree", "-z", "--stdin"], { variables, input, signal });
+};
+
+/**
+ * Makes git look again at those of the links left out in whose place the agent has put something: that is its work. The
+ * variables name the index.
+ */
+export const showReplaced = async (
+  room: Room,
+  {
+    worktree,
+    leftOut,
+    variables,
+    signal,
+  }: { worktree: Worktree; leftOut: string[]; variables: Record<string, string>; signal: AbortSignal },
+): Promise<void> => {
+  for (const path of leftOut) {
+    if ((await lstat(inside(worktree.path, path)).catch(() => null)) === null) continue;
+    const input = pathBytes(`${path}\0`);
+    await runGit(room, ["update-index", "--no-skip-worktree", "-z", "--stdin"], {
+      variables,
+      input,
+      signal,
+    }).catch((error: unknown) => {
+      // The agent took the link out of the index: what is in its place now is new, and seen as such.
+      if (!(error instanceof GitError)) throw error;
+    });
+  }
 };
 
 /** What the checkout does not hold as one might expect, a sentence each. */

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { createServer, type Server } from "node:https";
 import { writeFile } from "node:fs/promises";
@@ -5,7 +6,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { generate } from "selfsigned";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { makePlace, never, type Place } from "./fixture.ts";
 import { createTokens } from "./tokens.ts";
@@ -41,7 +43,7 @@ const startHost = async (): Promise<Host> => {
     else response.writeHead(404).end(`no such repository for ${authorization}`);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  afterAll(() => new Promise<void>((resolve) => server.close(() => resolve())));
+  afterFile(() => new Promise<void>((resolve) => server.close(() => resolve())));
   const { port } = server.address() as AddressInfo;
   const ca = join(await temporaryDirectory(), "ca.pem");
   await writeFile(ca, pems.cert);
@@ -69,6 +71,8 @@ test("the git host gets the token, and neither the error nor the disk shows it",
   expect(error).toContain("there is no git repository at this URL");
   expect(error).not.toContain("canary");
   expect(error).not.toContain(Buffer.from(token).toString("base64"));
+  const onDisk = spawnSync("grep", ["-r", "canary", place.root]);
+  expect(onDisk.status).toBe(1);
 });
 
 test("another https host, even one on another port of the same name, gets no token", async () => {

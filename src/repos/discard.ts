@@ -1,6 +1,6 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { hideFromStatus } from "./checkout-care.ts";
+import { leaveOutEscapingLinks } from "./checkout-care.ts";
 import { asRepoError } from "./failure.ts";
 import { changedPaths, countAhead } from "./inspect.ts";
 import { readMarker } from "./marker.ts";
@@ -42,8 +42,9 @@ const putBack = async (room: Room, worktree: Worktree, signal: AbortSignal): Pro
   // From a fresh index, whatever state the agent left the other one in.
   await rm(join(gitDir, "index"), { force: true });
   if (baseSha !== null) await runGit(room, ["read-tree", baseSha], call);
-  const marker = await readMarker(room, worktreeId);
-  await hideFromStatus(room, { variables, paths: marker?.leftOut ?? [], signal });
   await runGit(room, ["clean", "-ffdq"], call);
   await runGit(room, ["checkout-index", "--all", "--force", "--quiet"], call);
+  // Checked out with the rest, because the agent may have put something in their places.
+  const links = (await readMarker(room, worktreeId))?.leftOut ?? [];
+  await leaveOutEscapingLinks(room, { worktree, links, signal });
 };

@@ -115,6 +115,10 @@ test("links that lead out of the worktree are left out, others stay, and that is
   await write(worktree.path, { "work.txt": "1\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "--name-only", "--format=")).toBe("work.txt");
+  // What the agent puts in the place of such a link is its work and must not be lost.
+  await write(worktree.path, { absolute: "2\n" });
+  await repos.commitAll(worktree, "work", never);
+  expect(await plainGit(worktree.path, "show", "HEAD:absolute")).toBe("2");
   await repos.discardChanges(worktree, never);
   expect(existsSync(join(worktree.path, "absolute"))).toBe(false);
   expect(await plainGit(worktree.path, "status", "--porcelain")).toBe("");

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { copyFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
-import { hideFromStatus } from "./checkout-care.ts";
+import { hideFromStatus, showReplaced } from "./checkout-care.ts";
 import { readMarker } from "./marker.ts";
 import { addNested } from "./nested.ts";
 import type { Worktree } from "./repos.ts";
@@ -79,13 +79,18 @@ const stage = async (room: Room, staging: Staging): Promise<string> => {
     () => true,
     () => false,
   );
-  if (!copied) await rebuild(room, staging, call.variables);
-  const said = await addAll(room, call).catch(async (error: unknown) => {
+  const leftOut = (await readMarker(room, worktree.worktreeId))?.leftOut ?? [];
+  const add = async (): Promise<string> => {
+    await showReplaced(room, { worktree, leftOut, ...call });
+    return addAll(room, call);
+  };
+  if (!copied) await rebuild(room, { ...staging, leftOut });
+  const said = await add().catch(async (error: unknown) => {
     if (!copied || !(error instanceof GitError)) throw error;
     // The agent broke the index.
     await rm(index, { force: true });
-    await rebuild(room, staging, call.variables);
-    return addAll(room, call);
+    await rebuild(room, { ...staging, leftOut });
+    return add();
   });
   await addNested(room, { worktree, index, said, signal });
   return (await runGit(room, ["write-tree"], call)).stdout.trim();
@@ -106,13 +111,12 @@ const addAll = async (room: Room, call: Call): Promise<string> => {
 
 const rebuild = async (
   room: Room,
-  { worktree, head, signal }: Staging,
-  variables: Record<string, string>,
+  { worktree, index, head, leftOut, signal }: Staging & { leftOut: string[] },
 ): Promise<void> => {
   if (head === null) return;
+  const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: index };
   await runGit(room, ["read-tree", head], { variables, signal });
-  const marker = await readMarker(room, worktree.worktreeId);
-  await hideFromStatus(room, { variables, paths: marker?.leftOut ?? [], signal }).catch((error: unknown) => {
+  await hideFromStatus(room, { variables, paths: leftOut, signal }).catch((error: unknown) => {
     // The agent's head may lack one of those links; then it is no change that it is not there.
     if (!(error instanceof GitError)) throw error;
   });

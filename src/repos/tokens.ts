@@ -48,7 +48,7 @@ export const createTokens = (settings: TokenSettings): Tokens => {
 };
 
 /** Base of the host's REST API. */
-export const apiBase = (gitHost: string): string =>
+const apiBase = (gitHost: string): string =>
   gitHost === "github.com" ? "https://api.github.com" : `https://${gitHost}/api/v3`;
 
 const appTokens = async (

@@ -1,5 +1,6 @@
 import type { AgentOutcome } from "../agents/agent.ts";
 import type { Run } from "../jobs/execute.ts";
+import type { Redact } from "../lib/redact.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import type { Repos, Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -13,6 +14,7 @@ type Delivery = {
   profile: ResolvedProfile;
   agent: AgentOutcome;
   repos: Repos;
+  redact: Redact;
 };
 
 /**
@@ -20,7 +22,7 @@ type Delivery = {
  * the profile says so. A read-only profile's changes are thrown away and told.
  */
 export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
-  const { record, run, worktree, profile, repos } = delivery;
+  const { record, run, worktree, profile, repos, redact } = delivery;
   if (profile.readOnly) {
     const discarded = await repos.discardChanges(worktree, run.signal);
     if (discarded.length > 0)
@@ -28,7 +30,9 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
     return { branch: null };
   }
   const left = await repos.inspect(worktree, run.signal);
-  const tip = left.dirty ? await repos.commitAll(worktree, commitMessage(record), run.signal) : left.head;
+  const tip = left.dirty
+    ? await repos.commitAll(worktree, redact(commitMessage(record)), run.signal)
+    : left.head;
   const state = left.dirty ? await repos.inspect(worktree, run.signal) : left;
   if (state.ahead === 0) return { commit_sha: tip, diff_stat: state.diffStat };
   const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: state.diffStat };
@@ -39,8 +43,8 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   run.stage("pushed", worktree.branch);
   const { url, reason } = await repos.openPullRequest({
     worktree,
-    title: pullRequestTitle(record),
-    body: pullRequestBody(record, delivery.agent),
+    title: redact(pullRequestTitle(record)),
+    body: redact(pullRequestBody(record, delivery.agent)),
     signal: run.signal,
   });
   if (url !== null) run.stage("pull_request", url);

@@ -2,6 +2,7 @@ import type { Agent, AgentOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
 import type { Log } from "../lib/log.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
+import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles, type ResolvedProfile } from "../profiles/profile.ts";
 import { RepoError, type Repos, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -15,6 +16,8 @@ type Dependencies = {
   repos: Repos;
   agent: Agent;
   newId: () => string;
+  /** For what leaves the service with a pull request. */
+  redact: Redact;
   log: Log;
   /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
   orphanGrace: number;
@@ -68,7 +71,7 @@ export const createRunner = (deps: Dependencies) => {
     progress.agent = agent;
     run.signal.throwIfAborted();
     if (!agent.ok) return await keepWork(record, progress, failedRun(agent));
-    const delivered = await deliver({ record, run, worktree, profile, agent, repos });
+    const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact: deps.redact });
     return { kind: "succeeded", patch: { ...told(agent), ...delivered } };
   };
 

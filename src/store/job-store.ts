@@ -47,5 +47,5 @@ export type JobStore = {
 };
 
 export type ListQuery = { limit: number; status: JobStatus | ""; cursor: string };
-export type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
+type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;

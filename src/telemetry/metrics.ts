@@ -69,4 +69,4 @@ export const createMetrics = ({ jobCounts, running, maxParallel }: Sources) => {
   };
 };
 
-export type Metrics = ReturnType<typeof createMetrics>;
+type Metrics = ReturnType<typeof createMetrics>;

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterAll } from "vitest";
+import { afterFile } from "../cleanup.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const program = [process.execPath, join(root, "src", "cli", "main.ts")];
@@ -45,7 +45,7 @@ export const startSvc = (args: readonly string[], options: Options = {}): Run =>
   // It may end without having read its input.
   child.stdin.on("error", () => undefined);
   child.stdin.end(options.input ?? "");
-  afterAll(() => child.kill("SIGKILL"));
+  afterFile(() => child.kill("SIGKILL"));
   const ended = once(child, "close").then(([code]: (number | null)[]) => ({ code: code ?? null, ...output }));
   return { child, output, ended };
 };

@@ -1,18 +1,19 @@
 import { createServer, type AddressInfo } from "node:net";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { startSvc, svc } from "./run-svc.ts";
+import { afterFile } from "../cleanup.ts";
 
 const listening = async (): Promise<number> => {
   const server = createServer();
   const { promise, resolve } = Promise.withResolvers<void>();
   server.listen(0, "127.0.0.1", resolve);
   await promise;
-  afterAll(() => void server.close());
+  afterFile(() => void server.close());
   return (server.address() as AddressInfo).port;
 };
 
@@ -41,7 +42,7 @@ describe("svc serve", () => {
   test("on a taken port: one line, exit 1", async () => {
     const port = await listening();
     const { code, stdout, stderr } = await svc(["serve", "--port", String(port)], {
-      env: { HOME: await temporaryDirectory() },
+      env: { HOME: await temporaryDirectory(), SERVICE_LOG_LEVEL: "error" },
     });
     expect(stderr.trim().split("\n")).toEqual([expect.stringMatching(new RegExp(`^svc: .*${port}.*taken`))]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -62,7 +63,7 @@ describe("svc serve", () => {
     await writeFile(join(home, "file"), "");
     await chmod(join(home, "file"), 0o400);
     const { code, stderr } = await svc(["serve", "--port", "0"], {
-      env: { HOME: home, SERVICE_JOBS_DIR: join(home, "file", "jobs") },
+      env: { HOME: home, SERVICE_LOG_LEVEL: "error", SERVICE_JOBS_DIR: join(home, "file", "jobs") },
     });
     expect(stderr.trim().split("\n")).toEqual([expect.stringMatching(/^svc: .*jobs/)]);
     expect(code).toBe(1);

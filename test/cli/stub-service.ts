@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll } from "vitest";
 import type { JobEvent } from "../../src/contract/event.ts";
 import type { Job } from "../../src/contract/job.ts";
+import { afterFile } from "../cleanup.ts";
 
 /** What the stub was asked. */
-export type Request = { method: string; url: string; headers: IncomingMessage["headers"]; body: string };
+type Request = { method: string; url: string; headers: IncomingMessage["headers"]; body: string };
 
 type Answer = (request: Request, response: ServerResponse) => void;
 
@@ -50,7 +50,7 @@ export const stubService = async (answers: Record<string, Answer>): Promise<Stub
   await listen(0);
   // Node types this as possibly a pipe name, which a port number never gives.
   const { port } = server!.address() as AddressInfo;
-  afterAll(stop);
+  afterFile(stop);
   return { port, requests, stop, start: () => listen(port) };
 };
 

@@ -26,7 +26,9 @@ const isRoot = process.getuid?.() === 0;
 beforeAll(async () => {
   const home = await temporaryDirectory();
   for (const disk of Object.keys(disks)) await mkdir(join(home, disk));
-  const mounts = Object.entries(disks).map(([disk, size]) => `mount -t tmpfs -o size=${size} tmpfs "$HOME/${disk}"`);
+  const mounts = Object.entries(disks).map(
+    ([disk, size]) => `mount -t tmpfs -o size=${size} tmpfs "$HOME/${disk}"`,
+  );
   const script = [...mounts, 'exec "$@"'].join(" && ");
   service = await startService({
     home,
@@ -40,7 +42,8 @@ beforeAll(async () => {
   });
   const namespaces = ["--mount", ...(isRoot ? [] : ["--user", "--preserve-credentials"])];
   const enter = ["--target", String(service.pid), ...namespaces, "sh", "-c"];
-  inside = async (text, ...args) => (await promisify(execFile)("nsenter", [...enter, text, "sh", ...args])).stdout;
+  inside = async (text, ...args) =>
+    (await promisify(execFile)("nsenter", [...enter, text, "sh", ...args])).stdout;
 });
 
 /** Takes all room of a disk but `left` KiB until disposed of. */
@@ -70,7 +73,11 @@ const refusal = async (method: string, path: string, body?: unknown) => {
   const headers = { "content-type": "application/json" };
   const init = body === undefined ? { method } : { method, headers, body: JSON.stringify(body) };
   const response = await fetch(`${service.url}${path}`, init);
-  return { status: response.status, retryAfter: response.headers.get("retry-after"), body: (await response.json()) as unknown };
+  return {
+    status: response.status,
+    retryAfter: response.headers.get("retry-after"),
+    body: (await response.json()) as unknown,
+  };
 };
 
 const unavailable = () => ({
@@ -102,7 +109,9 @@ test("a job that ends while the disk of the records is full is written when ther
   await until(async () => (await jobOf(first)).stages.some(({ stage }) => stage === "agent_started"));
   {
     await using _full = await fill("jobs");
-    await until(() => new RegExp(`"job":"${first}".*outcome of the job cannot be written`).test(service.output.stderr));
+    await until(() =>
+      new RegExp(`"job":"${first}".*outcome of the job cannot be written`).test(service.output.stderr),
+    );
     expect(await refusal("DELETE", `/jobs/${second}`)).toEqual(unavailable());
     expect([(await jobOf(first)).status, (await jobOf(second)).status]).toEqual(["running", "queued"]);
   }
@@ -120,7 +129,9 @@ test("a clone that finds no room fails its job, names the disk, and works when t
     await using _full = await fill("repos", 64);
     const job = await run(path);
     expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed", retryable: true });
-    expect(job.error).toMatch(/^Could not fetch .*: the disk is full\. Free some space, or point SERVICE_REPOS_ROOT/);
+    expect(job.error).toMatch(
+      /^Could not fetch .*: the disk is full\. Free some space, or point SERVICE_REPOS_ROOT/,
+    );
   }
   {
     await using _full = await fill("repos");
@@ -152,20 +163,27 @@ test("a checkout that finds no room fails its job, names the disk, and leaves no
     await using _readOnly = await makeReadOnly("worktrees");
     const job = await run(path);
     expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed", retryable: false });
-    expect(job.error).toMatch(/the file system is read-only\. Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT/);
+    expect(job.error).toMatch(
+      /the file system is read-only\. Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT/,
+    );
   }
   await expectGoodJob(path);
 });
 
 test("work that cannot be saved for want of room stays where it is, and the job says where", async () => {
   const { path } = await makeRemote();
-  const { job } = await service.client.run_task({ task: 'scenario: error-result {"dirt": true, "ms": 500}', repo_url: path });
+  const { job } = await service.client.run_task({
+    task: 'scenario: error-result {"dirt": true, "ms": 500}',
+    repo_url: path,
+  });
   await until(async () => (await jobOf(job.id)).stages.some(({ stage }) => stage === "agent_started"));
   {
     await using _full = await fill("repos");
     const ended = await until(async () => ((await jobOf(job.id)).ended_at === null ? null : jobOf(job.id)));
     expect(ended).toMatchObject({ status: "failed", failure_reason: "agent_error", salvage_ref: null });
-    expect(ended.warnings.join()).toMatch(/could not be saved .*the disk is full.*it is still in .*, which is kept/);
+    expect(ended.warnings.join()).toMatch(
+      /could not be saved .*the disk is full.*it is still in .*, which is kept/,
+    );
     expect(await inside('cat "$1"', join(String(ended.worktree_path), "dirt.txt"))).toBe("dirt\n");
   }
   await expectGoodJob(path);

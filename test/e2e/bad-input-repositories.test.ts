@@ -22,8 +22,15 @@ const run = async (repo_url: string, over: Record<string, unknown> = {}): Promis
 
 test("a remote that cannot be reached fails the job as worth trying again", async () => {
   const job = await run("https://127.0.0.1:1/acme/app.git");
-  expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed", retryable: true, exit_code: null });
-  expect(job.error).toMatch(/^Could not fetch https:\/\/127\.0\.0\.1:1\/acme\/app\.git: the server cannot be reached/);
+  expect(job).toMatchObject({
+    status: "failed",
+    failure_reason: "clone_failed",
+    retryable: true,
+    exit_code: null,
+  });
+  expect(job.error).toMatch(
+    /^Could not fetch https:\/\/127\.0\.0\.1:1\/acme\/app\.git: the server cannot be reached/,
+  );
   expect(job.error).toMatch(/Check the URL and the network/);
 });
 
@@ -60,7 +67,10 @@ test("submodules and files in LFS are told as warnings, and the job goes on", as
   await writeFile(join(work, ".gitattributes"), "*.bin filter=lfs diff=lfs merge=lfs -text\n");
   const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\nsize 12345\n`;
   await writeFile(join(work, "assets", "big.bin"), pointer);
-  await writeFile(join(work, ".gitmodules"), '[submodule "vendor/lib"]\n\tpath = vendor/lib\n\turl = https://127.0.0.1:1/lib.git\n');
+  await writeFile(
+    join(work, ".gitmodules"),
+    '[submodule "vendor/lib"]\n\tpath = vendor/lib\n\turl = https://127.0.0.1:1/lib.git\n',
+  );
   await git(work, "add", "--all");
   await git(work, "update-index", "--add", "--cacheinfo", `160000,${"1".repeat(40)},vendor/lib`);
   await git(work, "commit", "--quiet", "--message=Add them");
@@ -87,7 +97,9 @@ test("a profile file that does not parse is listed with its error and refused, u
   await expect(run("", { profile: "mine" })).rejects.toMatchObject({
     status: 400,
     code: "invalid_profile",
-    message: expect.stringMatching(/^Profile mine cannot be used: .*mine\.yml.*is not valid YAML at line \d+/) as unknown,
+    message: expect.stringMatching(
+      /^Profile mine cannot be used: .*mine\.yml.*is not valid YAML at line \d+/,
+    ) as unknown,
   });
   const { code, stdout } = await svc(["profiles"], { env: { SERVICE_PORT: new URL(service.url).port } });
   expect(code).toBe(0);

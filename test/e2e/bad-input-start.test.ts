@@ -8,7 +8,6 @@ import { svc } from "../cli/run-svc.ts";
 import { startFakeGitHost, type FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import { fakeAgent, startService, svcProgram } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
-import { until } from "../until.ts";
 
 /** What is wrong with the machine: the service says so when it starts, and starts whenever it can be of use. */
 let home: string;
@@ -18,7 +17,11 @@ beforeAll(async () => {
 });
 
 const serve = (env: Record<string, string>, under: string[] = []) =>
-  svc(["serve"], { env: { HOME: home, SERVICE_PORT: "0", ...env }, cwd: home, program: [...under, ...svcProgram] });
+  svc(["serve"], {
+    env: { HOME: home, SERVICE_PORT: "0", ...env },
+    cwd: home,
+    program: [...under, ...svcProgram],
+  });
 
 const isRoot = process.getuid?.() === 0;
 
@@ -30,9 +33,14 @@ test("svc serve ends with a sentence when its job records have no place", async 
   const mounted = ["sh", "-c", `mount -t tmpfs -o ro tmpfs "${readOnly}" && exec "$@"`, "sh"];
   const under = ["unshare", "--mount", ...(isRoot ? [] : ["--map-root-user"]), ...mounted];
   for (const jobsDir of [file, join(file, "below"), readOnly]) {
-    const { code, stdout, stderr } = await serve({ SERVICE_JOBS_DIR: jobsDir }, jobsDir === readOnly ? under : []);
+    const { code, stdout, stderr } = await serve(
+      { SERVICE_JOBS_DIR: jobsDir },
+      jobsDir === readOnly ? under : [],
+    );
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toMatch(/^svc: The job records cannot be kept in .* may write to, or name another with SERVICE_JOBS_DIR\n$/);
+    expect(stderr).toMatch(
+      /^svc: The job records cannot be kept in .* may write to, or name another with SERVICE_JOBS_DIR\n$/,
+    );
     expect(stderr).toContain(jobsDir);
   }
 });
@@ -50,7 +58,9 @@ test("a second service on the same home ends with a sentence, and the first goes
   const first = await startService();
   const { code, stdout, stderr } = await serve({ HOME: first.home });
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-  expect(stderr).toMatch(/^svc: Another service uses .*\/\.service\/jobs; stop it, or give this one .* with SERVICE_JOBS_DIR\n$/);
+  expect(stderr).toMatch(
+    /^svc: Another service uses .*\/\.service\/jobs; stop it, or give this one .* with SERVICE_JOBS_DIR\n$/,
+  );
   const { job } = await first.client.run_task({ task: "Do the default thing", wait: true });
   expect(job).toMatchObject({ status: "succeeded" });
 });
@@ -59,9 +69,16 @@ test("a missing agent CLI is told at the start and by each job, until it is ther
   const cli = join(home, "cli", "claude");
   const service = await startService({ env: { SERVICE_AGENT_CLI_BINARY: cli } });
   const run = async () => (await service.client.run_task({ task: "Do the default thing", wait: true })).job;
-  expect(service.output.stderr).toMatch(/"level":"warn".*Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY/);
+  expect(service.output.stderr).toMatch(
+    /"level":"warn".*Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY/,
+  );
   const job = await run();
-  expect(job).toMatchObject({ status: "failed", failure_reason: "cli_not_found", retryable: false, exit_code: null });
+  expect(job).toMatchObject({
+    status: "failed",
+    failure_reason: "cli_not_found",
+    retryable: false,
+    exit_code: null,
+  });
   expect(job.error).toBe(
     `The program ${cli} does not exist. Install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it.`,
   );
@@ -79,17 +96,28 @@ afterAll(() => host.close());
 test("without gh the branch is pushed, and the start and the job say why there is no pull request", async () => {
   const repository = await host.createRepository("acme", "app");
   const service = await startService({
-    env: { ...host.environment, PATH: await pathWithout("gh"), GIT_HOST: host.host, GIT_HOST_TOKEN: host.createToken() },
+    env: {
+      ...host.environment,
+      PATH: await pathWithout("gh"),
+      GIT_HOST: host.host,
+      GIT_HOST_TOKEN: host.createToken(),
+    },
   });
-  expect(service.output.stderr).toMatch(/"level":"warn".*\\"gh\\" was not found on PATH.*no pull request opened: install gh/);
+  expect(service.output.stderr).toMatch(
+    /"level":"warn".*\\"gh\\" was not found on PATH.*no pull request opened: install gh/,
+  );
   const { job } = await service.client.run_task({
     task: "Do the default thing",
     repo_url: `${host.origin}/acme/app`,
     wait: true,
   });
   expect(job).toMatchObject({ status: "succeeded", failure_reason: null, pr_url: null });
-  expect(job.error).toMatch(/^The branch service\/\w+ was pushed, but no pull request was opened: the program gh is not installed/);
-  expect(await readdir(join(repository.directory, "refs", "heads", "service"))).toEqual([String(job.branch).split("/")[1]]);
+  expect(job.error).toMatch(
+    /^The branch service\/\w+ was pushed, but no pull request was opened: the program gh is not installed/,
+  );
+  expect(await readdir(join(repository.directory, "refs", "heads", "service"))).toEqual([
+    String(job.branch).split("/")[1],
+  ]);
 });
 
 /** A directory of links to the programs of the PATH but one. */

@@ -14,7 +14,8 @@ beforeAll(async () => {
 });
 
 afterEach(async () => {
-  expect((await fetch(`${service.url}/health`)).status).toBe(200);
+  const { status } = await fetch(`${service.url}/health`);
+  if (status !== 200) throw new Error(`the service is not healthy any more: ${status}`);
 });
 
 type Refusal = { status: number; body: { success?: boolean; error?: string; code?: string } };
@@ -27,7 +28,8 @@ const ask = async (method: string, path: string, init: RequestInit = {}): Promis
 const post = (body: string, contentType = "application/json") =>
   ask("POST", "/jobs", { body, headers: { "content-type": contentType } });
 
-const submit = (input: Record<string, unknown>) => post(JSON.stringify({ task: "Do the default thing", ...input }));
+const submit = (input: Record<string, unknown>) =>
+  post(JSON.stringify({ task: "Do the default thing", ...input }));
 
 const queued = async () => (await service.client.list_jobs({ limit: 1000 })).count;
 
@@ -49,7 +51,11 @@ test.each([
     ["GET", `/jobs/${id}/events`],
   ] as const) {
     const { status, body } = await ask(method, path);
-    expect({ status, ...body }, `${method} ${path}`).toMatchObject({ status: 404, success: false, code: "job_not_found" });
+    expect({ status, ...body }, `${method} ${path}`).toMatchObject({
+      status: 404,
+      success: false,
+      code: "job_not_found",
+    });
     expect(body.error).toMatch(/^There is no job /);
     expect(body.error?.length).toBeLessThan(200);
   }
@@ -58,29 +64,83 @@ test.each([
 test.each<[what: string, input: Record<string, unknown>, code: string, words: RegExp]>([
   ["no task", { task: "" }, "invalid_request", /task: must not be empty/],
   ["a blank task", { task: " \n\t" }, "invalid_request", /task: must not be blank/],
-  ["a task of 100,001 characters", { task: "ä".repeat(100_001) }, "invalid_request", /task: must have at most 100,000 characters/],
-  ["a field that nothing has", { repo: "/srv/x" }, "invalid_request", /repo: is not known, did you mean repo_url\?/],
+  [
+    "a task of 100,001 characters",
+    { task: "ä".repeat(100_001) },
+    "invalid_request",
+    /task: must have at most 100,000 characters/,
+  ],
+  [
+    "a field that nothing has",
+    { repo: "/srv/x" },
+    "invalid_request",
+    /repo: is not known, did you mean repo_url\?/,
+  ],
   ["a number for a name", { profile: 7 }, "invalid_request", /profile: must be a string/],
-  ["an unknown profile", { profile: "cod" }, "unknown_profile", /"cod".*use one of code, review.*did you mean code\?/s],
+  [
+    "an unknown profile",
+    { profile: "cod" },
+    "unknown_profile",
+    /"cod".*use one of code, review.*did you mean code\?/s,
+  ],
   ["a path as a profile", { profile: "../../etc" }, "unknown_profile", /There is no profile "..\/..\/etc"/],
-  ["a ref that is an option", { base_ref: "--upload-pack=x" }, "invalid_ref", /"--upload-pack=x" is not a name that git takes/],
+  [
+    "a ref that is an option",
+    { base_ref: "--upload-pack=x" },
+    "invalid_ref",
+    /"--upload-pack=x" is not a name that git takes/,
+  ],
   ["a ref that goes up", { base_ref: "a/../../b" }, "invalid_ref", /"a\/..\/..\/b" is not a name/],
   ["a ref with an expression", { base_ref: "main@{1}" }, "invalid_ref", /Give one like main/],
   ["a ref with a line break", { base_ref: "main\nx" }, "invalid_ref", /"main\?x" is not a name/],
-  ["an option as a URL", { repo_url: "--upload-pack=touch /tmp/x" }, "invalid_repo_url", /Use https:\/\/host\/owner\/name/],
+  [
+    "an option as a URL",
+    { repo_url: "--upload-pack=touch x" },
+    "invalid_repo_url",
+    /Use https:\/\/host\/owner\/name/,
+  ],
   ["a short option as a URL", { repo_url: "-oProxyCommand=x" }, "invalid_repo_url", /begins with a dash/],
-  ["a helper program as a URL", { repo_url: "ext::sh" }, "invalid_repo_url", /asks git to run a helper program/],
-  ["a file descriptor as a URL", { repo_url: "fd::17/x" }, "invalid_repo_url", /asks git to run a helper program/],
-  ["an option as an ssh host", { repo_url: "ssh://-oProxyCommand=x/y" }, "invalid_repo_url", /has no proper host name/],
+  [
+    "a helper program as a URL",
+    { repo_url: "ext::sh" },
+    "invalid_repo_url",
+    /asks git to run a helper program/,
+  ],
+  [
+    "a file descriptor as a URL",
+    { repo_url: "fd::17/x" },
+    "invalid_repo_url",
+    /asks git to run a helper program/,
+  ],
+  [
+    "an option as an ssh host",
+    { repo_url: "ssh://-oProxyCommand=x/y" },
+    "invalid_repo_url",
+    /has no proper host name/,
+  ],
   ["an unknown scheme", { repo_url: "ftp://host/x/y" }, "invalid_repo_url", /uses ftp:\/\//],
-  ["plain http", { repo_url: "http://example.com/x/y" }, "invalid_repo_url", /anybody on the way can read and change/],
+  [
+    "plain http",
+    { repo_url: "http://example.com/x/y" },
+    "invalid_repo_url",
+    /anybody on the way can read and change/,
+  ],
   ["a relative path as a URL", { repo_url: "../repo" }, "invalid_repo_url", /is not a URL/],
   ["a session that is no UUID", { session_id: "../x" }, "invalid_request", /session_id: must be the UUID/],
-  ["a worktree that does not exist", { worktree_id: "../../x" }, "worktree_not_found", /there is no prepared worktree/],
+  [
+    "a worktree that does not exist",
+    { worktree_id: "../../x" },
+    "worktree_not_found",
+    /there is no prepared worktree/,
+  ],
 ])("%s is refused in words that say what to do", async (_, input, code, words) => {
   const before = await queued();
   const { status, body } = await submit(input);
-  expect({ status, ...body }).toMatchObject({ status: code === "worktree_not_found" ? 404 : 400, success: false, code });
+  expect({ status, ...body }).toMatchObject({
+    status: code === "worktree_not_found" ? 404 : 400,
+    success: false,
+    code,
+  });
   expect(body.error).toMatch(words);
   expect(body.error?.length).toBeLessThan(600);
   expect(await queued()).toBe(before);
@@ -102,12 +162,33 @@ test("credentials in a URL are refused and shown nowhere", async () => {
 });
 
 test.each<[what: string, body: string, contentType: string, status: number, code: string, words: RegExp]>([
-  ["not JSON", '{"task": "x",}', "application/json", 400, "invalid_request", /not valid JSON: look at line 1, column 14/],
+  [
+    "not JSON",
+    '{"task": "x",}',
+    "application/json",
+    400,
+    "invalid_request",
+    /not valid JSON: look at line 1, column 14/,
+  ],
   ["empty", "", "application/json", 400, "invalid_request", /empty; send a JSON object/],
   ["an array", "[]", "application/json", 400, "invalid_request", /must be a JSON object, not an array/],
-  ["a form", "task=x", "application/x-www-form-urlencoded", 400, "unsupported_content_type", /send application\/json/],
+  [
+    "a form",
+    "task=x",
+    "application/x-www-form-urlencoded",
+    400,
+    "unsupported_content_type",
+    /send application\/json/,
+  ],
   ["text", '{"task": "x"}', "text/plain", 400, "unsupported_content_type", /"text\/plain" is not supported/],
-  ["over 1 MiB", JSON.stringify({ task: "x".repeat(1_100_000) }), "application/json", 413, "body_too_large", /1,048,576 bytes/],
+  [
+    "over 1 MiB",
+    JSON.stringify({ task: "x".repeat(1_100_000) }),
+    "application/json",
+    413,
+    "body_too_large",
+    /1,048,576 bytes/,
+  ],
 ])("a body that is %s is refused", async (_, text, contentType, status, code, words) => {
   const answer = await post(text, contentType);
   expect({ status: answer.status, ...answer.body }).toMatchObject({ status, success: false, code });
@@ -127,7 +208,9 @@ test("svc tells a refusal on stderr in the service's words and exits 2", async (
   expect(profile).toMatchObject({ code: 2 });
   expect(JSON.parse(profile.stdout)).toMatchObject({ success: false, code: "unknown_profile" });
   expect(task).toMatchObject({ code: 2, stdout: "" });
-  expect(task.stderr).toMatch(/^svc: The task has 100,001 characters and may have 100,000: put the details in a file/);
+  expect(task.stderr).toMatch(
+    /^svc: The task has 100,001 characters and may have 100,000: put the details in a file/,
+  );
   expect(id).toMatchObject({ code: 1, stdout: "" });
   expect(id.stderr).toMatch(/^svc: There is no job \.\.\/\.\.\/etc\/passwd/);
 });

@@ -30,8 +30,14 @@ const plain = [
 /** A service with a canary in every credential it has or may find in its environment, and a git host that knows its token. */
 export const startCanaryWorld = async ({ model, gitHost }: Way) => {
   const host = await startFakeGitHost();
+  // All before the first token is minted, which reaches those that are there.
+  for (const name of ["good", "failing", "push", "pull", "clone"])
+    await host.createRepository("acme", name, { private: true });
   const outside = await temporaryDirectory();
-  const names = [...plain, ...(model === "oauth" ? ["AGENT_CLI_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"] : [])];
+  const names = [
+    ...plain,
+    ...(model === "oauth" ? ["AGENT_CLI_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"] : []),
+  ];
   const variables = Object.fromEntries(names.map((name) => [name, canary(name)]));
   const keys = [canary("first-key"), canary('second"key\\')];
   const token = host.createToken({ value: canary("GIT_HOST_TOKEN") });
@@ -50,14 +56,15 @@ export const startCanaryWorld = async ({ model, gitHost }: Way) => {
     SERVICE_API_KEYS: keys.join("\n"),
     GIT_HOST_TOKEN: token,
     GIT_HOST_APP_PRIVATE_KEY: app.privateKey,
+    GIT_HOST_APP_PRIVATE_KEY_BASE64: Buffer.from(app.privateKey).toString("base64"),
   };
   const programs = await recordPrograms(outside, ["git", "gh"]);
   const env = {
     ...variables,
     ...hostVariables(host, token),
-    MODEL_API_BASE_URL: `https://user:${inUrls.MODEL_API_BASE_URL}@models.example.org/v1`,
+    MODEL_API_BASE_URL: `https://${inUrls.MODEL_API_BASE_URL}@models.example.org/v1`,
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://user:${inUrls.OTEL_EXPORTER_OTLP_ENDPOINT}@127.0.0.1:9`,
-    HTTPS_PROXY: `http://${inUrls.HTTPS_PROXY}@127.0.0.1:9`,
+    HTTPS_PROXY: `http://user:${inUrls.HTTPS_PROXY}@127.0.0.1:9`,
     NO_PROXY: "localhost,127.0.0.1",
     DATABASE_URL: `postgres://user:${inUrls.DATABASE_URL}@127.0.0.1/db`,
     SERVICE_API_KEYS: keys.join(","),

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll } from "vitest";
 import { createCertificate } from "../fake-git-host/certificate.ts";
 
-export type Heard = { method: string; url: string; headers: IncomingMessage["headers"] };
+type Heard = { method: string; url: string; headers: IncomingMessage["headers"] };
 
 /**
  * Another https server on loopback, which writes down what it hears. It asks for credentials at once, or sends everybody

@@ -43,13 +43,16 @@ test.concurrent.each<[string, (key: string) => Promise<Record<string, string>>]>
     async (key) => ({ GIT_HOST_APP_PRIVATE_KEY: key.trim().replaceAll("\n", String.raw`\n`) }),
   ],
   ["base64", async (key) => ({ GIT_HOST_APP_PRIVATE_KEY_BASE64: Buffer.from(key).toString("base64") })],
-])("with the app's key as %s its token, not the static one, clones, pushes and opens the pull request", async (_, form) => {
-  const unused = host.createToken({ login: "unused" });
-  const job = await runWith(await form(app.privateKey), unused);
-  expect(job).toMatchObject({ status: "succeeded", error: null });
-  expect(host.pullRequests.find(({ url }) => url === job.pr_url)?.author).toBe(`app-${app.appId}[bot]`);
-  expect(host.requests.filter(({ authorization }) => authorization?.includes(unused))).toEqual([]);
-});
+])(
+  "with the app's key as %s its token, not the static one, clones, pushes and opens the pull request",
+  async (_, form) => {
+    const unused = host.createToken({ login: "unused" });
+    const job = await runWith(await form(app.privateKey), unused);
+    expect(job).toMatchObject({ status: "succeeded", error: null });
+    expect(host.pullRequests.find(({ url }) => url === job.pr_url)?.author).toBe(`app-${app.appId}[bot]`);
+    expect(host.requests.filter(({ authorization }) => authorization?.includes(unused))).toEqual([]);
+  },
+);
 
 test("a token that cannot be minted is replaced by the static one; without it the job fails and names the app", async () => {
   const stranger = { GIT_HOST_APP_PRIVATE_KEY: host.createApp({ owner: "acme" }).privateKey };

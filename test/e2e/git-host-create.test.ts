@@ -24,7 +24,9 @@ test.concurrent.each([
   const repository = host.repositories.get(name);
   expect(repository?.private).toBe(isPrivate);
   expect(job).toMatchObject({ status: "succeeded", pr_url: null });
-  expect(job.warnings.join()).toContain(`The ${isPrivate ? "private" : "public"} repository ${name} was made`);
+  expect(job.warnings.join()).toContain(
+    `The ${isPrivate ? "private" : "public"} repository ${name} was made`,
+  );
   expect(job.error).toContain("nothing to open a pull request against");
   expect(repository && (await branchesOf(repository))).toEqual([job.branch]);
 });

@@ -8,7 +8,7 @@ import type { AgentEvent } from "../../src/contract/event.ts";
 import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
 import { findMarked } from "../../src/lib/process/table.ts";
 
-export const fakeAgentPath = fileURLToPath(new URL("fake-agent", import.meta.url));
+const fakeAgentPath = fileURLToPath(new URL("fake-agent", import.meta.url));
 
 export type FakeRun = {
   outcome: AgentOutcome;

@@ -82,6 +82,18 @@ test("gh pr create opens a pull request once, and gh pr list finds it again", as
   const again = await createPull("app.with.dots");
   expect(again.code).toBe(1);
   expect(again.stderr).toContain("already exists");
+  // gh asked before it tried; the host itself refuses too.
+  const direct = await gh([
+    "api",
+    "repos/acme/app.with.dots/pulls",
+    "-f",
+    "title=x",
+    "-f",
+    "head=work",
+    "-f",
+    "base=main",
+  ]);
+  expect(direct.stderr).toContain("A pull request already exists for acme:work. (HTTP 422)");
 
   const list = await gh([
     "pr",
@@ -141,6 +153,7 @@ test("gh repo create makes a real repository under an organization and under the
   host.createOwner("guild", "Organization");
   expect(await gh(["repo", "create", "guild/new.one", "--private"])).toMatchObject({ code: 0 });
   expect(host.repositories.get("guild/new.one")).toMatchObject({ private: true, owner: "guild" });
+  expect(await gh(["api", "repos/guild/new.one", "--jq", ".private"])).toMatchObject({ stdout: "true\n" });
   expect(await gh(["repo", "create", `${host.host}/robot/own`, "--public"])).toMatchObject({ code: 0 });
   const clone = await runProgram("git", ["clone", "--quiet", `${host.origin}/robot/own.git`, "own"], {
     cwd,

@@ -6,7 +6,7 @@ export type ProgramResult = { code: number | string; stdout: string; stderr: str
 export const runProgram = (
   command: string,
   args: string[],
-  { cwd, env, seconds = 20 }: { cwd: string; env: NodeJS.ProcessEnv; seconds?: number },
+  { cwd, env, seconds = 50 }: { cwd: string; env: NodeJS.ProcessEnv; seconds?: number },
 ): Promise<ProgramResult> =>
   new Promise((resolve) => {
     const options = {

@@ -8,7 +8,7 @@ const Content = z.looseObject({
 });
 
 /** The part of a Messages API request that decides the answer. */
-export const MessagesRequest = z.looseObject({
+const MessagesRequest = z.looseObject({
   model: z.string(),
   stream: z.boolean().default(false),
   messages: z.array(z.looseObject({ role: z.string(), content: z.union([z.string(), z.array(Content)]) })),

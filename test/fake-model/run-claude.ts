@@ -1,6 +1,6 @@
 import { runProgram } from "../fake-git-host/run-program.ts";
 
-export type ClaudeEvent = { type: string; subtype?: string } & Record<string, unknown>;
+type ClaudeEvent = { type: string; subtype?: string } & Record<string, unknown>;
 
 /** One run of the real Claude Code CLI against the model at `url`, its home and configuration in `home`. */
 export const runClaude = async (

@@ -4,7 +4,7 @@ import { delimiter, join } from "node:path";
 import { SetupError } from "./setup-error.mjs";
 
 /** Programs that do not come from npm, and what needs them. */
-export const programs = [
+const programs = [
   { command: "git", package: "git", for: ["demo", "test"], why: "clones, worktrees and pushes" },
   {
     command: "gh",

@@ -4,7 +4,7 @@ import { createBlocks, type Blocks } from "./blocks.ts";
 import { resultEvent } from "./result.ts";
 import * as wire from "./wire.ts";
 
-export type Decoded = {
+type Decoded = {
   events: AgentEvent[];
   /** The line is not one of the protocol: it belongs to the tail of the output. */
   garbage: boolean;

@@ -24,11 +24,15 @@ describe("the account of a job", () => {
 
   test("shows the line that is still being written, until its block ends", () => {
     const narration = createNarration(sampleBegin);
-    const [piece, end] = sampleLog(text("Half a li"), { type: "block_end", block: 0 });
-    if (piece) expect(narration.take(piece)).toEqual([]);
-    expect(narration.open()?.text).toBe("Half a li");
-    if (end) expect(narration.take(end).map((row) => row.text)).toEqual(["Half a li"]);
-    expect(narration.open()).toBeNull();
+    const states = sampleLog(text("Half a li"), text("ne"), { type: "block_end", block: 0 }).map((event) => ({
+      done: narration.take(event).map((row) => row.text),
+      open: narration.open()?.text ?? null,
+    }));
+    expect(states).toEqual([
+      { done: [], open: "Half a li" },
+      { done: [], open: "Half a line" },
+      { done: ["Half a line"], open: null },
+    ]);
   });
 
   test("keeps single blank lines between text, none at the start", () => {

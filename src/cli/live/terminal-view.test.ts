@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import { afterEach, expect, test, vi } from "vitest";
 import { sampleBegin, sampleLog } from "../../../test/cli/sample-job.ts";
+import { sanitise } from "../text/sanitise.ts";
 import { terminalView } from "./terminal-view.ts";
 
 /** Enough of a terminal for a view: it has a size and keeps what is written. */
@@ -54,5 +55,6 @@ test("a flood of events does not wait in memory for the next frame", () => {
   view.close();
 });
 
-/** What was written after the last erasing of lines. */
-const lastFrame = (written: string): string => written.slice(written.lastIndexOf("\u001b[2K"));
+/** What was written after the last erasing of lines, without its colours. */
+const lastFrame = (written: string): string =>
+  sanitise(written.slice(Math.max(0, written.lastIndexOf("\u001b[2K"))));

@@ -75,7 +75,7 @@ export const createJobIndex = () => {
   return { byId, all, byStatus, prefixes, put, remove, position: find };
 };
 
-export type JobIndex = ReturnType<typeof createJobIndex>;
+type JobIndex = ReturnType<typeof createJobIndex>;
 
 type Position = { created: number; id: string };
 

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { createRedactor } from "./redact.ts";
+
+const secret = 'quoted"and/slashed+0123';
+
+test.each([
+  ["as it is", secret],
+  ["in JSON", JSON.stringify(secret).slice(1, -1)],
+  ["in a URL", encodeURIComponent(secret)],
+  ["as git's password", Buffer.from(`x-access-token:${secret}`).toString("base64").replace(/=+$/, "")],
+])("a secret is hidden %s", (_, form) => {
+  expect(createRedactor([secret])(`before ${form} after`)).toBe("before *** after");
+});
+
+test("a key of several lines is hidden line by line, but not its framing", () => {
+  const redact = createRedactor(["-----BEGIN KEY-----\nabcdefgh\nijklmnop\n-----END KEY-----\n"]);
+  expect(redact("-----BEGIN KEY----- ijklmnop abcdefgh")).toBe("-----BEGIN KEY----- *** ***");
+});
+
+test("words of fewer than six characters are no secrets", () => {
+  expect(createRedactor(["short", ""])("a short text")).toBe("a short text");
+});
+
+test("an end that a secret may begin with is told", () => {
+  const { unfinished } = createRedactor(["abcdef", "efghij"]);
+  expect(["xabc", "xabcde", "abx", "", "abcdefgh"].map(unfinished)).toEqual([3, 5, 0, 0, 4]);
+});
