@@ -4,7 +4,7 @@ import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
 import type { Job } from "../contract/job.ts";
 import { operations } from "../contract/operations.ts";
 import { listen } from "../http/server.ts";
-import { createTestApp } from "../http/testing-app.ts";
+import { createTestApp } from "../http/app.fixture.ts";
 import { ClientError } from "./client-error.ts";
 import { createClient } from "./client.ts";
 

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import type { JobEvent } from "../contract/event.ts";
 import { listen } from "../http/server.ts";
-import { createTestApp } from "../http/testing-app.ts";
+import { createTestApp } from "../http/app.fixture.ts";
 import { createClient } from "./client.ts";
 import type { Follow } from "./events.ts";
 

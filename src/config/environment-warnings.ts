@@ -1,5 +1,5 @@
 import { isLater, laterWarning } from "./later.ts";
-import { suggestion } from "./nearest.ts";
+import { suggestion } from "../lib/nearest.ts";
 import { deprecatedVariables, variables } from "./variables.ts";
 
 /** What is set in the environment and does nothing: deprecated, of a later version, or most likely a slip of the pen. */

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { isMap, isPair, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
-import { suggestion } from "./nearest.ts";
+import { suggestion } from "../lib/nearest.ts";
 
 /** The YAML file, flat: dotted key → text as it would be written in the environment. */
 export type ConfigFile = { path: string; values: Map<string, string>; faults: string[] };

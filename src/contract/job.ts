@@ -102,12 +102,9 @@ export const Job = z
     usage: Usage.nullable(),
     duration_ms: z.int().nullable().meta({ description: "From started_at to ended_at" }),
     worktree_id: z.string().nullable(),
-    salvage_ref: z
-      .string()
-      .nullable()
-      .meta({
-        description: "Ref in the cached clone that holds unfinished work of a job that did not succeed",
-      }),
+    salvage_ref: z.string().nullable().meta({
+      description: "Ref in the cached clone that holds unfinished work of a job that did not succeed",
+    }),
     warnings: z
       .array(z.string())
       .meta({ description: "What the service left out or could not do, a sentence each" }),
@@ -136,13 +133,9 @@ export const RunTaskInput = z.strictObject({
     .meta({ description: "Profile name; empty or auto: chosen by the routing rules" }),
   base_ref: z.string().max(255).default("main").meta({ description: "Branch or tag the work is based on" }),
   session_id: z.string().max(200).default("").meta({ description: "Agent session to resume" }),
-  file_path: z
-    .string()
-    .max(4096)
-    .default("")
-    .meta({
-      description: "MCP config file under the shared file system, merged into the job's configuration",
-    }),
+  file_path: z.string().max(4096).default("").meta({
+    description: "MCP config file under the shared file system, merged into the job's configuration",
+  }),
   create_repo: z
     .boolean()
     .default(false)

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Failure, ServiceError } from "../contract/errors.ts";
 import { operations } from "../contract/operations.ts";
-import { createTestApp, memoryHandlers } from "./testing-app.ts";
+import { createTestApp, memoryHandlers } from "./app.fixture.ts";
 
 const post = (
   body: string,

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { examples } from "./openapi-examples.ts";
 import { listen } from "./server.ts";
-import { createTestApp } from "./testing-app.ts";
+import { createTestApp } from "./app.fixture.ts";
 
 const service = createTestApp({ pingEveryMs: 40 });
 const { events, jobs, closing } = service;

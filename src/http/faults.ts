@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
-import { nearestName } from "./nearest-name.ts";
+import { nearest } from "../lib/nearest.ts";
 
 type RawIssue = z.core.$ZodRawIssue;
 type Issue = z.core.$ZodIssue;
@@ -35,10 +35,10 @@ const maxNamed = 10;
 
 /** The sentence for a name that nothing has, with the name that was probably meant. */
 export const unknownName = (name: string, known: readonly string[]): string => {
-  const nearest = nearestName(name, known);
+  const meant = nearest(name, known);
   const way =
-    nearest !== undefined
-      ? `did you mean ${nearest}?`
+    meant !== undefined
+      ? `did you mean ${meant}?`
       : known.length > 0
         ? `known are ${known.join(", ")}`
         : "none are known here";

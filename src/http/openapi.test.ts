@@ -4,7 +4,7 @@ import { JobEvent } from "../contract/event.ts";
 import { operations } from "../contract/operations.ts";
 import { examples, streamExample } from "./openapi-examples.ts";
 import { openapiDocument } from "./openapi.ts";
-import { createTestApp } from "./testing-app.ts";
+import { createTestApp } from "./app.fixture.ts";
 
 type Described = {
   operationId: string;

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { listen, type Listening } from "./server.ts";
-import { createTestApp, memoryHandlers } from "./testing-app.ts";
+import { createTestApp, memoryHandlers } from "./app.fixture.ts";
 
 const open: Listening[] = [];
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createSourceCheck } from "./source-check.ts";
-import { createTestApp } from "./testing-app.ts";
+import { createTestApp } from "./app.fixture.ts";
 
 const outcome = (settings: { host: string; apiKeys?: string[] }, headers: Record<string, string>): string => {
   try {

@@ -47,7 +47,8 @@ export const createJobs = (deps: Dependencies) => {
     }
     const idempotency = idempotencyOf(context.idempotencyKey, context.principal, input);
     const previous = await findPrevious(store, input);
-    const asked = previous === null ? input : continued(input, previous);
+    const complete = { ...input, base_ref: input.base_ref === "" ? "main" : input.base_ref };
+    const asked = previous === null ? complete : continued(complete, previous);
     const { repoUrl, profile } = await deps.check(asked);
     if ((await store.counts()).queued >= settings.maxQueuedJobs) {
       throw new ServiceError(

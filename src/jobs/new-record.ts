@@ -28,7 +28,7 @@ export const newRecord = ({
   format: recordFormat,
   id,
   repo_url: repoUrl,
-  base_ref: input.base_ref === "" ? "main" : input.base_ref,
+  base_ref: input.base_ref,
   task: input.task,
   profile: profile.name,
   status: "queued",

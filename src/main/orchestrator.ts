@@ -23,6 +23,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { createHandlers } from "./handlers.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import { lockInstance } from "./instance-lock.ts";
+import { readiness } from "./readiness.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { serviceName, version } from "./version.ts";
 
@@ -115,10 +116,7 @@ export const startOrchestrator = async ({
     handlers: createHandlers(jobs, profiles),
     events,
     settings,
-    readiness: async () => ({
-      ready: !closing.signal.aborted,
-      reasons: closing.signal.aborted ? ["shutting down"] : [],
-    }),
+    readiness: () => readiness({ store, closing: closing.signal }),
     metrics: metrics.read,
     service: { name: serviceName, version },
     log,

@@ -2,8 +2,8 @@ import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, named, setupIn, sharedProfile } from "./testing-profiles.ts";
-import type { Setup } from "./testing-profiles.ts";
+import { custom, named, setupIn, sharedProfile } from "./profiles.fixture.ts";
+import type { Setup } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 

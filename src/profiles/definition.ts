@@ -1,6 +1,6 @@
 import { isMap, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
-import { suggestion } from "../config/nearest.ts";
+import { suggestion } from "../lib/nearest.ts";
 import { ClaudeBlock } from "./claude-block.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;

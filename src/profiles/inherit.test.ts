@@ -1,6 +1,6 @@
 import { expect, it, describe } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, named, request, setupIn, sharedProfile } from "./testing-profiles.ts";
+import { custom, named, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 

@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, jobId, request, setupIn, sharedProfile } from "./testing-profiles.ts";
+import { custom, jobId, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, request, setupIn } from "./testing-profiles.ts";
+import { custom, request, setupIn } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 

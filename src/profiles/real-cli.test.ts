@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
-import { custom, jobId, request, setupIn } from "./testing-profiles.ts";
+import { custom, jobId, request, setupIn } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { custom, setupIn } from "./testing-profiles.ts";
+import { custom, setupIn } from "./profiles.fixture.ts";
 import { createProfiles } from "./profiles.ts";
 
 const setup = setupIn(temporaryDirectory);

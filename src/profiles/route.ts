@@ -1,4 +1,4 @@
-import { suggestion } from "../config/nearest.ts";
+import { suggestion } from "../lib/nearest.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Catalog } from "./catalog.ts";
 import { isUsable } from "./resolve.ts";

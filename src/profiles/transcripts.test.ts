@@ -2,7 +2,7 @@ import { symlink, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { jobId, setupIn } from "./testing-profiles.ts";
+import { jobId, setupIn } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 

@@ -13,7 +13,7 @@ import {
   plainGit,
   read,
   write,
-} from "./fixture.ts";
+} from "./repos.fixture.ts";
 import { RepoError } from "./repos.ts";
 
 const failing = async (action: Promise<unknown>): Promise<RepoError> => {

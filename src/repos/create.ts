@@ -1,3 +1,4 @@
+import { isLoopbackHost } from "../config/loopback.ts";
 import { addWorktree } from "./worktree-add.ts";
 import { fetchRepo } from "./cache.ts";
 import { commitAll } from "./commit.ts";
@@ -17,7 +18,7 @@ import { removeWorktree } from "./worktree-remove.ts";
 /** Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates. */
 export const createRepos = ({ settings, env }: { settings: RepoSettings; env: NodeJS.ProcessEnv }): Repos => {
   const room: Room = { settings, env, tokens: createTokens(settings), lookedOver: new Set() };
-  const allowLocal = settings.allowLocalRepos ?? isLoopback(settings.host);
+  const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
   return {
     parseUrl: (url) => parseRepoUrl(url, { allowLocal }),
     checkRef,
@@ -35,6 +36,3 @@ export const createRepos = ({ settings, env }: { settings: RepoSettings; env: No
     listWorktreeIds: () => listMarkers(room),
   };
 };
-
-const isLoopback = (host: string): boolean =>
-  host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);

@@ -9,7 +9,7 @@ import { generate } from "selfsigned";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makePlace, never, type Place } from "./fixture.ts";
+import { makePlace, never, type Place } from "./repos.fixture.ts";
 import { createTokens } from "./tokens.ts";
 
 const token = "canary-static-token";

@@ -63,7 +63,8 @@ const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "in
 /** A look first: most often there is nothing, and a look is cheaper than a removal. */
 const removeIfThere = async (path: string): Promise<void> => {
   const found = await lstat(path).catch(unreadable);
-  if (found !== null) await rm(path, { recursive: true, force: true });
+  // Another job's agent may put things there while we take them away.
+  if (found !== null) await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
 };
 
 /** Whatever stands at the path, a directory or a link, gives way to the file. */

@@ -13,7 +13,7 @@ import {
   read,
   write,
   type Remote,
-} from "./fixture.ts";
+} from "./repos.fixture.ts";
 import type { Repos, Worktree } from "./repos.ts";
 
 /** A program that leaves a trace when anything runs it. */

@@ -1,7 +1,7 @@
 import { chmod, mkdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { addTo, fetchInto, makeWorktree, never, plainGit, read, write } from "./fixture.ts";
+import { addTo, fetchInto, makeWorktree, never, plainGit, read, write } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 
 const commitAs = async ({ path }: Worktree, files: Record<string, string | null>): Promise<string> => {

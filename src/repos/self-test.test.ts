@@ -2,7 +2,7 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makePlace, never } from "./fixture.ts";
+import { makePlace, never } from "./repos.fixture.ts";
 import { selfTest } from "./self-test.ts";
 
 test("a machine that has all that is needed has no problem", async () => {

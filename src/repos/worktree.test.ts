@@ -11,7 +11,7 @@ import {
   plainGit,
   read,
   write,
-} from "./fixture.ts";
+} from "./repos.fixture.ts";
 
 test("a worktree is on its own branch at the tip of the base, for the agent's git too", async () => {
   const { remote, worktree, repo, settings } = await makeWorktree();

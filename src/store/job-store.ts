@@ -43,6 +43,8 @@ export type JobStore = {
   worktreesDue: (endedBefore: number) => Promise<string[]>;
   /** Whether a stored job's id begins so. */
   hasPrefix: (prefix: string) => boolean;
+  /** Rejects when nothing can be stored at present. */
+  check: () => Promise<void>;
   close: () => Promise<void>;
 };
 

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:https";
 import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll } from "vitest";
+import { afterFile } from "../cleanup.ts";
 import { createCertificate } from "../fake-git-host/certificate.ts";
 
 type Heard = { method: string; url: string; headers: IncomingMessage["headers"] };
@@ -23,7 +23,7 @@ export const startEavesdropper = async ({ redirectTo }: { redirectTo?: string } 
     }
   });
   const port = await listen(server);
-  afterAll(() => {
+  afterFile(() => {
     server.close();
     server.closeAllConnections();
   });

@@ -1,4 +1,4 @@
-import { afterAll } from "vitest";
+import { afterFile } from "../cleanup.ts";
 import { startFakeGitHost, type FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import type { Repository } from "../fake-git-host/state.ts";
 import { git } from "../remote.ts";
@@ -6,7 +6,7 @@ import { git } from "../remote.ts";
 /** A stand-in git host for a test file, closed after it. */
 export const startHost = async (): Promise<FakeGitHost> => {
   const host = await startFakeGitHost();
-  afterAll(() => host.close());
+  afterFile(() => host.close());
   return host;
 };
 

@@ -155,6 +155,16 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
         .map((entry) => entry.id),
     hasPrefix: (prefix) => index.prefixes.has(prefix),
 
+    check: async () => {
+      try {
+        const probe = join(directory, ".probe");
+        await writeFileAtomic(probe, "");
+        await rm(probe, { force: true });
+      } catch (cause) {
+        throw storeUnavailable(directory, cause);
+      }
+    },
+
     close: async () => {
       await Promise.allSettled(tails.values());
     },

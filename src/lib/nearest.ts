@@ -1,10 +1,19 @@
 /** The name of `known` that was probably meant by `name`: one that it is a part of, or that is at most two slips away. */
-export const nearestName = (name: string, known: readonly string[]): string | undefined => {
+export const nearest = (name: string, known: readonly string[]): string | undefined => {
   const written = name.toLowerCase().slice(0, 50);
   const [best] = known
-    .map((candidate) => ({ candidate, slips: isPart(written, candidate) ? 1 : distance(written, candidate) }))
+    .map((candidate) => ({
+      candidate,
+      slips: isPart(written, candidate.toLowerCase()) ? 1 : distance(written, candidate.toLowerCase()),
+    }))
     .toSorted((one, other) => one.slips - other.slips);
   return best !== undefined && best.slips <= Math.min(2, written.length - 1) ? best.candidate : undefined;
+};
+
+/** `; did you mean X?`, or nothing. */
+export const suggestion = (word: string, candidates: Iterable<string>): string => {
+  const near = nearest(word, Array.from(candidates));
+  return near === undefined ? "" : `; did you mean ${near}?`;
 };
 
 const isPart = (name: string, candidate: string): boolean => name.length > 2 && candidate.includes(name);
