@@ -41,11 +41,16 @@ const agesOf = (text: string): number[] => {
 };
 
 const pipeLatencies = async (): Promise<number[]> => {
-  const child = spawn(fakeAgent, ["--output-format", "stream-json"], { stdio: ["pipe", "pipe", "ignore"] });
+  const child = spawn(
+    fakeAgent,
+    ["-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"],
+    { stdio: ["pipe", "pipe", "ignore"] },
+  );
   child.stdin.end(`${JSON.stringify({ type: "user", message: { role: "user", content: task } })}\n`);
   const ages: number[] = [];
   for await (const line of createInterface({ input: child.stdout })) {
     if (line.includes("text_delta")) ages.push(...agesOf(line));
   }
+  if (ages.length < deltas) throw new Error(`only ${ages.length} of ${deltas} deltas came through the pipe`);
   return ages;
 };

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { until } from "../test/until.ts";
-import { median, type Figure } from "./statistics.ts";
+import type { Figure } from "./statistics.ts";
 import { withDirectory, withService } from "./workbench.ts";
 
 const parallel = 40;
@@ -50,12 +50,13 @@ const round = async (service: Asked, task: string): Promise<string[]> => {
   return ids;
 };
 
-/** Median over ten seconds, MB: one reading says more about the garbage collector than about us. */
+/** Least of twenty seconds, MB: what was read in between is garbage that had not been collected yet. */
 const settledRss = async (pid: number): Promise<number> => {
-  const readings: number[] = [];
-  for (let n = 0; n < 20; n += 1) {
+  let least = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < 40; n += 1) {
     await delay(500);
-    readings.push(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024);
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    least = Math.min(least, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024);
   }
-  return median(readings);
+  return least;
 };

@@ -49,7 +49,7 @@ export const code = ({ prompt, results }: Conversation): Answer => {
     const paths = plan.edits.map(({ path }) => `'${path}'`).join(" ");
     const command = `${plan.check === null ? "" : `${plan.check} && `}git add -- ${paths} && git commit --quiet -m '${plan.commit}' && git log -1 --stat --oneline`;
     return message([
-      text("Checked and ready: I'll commit it."),
+      text(plan.check === null ? "I'll commit it." : "I'll run the tests and commit it."),
       toolUse("Bash", { command, description: "Check and commit the change" }),
     ]);
   }

@@ -24,6 +24,10 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
 
   const remember = (record: JobRecord): void => {
     index.put(toEntry(record));
+    keep(record);
+  };
+
+  const keep = (record: JobRecord): void => {
     if (isFinal(record.status) && !record.unsettled) live.delete(record.id);
     else live.set(record.id, record);
     if (record.session_id !== null) bySession.set(record.session_id, record.id);
@@ -64,7 +68,16 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     return null;
   };
 
-  await loadRecords(directory, remember, log);
+  const loaded: IndexEntry[] = [];
+  await loadRecords(
+    directory,
+    (record) => {
+      loaded.push(toEntry(record));
+      keep(record);
+    },
+    log,
+  );
+  index.fill(loaded);
   // The newest job of a session wins, whatever order the files were read in.
   for (const entry of index.all) if (entry.session !== null) bySession.set(entry.session, entry.id);
 
