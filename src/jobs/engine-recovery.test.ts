@@ -1,3 +1,4 @@
+import { rename } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { never, startEngine, untilInterrupted } from "./engine.fixture.ts";
@@ -56,4 +57,21 @@ test.each([
   const job = await engine.jobs.untilFinal(id, never);
   expect(job).toMatchObject({ status: ends, unsettled: false, salvage_ref: "refs/service/salvage/x" });
   expect(job.failure_reason).toBe(ends === "failed" ? "instance_lost" : null);
+});
+
+test("a stop does not wait for a store that is away: the next start settles the job whose outcome was not written", async () => {
+  const engine = await startEngine({ execute: untilInterrupted });
+  const { id } = await engine.submit();
+  engine.work();
+  await until(async () => (await engine.jobs.get(id)).status === "running");
+  await rename(engine.directory, `${engine.directory}-away`);
+  engine.queue.stop();
+  await engine.worker.stop();
+  await rename(`${engine.directory}-away`, engine.directory);
+  const again = await startEngine({ directory: engine.directory });
+  await again.recover();
+  expect(await again.jobs.untilFinal(id, never)).toMatchObject({
+    status: "failed",
+    failure_reason: "instance_lost",
+  });
 });

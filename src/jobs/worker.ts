@@ -32,6 +32,7 @@ export const createWorker = (deps: Dependencies) => {
   const { store, events, settlements, now, log } = deps;
   const running = new Map<string, { controller: AbortController; done: Promise<void> }>();
   const busy = new Set<string>();
+  const stopping = new AbortController();
 
   /** Handed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
@@ -102,7 +103,12 @@ export const createWorker = (deps: Dependencies) => {
       if ((await store.get(record.id))?.status === "cancelled")
         controller.abort("cancel" satisfies Interruption);
       const outcome = await deps.execute(record, runOf(record, controller.signal)).catch(asBug(record));
-      await settle(record, outcome);
+      await settle(record, outcome).catch((error: unknown) => {
+        log.error(
+          { err: error, job: record.id },
+          "the outcome of the job is not written; the next start settles it",
+        );
+      });
     } finally {
       running.delete(record.id);
       finished.resolve();
@@ -145,7 +151,10 @@ export const createWorker = (deps: Dependencies) => {
     };
   };
 
-  /** Writes the outcome, however long the store is away: an outcome that is not written would be a lost job. */
+  /**
+   * Writes the outcome, however long the store is away: an outcome that is not written would be a lost job. When the service
+   * stops meanwhile, the next start settles the job from what is on disk.
+   */
   const settle = async (record: JobRecord, outcome: Outcome): Promise<void> => {
     const patch = { ...redactDeep(outcome.patch, deps.redact), unsettled: false };
     const ended = await persist(record, async () => {
@@ -185,7 +194,8 @@ export const createWorker = (deps: Dependencies) => {
           { err: error, job: record.id },
           `the outcome of the job cannot be written; next try in ${wait} ms`,
         );
-        await delay(wait);
+        if (stopping.signal.aborted) throw error;
+        await delay(wait, undefined, { signal: stopping.signal }).catch(() => undefined);
       }
     }
   };
@@ -195,6 +205,7 @@ export const createWorker = (deps: Dependencies) => {
     interrupt: (id: string): void => running.get(id)?.controller.abort("cancel" satisfies Interruption),
     /** Ends every run and waits until all have been settled. */
     stop: async (): Promise<void> => {
+      stopping.abort();
       const runs = [...running.values()];
       for (const { controller } of runs) controller.abort("shutdown" satisfies Interruption);
       await Promise.all(runs.map((run) => run.done));
@@ -204,8 +215,6 @@ export const createWorker = (deps: Dependencies) => {
     runningCount: (): number => running.size,
   };
 };
-
-type Worker = ReturnType<typeof createWorker>;
 
 const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const satisfies Record<
   Outcome["kind"],

@@ -128,7 +128,6 @@ export const startOrchestrator = async ({
     log.warn(warning);
   const server = await listen(app, settings);
 
-  queue.start(worker.work);
   const recovery = recover({
     store,
     events,
@@ -142,6 +141,10 @@ export const startOrchestrator = async ({
     (err: unknown) =>
       log.error({ err }, "jobs of the earlier start could not all be settled; the next start tries again"),
   );
+  // Not before: a job of the earlier start may hold the session or the worktree of one that waits.
+  const started = recovery.then(() => {
+    if (!closing.signal.aborted) queue.start(worker.work);
+  });
   const housekeeper = startHousekeeper(
     (signal) =>
       tidy(
@@ -168,7 +171,7 @@ export const startOrchestrator = async ({
     stop: async () => {
       closing.abort();
       queue.stop();
-      await recovery;
+      await started;
       await worker.stop();
       await housekeeper.stop();
       await server.close(5000);

@@ -38,7 +38,7 @@ export const createRunner = (deps: Dependencies) => {
       if (failure.kind !== "failed" || failure.patch.failure_reason === "internal") {
         log.warn({ err: error, job: record.id }, "the run of the job ended early");
       }
-      return await keepWork(record, progress, failure);
+      return await keepWork(record, run, progress, failure);
     }
   };
 
@@ -70,7 +70,7 @@ export const createRunner = (deps: Dependencies) => {
     });
     progress.agent = agent;
     run.signal.throwIfAborted();
-    if (!agent.ok) return await keepWork(record, progress, failedRun(agent));
+    if (!agent.ok) return await keepWork(record, run, progress, failedRun(agent));
     const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact: deps.redact });
     return { kind: "succeeded", patch: { ...told(agent), ...delivered } };
   };
@@ -78,18 +78,20 @@ export const createRunner = (deps: Dependencies) => {
   /** Saves what is in the worktree, then says how the run ended. */
   const keepWork = async (
     record: JobRecord,
+    run: Run,
     { worktree, profile, agent }: Progress,
     outcome: Outcome,
   ): Promise<Outcome> => {
     const known = { ...(agent === null ? {} : told(agent)), ...outcome.patch };
     if (worktree === null) return { ...outcome, patch: known };
-    return { ...outcome, patch: { ...known, ...(await saveWork(record, worktree, profile)) } };
+    return { ...outcome, patch: { ...known, ...(await saveWork(record, worktree, profile, run.warn)) } };
   };
 
   const saveWork = async (
     record: JobRecord,
     worktree: Worktree,
     profile: ResolvedProfile | null,
+    warn: (message: string) => void,
   ): Promise<JobPatch> => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
@@ -104,12 +106,10 @@ export const createRunner = (deps: Dependencies) => {
         { err: error, job: record.id },
         "the job's unfinished work could not be saved; its worktree is kept",
       );
-      return {
-        warnings: [
-          ...record.warnings,
-          `The unfinished work could not be saved (${message(error)}); it is still in ${worktree.path}, which is kept`,
-        ],
-      };
+      warn(
+        `The unfinished work could not be saved (${message(error)}); it is still in ${worktree.path}, which is kept`,
+      );
+      return {};
     }
   };
 
@@ -127,7 +127,10 @@ export const createRunner = (deps: Dependencies) => {
     const neverSpawned = record.process === null;
     if (record.status === "running" && (neverSpawned || profile?.retryLost === true))
       return { requeue: true, patch: {} };
-    return { requeue: false, patch: worktree === null ? {} : await saveWork(record, worktree, profile) };
+    const warnings = [...record.warnings];
+    const saved =
+      worktree === null ? {} : await saveWork(record, worktree, profile, (text) => warnings.push(text));
+    return { requeue: false, patch: { ...saved, warnings } };
   };
 
   return {

@@ -68,5 +68,3 @@ export const createMetrics = ({ jobCounts, running, maxParallel }: Sources) => {
     read: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
   };
 };
-
-type Metrics = ReturnType<typeof createMetrics>;

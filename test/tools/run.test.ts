@@ -50,7 +50,7 @@ test("the first run installs what the lock file names, all of it, and the next o
   expect(await npmCalls(project)).toHaveLength(2);
   await project.addFile(
     "package-lock.json",
-    JSON.stringify({ packages: { "node_modules/one": { version: "2.0.0" } } }),
+    JSON.stringify({ packages: { "node_modules/one": { version: "2.0.0", integrity: "sha512-1" } } }),
   );
   await run(project, ["--", "hello.mjs"]);
   expect(await npmCalls(project)).toHaveLength(3);

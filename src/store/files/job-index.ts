@@ -80,8 +80,6 @@ export const createJobIndex = () => {
   return { fill, byId, all, byStatus, prefixes, put, remove, position: find };
 };
 
-type JobIndex = ReturnType<typeof createJobIndex>;
-
 type Position = { created: number; id: string };
 
 const isBefore = (a: Position, b: Position): boolean =>
