@@ -78,7 +78,7 @@ export const createJobs = (deps: Dependencies) => {
       );
     }
     if (created) {
-      events.append(record.id, 0, { type: "stage", stage: "queued", detail: null });
+      events.begin(record.id, record.created_at);
       queue.add(record.id);
     }
     return record;

@@ -28,7 +28,10 @@ const maxAttempts = 5;
 export const recover = async (deps: Dependencies): Promise<{ recovered: number; queued: number }> => {
   const unsettled = await deps.store.unsettled();
   const waiting = await deps.store.ids("queued");
-  for (const id of waiting) deps.events.open(id);
+  for (const id of waiting) {
+    const record = await deps.store.get(id);
+    if (record !== null) deps.events.begin(id, record.created_at);
+  }
   for (const id of unsettled) deps.events.open(id);
   for (const id of waiting) deps.queue.add(id);
   const settled = await Promise.allSettled(unsettled.map((id) => settleOne(id, deps)));

@@ -104,3 +104,34 @@ test("ids that are no job ids name no file", async () => {
   const log = await openLog(await temporaryDirectory());
   expect(await collect(log.read("../../etc/passwd", 0, never))).toEqual([]);
 });
+
+test("the beginning of a log is there for who reads, comes first, comes once, and survives being begun again", async () => {
+  const directory = await temporaryDirectory();
+  const id = randomUUID();
+  const before = await openLog(directory);
+  before.begin(id, "2026-01-01T00:00:00.000Z");
+  const [first] = await firstOf(before.read(id, 0, never));
+  expect(first).toMatchObject({ seq: 1, type: "stage", stage: "queued", at: "2026-01-01T00:00:00.000Z" });
+  await before.close();
+  const after = await openLog(directory);
+  after.begin(id, "2026-01-01T00:00:00.000Z");
+  after.append(id, 1, text("a"));
+  await after.finish(id);
+  expect((await collect(after.read(id, 0, never))).map((event) => event.type)).toEqual(["stage", "text"]);
+});
+
+test("a log that a crash kept from being written is begun by the next start", async () => {
+  const directory = await temporaryDirectory();
+  const id = randomUUID();
+  (await openLog(directory)).begin(id, "2026-01-01T00:00:00.000Z");
+  const after = await openLog(directory);
+  after.begin(id, "2026-01-01T00:00:00.000Z");
+  after.append(id, 1, text("a"));
+  await after.finish(id);
+  expect((await collect(after.read(id, 0, never))).map((event) => event.seq)).toEqual([1, 2]);
+});
+
+const firstOf = async (events: AsyncIterable<JobEvent>): Promise<JobEvent[]> => {
+  for await (const event of events) return [event];
+  return [];
+};

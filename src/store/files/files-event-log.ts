@@ -15,9 +15,12 @@ type Options = {
   now: () => Date;
 };
 
+/** `first`: only written as the first event of a log. */
+type Pending = { at: string; attempt: number; event: AgentEvent | StageEvent; first: boolean };
+
 /** State of a log that is being written. The sequence number is the line number. */
 type Writer = {
-  pending: { at: string; attempt: number; event: AgentEvent | StageEvent }[];
+  pending: Pending[];
   seq: number;
   size: number;
   flushing: Promise<void> | null;
@@ -60,14 +63,15 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
       while (writer.pending.length > 0) {
         const batch = writer.pending.splice(0);
         const lines: string[] = [];
-        for (const { at, attempt, event } of batch) {
+        for (const { at, attempt, event, first } of batch) {
+          if (first && writer.seq > 0) continue;
           for (const kept of writer.budget(event, writer.size)) {
             const line = `${JSON.stringify({ seq: (writer.seq += 1), at, attempt, ...kept })}\n`;
             writer.size += Buffer.byteLength(line);
             lines.push(line);
           }
         }
-        await appendFile(file(jobId), lines.join(""), { mode: 0o600 });
+        if (lines.length > 0) await appendFile(file(jobId), lines.join(""), { mode: 0o600 });
         wake(jobId);
       }
     } catch (error) {
@@ -84,20 +88,27 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
 
   const settled = async (jobId: string): Promise<void> => {
     const writer = writers.get(jobId);
+    if (writer !== undefined && writer.pending.length > 0) writer.flushing ??= flush(jobId, writer);
     while (writer?.flushing) await writer.flushing;
   };
 
   return {
+    begin: (jobId, at) => {
+      const event: StageEvent = { type: "stage", stage: "queued", detail: null };
+      writerOf(jobId).pending.push({ at, attempt: 0, event, first: true });
+    },
+
     open: (jobId) => void writerOf(jobId),
 
     append: (jobId, attempt, event) => {
       const writer = writerOf(jobId);
-      writer.pending.push({ at: now().toISOString(), attempt, event });
+      writer.pending.push({ at: now().toISOString(), attempt, event, first: false });
       writer.flushing ??= flush(jobId, writer);
     },
 
     read: async function* (jobId, after, signal) {
       if (!isJobId(jobId)) return;
+      await settled(jobId);
       const lines = followFile({
         path: file(jobId),
         skip: after,
