@@ -32,7 +32,7 @@ export type Tally = {
 
 const tasks = [
   'scenario: paced {"steps": 4, "ms": 60}',
-  'scenario: paced {"steps": 3, "ms": 20}',
+  'scenario: paced {"steps": 3, "ms": 20, "linger": true}',
   "scenario: commit-dirt",
 ];
 

@@ -1,15 +1,18 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
 /**
  * Writes a file every `ms`, `steps` times, and commits every second one. Notes each step in the log after it is done: what
- * is noted must never be lost, whenever the agent or the service is killed.
+ * is noted must never be lost, whenever the agent or the service is killed. With `linger` it leaves a process in a session of
+ * its own that does not hear of its end.
  */
 export const paced = async ({ options, init, say, tool, result }) => {
   const { steps = 4, ms = 60 } = options;
   init();
   say("Step by step.");
+  if (options.linger)
+    spawn("/bin/sh", ["-c", "trap '' TERM; while :; do sleep 1; done"], { stdio: "ignore", detached: true });
   for (let step = 1; step <= steps; step += 1) {
     const file = `step-${step}.txt`;
     writeFileSync(file, `step ${step}\n`);
