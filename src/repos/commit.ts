@@ -63,7 +63,10 @@ export const commitSnapshot = async (
   return writeCommit(room, { worktree, tree, parents: [head, tip], message, signal });
 };
 
-/** Whether a commit brings anything that neither these others nor the remote's branches have. */
+/**
+ * Whether a commit brings anything that neither these others nor the remote's branches have. Branches of other jobs do not
+ * count: two agents can make one and the same commit, and each job must be able to name its own work.
+ */
 export const hasNews = async (
   room: Room,
   {
@@ -73,7 +76,10 @@ export const hasNews = async (
     signal,
   }: { worktree: Worktree; commit: string; besides: string[]; signal: AbortSignal },
 ): Promise<boolean> => {
-  const args = ["rev-list", "--max-count=1", commit, "--not", ...besides, "--remotes"];
+  // Without a wildcard git would take the pattern for a directory.
+  const own = `--glob=refs/remotes/origin/${worktree.branch.slice(0, -1)}[${worktree.branch.slice(-1)}]`;
+  const remotes = ["--exclude=origin/service/*", "--remotes", own];
+  const args = ["rev-list", "--max-count=1", commit, "--not", ...besides, ...remotes];
   return (await runGit(room, args, { variables: worktreeVariables(worktree), signal })).stdout !== "";
 };
 
