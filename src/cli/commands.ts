@@ -116,8 +116,11 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
 };
 
 const usageText = (text: string): string => {
-  const quote = /too many arguments for 'run'/.test(text) ? "Put the task in quotes.\n" : "";
-  return text.replace(/^error: /, "svc: ") + quote;
+  const hints = [
+    /too many arguments for 'run'/.test(text) ? "Put the task in quotes.\n" : "",
+    /unknown option '[^']* /.test(text) ? "A task that begins with a dash goes after --\n" : "",
+  ];
+  return text.replace(/^error: /, "svc: ") + hints.join("");
 };
 
 const whole =

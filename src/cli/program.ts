@@ -9,8 +9,11 @@ export const run = async (argv: string[]): Promise<number> => {
   // A reader that has seen enough (`svc jobs | head`) is no failure.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(exitCode.ok);
-    throw error;
+    note(`svc: the output cannot be written: ${error.message}`);
+    process.exit(exitCode.failure);
   });
+  // Nobody reads what is said about it any more: a service must not die with the reader of its log.
+  process.stderr.on("error", () => undefined);
   const missing = notBuilt(argv);
   if (missing !== null) {
     note(missing);

@@ -37,6 +37,7 @@ type Options = {
   directory?: string;
   concurrency?: number;
   now?: () => Date;
+  removeWorktree?: () => Promise<void>;
 };
 
 /** The engine over real files, with the execution of a job given by the test. */
@@ -46,6 +47,7 @@ export const startEngine = async ({
   directory,
   concurrency = 3,
   now = () => new Date(),
+  removeWorktree = async () => undefined,
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
@@ -85,9 +87,9 @@ export const startEngine = async ({
         queue,
         settlements,
         worktreeTtl: 30,
-        removeWorktree: async () => undefined,
+        removeWorktree,
         removeConfig: async () => undefined,
-        usesWorktree: worker.usesWorktree,
+        reserveWorktree: worker.reserveWorktree,
         now,
         log,
       },

@@ -18,8 +18,8 @@ type Dependencies = {
   /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
   removeWorktree: (record: JobRecord) => Promise<void>;
   removeConfig: (record: JobRecord) => Promise<void>;
-  /** Whether a running job uses the worktree. */
-  usesWorktree: (worktreeId: string) => boolean;
+  /** Keeps jobs out of a worktree until it is disposed of; null: a running job uses it. */
+  reserveWorktree: (worktreeId: string) => Disposable | null;
   now: () => Date;
   log: Log;
 };
@@ -67,7 +67,10 @@ const expire = async (
 
 const removeWorktree = async (id: string, deps: Dependencies): Promise<void> => {
   const record = await deps.store.get(id);
-  if (record === null || record.worktree_id === null || deps.usesWorktree(record.worktree_id)) return;
+  if (record === null || record.worktree_id === null) return;
+  // A job that resumes the session meanwhile waits: it must not start in a directory that is being removed.
+  using reserved = deps.reserveWorktree(record.worktree_id);
+  if (reserved === null) return;
   // A later job of the session has taken the worktree over: it goes with that one.
   const newest = record.session_id === null ? null : await deps.store.findBySession(record.session_id);
   const takenOver = newest !== null && newest.id !== id && newest.worktree_id === record.worktree_id;

@@ -1,6 +1,6 @@
 import type { Queue } from "./queue.ts";
 
-/** How long an id rests whose worker threw (the store was away), ms. */
+/** How long an id rests at most that has to wait, or whose worker threw (the store was away), ms. */
 const rest = 1000;
 
 /** In process. `onError` hears of a worker that threw; the id is handed out again after a rest. */
@@ -16,14 +16,24 @@ export const createLocalQueue = ({
   let active = 0;
   let work: ((id: string) => Promise<"done" | "later">) | null = null;
 
+  const takeBack = (): void => {
+    waiting = [...held, ...waiting];
+    held = [];
+  };
+
+  /** What it needs may have come free while the worker said so, or be in use by no job: it is looked at again. */
+  const hold = (id: string): void => {
+    held.push(id);
+    setTimeout(() => {
+      takeBack();
+      pump();
+    }, rest).unref();
+  };
+
   const run = async (id: string, handle: (id: string) => Promise<"done" | "later">): Promise<void> => {
     try {
-      if ((await handle(id)) === "later") {
-        held.push(id);
-      } else {
-        waiting = [...held, ...waiting];
-        held = [];
-      }
+      if ((await handle(id)) === "later") hold(id);
+      else takeBack();
     } catch (error) {
       onError(error, id);
       setTimeout(() => {

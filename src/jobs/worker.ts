@@ -61,10 +61,14 @@ export const createWorker = (deps: Dependencies) => {
     if (queued === null || queued.status !== "queued") return null;
     const needs = needsOf(queued);
     if (needs.some((need) => busy.has(need))) return "later";
-    const record = await claim(queued);
-    if (record === null) return null;
     for (const need of needs) busy.add(need);
-    return { record, needs };
+    let record: JobRecord | null = null;
+    try {
+      record = await claim(queued);
+      return record === null ? null : { record, needs };
+    } finally {
+      if (record === null) for (const need of needs) busy.delete(need);
+    }
   };
 
   const claim = (queued: JobRecord): Promise<JobRecord | null> => {
@@ -211,7 +215,13 @@ export const createWorker = (deps: Dependencies) => {
       await Promise.all(runs.map((run) => run.done));
     },
     isRunning: (id: string): boolean => running.has(id),
-    usesWorktree: (worktreeId: string): boolean => busy.has(`worktree ${worktreeId}`),
+    /** Keeps jobs out of a worktree until it is disposed of; null: a job uses it. */
+    reserveWorktree: (worktreeId: string): Disposable | null => {
+      const need = `worktree ${worktreeId}`;
+      if (busy.has(need)) return null;
+      busy.add(need);
+      return { [Symbol.dispose]: () => void busy.delete(need) };
+    },
     runningCount: (): number => running.size,
   };
 };

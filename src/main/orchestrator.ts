@@ -156,7 +156,7 @@ export const startOrchestrator = async ({
           worktreeTtl: settings.worktreeTtl,
           removeWorktree: runner.removeWorktree,
           removeConfig: runner.removeConfig,
-          usesWorktree: worker.usesWorktree,
+          reserveWorktree: worker.reserveWorktree,
           now,
           log,
         },

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
+import { withoutWaiting } from "../lib/without-waiting.ts";
 import { isRefName } from "./ref.ts";
 import { RepoError, type CachedRepo } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
@@ -18,7 +19,10 @@ export const resolveBase = async (
   if (!isRefName(baseRef))
     throw new RepoError("worktree_failed", `"${baseRef}" is not the name of a branch or tag.`);
   // After a fetch the branch most often is a file of its own: reading it saves a process per job.
-  const loose = await readFile(join(repo.gitDir, "refs/remotes/origin", baseRef), "latin1").catch(() => "");
+  const loose = await readFile(join(repo.gitDir, "refs/remotes/origin", baseRef), {
+    encoding: "latin1",
+    flag: withoutWaiting.read,
+  }).catch(() => "");
   if (/^[0-9a-f]{40}\n$/.test(loose)) return loose.trim();
   for (const kind of ["remotes/origin", "tags"]) {
     const sha = await commitOf(room, { gitDir: repo.gitDir, name: `refs/${kind}/${baseRef}`, signal });

@@ -1,6 +1,7 @@
 import { lstat, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { withoutWaiting } from "../lib/without-waiting.ts";
 import type { RepoSettings } from "./room.ts";
 
 /** The one text that the `config` of a git directory of ours may have. */
@@ -48,9 +49,9 @@ export const makeGitDirectory = async (
  */
 export const restoreGitDirectory = async (gitDir: string, config: string): Promise<void> => {
   await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name))));
-  const found = await readFile(join(gitDir, "config"), "utf8").catch(unreadable);
+  const found = await textOf(join(gitDir, "config"));
   if (found !== config) await replace(join(gitDir, "config"), config);
-  const head = await readFile(join(gitDir, "HEAD"), "utf8").catch(unreadable);
+  const head = await textOf(join(gitDir, "HEAD"));
   if (head === null || !/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(head))
     await replace(join(gitDir, "HEAD"), "ref: refs/heads/main\n");
   await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
@@ -73,6 +74,9 @@ const replace = async (path: string, text: string): Promise<void> => {
   if (found?.isDirectory() === true) await rm(path, { recursive: true, force: true });
   await writeFileAtomic(path, text, 0o644);
 };
+
+const textOf = (path: string): Promise<string | null> =>
+  readFile(path, { encoding: "utf8", flag: withoutWaiting.read }).catch(unreadable);
 
 const unreadable = (): null => null;
 

@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
+import { withoutWaiting } from "../lib/without-waiting.ts";
 import type { LockHeld } from "./cache.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
 
@@ -59,7 +60,7 @@ const moveObjects = async (from: string, to: string): Promise<void> => {
 
 /** Keeps the lines that name a ref: they may be branches of ours. */
 const mendPackedRefs = async (file: string): Promise<void> => {
-  const text = await readFile(file, "utf8").catch(() => null);
+  const text = await readFile(file, { encoding: "utf8", flag: withoutWaiting.read }).catch(() => null);
   if (text === null) return;
   const refs = text.split("\n").filter((line) => /^[0-9a-f]{40} refs\/[^\s\0]+$/.test(line));
   await writeFileAtomic(file, refs.map((line) => `${line}\n`).join(""), 0o644);

@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { z } from "zod";
 import { syncDirectory, writeFileAtomic } from "../lib/atomic-file.ts";
+import { withoutWaiting } from "../lib/without-waiting.ts";
 import type { Worktree } from "./repos.ts";
 import { cacheGitDir, type Room } from "./room.ts";
 
@@ -55,7 +56,10 @@ export const locate = (
 /** Null: there is none, or what is there is not of our making. */
 export const readMarker = async (room: Room, id: string): Promise<Marker | null> => {
   if (!isWorktreeId(id)) return null;
-  const text = await readFile(markerFile(room, id), "utf8").catch((error: unknown) => {
+  const text = await readFile(markerFile(room, id), {
+    encoding: "utf8",
+    flag: withoutWaiting.read,
+  }).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
     throw error;
   });

@@ -28,7 +28,7 @@ export const salvage = async (room: Room, request: SalvageRequest): Promise<stri
 const save = async (room: Room, { worktree, jobId, signal }: SalvageRequest): Promise<string | null> => {
   const ref = `refs/service/salvage/${jobId}`;
   const message = `Unfinished work of job ${jobId}`;
-  const state = await takeSnapshot(room, { worktree, signal });
+  const state = await takeSnapshot(room, { worktree, signal, asItIs: true });
   const commit = await commitSnapshot(room, { worktree, state, message, signal });
   const base = worktree.baseSha === null ? [] : [worktree.baseSha];
   if (commit === null || !(await hasNews(room, { worktree, commit, besides: base, signal }))) return null;

@@ -2,11 +2,13 @@ import { randomUUID } from "node:crypto";
 import { copyFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
+import { addAll } from "./add-all.ts";
 import { hideFromStatus, showReplaced } from "./checkout-care.ts";
 import { readMarker } from "./marker.ts";
 import { addNested } from "./nested.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
+import { isEncodingFault, unconverted } from "./unconverted.ts";
 import { hasDirectory, reclaim, worktreeVariables } from "./worktree-links.ts";
 
 /** The tree without any file; git knows it without its being stored. */
@@ -27,6 +29,8 @@ type SnapshotRequest = {
   signal: AbortSignal;
   /** Gets the index that belongs to the tree, as long as it exists. */
   use?: (indexFile: string) => Promise<void>;
+  /** Takes files that are not in the encoding they should have as they are, instead of failing. */
+  asItIs?: boolean;
 };
 
 /**
@@ -35,14 +39,14 @@ type SnapshotRequest = {
  */
 export const takeSnapshot = async (
   room: Room,
-  { worktree, signal, use }: SnapshotRequest,
+  { worktree, signal, use, asItIs = false }: SnapshotRequest,
 ): Promise<Snapshot> => {
   await reclaim(room, worktree);
   const tips = await readTips(room, worktree, signal);
   const index = join(worktree.gitDir, `service-${randomUUID()}.index`);
   try {
     const tree = (await hasDirectory(worktree))
-      ? await stage(room, { worktree, index, head: tips.head, signal })
+      ? await stage(room, { worktree, index, head: tips.head, asItIs, signal })
       : tips.headTree;
     if (use !== undefined) await use(index);
     return { ...tips, tree };
@@ -69,7 +73,13 @@ const readTips = async (
   return { head, headTree: headTree ?? emptyTree, tip };
 };
 
-type Staging = { worktree: Worktree; index: string; head: string | null; signal: AbortSignal };
+type Staging = {
+  worktree: Worktree;
+  index: string;
+  head: string | null;
+  asItIs: boolean;
+  signal: AbortSignal;
+};
 
 const stage = async (room: Room, staging: Staging): Promise<string> => {
   const { worktree, index, signal } = staging;
@@ -80,38 +90,27 @@ const stage = async (room: Room, staging: Staging): Promise<string> => {
     () => false,
   );
   const leftOut = (await readMarker(room, worktree.worktreeId))?.leftOut ?? [];
-  const add = async (): Promise<string> => {
+  const root = worktree.path;
+  const add = async (variables: Record<string, string>): Promise<void> => {
     await showReplaced(room, { worktree, leftOut, ...call });
-    return addAll(room, call);
+    const said = await addAll(room, { root, variables, signal });
+    await addNested(room, { root, variables, index, said, signal });
   };
   if (!copied) await rebuild(room, { ...staging, leftOut });
-  const said = await add().catch(async (error: unknown) => {
-    if (!copied || !(error instanceof GitError)) throw error;
+  await add(call.variables).catch(async (error: unknown) => {
+    if (isEncodingFault(error) && staging.asItIs) return unconverted(room, { worktree, index, action: add });
+    if (!copied || !(error instanceof GitError) || isEncodingFault(error)) throw error;
     // The agent broke the index.
     await rm(index, { force: true });
     await rebuild(room, { ...staging, leftOut });
-    return add();
+    return add(call.variables);
   });
-  await addNested(room, { worktree, index, said, signal });
   return (await runGit(room, ["write-tree"], call)).stdout.trim();
-};
-
-type Call = { variables: Record<string, string>; signal: AbortSignal };
-
-/** Resolves to what git said. */
-const addAll = async (room: Room, call: Call): Promise<string> => {
-  try {
-    return (await runGit(room, ["add", "--all", "--ignore-errors"], call)).stderr;
-  } catch (error) {
-    // Exit code 1: a file that could not be read was passed over, all others are in.
-    if (error instanceof GitError && error.exitCode === 1) return error.said;
-    throw error;
-  }
 };
 
 const rebuild = async (
   room: Room,
-  { worktree, index, head, leftOut, signal }: Staging & { leftOut: string[] },
+  { worktree, index, head, leftOut, signal }: Omit<Staging, "asItIs"> & { leftOut: string[] },
 ): Promise<void> => {
   if (head === null) return;
   const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: index };

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { canonicalConfig, restoreGitDirectory } from "./git-directory.ts";
 import { ownedDirectory } from "./marker.ts";
+import { openDirectory } from "./open-up.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import type { Room } from "./room.ts";
 
@@ -37,7 +38,11 @@ export const reclaim = async (room: Room, worktree: Worktree): Promise<void> => 
   if (head === null || !/^(ref: refs\/heads\/\S+|[0-9a-f]{40})\n?$/.test(head)) {
     await ensure(join(gitDir, "HEAD"), `ref: refs/heads/${branch}\n`);
   }
+  // The index too is replaced by git, not written: whatever else stands in its place would only be waited for.
+  const index = await lstat(join(gitDir, "index")).catch(() => null);
+  if (index?.isFile() === false) await rm(join(gitDir, "index"), { recursive: true, force: true });
   if (!(await hasDirectory(worktree))) return;
+  await openDirectory(path);
   await setAsideRepository(room, worktree);
   await ensure(join(path, ".git"), `gitdir: ${gitDir}\n`);
 };

@@ -1,7 +1,8 @@
-import { chmod, lstat, readdir, rename, rm } from "node:fs/promises";
+import { lstat, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { asRepoError } from "./failure.ts";
 import { ownedDirectory, readMarker, removeMarker } from "./marker.ts";
+import { openTree } from "./open-up.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, gitDirVariables, type Room } from "./room.ts";
@@ -84,16 +85,9 @@ const removeTree = async (path: string): Promise<void> => {
       (error.code !== "EACCES" && error.code !== "EPERM")
     )
       throw error;
-    await openUp(path);
+    await openTree(path);
     await rm(path, { recursive: true, force: true, maxRetries: 3 });
   }
-};
-
-const openUp = async (path: string): Promise<void> => {
-  const found = await lstat(path).catch(() => null);
-  if (found?.isDirectory() !== true) return;
-  await chmod(path, 0o700);
-  for (const name of await readdir(path)) await openUp(join(path, name));
 };
 
 const unlessMissing = (error: unknown): void => {

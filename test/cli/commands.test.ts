@@ -115,7 +115,7 @@ describe("svc jobs", () => {
       `${job.id}  running  code     Fix the failing date test`,
       "",
     ]);
-    expect(stderr).toBe("There are more: svc jobs --cursor abc\n");
+    expect(stderr).toBe("There are more: svc jobs -n 5 -s expired --cursor abc\n");
   });
 
   test("says that there are none", async () => {

@@ -59,6 +59,7 @@ describe("what is not understood ends with 2", () => {
     [["serve", "--port", "70000"], /whole number from 0 to 65535/],
     [["run"], /missing required argument 'task'[^]*svc run --help/],
     [["run", "fix", "the", "bug"], /too many arguments[^]*quotes/],
+    [["run", "-O3 breaks the build"], /unknown option[^]*begins with a dash goes after --\n/],
     [["run", ""], /task is empty/],
     [["run", " \n"], /task is empty/],
     [["run", "x", "--public"], /goes with --create-repo/],

@@ -121,3 +121,23 @@ describe("svc job --events", () => {
     ).toEqual(log);
   });
 });
+
+describe("svc job", () => {
+  test("names the cached clone in the commands for unfinished work, while the job's log is open or closed", async () => {
+    for (const end of [failed, null]) {
+      const { env, state } = await start(failed);
+      state.final = end;
+      const { code, stdout } = await svc(["job", queued.id], { env });
+      expect(stdout).toContain("git fetch /srv/repo.git refs/service/salvage/x:");
+      expect(code).toBe(0);
+    }
+  });
+
+  test("names only the ref when the log cannot be had", async () => {
+    const { env, state } = await start({ ...failed, worktree_path: null });
+    state.events = [];
+    const { code, stdout } = await svc(["job", queued.id], { env });
+    expect(stdout).toMatch(/Unfinished work {2}refs\/service\/salvage\/x\n/);
+    expect(code).toBe(0);
+  });
+});

@@ -21,7 +21,10 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
   }
   if (body.jobs.length === 0) print(status === undefined ? "No jobs" : `No jobs are ${status}`);
   else print(jobTable(body.jobs, { paint: painter(process.stdout), columns: terminalColumns() }));
-  if (body.next_cursor !== null) note(`There are more: svc jobs --cursor ${oneLine(body.next_cursor)}`);
+  if (body.next_cursor !== null) {
+    const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}`;
+    note(`There are more: svc jobs ${same} --cursor ${oneLine(body.next_cursor)}`);
+  }
   return exitCode.ok;
 };
 

@@ -19,7 +19,7 @@ export const status = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
         ["Service", oneLine(health.service)],
         ["Address", baseUrl],
       ],
-      paint,
+      { paint },
     );
     print(facts.join("\n"));
   }

@@ -50,7 +50,7 @@ describe("the entry of a profile", () => {
   };
 
   test("has name, description, model, max_turns and auto_pr", () => {
-    expect(profileEntry(code, unpainted).split("\n")).toEqual([
+    expect(profileEntry(code, { paint: unpainted }).split("\n")).toEqual([
       "code",
       "  description  Autonomous coding worker",
       "  model        sonnet",
@@ -62,7 +62,9 @@ describe("the entry of a profile", () => {
 
   test("that cannot be used has the reason instead", () => {
     expect(
-      profileEntry({ ...code, error: "max_turns must be a number\nbut is x" }, unpainted).split("\n"),
+      profileEntry({ ...code, error: "max_turns must be a number\nbut is x" }, { paint: unpainted }).split(
+        "\n",
+      ),
     ).toEqual([
       "code",
       "  description  Autonomous coding worker",

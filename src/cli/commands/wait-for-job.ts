@@ -6,7 +6,7 @@ import { catchInterruption } from "../interruption.ts";
 import { followJob } from "../live/follow.ts";
 import { advance, noProgress } from "../live/progress.ts";
 import { chooseView, quietView } from "../live/view.ts";
-import { note, print, printJson } from "../print.ts";
+import { note, print, printJson, terminalColumns } from "../print.ts";
 import { painter } from "../text/paint.ts";
 import { summary } from "../text/summary.ts";
 
@@ -42,6 +42,9 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
     view.close();
   }
   if (json) printJson({ success: true, job: ended });
-  else print(`\n${summary(ended, { paint: painter(process.stdout), clone: progress.clone })}`);
+  else {
+    const layout = { paint: painter(process.stdout), columns: terminalColumns() };
+    print(`\n${summary(ended, { ...layout, clone: progress.clone })}`);
+  }
   return ended.status === "succeeded" ? exitCode.ok : exitCode.failure;
 };

@@ -6,22 +6,27 @@ import type { Row } from "./row.ts";
 
 type Line = Omit<Row, "elapsedMs">;
 
-/** The event as one line; null when it says nothing to a reader, or belongs to the flow of text. */
-export const describeEvent = (event: JobEvent): Line | null => {
+/**
+ * The event as one line; null when it says nothing to a reader, or belongs to the flow of text.
+ * @param worktree directory the agent works in, where it is known
+ */
+export const describeEvent = (event: JobEvent, worktree: string | null): Line | null => {
   // The key is the event's own type, which the compiler cannot tie to the row of the table. A type that a later
   // service tells, and this program does not know, has none.
-  const describe = described[event.type] as ((event: JobEvent) => Line | null) | undefined;
-  return describe?.(event) ?? null;
+  const describe = described[event.type] as Describe<JobEvent> | undefined;
+  return describe?.(event, worktree) ?? null;
 };
 
-type Described = { [Type in JobEvent["type"]]: (event: Extract<JobEvent, { type: Type }>) => Line | null };
+type Describe<Event> = (event: Event, worktree: string | null) => Line | null;
+
+type Described = { [Type in JobEvent["type"]]: Describe<Extract<JobEvent, { type: Type }>> };
 
 const described: Described = {
   stage: ({ stage, detail }) => line("stage", stage.replaceAll("_", " "), detail),
   started: ({ session_id: id, model }) => line("note", "session", model === null ? id : `${id}, ${model}`),
-  tool_use: ({ name, input, parent }) => ({
+  tool_use: ({ name, input, parent }, worktree) => ({
     kind: "tool",
-    text: `${parent === null ? "" : "↳ "}${toolCall(name, input)}`,
+    text: `${parent === null ? "" : "↳ "}${toolCall(name, input, worktree)}`,
   }),
   tool_result: ({ is_error: failed, content }) =>
     failed ? line("problem", "tool failed", firstLine(content)) : null,
@@ -35,7 +40,14 @@ const described: Described = {
     return line("problem", "rate limit", resets === null ? status : `${status}, resets at ${resets}`);
   },
   result: ({ ok, subtype, text }) =>
-    ok ? null : line("problem", `the agent gave up (${short(subtype)})`, firstLine(text)),
+    // The CLI calls a result a "success" although its API refused.
+    ok
+      ? null
+      : line(
+          "problem",
+          subtype === "success" ? "the agent gave up" : `the agent gave up (${short(subtype)})`,
+          firstLine(text),
+        ),
   exited: ({ exit_code: code, signal }) => {
     if (signal !== null) return line("note", "the agent's process was ended by", signal);
     return code === 0 || code === null

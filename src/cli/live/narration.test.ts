@@ -81,6 +81,49 @@ describe("the account of a job", () => {
     ]);
   });
 
+  test("tells a path within the worktree from there, and any other whole", () => {
+    const read = (path: string): Events[number] => ({
+      type: "tool_use",
+      id: "1",
+      name: "Read",
+      input: { file_path: path },
+      parent: null,
+    });
+    expect(
+      told(
+        read("/srv/worktrees/a/b.ts"),
+        { type: "stage", stage: "worktree_ready", detail: "/srv/worktrees/a" },
+        read("/srv/worktrees/a/b.ts"),
+        read("/srv/worktrees/abc/b.ts"),
+        read("/etc/hosts"),
+      ).filter((row) => row.startsWith("tool")),
+    ).toEqual([
+      "tool: Read  /srv/worktrees/a/b.ts",
+      "tool: Read  b.ts",
+      "tool: Read  /srv/worktrees/abc/b.ts",
+      "tool: Read  /etc/hosts",
+    ]);
+  });
+
+  test("does not call a failed result a success, as the CLI does when its API refuses", () => {
+    const failed = {
+      type: "result",
+      ok: false,
+      text: "API Error: 401",
+      subtype: "success",
+      api_status: 401,
+      session_id: null,
+      num_turns: 1,
+      cost_usd: 0,
+      usage: null,
+      duration_ms: 10,
+    } as const satisfies Events[number];
+    expect(told(failed, { ...failed, subtype: "error_max_turns" })).toEqual([
+      "problem: the agent gave up  API Error: 401",
+      "problem: the agent gave up (error_max_turns)  API Error: 401",
+    ]);
+  });
+
   test("tells what went wrong, and nothing of what went well", () => {
     expect(
       told(

@@ -20,6 +20,7 @@ const longestLine = 4000;
 export const createNarration = (begin: number): Narration => {
   let open: (Row & { block: number }) | null = null;
   let blank = true;
+  let worktree: string | null = null;
 
   const close = (): Row[] => {
     const row = open;
@@ -52,7 +53,8 @@ export const createNarration = (begin: number): Narration => {
     const elapsedMs = Math.max(0, Date.parse(event.at) - begin);
     if (event.type === "text" || event.type === "thinking") return takeText(event.type, event, elapsedMs);
     if (event.type === "block_end") return open?.block === event.block ? close() : [];
-    const described = describeEvent(event);
+    if (event.type === "stage" && event.stage === "worktree_ready") worktree = event.detail;
+    const described = describeEvent(event, worktree);
     return described === null ? [] : [...close(), ...keep({ ...described, elapsedMs })];
   };
 

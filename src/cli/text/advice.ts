@@ -15,14 +15,14 @@ const advice: Record<FailureReason, string> = {
     "The agent's process ended without a result: see the error, and run the agent CLI by hand if it says too little.",
   api_error: "The model's API failed.",
   rate_limited: "The model's rate limit is used up: wait for its reset.",
-  auth: "The model refused the credentials: check AGENT_CLI_OAUTH_TOKEN or MODEL_API_AUTH_TOKEN of the service.",
+  auth: "The model refused the credentials: check AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY of the service.",
   max_turns:
     "The agent used up its turns: split the task, raise max_turns in the profile, or go on with --session-id.",
   budget: "The profile's max_budget_usd is spent: raise it, or split the task.",
   timeout:
     "The agent ran out of time: split the task, or raise timeout in the profile or SERVICE_AGENT_CLI_TIMEOUT.",
   stalled: "The agent fell silent and was stopped.",
-  instance_lost: "The service was stopped while the job ran.",
+  instance_lost: "Go on where the agent was with --session-id and its session, if it has one.",
   clone_failed: "Check that the service can reach the repository and has the credentials for it.",
   worktree_failed: "Check that the base branch exists, and the disk of the service.",
   profile_invalid: "Correct the profile: svc profiles shows what is wrong with it.",

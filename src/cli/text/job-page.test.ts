@@ -6,7 +6,7 @@ import { stageTimes } from "./stage-times.ts";
 import { summary } from "./summary.ts";
 
 const page = (changes: Parameters<typeof sampleJob>[0] = {}): string =>
-  jobPage(sampleJob(changes), { paint: unpainted, now: sampleBegin + 60_000 });
+  jobPage(sampleJob(changes), { paint: unpainted, clone: null, now: sampleBegin + 60_000 });
 
 const at = (seconds: number): string => new Date(sampleBegin + seconds * 1000).toISOString();
 
@@ -37,6 +37,30 @@ describe("the page of a job", () => {
     expect(text).toContain(`Ended         ${at(2)}`);
     expect(text).toMatch(/\n\nOutput\nAll done$/);
     expect(page()).not.toMatch(/Exit code|Pull request|Started|Ended|Output|Error|null|undefined/);
+  });
+
+  test("calls what a job that succeeded has to say a note, not an error", () => {
+    const text = page({ status: "succeeded", error: "No pull request was opened" });
+    expect(text).toContain("Note        No pull request was opened");
+    expect(text).not.toContain("Error");
+  });
+
+  test("wraps sentences under their label where there is a width, and never a path or a command", () => {
+    const job = sampleJob({
+      status: "failed",
+      failure_reason: "stalled",
+      error: "The agent was silent for longer than it may be, and was ended",
+      worktree_path: `/srv/${"long/".repeat(12)}worktree`,
+    });
+    const lines = jobPage(job, { paint: unpainted, columns: 40, clone: null, now: sampleBegin }).split("\n");
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        "Error       The agent was silent for",
+        "            longer than it may be, and",
+        "            was ended",
+        `Worktree    /srv/${"long/".repeat(12)}worktree`,
+      ]),
+    );
   });
 
   test("shows 2000 characters of the output and says how many there are more", () => {
@@ -138,6 +162,7 @@ describe("the summary at the end", () => {
     const job = sampleJob({
       status: "succeeded",
       branch: "service/6f1c1a52",
+      stages: [{ stage: "pushed", at: at(100), attempt: 1 }],
       commit_sha: "c0ffee",
       diff_stat: { files: 1, insertions: 3, deletions: 2 },
       pr_url: "https://github.com/acme/app/pull/7",
@@ -145,6 +170,7 @@ describe("the summary at the end", () => {
       num_turns: 4,
       duration_ms: 123_456,
       worktree_path: "/srv/worktree",
+      session_id: "5e55",
       warnings: ["LFS pointers are not fetched", "Another"],
     });
     expect(summary(job, { paint: unpainted, clone: null }).split("\n")).toEqual([
@@ -157,10 +183,23 @@ describe("the summary at the end", () => {
       "Worktree      /srv/worktree",
       "Warnings      - LFS pointers are not fetched",
       "              - Another",
+      "Session       5e55",
       "Turns         4",
       "Cost          $0.1235",
       "Duration      2m 03s",
     ]);
+  });
+
+  test("says of a branch when the job has ended without pushing it", () => {
+    const ended = sampleJob({ status: "succeeded", branch: "service/6f1c1a52", ended_at: at(9) });
+    expect(summary(ended, { paint: unpainted, clone: null })).toContain(
+      "Branch  service/6f1c1a52  (not pushed by this job)",
+    );
+  });
+
+  test("says none of a job that changed nothing", () => {
+    const nothing = sampleJob({ status: "succeeded", diff_stat: { files: 0, insertions: 0, deletions: 0 } });
+    expect(summary(nothing, { paint: unpainted, clone: null })).toContain("Changes  none");
   });
 
   test("has advice for an expired job", () => {

@@ -1,14 +1,13 @@
 import type { Job } from "../../contract/job.ts";
 import { effortFacts, factLines, optional, outcomeFacts, resultFacts } from "./job-facts.ts";
-import type { Fact } from "./job-facts.ts";
-import type { Paint } from "./paint.ts";
+import type { Fact, Layout } from "./job-facts.ts";
 import { sanitise } from "./sanitise.ts";
 import { stageTimes } from "./stage-times.ts";
 
-type Options = { paint: Paint; now: number };
+type Options = Layout & { clone: string | null; now: number };
 
 /** Everything about a job, as `svc job` shows it. */
-export const jobPage = (job: Job, { paint, now }: Options): string => {
+export const jobPage = (job: Job, { paint, columns, clone, now }: Options): string => {
   const facts: Fact[] = [
     ["ID", job.id],
     ...outcomeFacts(job, paint),
@@ -17,7 +16,7 @@ export const jobPage = (job: Job, { paint, now }: Options): string => {
     ["Repository", optional(job.repo_url)],
     ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
     ["Exit code", job.exit_code === null ? null : String(job.exit_code)],
-    ...resultFacts(job, null),
+    ...resultFacts(job, clone),
     ...effortFacts(job),
     ["Session", optional(job.session_id)],
     ["Attempt", job.attempt > 1 ? String(job.attempt) : null],
@@ -26,7 +25,7 @@ export const jobPage = (job: Job, { paint, now }: Options): string => {
     ["Started", job.started_at],
     ["Ended", job.ended_at],
   ];
-  const sections = [factLines(facts, paint)];
+  const sections = [factLines(facts, { paint, columns })];
   const times = stageTimes(job, now);
   if (times.length > 0) sections.push([paint("bold", "Where the time went"), ...times]);
   if (job.output !== null) {

@@ -1,12 +1,19 @@
 import type { Job } from "../../contract/job.ts";
-import { effortFacts, factLines, outcomeFacts, resultFacts } from "./job-facts.ts";
-import type { Paint } from "./paint.ts";
+import { effortFacts, factLines, optional, outcomeFacts, resultFacts } from "./job-facts.ts";
+import type { Layout } from "./job-facts.ts";
 
-type Options = { paint: Paint; clone: string | null };
+type Options = Layout & { clone: string | null };
 
 /** The block at the end of `svc run --wait`. */
-export const summary = (job: Job, { paint, clone }: Options): string =>
+export const summary = (job: Job, { clone, ...layout }: Options): string =>
   factLines(
-    [["Job", job.id], ...outcomeFacts(job, paint), ...resultFacts(job, clone), ...effortFacts(job)],
-    paint,
+    [
+      ["Job", job.id],
+      ...outcomeFacts(job, layout.paint),
+      ...resultFacts(job, clone),
+      // What --session-id takes, to go on where this job ended.
+      ["Session", optional(job.session_id)],
+      ...effortFacts(job),
+    ],
+    layout,
   ).join("\n");

@@ -1,8 +1,11 @@
 import { oneLine } from "./sanitise.ts";
 
-/** A tool call on one line: its name and the argument that says most. */
-export const toolCall = (name: string, input: unknown): string => {
-  const argument = mainArgument(input);
+/**
+ * A tool call on one line: its name and the argument that says most. A path within the worktree is told from there:
+ * the whole would fill a line of 80 columns before it comes to the file.
+ */
+export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
+  const argument = seenFrom(worktree, mainArgument(input));
   return oneLine(name.slice(0, longest)) + (argument === "" ? "" : `  ${argument}`);
 };
 
@@ -17,6 +20,9 @@ const mainArgument = (input: unknown): string => {
   if (typeof text === "string") return short(text);
   return entries.length === 0 ? "" : short(JSON.stringify(input));
 };
+
+const seenFrom = (worktree: string | null, text: string): string =>
+  worktree !== null && text.startsWith(`${worktree}/`) ? text.slice(worktree.length + 1) : text;
 
 /** What says most about a call, the first that is there. */
 const telling = [

@@ -2,6 +2,7 @@ import { appendFile, mkdir, readFile, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import type { AgentEvent, JobEvent, StageEvent } from "../../contract/event.ts";
 import type { Log } from "../../lib/log.ts";
+import { withoutWaiting } from "../../lib/without-waiting.ts";
 import type { EventLog } from "../event-log.ts";
 import { createBudget } from "./event-budget.ts";
 import { followFile } from "./follow-file.ts";
@@ -71,7 +72,8 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
             lines.push(line);
           }
         }
-        if (lines.length > 0) await appendFile(file(jobId), lines.join(""), { mode: 0o600 });
+        if (lines.length > 0)
+          await appendFile(file(jobId), lines.join(""), { mode: 0o600, flag: withoutWaiting.append });
         wake(jobId);
       }
     } catch (error) {
@@ -151,7 +153,7 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
 
 /** Number of lines and size of a log that an earlier start wrote; a line that a crash tore is cut off. */
 const measure = async (path: string): Promise<{ seq: number; size: number }> => {
-  const data = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+  const data = await readFile(path, { flag: withoutWaiting.read }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return Buffer.alloc(0);
     throw error;
   });

@@ -1,5 +1,7 @@
-import { chmod, mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createLog } from "../../lib/log.ts";
 import { jobStoreSuite } from "../../../test/ports/job-store-suite.ts";
@@ -64,4 +66,22 @@ test("record files can be read by their owner only", async () => {
   await store.create(record);
   const { mode } = await stat(join(directory, `${record.id}.json`));
   expect(mode & 0o777).toBe(0o600);
+});
+
+test.each([
+  ["is deleted", (file: string) => rm(file)],
+  ["holds garbage", (file: string) => writeFile(file, "garbage")],
+  ["is a named pipe", (file: string) => rm(file).then(() => promisify(execFile)("mkfifo", [file]))],
+])("an ended job whose file %s is no more, and the others are listed", async (_what, spoil) => {
+  const directory = await temporaryDirectory();
+  const store = await openIn(directory);
+  const ended = { status: "failed", ended_at: "2026-01-01T00:00:00.000Z" } as const;
+  const records = [sampleRecord(ended), sampleRecord(ended)];
+  for (const record of records) await store.create(record);
+  const [spoilt, good] = records;
+  await spoil(join(directory, `${spoilt?.id}.json`));
+  for (const each of [store, await openIn(directory)]) {
+    expect((await each.list({ limit: 10, status: "", cursor: "" })).records).toEqual([good]);
+    expect(await each.get(spoilt?.id ?? "")).toBeNull();
+  }
 });

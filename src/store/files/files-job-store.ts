@@ -1,14 +1,15 @@
-import { readFile, rm } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ServiceError } from "../../contract/errors.ts";
 import { isFinal, jobStatuses, type JobStatus } from "../../contract/job.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import type { Log } from "../../lib/log.ts";
+import { withoutWaiting } from "../../lib/without-waiting.ts";
 import type { JobRecord } from "../job-record.ts";
 import type { JobStore, ListQuery } from "../job-store.ts";
 import { parseCursor, toCursor } from "../cursor.ts";
 import { createJobIndex, toEntry, type IndexEntry } from "./job-index.ts";
-import { checkRecord, isJobId, loadRecords } from "./load-records.ts";
+import { isJobId, loadRecords, parseRecord } from "./load-records.ts";
 
 /**
  * One JSON file per job, replaced atomically; an index in memory. Jobs that are not final are kept whole in memory,
@@ -59,13 +60,26 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     if (known !== undefined) return known;
     if (!isJobId(id) || !index.byId.has(id)) return null;
     try {
-      const record = checkRecord(JSON.parse(await readFile(file(id), "utf8")), id);
-      if (typeof record !== "string") return record;
-      log.warn({ file: file(id) }, `job file skipped: ${record}`);
+      const text = await readFile(file(id), { encoding: "utf8", flag: withoutWaiting.read });
+      const record = parseRecord(text, id);
+      return typeof record === "string" ? skip(id, record) : record;
     } catch (cause) {
-      if (index.byId.has(id)) throw storeUnavailable(directory, cause);
+      if (!index.byId.has(id)) return null;
+      if (await isGoneAlone(id)) return skip(id, "it is gone");
+      throw storeUnavailable(directory, cause);
     }
+  };
+
+  /** As at start: one file that somebody spoilt must not spoil the lists that its job is in. */
+  const skip = (id: string, why: string): null => {
+    log.warn({ file: file(id) }, `job file skipped: ${why}`);
+    index.remove(id);
     return null;
+  };
+
+  const isGoneAlone = async (id: string): Promise<boolean> => {
+    const names = await readdir(directory).catch(() => null);
+    return names !== null && !names.includes(`${id}.json`);
   };
 
   const loaded: IndexEntry[] = [];

@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { withoutWaiting } from "../../lib/without-waiting.ts";
 
 const chunkSize = 65_536;
 
@@ -50,7 +51,7 @@ export const followFile = async function* ({
 
 /** Bytes read into `chunk`; 0 at the end or when there is no file yet. */
 const readAt = async (path: string, chunk: Buffer, position: number): Promise<number> => {
-  const file = await open(path).catch((error: NodeJS.ErrnoException) => {
+  const file = await open(path, withoutWaiting.read).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return null;
     throw error;
   });

@@ -5,6 +5,7 @@ import { setImmediate as breathe } from "node:timers/promises";
 import { isFinal, jobStatuses } from "../../contract/job.ts";
 import { temporarySuffix } from "../../lib/atomic-file.ts";
 import type { Log } from "../../lib/log.ts";
+import { withoutWaiting } from "../../lib/without-waiting.ts";
 import { recordFormat, type JobRecord } from "../job-record.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -36,14 +37,23 @@ const readRecord = (directory: string, name: string): JobRecord | string => {
   const id = name.slice(0, -".json".length);
   if (!isJobId(id)) return "its name is not a job id";
   try {
-    return checkRecord(JSON.parse(readFileSync(join(directory, name), "utf8")), id);
+    const path = join(directory, name);
+    return parseRecord(readFileSync(path, { encoding: "utf8", flag: withoutWaiting.read }), id);
   } catch (error) {
     return `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
   }
 };
 
-/** The parsed file as a record of this version, or why it is none. */
-export const checkRecord = (value: unknown, id: string): JobRecord | string => {
+/** The text of a job file as a record of this version, or why it is none. */
+export const parseRecord = (text: string, id: string): JobRecord | string => {
+  try {
+    return checkRecord(JSON.parse(text), id);
+  } catch (error) {
+    return `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
+  }
+};
+
+const checkRecord = (value: unknown, id: string): JobRecord | string => {
   if (typeof value !== "object" || value === null) return "it holds no record";
   const record = value as JobRecord;
   const format: unknown = record.format;
