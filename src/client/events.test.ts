@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
+import { lastingPort } from "../../test/lasting-port.ts";
 import { until } from "../../test/until.ts";
 import type { JobEvent } from "../contract/event.ts";
 import { listen } from "../http/server.ts";
@@ -16,7 +17,7 @@ afterEach(async () => {
 
 const started = async () => {
   const service = createTestApp();
-  let server = await listen(service.app, { host: "127.0.0.1", port: 0 });
+  let server = await listen(service.app, { host: "127.0.0.1", port: await lastingPort() });
   closers.push(() => server.close(0));
   const { url, port } = server;
   const client = createClient({ baseUrl: url });

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { JobEvent } from "../../src/contract/event.ts";
 import type { Job } from "../../src/contract/job.ts";
 import { afterFile } from "../cleanup.ts";
+import { lastingPort } from "../lasting-port.ts";
 
 /** What the stub was asked. */
 type Request = { method: string; url: string; headers: IncomingMessage["headers"]; body: string };
@@ -47,7 +48,7 @@ export const stubService = async (answers: Record<string, Answer>): Promise<Stub
     server.closeAllConnections();
     await promise;
   };
-  await listen(0);
+  await listen(await lastingPort());
   // Node types this as possibly a pipe name, which a port number never gives.
   const { port } = server!.address() as AddressInfo;
   afterFile(stop);

@@ -1,0 +1,21 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+
+/**
+ * A free loopback port that stays free while nobody of ours listens on it: below the range from which the kernel takes
+ * the ports that it chooses itself. For what is stopped and started again on the same port.
+ */
+export const lastingPort = async (): Promise<number> => {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const server = createServer().listen(port, "127.0.0.1");
+    const free = await Promise.race([
+      once(server, "listening").then(() => true),
+      once(server, "error").then(() => false),
+    ]);
+    server.close();
+    if (!free) continue;
+    await once(server, "close");
+    return port;
+  }
+};
