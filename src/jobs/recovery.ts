@@ -61,7 +61,11 @@ const settleOne = async (id: string, deps: Dependencies): Promise<void> => {
     id,
     trigger: "fail",
     attempt: record.attempt,
-    patch: (current) => ({ ...endPatch(current, deps.now()), ...failure(record, requeue), ...settled }),
+    patch: (current) => ({
+      ...endPatch(current, deps.now()),
+      ...failure(record, requeue, patch.salvage_ref ?? null),
+      ...settled,
+    }),
   });
   if (lost === null) await deps.store.update(id, { status: ["cancelled", "failed", "succeeded"] }, settled);
   deps.log.info({ job: id, status: lost?.status ?? record.status }, "job of an earlier start settled");
@@ -74,10 +78,14 @@ const settleOne = async (id: string, deps: Dependencies): Promise<void> => {
   deps.settlements.tell(id);
 };
 
-const failure = (record: JobRecord, neverStarted: boolean) => ({
+const failure = (record: JobRecord, neverStarted: boolean, salvaged: string | null) => ({
   failure_reason: "instance_lost" as const,
   retryable: true,
   error: neverStarted
     ? `The service ended ${record.attempt} times while it prepared this job; submit it again if the service is stable`
-    : "The service ended while the agent was at work; its unfinished work is in salvage_ref, submit the task again",
+    : `The service ended while the agent was at work; ${whatIsLeft(salvaged)}submit the task again`,
 });
+
+/** Part of a sentence that says where the unfinished work of a job is; empty when none was saved. */
+const whatIsLeft = (salvaged: string | null): string =>
+  salvaged === null ? "" : "its unfinished work is in salvage_ref, ";

@@ -26,6 +26,23 @@ describe("extends", () => {
     expect(launch.timeoutSeconds).toBe(9);
   });
 
+  it("takes the routing rules over unless the child says match: null", async () => {
+    const state = await setup({
+      [custom("a-heir.yml")]: "extends: nightly",
+      [custom("b-none.yml")]: "extends: nightly\nmatch: null",
+      [custom("nightly.yml")]: "match: {task: ['^nightly']}",
+    });
+    const routed = (task: string) => state.profiles.route({ name: "", task, repoUrl: "" });
+    expect((await routed("nightly build")).name).toBe("a-heir");
+    const without = await setup({
+      [custom("b-none.yml")]: "extends: nightly\nmatch: null",
+      [custom("nightly.yml")]: "match: {task: ['^nightly']}",
+    });
+    expect((await without.profiles.route({ name: "", task: "nightly build", repoUrl: "" })).name).toBe(
+      "nightly",
+    );
+  });
+
   it("of a profile's own name means the one it hides", async () => {
     const state = await setup({
       [sharedProfile("code/profile.yml")]: "extends: code\nclaude: {max_turns: 10}",

@@ -22,14 +22,14 @@ export const lineage = (layer: Layer, layers: Layers): { chain: Layer[] } | { fa
   return { chain: chain.reverse() };
 };
 
-/** Per key, child wins; the keys of `claude` and `match` each count on their own. */
+/** Per key, child wins; the keys of `claude` and `match` each count on their own; `match: null` takes none over. */
 export const inherit = (chain: readonly Layer[]): Definition =>
   chain.reduce<Definition>(
     (parent, { definition }) => ({
       ...parent,
       ...definition,
       claude: { ...parent.claude, ...definition.claude },
-      match: { ...parent.match, ...definition.match },
+      match: definition.match === null ? null : { ...parent.match, ...definition.match },
     }),
     {},
   );

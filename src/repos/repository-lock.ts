@@ -19,7 +19,7 @@ export const withRepositoryLock = async <Value>(
 ): Promise<Value> => {
   const directory = cacheDirectory(room, key);
   const timeoutSeconds = room.settings.repoLockTimeout;
-  await mkdir(directory, { recursive: true });
+  await mkdir(directory, { recursive: true, mode: 0o700 });
   try {
     await using lock = await lockFile({ path: join(directory, ".lock"), timeoutSeconds, signal });
     return await action(lock.fd);

@@ -34,7 +34,7 @@ const checkGit = async (env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<st
 
 const checkLock = async (reposRoot: string): Promise<string | null> => {
   try {
-    await mkdir(reposRoot, { recursive: true });
+    await mkdir(reposRoot, { recursive: true, mode: 0o700 });
     if (await locksWork(join(reposRoot, ".lock-test"))) return null;
     return `The file system of SERVICE_REPOS_ROOT (${reposRoot}) does not keep locks; use another one, or mount it with locking.`;
   } catch (error) {
@@ -44,7 +44,7 @@ const checkLock = async (reposRoot: string): Promise<string | null> => {
 
 const checkRoot = async (worktreeRoot: string): Promise<string | null> => {
   try {
-    await mkdir(join(worktreeRoot, ".owned"), { recursive: true });
+    await mkdir(join(worktreeRoot, ".owned"), { recursive: true, mode: 0o700 });
     return null;
   } catch (error) {
     return `SERVICE_WORKTREE_ROOT (${worktreeRoot}) cannot be used: ${error instanceof Error ? error.message : String(error)}.`;

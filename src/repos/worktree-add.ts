@@ -23,7 +23,7 @@ export const addWorktree = async (room: Room, request: AddWorktree): Promise<Wor
   try {
     if (!isWorktreeId(worktreeId)) throw new Error(`"${worktreeId}" is no worktree id`);
     if (!isRefName(request.branch)) throw new Error(`"${request.branch}" is no branch name`);
-    await mkdir(room.settings.worktreeRoot, { recursive: true });
+    await mkdir(room.settings.worktreeRoot, { recursive: true, mode: 0o700 });
     if (repo === null) return await addScratch(room, request);
     const locked = { key: repo.key, url: repo.url, reason: "worktree_failed" as const, signal };
     return await withRepositoryLock(room, locked, (lockFd) => addLocked(room, { ...request, repo, lockFd }));

@@ -177,8 +177,7 @@ const interrupted = (signal: AbortSignal, { agent }: Progress): Outcome => {
     patch: {
       failure_reason: "instance_lost",
       retryable: true,
-      error:
-        "The service was stopped while the job ran; its unfinished work is in salvage_ref, submit the task again",
+      error: "The service was stopped while the job ran; submit the task again",
     },
   };
 };
