@@ -12,7 +12,7 @@ import { tidy } from "./housekeeping.ts";
 import { createJobs } from "./jobs.ts";
 import { createLocalQueue } from "./local-queue.ts";
 import { recover } from "./recovery.ts";
-import { createSettlements } from "./settlements.ts";
+import { createBell } from "../lib/bell.ts";
 import { createWorker } from "./worker.ts";
 
 const log = createLog("silent", (text) => text);
@@ -53,7 +53,7 @@ export const startEngine = async ({
   const store = await openFilesJobStore(jobsDir, log);
   const events = await openFilesEventLog({ directory: join(jobsDir, "events"), maxBytes: 1e6, log, now });
   const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
-  const settlements = createSettlements();
+  const settlements = createBell();
   const worker = createWorker({
     store,
     events,

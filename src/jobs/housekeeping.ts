@@ -5,14 +5,15 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import { endPatch } from "./jobs.ts";
 import type { Queue } from "./queue.ts";
-import type { Settlements } from "./settlements.ts";
+import type { Bell } from "../lib/bell.ts";
 import { takeStep } from "./state.ts";
 
 type Dependencies = {
   store: JobStore;
   events: EventLog;
   queue: Queue;
-  settlements: Settlements;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
   /** Seconds a worktree is kept after its job's end. */
   worktreeTtl: number;
   /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
@@ -61,7 +62,7 @@ const expire = async (
   queue.remove(id);
   events.append(id, expired.attempt, { type: "stage", stage: "ended", detail: "expired" });
   await events.finish(id);
-  settlements.tell(id);
+  settlements.ring(id);
   log.info({ job: id }, "job expired");
 };
 

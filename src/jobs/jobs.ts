@@ -8,13 +8,14 @@ import { idempotencyOf } from "./idempotency.ts";
 import { newRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
 import { takeStep } from "./state.ts";
-import type { Settlements } from "./settlements.ts";
+import type { Bell } from "../lib/bell.ts";
 
 type Dependencies = {
   store: JobStore;
   events: EventLog;
   queue: Queue;
-  settlements: Settlements;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
   settings: { jobTtl: number; maxQueuedJobs: number };
   now: () => Date;
   newId: () => string;
@@ -106,7 +107,7 @@ export const createJobs = (deps: Dependencies) => {
       events.append(id, before.attempt, { type: "stage", stage: "ended", detail: "cancelled" });
       await events.finish(id);
     }
-    settlements.tell(id);
+    settlements.ring(id);
     return cancelled;
   };
 

@@ -5,14 +5,15 @@ import type { JobStore } from "../store/job-store.ts";
 import type { SettleLost } from "./execute.ts";
 import { endPatch } from "./jobs.ts";
 import type { Queue } from "./queue.ts";
-import type { Settlements } from "./settlements.ts";
+import type { Bell } from "../lib/bell.ts";
 import { takeStep } from "./state.ts";
 
 type Dependencies = {
   store: JobStore;
   events: EventLog;
   queue: Queue;
-  settlements: Settlements;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
   settleLost: SettleLost;
   now: () => Date;
   log: Log;
@@ -75,7 +76,7 @@ const settleOne = async (id: string, deps: Dependencies): Promise<void> => {
     detail: lost?.status ?? record.status,
   });
   await deps.events.finish(id);
-  deps.settlements.tell(id);
+  deps.settlements.ring(id);
 };
 
 const failure = (record: JobRecord, neverStarted: boolean, salvaged: string | null) => ({

@@ -8,13 +8,14 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { Execute, Interruption, Outcome, Run } from "./execute.ts";
 import { endPatch } from "./jobs.ts";
 import { maskEvents } from "./mask-events.ts";
-import type { Settlements } from "./settlements.ts";
+import type { Bell } from "../lib/bell.ts";
 import { takeStep, type Trigger } from "./state.ts";
 
 type Dependencies = {
   store: JobStore;
   events: EventLog;
-  settlements: Settlements;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
   execute: Execute;
   /** Hears of each job that this worker has brought to its end. */
   onEnded: (job: Job) => void;
@@ -181,7 +182,7 @@ export const createWorker = (deps: Dependencies) => {
       detail: ended?.status ?? null,
     });
     await events.finish(record.id);
-    settlements.tell(record.id);
+    settlements.ring(record.id);
     if (ended !== null) deps.onEnded(toJob(ended));
     log.info(
       { job: record.id, status: ended?.status, reason: ended?.failure_reason ?? undefined },

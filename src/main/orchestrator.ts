@@ -10,8 +10,8 @@ import { tidy } from "../jobs/housekeeping.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
 import { recover } from "../jobs/recovery.ts";
-import { createSettlements } from "../jobs/settlements.ts";
 import { createWorker } from "../jobs/worker.ts";
+import { createBell } from "../lib/bell.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createProfiles } from "../profiles/profiles.ts";
@@ -23,7 +23,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { createHandlers } from "./handlers.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import { lockInstance } from "./instance-lock.ts";
-import { readiness } from "./readiness.ts";
+import { createReadiness } from "./readiness.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { serviceName, version } from "./version.ts";
 
@@ -72,7 +72,7 @@ export const startOrchestrator = async ({
     salvageTimeout: 60,
   });
 
-  const settlements = createSettlements();
+  const settlements = createBell();
   const queue = createLocalQueue({
     concurrency: settings.maxParallelJobs,
     onError: (err, job) => log.error({ err, job }, "the worker failed"),
@@ -116,7 +116,7 @@ export const startOrchestrator = async ({
     handlers: createHandlers(jobs, profiles),
     events,
     settings,
-    readiness: () => readiness({ store, closing: closing.signal }),
+    readiness: createReadiness({ store, closing: closing.signal, now }),
     metrics: metrics.read,
     service: { name: serviceName, version },
     log,

@@ -1,26 +1,20 @@
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { git, type GitOptions, type GitOutput } from "../lib/git.ts";
-import type { Tokens } from "./tokens.ts";
+import type { Tokens, TokenSettings } from "./tokens.ts";
 
-export type RepoSettings = Pick<
-  Settings,
-  | "host"
-  | "reposRoot"
-  | "worktreeRoot"
-  | "allowLocalRepos"
-  | "repoLockTimeout"
-  | "gitTimeout"
-  | "gitAuthorName"
-  | "gitAuthorEmail"
-  | "gitHost"
-  | "gitHostToken"
-  | "gitHostAppId"
-  | "gitHostAppInstallationId"
-  | "gitHostAppPrivateKeyPath"
-  | "gitHostAppPrivateKey"
-  | "gitHostAppPrivateKeyBase64"
->;
+export type RepoSettings = TokenSettings &
+  Pick<
+    Settings,
+    | "host"
+    | "reposRoot"
+    | "worktreeRoot"
+    | "allowLocalRepos"
+    | "repoLockTimeout"
+    | "gitTimeout"
+    | "gitAuthorName"
+    | "gitAuthorEmail"
+  >;
 
 /** What every function of the room works with. */
 export type Room = {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { createAppAuth } from "@octokit/auth-app";
 import { request } from "@octokit/request";
-import type { RepoSettings } from "./room.ts";
+import type { Settings } from "../config/variables.ts";
 
 /** Tokens for the git host. */
 export type Tokens = {
@@ -9,8 +9,8 @@ export type Tokens = {
   current: (signal: AbortSignal) => Promise<string | null>;
 };
 
-type TokenSettings = Pick<
-  RepoSettings,
+export type TokenSettings = Pick<
+  Settings,
   | "gitHost"
   | "gitHostToken"
   | "gitHostAppId"

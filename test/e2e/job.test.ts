@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import type { JobEvent } from "../../src/contract/event.ts";
+import { asks } from "../asks.ts";
 import { git, makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { until } from "../until.ts";
@@ -13,17 +14,9 @@ beforeAll(async () => {
   service = await startService();
 });
 
-const submit = async (task: string, over: Record<string, unknown> = {}) =>
-  (await service.client.run_task({ task, ...over })).job;
+const submit = (task: string, over: Record<string, unknown> = {}) => asks(service).submit({ task, ...over });
 
-const ended = (id: string) =>
-  until(
-    async () => {
-      const { job } = await service.client.get_job({ job_id: id });
-      return job.ended_at === null ? null : job;
-    },
-    { seconds: 30, what: `job ${id} to end` },
-  );
+const ended = (id: string) => asks(service).ended(id);
 
 test("a task ends with its branch pushed to the remote, a commit that is the agent's, and every stage with its time", async () => {
   const remote = await makeRemote();

@@ -1,6 +1,7 @@
 import { appendFile, mkdir, readFile, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import type { AgentEvent, JobEvent, StageEvent } from "../../contract/event.ts";
+import { createBell } from "../../lib/bell.ts";
 import type { Log } from "../../lib/log.ts";
 import { withoutWaiting } from "../../lib/without-waiting.ts";
 import type { EventLog } from "../event-log.ts";
@@ -33,14 +34,8 @@ type Writer = {
 export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Options): Promise<EventLog> => {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const writers = new Map<string, Writer>();
-  const waiting = new Map<string, Set<() => void>>();
+  const bell = createBell();
   const file = (jobId: string): string => join(directory, `${jobId}.ndjson`);
-
-  const wake = (jobId: string): void => {
-    const resolvers = waiting.get(jobId);
-    waiting.delete(jobId);
-    for (const resolve of resolvers ?? []) resolve();
-  };
 
   const writerOf = (jobId: string): Writer => {
     const known = writers.get(jobId);
@@ -74,7 +69,7 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
         }
         if (lines.length > 0)
           await appendFile(file(jobId), lines.join(""), { mode: 0o600, flag: withoutWaiting.append });
-        wake(jobId);
+        bell.ring(jobId);
       }
     } catch (error) {
       writer.pending.length = 0;
@@ -115,11 +110,7 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
         path: file(jobId),
         skip: after,
         isOpen: () => writers.has(jobId),
-        changed: () =>
-          new Promise((resolve) => {
-            const resolvers = waiting.get(jobId) ?? new Set();
-            waiting.set(jobId, resolvers.add(resolve));
-          }),
+        changed: (stop) => bell.next(jobId, stop),
         signal,
       });
       for await (const line of lines) {
@@ -131,14 +122,14 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
     finish: async (jobId) => {
       await settled(jobId);
       writers.delete(jobId);
-      wake(jobId);
+      bell.ring(jobId);
     },
 
     remove: async (jobId) => {
       if (!isJobId(jobId)) return;
       await settled(jobId);
       writers.delete(jobId);
-      wake(jobId);
+      bell.ring(jobId);
       await rm(file(jobId), { force: true });
     },
 
@@ -146,7 +137,7 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
       const open = Array.from(writers.keys());
       for (const jobId of open) await settled(jobId);
       writers.clear();
-      for (const jobId of open) wake(jobId);
+      for (const jobId of open) bell.ring(jobId);
     },
   };
 };

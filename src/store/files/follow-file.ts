@@ -9,8 +9,8 @@ type Follow = {
   skip: number;
   /** Whether more lines can still come. */
   isOpen: () => boolean;
-  /** Resolves when something was appended or the file was closed. */
-  changed: () => Promise<void>;
+  /** Resolves when something was appended, the file was closed, or the signal aborts. */
+  changed: (signal: AbortSignal) => Promise<void>;
   signal: AbortSignal;
 };
 
@@ -29,23 +29,30 @@ export const followFile = async function* ({
   let position = 0;
   let rest: Buffer = Buffer.alloc(0);
   let passed = 0;
-  const gone = aborted(signal);
-  while (!signal.aborted) {
+  // A reader that has come to the end waits for nothing any more, also where its caller never aborts.
+  const left = new AbortController();
+  const stop = AbortSignal.any([signal, left.signal]);
+  try {
     // Asked before reading: what is appended while we read is told by this promise, not lost.
-    const change = changed();
-    const mayGrow = isOpen();
-    const bytes = await readAt(path, chunk, position);
-    position += bytes;
-    const { lines, remainder } = split(Buffer.concat([rest, chunk.subarray(0, bytes)]));
-    rest = remainder;
-    for (const line of lines) {
-      passed += 1;
-      if (passed > skip) yield line.toString("utf8");
-      if (signal.aborted) return;
+    let change = changed(stop);
+    while (!signal.aborted) {
+      const mayGrow = isOpen();
+      const bytes = await readAt(path, chunk, position);
+      position += bytes;
+      const { lines, remainder } = split(Buffer.concat([rest, chunk.subarray(0, bytes)]));
+      rest = remainder;
+      for (const line of lines) {
+        passed += 1;
+        if (passed > skip) yield line.toString("utf8");
+        if (signal.aborted) return;
+      }
+      if (bytes > 0) continue;
+      if (!mayGrow) return;
+      await change;
+      change = changed(stop);
     }
-    if (bytes > 0) continue;
-    if (!mayGrow) return;
-    await Promise.race([change, gone]);
+  } finally {
+    left.abort();
   }
 };
 
@@ -72,9 +79,3 @@ const split = (data: Buffer): { lines: Buffer[]; remainder: Buffer } => {
   }
   return { lines, remainder: data.subarray(start) };
 };
-
-const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });

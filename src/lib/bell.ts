@@ -1,0 +1,28 @@
+/** Lets some parts of this process wait for what others tell, by name. A waiter that leaves leaves nothing behind. */
+export const createBell = () => {
+  const waiting = new Map<string, Set<() => void>>();
+
+  return {
+    ring: (name: string): void => {
+      for (const resolve of waiting.get(name) ?? []) resolve();
+      waiting.delete(name);
+    },
+    /** Resolves at the next `ring` for the name, or when the signal aborts. */
+    next: (name: string, signal: AbortSignal): Promise<void> =>
+      new Promise((resolve) => {
+        if (signal.aborted) return resolve();
+        const waiters = waiting.get(name) ?? new Set();
+        waiting.set(name, waiters);
+        const done = (): void => {
+          signal.removeEventListener("abort", done);
+          waiters.delete(done);
+          if (waiters.size === 0 && waiting.get(name) === waiters) waiting.delete(name);
+          resolve();
+        };
+        waiters.add(done);
+        signal.addEventListener("abort", done, { once: true });
+      }),
+  };
+};
+
+export type Bell = ReturnType<typeof createBell>;
