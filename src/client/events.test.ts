@@ -23,7 +23,8 @@ const started = async () => {
   const client = createClient({ baseUrl: url });
   const { job } = await client.run_task({ task: "x" });
   const restart = async (): Promise<void> => {
-    server = await listen(service.app, { host: "127.0.0.1", port });
+    // A process that another test is just starting may hold a copy of the old socket for a moment.
+    server = await until(() => listen(service.app, { host: "127.0.0.1", port }));
   };
   return { ...service, client, id: job.id, url, cut: () => server.close(0), restart };
 };

@@ -4,6 +4,7 @@ import type { JobEvent } from "../../src/contract/event.ts";
 import type { Job } from "../../src/contract/job.ts";
 import { afterFile } from "../cleanup.ts";
 import { lastingPort } from "../lasting-port.ts";
+import { until } from "../until.ts";
 
 /** What the stub was asked. */
 type Request = { method: string; url: string; headers: IncomingMessage["headers"]; body: string };
@@ -52,7 +53,9 @@ export const stubService = async (answers: Record<string, Answer>): Promise<Stub
   // Node types this as possibly a pipe name, which a port number never gives.
   const { port } = server!.address() as AddressInfo;
   afterFile(stop);
-  return { port, requests, stop, start: () => listen(port) };
+  // A process that another test is just starting may hold a copy of the old socket for a moment.
+  const start = async (): Promise<void> => void (await until(() => listen(port).then(() => true)));
+  return { port, requests, stop, start };
 };
 
 export const json =
