@@ -9,12 +9,13 @@ export const lastingPort = async (): Promise<number> => {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);
     const server = createServer().listen(port, "127.0.0.1");
-    const free = await Promise.race([
-      once(server, "listening").then(() => true),
-      once(server, "error").then(() => false),
-    ]);
-    server.close();
+    // `once` rejects when the server tells an error: the port is taken.
+    const free = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
     if (!free) continue;
+    server.close();
     await once(server, "close");
     return port;
   }

@@ -17,14 +17,16 @@ afterEach(async () => {
 
 const started = async () => {
   const service = createTestApp();
-  let server = await listen(service.app, { host: "127.0.0.1", port: await lastingPort() });
+  const port = await lastingPort();
+  // A process that another test is just starting may hold a copy of an old socket for a moment.
+  const listening = () => until(() => listen(service.app, { host: "127.0.0.1", port }));
+  let server = await listening();
   closers.push(() => server.close(0));
-  const { url, port } = server;
+  const { url } = server;
   const client = createClient({ baseUrl: url });
   const { job } = await client.run_task({ task: "x" });
   const restart = async (): Promise<void> => {
-    // A process that another test is just starting may hold a copy of the old socket for a moment.
-    server = await until(() => listen(service.app, { host: "127.0.0.1", port }));
+    server = await listening();
   };
   return { ...service, client, id: job.id, url, cut: () => server.close(0), restart };
 };

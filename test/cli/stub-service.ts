@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { JobEvent } from "../../src/contract/event.ts";
 import type { Job } from "../../src/contract/job.ts";
 import { afterFile } from "../cleanup.ts";
@@ -37,24 +36,24 @@ export const stubService = async (answers: Record<string, Answer>): Promise<Stub
     });
   };
   let server: Server;
-  const listen = async (port: number): Promise<void> => {
+  const port = await lastingPort();
+  const listen = async (): Promise<true> => {
     server = createServer(serve);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once("error", reject).listen(port, "127.0.0.1", resolve);
     await promise;
+    return true;
   };
+  // A process that another test is just starting may hold a copy of the old socket for a moment.
+  const start = async (): Promise<void> => void (await until(listen));
   const stop = async (): Promise<void> => {
     const { promise, resolve } = Promise.withResolvers<void>();
     server.close(() => resolve());
     server.closeAllConnections();
     await promise;
   };
-  await listen(await lastingPort());
-  // Node types this as possibly a pipe name, which a port number never gives.
-  const { port } = server!.address() as AddressInfo;
+  await start();
   afterFile(stop);
-  // A process that another test is just starting may hold a copy of the old socket for a moment.
-  const start = async (): Promise<void> => void (await until(() => listen(port).then(() => true)));
   return { port, requests, stop, start };
 };
 
