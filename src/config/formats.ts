@@ -59,6 +59,11 @@ export const variableNames = list.refine(
   "must be names of variables, separated by commas",
 );
 
+export const directoryNames = list.refine(
+  (names) => names.every((name) => !name.includes("/") && name !== "." && name !== ".."),
+  "must be names of directories without a slash, separated by commas",
+);
+
 /** PEM from an environment file often has its line breaks written as `\n`. */
 export const pem = text
   .transform((value) => (value.includes("\n") ? value : value.replaceAll("\\n", "\n")))

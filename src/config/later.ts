@@ -27,8 +27,6 @@ export const isLater = (name: string): boolean =>
 
 /** A sentence when `name` asks for something that this version cannot give; null when it asks for nothing. */
 export const laterWarning = (name: string, value: string): string | null => {
-  if (name === "SERVICE_TRANSPORT" && value === "stdio")
-    return "SERVICE_TRANSPORT=stdio has no effect in this version: it serves HTTP";
   if (!isLater(name) || off.includes(value.toLowerCase())) return null;
   return `${name} has no effect in this version`;
 };

@@ -82,21 +82,17 @@ it("the service's own secrets cannot be handed to the agent", () => {
 describe("variables without effect", () => {
   it("of later versions are named, unless they ask for nothing", () => {
     const env = {
-      SERVICE_TRANSPORT: "stdio",
       AGENT_MODE: "true",
       SERVICE_HUB_URL: "https://x",
       TRACING_HOST: "https://x",
       SERVICE_CONV_HASH_FALLBACK: "false",
       SERVICE_HOOKS_PATH: "",
     };
-    const { warnings, settings } = load(env);
-    expect(warnings).toEqual([
-      expect.stringContaining("SERVICE_TRANSPORT=stdio has no effect in this version"),
+    expect(load(env).warnings).toEqual([
       "AGENT_MODE has no effect in this version",
       "SERVICE_HUB_URL has no effect in this version",
       "TRACING_HOST has no effect in this version",
     ]);
-    expect(settings.transport).toBe("sse");
   });
 
   it("that are deprecated are named with the reason", () => {

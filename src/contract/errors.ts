@@ -11,6 +11,8 @@ export const statusOf = {
   unknown_profile: 400,
   invalid_profile: 400,
   unsupported_content_type: 400,
+  clone_failed: 400,
+  worktree_failed: 400,
   unauthorized: 401,
   forbidden_host: 403,
   forbidden_origin: 403,
@@ -19,11 +21,14 @@ export const statusOf = {
   worktree_not_found: 404,
   method_not_allowed: 405,
   idempotency_conflict: 409,
+  worktree_not_ready: 409,
   body_too_large: 413,
   internal: 500,
   draining: 503,
   starting: 503,
   queue_full: 503,
+  disk_full: 503,
+  repo_unavailable: 503,
   store_unavailable: 503,
 } as const;
 

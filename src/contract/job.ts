@@ -103,7 +103,8 @@ export const Job = z
     duration_ms: z.int().nullable().meta({ description: "From started_at to ended_at" }),
     worktree_id: z.string().nullable(),
     salvage_ref: z.string().nullable().meta({
-      description: "Ref in the cached clone that holds unfinished work of a job that did not succeed",
+      description:
+        "Ref in the cached clone that holds what was not on a pushed branch when the job failed, or when its worktree was removed",
     }),
     warnings: z
       .array(z.string())
@@ -141,7 +142,11 @@ export const RunTaskInput = z.strictObject({
     .default(false)
     .meta({ description: "Create the repository on the git host if it is missing" }),
   private: z.boolean().default(true).meta({ description: "Whether a repository that is created is private" }),
-  worktree_id: z.string().max(200).default("").meta({ description: "Prepared worktree to run in" }),
+  worktree_id: z
+    .string()
+    .max(200)
+    .default("")
+    .meta({ description: "Worktree to run in: one from prepare_worktree, or that of an earlier job" }),
   wait: z
     .boolean()
     .default(false)
@@ -160,6 +165,8 @@ export const jobOperations = {
     input: RunTaskInput,
     output: JobAnswer,
     http: { method: "post", path: "/jobs" },
+    // Would outlast the time limits of MCP clients; wait_for_job stays within them.
+    mcpOmit: ["wait"],
     annotations: { readOnly: false, destructive: true, idempotent: false },
     errors: [
       "invalid_request",
@@ -168,9 +175,11 @@ export const jobOperations = {
       "unknown_profile",
       "invalid_profile",
       "worktree_not_found",
+      "worktree_not_ready",
       "idempotency_conflict",
       "draining",
       "queue_full",
+      "disk_full",
       "store_unavailable",
     ],
   }),
@@ -181,6 +190,20 @@ export const jobOperations = {
     input: z.strictObject({ job_id: JobId }),
     output: JobAnswer,
     http: { method: "get", path: "/jobs/{job_id}" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: ["job_not_found"],
+  }),
+  wait_for_job: operation({
+    name: "wait_for_job",
+    title: "Wait for a job",
+    summary:
+      "Waits until the job has ended, but no longer than timeout seconds, and returns it as it is then. Call it again while its status is queued or running.",
+    input: z.strictObject({
+      job_id: JobId,
+      timeout: z.int().min(1).max(50).default(45).meta({ description: "Seconds to wait at most" }),
+    }),
+    output: JobAnswer,
+    http: { method: "get", path: "/jobs/{job_id}/wait" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: ["job_not_found"],
   }),

@@ -12,6 +12,8 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
   summary: string;
   input: Input;
   output: Output;
+  /** Parameters that MCP clients are not offered. */
+  mcpOmit?: readonly string[];
   /** REST binding. Path parameters (`{job_id}`) are taken from the path, the rest from the query (get, delete) or the JSON body (post). */
   http: { method: "get" | "post" | "delete"; path: string };
   annotations: { readOnly: boolean; destructive: boolean; idempotent: boolean };
@@ -31,6 +33,8 @@ export type RequestContext = {
   idempotencyKey?: string | undefined;
   /** Stable digest of the caller's API key; `open` when no keys are configured. Never the key itself. */
   principal: string;
+  /** Tells a caller that waits what is going on, a few words each time; left out when the caller did not ask for it. */
+  progress?: ((message: string) => void) | undefined;
 };
 
 type Definitions = Record<string, Operation>;

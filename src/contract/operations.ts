@@ -1,7 +1,8 @@
 import { jobOperations } from "./job.ts";
 import { profileOperations } from "./profile.ts";
+import { worktreeOperations } from "./worktree.ts";
 
 /** Every operation of the service: the doors and the client loop over this. */
-export const operations = { ...jobOperations, ...profileOperations };
+export const operations = { ...jobOperations, ...profileOperations, ...worktreeOperations };
 
 export type Operations = typeof operations;

@@ -37,7 +37,7 @@ type Options = {
   directory?: string;
   concurrency?: number;
   now?: () => Date;
-  removeWorktree?: () => Promise<void>;
+  removeWorktree?: () => Promise<string | null>;
 };
 
 /** The engine over real files, with the execution of a job given by the test. */
@@ -47,7 +47,7 @@ export const startEngine = async ({
   directory,
   concurrency = 3,
   now = () => new Date(),
-  removeWorktree = async () => undefined,
+  removeWorktree = async () => null,
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
@@ -75,7 +75,8 @@ export const startEngine = async ({
     newId: randomUUID,
     check: async (input) => ({ repoUrl: input.repo_url, profile: { name: "code", model: "sonnet" } }),
     interrupt: worker.interrupt,
-    isDraining: () => false,
+    admit: async () => undefined,
+    joinWorktree: (id, accept) => accept({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1" }),
   });
   const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
     jobs.submit(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });

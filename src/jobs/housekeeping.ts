@@ -16,8 +16,8 @@ type Dependencies = {
   settlements: Bell;
   /** Seconds a worktree is kept after its job's end. */
   worktreeTtl: number;
-  /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
-  removeWorktree: (record: JobRecord) => Promise<void>;
+  /** Removes what a job has on disk besides its record and events. Must be safe to repeat. Resolves to the job's salvage ref. */
+  removeWorktree: (record: JobRecord) => Promise<string | null>;
   removeConfig: (record: JobRecord) => Promise<void>;
   /** Keeps jobs out of a worktree until it is disposed of; null: a running job uses it. */
   reserveWorktree: (worktreeId: string) => Disposable | null;
@@ -72,11 +72,15 @@ const removeWorktree = async (id: string, deps: Dependencies): Promise<void> => 
   // A job that resumes the session meanwhile waits: it must not start in a directory that is being removed.
   using reserved = deps.reserveWorktree(record.worktree_id);
   if (reserved === null) return;
-  // A later job of the session has taken the worktree over: it goes with that one.
-  const newest = record.session_id === null ? null : await deps.store.findBySession(record.session_id);
-  const takenOver = newest !== null && newest.id !== id && newest.worktree_id === record.worktree_id;
-  if (!takenOver) await deps.removeWorktree(record);
-  await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
+  // A later job has taken the worktree over: it goes with that one.
+  const newest = (await deps.store.usesOfWorktree(record.worktree_id)).at(-1);
+  const salvaged = newest === undefined || newest.jobId === id ? await deps.removeWorktree(record) : null;
+  const removed = { worktree_removed_at: deps.now().toISOString() };
+  await deps.store.update(
+    id,
+    { status: finalStatuses },
+    salvaged === null ? removed : { ...removed, salvage_ref: salvaged },
+  );
 };
 
 const removeRecord = async (id: string, deps: Dependencies): Promise<void> => {

@@ -5,7 +5,7 @@ import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, ListQuery } from "../store/job-store.ts";
 import { idempotencyOf } from "./idempotency.ts";
-import { newRecord } from "./new-record.ts";
+import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
 import { takeStep } from "./state.ts";
 import type { Bell } from "../lib/bell.ts";
@@ -23,34 +23,30 @@ type Dependencies = {
   check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: { name: string; model: string } }>;
   /** Ends the run of a job in this process, if there is one. */
   interrupt: (id: string) => void;
-  isDraining: () => boolean;
+  /** Throws a `ServiceError` when no new work is taken: draining, or too little room on a disk. */
+  admit: () => Promise<void>;
+  /** Accepts a job into a worktree: runs `accept` while nothing can take the worktree away. Throws a `ServiceError`. */
+  joinWorktree: <Value>(id: string, accept: (worktree: NamedWorktree) => Promise<Value>) => Promise<Value>;
 };
+
+type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string };
 
 /** What a caller can do with jobs. Knows no agent and no git. */
 export const createJobs = (deps: Dependencies) => {
   const { store, events, queue, settlements, settings, now } = deps;
 
   const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
-    if (deps.isDraining()) {
-      throw new ServiceError(
-        "draining",
-        "This instance is shutting down and takes no new jobs; try again shortly",
-        {
-          retryAfter: 10,
-        },
-      );
-    }
-    if (input.worktree_id !== "") {
-      throw new ServiceError(
-        "worktree_not_found",
-        `worktree_id: there is no prepared worktree ${input.worktree_id}`,
-      );
-    }
+    await deps.admit();
     const idempotency = idempotencyOf(context.idempotencyKey, context.principal, input);
     const previous = await findPrevious(store, input);
-    const complete = { ...input, base_ref: input.base_ref === "" ? "main" : input.base_ref };
-    const asked = previous === null ? complete : continued(complete, previous);
-    const { repoUrl, profile } = await deps.check(asked);
+    const accept = (worktree: NamedWorktree | null): Promise<JobRecord> =>
+      enqueue(completed(input, previous, worktree), { previous, worktree, idempotency });
+    return input.worktree_id === "" ? accept(null) : deps.joinWorktree(input.worktree_id, accept);
+  };
+
+  const enqueue = async (input: RunTaskInput, origin: Origin): Promise<JobRecord> => {
+    const { repoUrl, profile } = await deps.check(input);
+    const worktree = worktreeOf(origin, repoUrl);
     if ((await store.counts()).queued >= settings.maxQueuedJobs) {
       throw new ServiceError(
         "queue_full",
@@ -60,16 +56,17 @@ export const createJobs = (deps: Dependencies) => {
         },
       );
     }
+    const { idempotency } = origin;
     const { record, created } = await store.create(
       newRecord({
         id: deps.newId(),
         now: now(),
-        input: asked,
+        input,
         repoUrl,
         profile,
         ttlSeconds: settings.jobTtl,
         idempotency,
-        previous: previous !== null && previous.repo_url === repoUrl ? previous : null,
+        worktree,
       }),
     );
     if (!created && record.idempotency?.body !== idempotency?.body) {
@@ -116,6 +113,17 @@ export const createJobs = (deps: Dependencies) => {
     get,
     cancel,
     list: (query: ListQuery) => store.list(query),
+    /** Cancels a job; resolves when its agent is gone and its work is saved. Rejects when the signal aborts before. */
+    end: async (id: string, signal: AbortSignal): Promise<void> => {
+      await cancel(id);
+      for (;;) {
+        const told = settlements.next(id, signal);
+        const record = await store.get(id);
+        if (record?.unsettled !== true) return;
+        signal.throwIfAborted();
+        await told;
+      }
+    },
     /** Resolves to the job when it is final, or as it is when the signal aborts. */
     untilFinal: async (id: string, signal: AbortSignal): Promise<JobRecord> => {
       for (;;) {
@@ -146,6 +154,55 @@ const findPrevious = async (store: JobStore, { session_id }: RunTaskInput): Prom
   return await store.findBySession(session_id);
 };
 
-/** A resumed session goes on in its repository unless another is named. */
-const continued = (input: RunTaskInput, previous: JobRecord): RunTaskInput =>
-  input.repo_url !== "" ? input : { ...input, repo_url: previous.repo_url, base_ref: previous.base_ref };
+/** Where a job comes from, besides its input. */
+type Origin = {
+  /** The newest job of the session to resume. */
+  previous: JobRecord | null;
+  /** The worktree that the caller named. */
+  worktree: NamedWorktree | null;
+  idempotency: JobRecord["idempotency"];
+};
+
+/** A named worktree says what repository it is of; a resumed session goes on in its own unless another is named. */
+const completed = (
+  input: RunTaskInput,
+  previous: JobRecord | null,
+  worktree: NamedWorktree | null,
+): RunTaskInput => {
+  const base_ref = input.base_ref === "" ? "main" : input.base_ref;
+  if (worktree !== null) {
+    if (base_ref !== "main" && base_ref !== worktree.baseRef) {
+      throw new ServiceError(
+        "invalid_request",
+        `base_ref: the worktree ${worktree.id} is based on ${worktree.baseRef}; leave base_ref out`,
+      );
+    }
+    const repo_url = input.repo_url === "" ? worktree.repoUrl : input.repo_url;
+    return { ...input, repo_url, base_ref: worktree.baseRef };
+  }
+  if (input.repo_url !== "" || previous === null) return { ...input, base_ref };
+  return { ...input, repo_url: previous.repo_url, base_ref: previous.base_ref };
+};
+
+/** The worktree that a job takes over, if any. */
+const worktreeOf = ({ previous, worktree }: Origin, repoUrl: string): NewRecord["worktree"] => {
+  const ofSession = previous !== null && previous.repo_url === repoUrl ? previous : null;
+  if (worktree === null) {
+    return ofSession === null ? null : { id: ofSession.worktree_id, branch: ofSession.branch };
+  }
+  if (worktree.repoUrl !== repoUrl) {
+    const own = worktree.repoUrl === "" ? "has no repository" : `is of ${worktree.repoUrl}`;
+    throw new ServiceError(
+      "invalid_request",
+      `repo_url: the worktree ${worktree.id} ${own}; leave repo_url out`,
+    );
+  }
+  const elsewhere = previous?.worktree_id ?? worktree.id;
+  if (elsewhere !== worktree.id) {
+    throw new ServiceError(
+      "invalid_request",
+      `session_id: this session ran in the worktree ${elsewhere}; leave worktree_id out to resume it there`,
+    );
+  }
+  return worktree;
+};

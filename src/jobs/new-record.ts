@@ -10,8 +10,8 @@ export type NewRecord = {
   profile: { name: string; model: string };
   ttlSeconds: number;
   idempotency: JobRecord["idempotency"];
-  /** The newest job of the session to resume, when its worktree can be taken over. */
-  previous: JobRecord | null;
+  /** The worktree to run in and its branch; null: one of the job's own. */
+  worktree: { id: string | null; branch: string | null } | null;
 };
 
 /** A job as it is accepted. */
@@ -23,7 +23,7 @@ export const newRecord = ({
   profile,
   ttlSeconds,
   idempotency,
-  previous,
+  worktree,
 }: NewRecord): JobRecord => ({
   format: recordFormat,
   id,
@@ -46,7 +46,7 @@ export const newRecord = ({
   pod_name: null,
   worktree_path: null,
   job_config_dir: null,
-  branch: previous?.branch ?? null,
+  branch: worktree?.branch ?? null,
   commit_sha: null,
   diff_stat: null,
   failure_reason: null,
@@ -57,7 +57,7 @@ export const newRecord = ({
   cost_usd: null,
   usage: null,
   duration_ms: null,
-  worktree_id: previous?.worktree_id ?? null,
+  worktree_id: worktree?.id ?? null,
   salvage_ref: null,
   warnings: [],
   stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],

@@ -37,6 +37,8 @@ export type JobStore = {
   counts: () => Promise<Record<JobStatus, number>>;
   /** The newest job that ran this agent session. */
   findBySession: (sessionId: string) => Promise<JobRecord | null>;
+  /** The jobs that have used this worktree, or wait for it, oldest first. */
+  usesOfWorktree: (worktreeId: string) => Promise<WorktreeUse[]>;
   /** Ids of jobs whose time is over at `now` (ms since the epoch): queued ones past their TTL, final ones past theirs. */
   due: (now: number) => Promise<{ expired: string[]; removable: string[] }>;
   /** Ids of settled jobs that ended before `endedBefore` (ms) and whose worktree still stands. */
@@ -47,6 +49,9 @@ export type JobStore = {
   check: () => Promise<void>;
   close: () => Promise<void>;
 };
+
+/** `unsettled`: the job may have ended, but its run has not been cleaned up. `ended` in ms since the epoch. */
+export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
 export type ListQuery = { limit: number; status: JobStatus | ""; cursor: string };
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };

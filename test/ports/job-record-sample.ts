@@ -13,7 +13,7 @@ export const sampleRecord = (over: Partial<JobRecord> = {}): JobRecord => ({
     profile: { name: "code", model: "sonnet" },
     ttlSeconds: 3600,
     idempotency: null,
-    previous: null,
+    worktree: null,
   }),
   ...over,
 });

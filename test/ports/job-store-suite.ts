@@ -172,6 +172,30 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect((await (await reopen()).findBySession(session))?.id).toBe(newest.id);
     });
 
+    test("the jobs of a worktree are found, oldest first, the one that made it included, and follow its changes", async () => {
+      const { store, reopen } = await open();
+      const maker = ended({ created_at: at(1) });
+      const later = ended({ created_at: at(3), worktree_id: maker.id, ended_at: at(4), unsettled: true });
+      const waiting = sampleRecord({ created_at: at(2), worktree_id: maker.id });
+      const elsewhere = ended({ worktree_id: randomUUID() });
+      for (const record of [later, maker, waiting, elsewhere]) await store.create(record);
+      const use = ({ id, status, unsettled, ended_at }: JobRecord) => ({
+        jobId: id,
+        status,
+        unsettled,
+        ended: ended_at === null ? null : Date.parse(ended_at),
+      });
+      const uses = [maker, waiting, later].map(use);
+      expect(await store.usesOfWorktree(maker.id)).toEqual(uses);
+      await store.close();
+      const again = await reopen();
+      expect(await again.usesOfWorktree(maker.id)).toEqual(uses);
+      await again.update(waiting.id, { status: ["queued"] }, { worktree_id: null });
+      await again.remove(maker.id);
+      expect(await again.usesOfWorktree(maker.id)).toEqual([use(later)]);
+      expect(await again.usesOfWorktree(randomUUID())).toEqual([]);
+    });
+
     test("due jobs are the queued ones past their time and the settled final ones past theirs", async () => {
       const { store } = await open();
       const waiting = sampleRecord({ created_at: at(0), ttl_seconds: 10 });

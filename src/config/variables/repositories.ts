@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import {
   base64Pem,
+  directoryNames,
   flag,
   identity,
   integer,
@@ -32,6 +33,24 @@ export const repositoryVariables = {
     seconds,
     "86400",
     "Seconds a job's worktree is kept after the job's end; 0: removed at once",
+  ),
+  preparedWorktreeTtl: variable(
+    "SERVICE_PREPARED_WORKTREE_TTL",
+    integer(60, 31_536_000),
+    "604800",
+    "Seconds a prepared worktree is kept after it was made or its last job ended",
+  ),
+  worktreeSizeExclude: variable(
+    "SERVICE_WORKTREE_SIZE_EXCLUDE",
+    directoryNames,
+    "",
+    "Comma-separated names of directories (node_modules, target …) that are left out of a worktree's size",
+  ),
+  minFreeDiskBytes: variable(
+    "SERVICE_MIN_FREE_DISK_BYTES",
+    integer(0, 1_125_899_906_842_624),
+    "1073741824",
+    "Free bytes on the disks of jobs, clones and worktrees below which no job is accepted; 0: no floor",
   ),
   allowLocalRepos: variable(
     "SERVICE_ALLOW_LOCAL_REPOS",

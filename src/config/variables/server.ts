@@ -1,4 +1,3 @@
-import { z } from "zod";
 import { address, apiKey, apiKeys, flag, integer, oneOf } from "../formats.ts";
 import { variable } from "../variable.ts";
 
@@ -13,10 +12,9 @@ export const serverVariables = {
   port: variable("SERVICE_PORT", integer(0, 65_535), "8200", "Port to listen on; 0: a free one"),
   transport: variable(
     "SERVICE_TRANSPORT",
-    // `stdio` is a documented value that comes with the tool interface: it is named in a warning, not refused.
-    z.enum(["sse", "stdio"], "must be sse").transform(() => "sse" as const),
+    oneOf(["sse", "stdio"]),
     "sse",
-    "How clients reach the service; this version has `sse` (HTTP) only",
+    "How clients reach the service: `sse` (HTTP: REST, /mcp and /sse) or `stdio` (MCP on standard input and output)",
   ),
   apiKeys: variable(
     "SERVICE_API_KEYS",

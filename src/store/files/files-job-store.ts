@@ -1,15 +1,16 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { ServiceError } from "../../contract/errors.ts";
 import { isFinal, jobStatuses, type JobStatus } from "../../contract/job.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import type { Log } from "../../lib/log.ts";
+import { createTurns } from "../../lib/turns.ts";
 import { withoutWaiting } from "../../lib/without-waiting.ts";
 import type { JobRecord } from "../job-record.ts";
 import type { JobStore, ListQuery } from "../job-store.ts";
 import { parseCursor, toCursor } from "../cursor.ts";
 import { createJobIndex, toEntry, type IndexEntry } from "./job-index.ts";
 import { isJobId, loadRecords, parseRecord } from "./load-records.ts";
+import { storeUnavailable } from "./store-unavailable.ts";
 
 /**
  * One JSON file per job, replaced atomically; an index in memory. Jobs that are not final are kept whole in memory,
@@ -20,7 +21,7 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
   const live = new Map<string, JobRecord>();
   const bySession = new Map<string, string>();
   const byKey = new Map<string, Promise<string>>();
-  const tails = new Map<string, Promise<unknown>>();
+  const { inTurn, settled } = createTurns();
   const file = (id: string): string => join(directory, `${id}.json`);
 
   const remember = (record: JobRecord): void => {
@@ -33,17 +34,6 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     else live.set(record.id, record);
     if (record.session_id !== null) bySession.set(record.session_id, record.id);
     if (record.idempotency !== null) byKey.set(record.idempotency.key, Promise.resolve(record.id));
-  };
-
-  /** Runs the writes of one job one after another. */
-  const inTurn = <Value>(id: string, work: () => Promise<Value>): Promise<Value> => {
-    const result = (tails.get(id) ?? Promise.resolve()).then(work, work);
-    tails.set(id, result);
-    const forget = (): void => {
-      if (tails.get(id) === result) tails.delete(id);
-    };
-    result.then(forget, forget);
-    return result;
   };
 
   const write = async (record: JobRecord): Promise<void> => {
@@ -164,6 +154,11 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
       return id === undefined ? null : await read(id);
     },
 
+    usesOfWorktree: async (worktreeId) =>
+      index
+        .ofWorktree(worktreeId)
+        .map(({ id, status, unsettled, ended }) => ({ jobId: id, status, unsettled, ended })),
+
     due: async (now) => {
       const over = index.all.filter(
         (entry) => entry.deadline !== null && entry.deadline <= now && !entry.unsettled,
@@ -192,9 +187,7 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
       }
     },
 
-    close: async () => {
-      await Promise.allSettled(tails.values());
-    },
+    close: settled,
   };
 };
 
@@ -207,13 +200,4 @@ const page = (list: readonly IndexEntry[], { limit, cursor }: ListQuery, find: F
   const entries = list.slice(start, end).reverse();
   const last = entries.at(-1);
   return { entries, next: start > 0 && last !== undefined ? toCursor(last) : null };
-};
-
-const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
-  const code = (cause as NodeJS.ErrnoException).code ?? String(cause);
-  return new ServiceError(
-    "store_unavailable",
-    `The job store in ${directory} cannot be used (${code}): check free space and permissions there, then try again`,
-    { cause, retryAfter: 5 },
-  );
 };

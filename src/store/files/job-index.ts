@@ -7,6 +7,7 @@ export type IndexEntry = {
   created: number;
   status: JobStatus;
   session: string | null;
+  worktree: string | null;
   idempotencyKey: string | null;
   unsettled: boolean;
   worktreeStands: boolean;
@@ -26,6 +27,7 @@ export const toEntry = (record: JobRecord): IndexEntry => {
     created,
     status: record.status,
     session: record.session_id,
+    worktree: record.worktree_id,
     idempotencyKey: record.idempotency?.key ?? null,
     unsettled: record.unsettled,
     worktreeStands: record.worktree_path !== null && record.worktree_removed_at === null,
@@ -44,9 +46,25 @@ export const createJobIndex = () => {
     IndexEntry[]
   >;
 
+  /** Ids of the jobs of each worktree. */
+  const byWorktree = new Map<string, Set<string>>();
+
+  const leaveWorktree = ({ id, worktree }: IndexEntry): void => {
+    const users = worktree === null ? undefined : byWorktree.get(worktree);
+    users?.delete(id);
+    if (worktree !== null && users?.size === 0) byWorktree.delete(worktree);
+  };
+
+  const joinWorktree = ({ id, worktree }: IndexEntry): void => {
+    if (worktree === null) return;
+    const users = byWorktree.get(worktree) ?? new Set();
+    byWorktree.set(worktree, users.add(id));
+  };
+
   const remove = (id: string): void => {
     const entry = byId.get(id);
     if (entry === undefined) return;
+    leaveWorktree(entry);
     byId.delete(id);
     prefixes.delete(id.slice(0, 8));
     removeFrom(all, entry);
@@ -69,15 +87,23 @@ export const createJobIndex = () => {
       insertInto(byStatus[entry.status], entry);
       prefixes.add(entry.id.slice(0, 8));
     }
+    if (old !== undefined && old.worktree !== entry.worktree) leaveWorktree(old);
+    joinWorktree(entry);
     byId.set(entry.id, entry);
   };
+
+  /** Oldest first. A job that made it is among them also when a crash came before that was noted. */
+  const ofWorktree = (worktree: string): IndexEntry[] =>
+    [...new Set(byWorktree.get(worktree)).add(worktree)]
+      .flatMap((id) => byId.get(id) ?? [])
+      .toSorted((a, b) => (isBefore(a, b) ? -1 : 1));
 
   /** Many at once into the empty index: sorted once, where one by one each would move half of the others. */
   const fill = (entries: IndexEntry[]): void => {
     for (const entry of entries.toSorted((a, b) => (isBefore(a, b) ? -1 : 1))) put(entry);
   };
 
-  return { fill, byId, all, byStatus, prefixes, put, remove, position: find };
+  return { fill, byId, all, byStatus, prefixes, put, remove, ofWorktree, position: find };
 };
 
 type Position = { created: number; id: string };

@@ -1,0 +1,185 @@
+import { z } from "zod";
+import { operation } from "./operation.ts";
+
+/**
+ * - preparing: being cloned and checked out
+ * - ready: no job uses it
+ * - in_use: a job runs in it, or waits for it
+ * - failed: could not be made, or its directory is gone; `error` says what to do
+ * - removed: its directory is gone for good; its branch and what was saved of it are still in the cached clone
+ */
+const worktreeStatuses = ["preparing", "ready", "in_use", "failed", "removed"] as const;
+
+export const WorktreeStatus = z.enum(worktreeStatuses);
+export type WorktreeStatus = z.infer<typeof WorktreeStatus>;
+
+export const Worktree = z
+  .object({
+    worktree_id: z.string().meta({ description: "UUID; that of the job when a job had it made" }),
+    repo_url: z.string().meta({ description: "Empty: an empty repository of its own" }),
+    repo_key: z
+      .string()
+      .nullable()
+      .meta({ description: "Directory of the cached clone under the clone root" }),
+    base_ref: z.string(),
+    branch: z.string(),
+    path: z.string().meta({ description: "Absolute path on the disk of the instance that holds it" }),
+    status: WorktreeStatus,
+    job_id: z.string().nullable().meta({ description: "The job that used it last, or uses it" }),
+    pod_name: z.string(),
+    created_at: z.string().meta({ format: "date-time" }),
+    age_hours: z.number().meta({ description: "Hours since created_at, to two decimals" }),
+    size_bytes: z
+      .int()
+      .nullable()
+      .meta({ description: "Room it takes on disk; null: nothing is there, or it could not be measured" }),
+    pushed: z.boolean().nullable().meta({
+      description: "Whether the remote has everything in it; null: not known while a job is at work in it",
+    }),
+    prepared: z
+      .boolean()
+      .meta({ description: "Made by prepare_worktree; false: made for a job that named no worktree" }),
+    salvage_ref: z
+      .string()
+      .nullable()
+      .meta({ description: "Ref in the cached clone that holds what was not pushed when it was removed" }),
+    warnings: z.array(z.string()).meta({ description: "What the checkout left out, a sentence each" }),
+    error: z.string().nullable(),
+  })
+  .meta({ id: "Worktree" });
+export type Worktree = z.infer<typeof Worktree>;
+
+const CleanupResult = z
+  .object({
+    path: z.string(),
+    worktree_id: z.string().nullable().meta({ description: "Null: nothing of ours is at this path" }),
+    success: z.boolean().meta({ description: "It is gone now, also when it was before" }),
+    error: z.string().nullable().meta({ description: "Why it was left in place" }),
+    size_bytes: z.int().nullable().meta({ description: "Room on disk that its removal frees" }),
+    salvage_ref: z
+      .string()
+      .nullable()
+      .meta({ description: "Ref in the cached clone that holds what was not pushed" }),
+  })
+  .meta({ id: "CleanupResult" });
+export type CleanupResult = z.infer<typeof CleanupResult>;
+
+const Volume = z
+  .object({
+    path: z.string(),
+    purpose: z.enum(["repositories", "worktrees", "jobs"]),
+    free_bytes: z.int().nullable().meta({ description: "Null: could not be read" }),
+    total_bytes: z.int().nullable(),
+  })
+  .meta({ id: "Volume" });
+export type Volume = z.infer<typeof Volume>;
+
+const RepositoryUsage = z
+  .object({
+    repo_key: z.string().nullable().meta({ description: "Null: worktrees without a repository" }),
+    repo_url: z.string(),
+    cache_bytes: z.int().meta({ description: "Room the cached clone takes on disk" }),
+    worktrees: z.int().meta({ description: "How many worktrees it has" }),
+    worktree_bytes: z.int().meta({ description: "Room they take together" }),
+  })
+  .meta({ id: "RepositoryUsage" });
+export type RepositoryUsage = z.infer<typeof RepositoryUsage>;
+
+const WorktreeId = z.string().max(200).meta({ description: "UUID of the worktree" });
+
+export const worktreeOperations = {
+  prepare_worktree: operation({
+    name: "prepare_worktree",
+    title: "Prepare a worktree",
+    summary:
+      "Clone or update a repository and check out a worktree of it on a branch of its own, to be given to run_task as worktree_id. Answers when it is ready; after 45 s with status preparing: then poll get_worktree.",
+    input: z.strictObject({
+      repo_url: z.string().min(1, "must not be empty").max(2048).meta({ description: "Git repository" }),
+      base_ref: z.string().max(255).default("main").meta({ description: "Branch or tag it is based on" }),
+    }),
+    output: z.object({ success: z.literal(true), worktree_id: z.string(), worktree: Worktree }),
+    http: { method: "post", path: "/worktrees" },
+    annotations: { readOnly: false, destructive: false, idempotent: false },
+    errors: [
+      "invalid_request",
+      "invalid_repo_url",
+      "invalid_ref",
+      "clone_failed",
+      "worktree_failed",
+      "repo_unavailable",
+      "draining",
+      "queue_full",
+      "disk_full",
+      "store_unavailable",
+    ],
+  }),
+  get_worktree: operation({
+    name: "get_worktree",
+    title: "Get a worktree",
+    summary: "One worktree: its status, path and branch, its size and whether it is pushed.",
+    input: z.strictObject({ worktree_id: WorktreeId }),
+    output: z.object({ success: z.literal(true), worktree: Worktree }),
+    http: { method: "get", path: "/worktrees/{worktree_id}" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: ["worktree_not_found"],
+  }),
+  list_worktrees: operation({
+    name: "list_worktrees",
+    title: "List worktrees",
+    summary: "All worktrees on disk, oldest first: prepared ones and those of jobs, with size and age.",
+    input: z.strictObject({}),
+    output: z.object({ success: z.literal(true), count: z.int(), worktrees: z.array(Worktree) }),
+    http: { method: "get", path: "/worktrees" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: [],
+  }),
+  cleanup_worktrees: operation({
+    name: "cleanup_worktrees",
+    title: "Remove worktrees",
+    summary:
+      "Remove worktrees by path, by age, or both. One that a job uses or that holds unpushed work is left in place, unless force: then its jobs are cancelled and its work is saved under a salvage ref first.",
+    input: z.strictObject({
+      paths: z
+        .string()
+        .max(100_000)
+        .default("")
+        .meta({ description: "Comma-separated paths (or worktree ids) to remove" }),
+      max_age_hours: z
+        .int()
+        .min(0)
+        .max(876_000)
+        .default(0)
+        .meta({ description: "Remove all older than this many hours; 0: none by age" }),
+      force: z.boolean().default(false).meta({
+        description: "Also those in use (their jobs are cancelled) and unpushed (their work is saved first)",
+      }),
+      dry_run: z.boolean().default(false).meta({ description: "Only tell what would be removed" }),
+    }),
+    output: z.object({
+      success: z.literal(true),
+      removed: z.int().meta({ description: "How many were removed; in a dry run, how many would be" }),
+      dry_run: z.boolean(),
+      results: z.array(CleanupResult),
+    }),
+    http: { method: "delete", path: "/worktrees" },
+    annotations: { readOnly: false, destructive: true, idempotent: true },
+    errors: ["invalid_request"],
+  }),
+  get_disk_usage: operation({
+    name: "get_disk_usage",
+    title: "Show disk usage",
+    summary: "Room that each repository takes with its cached clone and its worktrees, and what is free.",
+    input: z.strictObject({}),
+    output: z.object({
+      success: z.literal(true),
+      min_free_bytes: z
+        .int()
+        .meta({ description: "Below this much free room no job is accepted; 0: no floor" }),
+      volumes: z.array(Volume),
+      repositories: z.array(RepositoryUsage).meta({ description: "Largest first" }),
+    }),
+    http: { method: "get", path: "/disk" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: [],
+  }),
+};
