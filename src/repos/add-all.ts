@@ -1,6 +1,6 @@
 import { GitError } from "../lib/git.ts";
 import { openTree } from "./open-up.ts";
-import { removePipes } from "./remove-pipes.ts";
+import { pastPipes } from "./remove-pipes.ts";
 import { runGit, type Room } from "./room.ts";
 
 export type AddAll = {
@@ -19,16 +19,14 @@ export const addAll = async (room: Room, request: AddAll): Promise<string> => {
 };
 
 const add = async (room: Room, { root, variables, signal }: AddAll): Promise<string> => {
-  const done = new AbortController();
-  const freed = removePipes(root, done.signal);
   try {
-    return (await runGit(room, ["add", "--all", "--ignore-errors"], { variables, signal })).stderr;
+    const added = await pastPipes(root, () =>
+      runGit(room, ["add", "--all", "--ignore-errors"], { variables, signal }),
+    );
+    return added.stderr;
   } catch (error) {
     // Exit code 1: a file that could not be read was passed over, all others are in.
     if (error instanceof GitError && error.exitCode === 1) return error.said;
     throw error;
-  } finally {
-    done.abort();
-    await freed;
   }
 };

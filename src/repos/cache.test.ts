@@ -221,7 +221,7 @@ test("what an agent wrote into the configuration of the cache is gone before git
     () => repos.salvage(worktree, "one", never),
     () => repos.commitAll(worktree, "work", never),
     () => repos.push(worktree, never),
-    () => repos.discardChanges(worktree, never),
+    () => repos.discardChanges(worktree, null, never),
     () => repos.removeWorktree(worktree, never),
   ];
   for (const step of steps) {

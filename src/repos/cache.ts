@@ -7,6 +7,7 @@ import { heal, isDamage } from "./heal.ts";
 import { pastStaleLocks, removeHalfMade } from "./leftovers.ts";
 import { networkAccess } from "./network.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
+import { pushedRefs } from "./push.ts";
 import type { CachedRepo } from "./repos.ts";
 import { cacheDirectory, cacheGitDir, gitDirVariables, runGit, type Room } from "./room.ts";
 import { parseRepoUrl, repoKey } from "./url.ts";
@@ -47,6 +48,7 @@ const update = async (room: Room, repo: CachedRepo, held: LockHeld): Promise<voi
     await pastStaleLocks(repo.gitDir, held.signal, () =>
       fetchAll(room, repo, { ...held, into: repo.gitDir }),
     );
+    await rm(join(repo.gitDir, pushedRefs), { recursive: true, force: true });
   } catch (error) {
     if (!isDamage(error)) throw error;
     repo.warnings.push(await repair(room, repo, held));

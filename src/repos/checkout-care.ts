@@ -1,5 +1,4 @@
 import { lstat, readFile, rm } from "node:fs/promises";
-import { GitError } from "../lib/git.ts";
 import { leadsOut } from "./escaping-links.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
@@ -12,12 +11,26 @@ import { worktreeVariables } from "./worktree-links.ts";
  */
 export const leaveOutEscapingLinks = async (
   room: Room,
-  { worktree, links, signal }: { worktree: Worktree; links: string[]; signal: AbortSignal },
+  {
+    worktree,
+    links,
+    index,
+    signal,
+  }: {
+    worktree: Worktree;
+    links: string[];
+    /** Default: the worktree's own. */ index?: string;
+    signal: AbortSignal;
+  },
 ): Promise<string[]> => {
   const escaping: string[] = [];
   for (const link of links) if (await leadsOut(worktree.path, link)) escaping.push(link);
   for (const link of escaping) await rm(inside(worktree.path, link), { force: true });
-  await hideFromStatus(room, { variables: worktreeVariables(worktree), paths: escaping, signal });
+  const variables = {
+    ...worktreeVariables(worktree),
+    ...(index === undefined ? {} : { GIT_INDEX_FILE: index }),
+  };
+  await hideFromStatus(room, { variables, paths: escaping, signal });
   return escaping;
 };
 
@@ -29,33 +42,6 @@ export const hideFromStatus = async (
   if (paths.length === 0) return;
   const input = Buffer.concat(paths.map((path) => pathBytes(`${path}\0`)));
   await runGit(room, ["update-index", "--skip-worktree", "-z", "--stdin"], { variables, input, signal });
-};
-
-/**
- * Makes git look again at those of the links left out in whose place the agent has put something: that is its work. The
- * variables name the index.
- */
-export const showReplaced = async (
-  room: Room,
-  {
-    worktree,
-    leftOut,
-    variables,
-    signal,
-  }: { worktree: Worktree; leftOut: string[]; variables: Record<string, string>; signal: AbortSignal },
-): Promise<void> => {
-  for (const path of leftOut) {
-    if ((await lstat(inside(worktree.path, path)).catch(() => null)) === null) continue;
-    const input = pathBytes(`${path}\0`);
-    await runGit(room, ["update-index", "--no-skip-worktree", "-z", "--stdin"], {
-      variables,
-      input,
-      signal,
-    }).catch((error: unknown) => {
-      // The agent took the link out of the index: what is in its place now is new, and seen as such.
-      if (!(error instanceof GitError)) throw error;
-    });
-  }
 };
 
 /** What the checkout does not hold as one might expect, a sentence each. */

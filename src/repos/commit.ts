@@ -4,7 +4,7 @@ import { GitError } from "../lib/git.ts";
 import { asRepoError } from "./failure.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
-import { takeSnapshot, type Snapshot } from "./snapshot.ts";
+import { takeSnapshot, type Contents } from "./snapshot.ts";
 import { updateRef } from "./update-ref.ts";
 import { worktreeVariables } from "./worktree-links.ts";
 
@@ -48,7 +48,7 @@ const commit = async (room: Room, { worktree, message, signal }: CommitRequest):
 /** A commit that holds a snapshot and follows its head and its branch; an existing one where that says it all. */
 export const commitSnapshot = async (
   room: Room,
-  { worktree, state, message, signal }: CommitRequest & { state: Snapshot },
+  { worktree, state, message, signal }: CommitRequest & { state: Contents },
 ): Promise<string | null> => {
   const { head, headTree, tree, tip } = state;
   const clean = tree === headTree;

@@ -1,18 +1,23 @@
 import { isLoopbackHost } from "../config/loopback.ts";
+import { diskUsage } from "../lib/disk-usage.ts";
 import { addWorktree } from "./worktree-add.ts";
+import { cacheUsage } from "./cache-usage.ts";
 import { fetchRepo } from "./cache.ts";
 import { commitAll } from "./commit.ts";
 import { discardChanges } from "./discard.ts";
+import { snapshot } from "./go-back.ts";
 import { inspectWorktree } from "./inspect.ts";
-import { listMarkers, readMarker } from "./marker.ts";
+import { listMarkers, readMarker, removeTornMarkers, worktreePath } from "./marker.ts";
 import { createMissing, openPullRequest } from "./pull-requests.ts";
+import { isPushed } from "./pushed.ts";
 import { pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
 import type { Repos } from "./repos.ts";
 import type { RepoSettings, Room } from "./room.ts";
 import { salvage } from "./salvage.ts";
+import { surveyWorktree } from "./survey.ts";
 import { createTokens } from "./tokens.ts";
-import { parseRepoUrl } from "./url.ts";
+import { parseRepoUrl, repoKey } from "./url.ts";
 import { removeWorktree } from "./worktree-remove.ts";
 
 /** Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates. */
@@ -28,11 +33,19 @@ export const createRepos = ({ settings, env }: { settings: RepoSettings; env: No
     inspect: (worktree, signal) => inspectWorktree(room, worktree, signal),
     commitAll: (worktree, message, signal) => commitAll(room, { worktree, message, signal }),
     salvage: (worktree, jobId, signal) => salvage(room, { worktree, jobId, signal }),
-    discardChanges: (worktree, signal) => discardChanges(room, worktree, signal),
+    snapshot: (worktree, signal) => snapshot(room, { worktree, signal }),
+    discardChanges: (worktree, since, signal) => discardChanges(room, { worktree, since, signal }),
     push: (worktree, signal) => pushBranch(room, worktree, signal),
     openPullRequest: (request) => openPullRequest(room, request),
     removeWorktree: (worktree, signal) => removeWorktree(room, worktree, signal),
     findWorktree: async (worktreeId) => (await readMarker(room, worktreeId))?.worktree ?? null,
     listWorktreeIds: () => listMarkers(room),
+    clearRoot: () => removeTornMarkers(room),
+    worktreePath: (worktreeId) => worktreePath(room, worktreeId),
+    keyOf: repoKey,
+    surveyWorktree: (worktreeId) => surveyWorktree(room, worktreeId),
+    isPushed: (worktree, signal) => isPushed(room, worktree, signal),
+    worktreeSize: ({ path }, signal) => diskUsage(path, { exclude: settings.worktreeSizeExclude, signal }),
+    cacheUsage: (signal) => cacheUsage(room, signal),
   };
 };

@@ -1,26 +1,36 @@
-import { mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { leaveOutEscapingLinks } from "./checkout-care.ts";
+import { mkdir } from "node:fs/promises";
 import { asRepoError } from "./failure.ts";
-import { changedPaths, countAhead } from "./inspect.ts";
-import { readMarker } from "./marker.ts";
-import type { Worktree } from "./repos.ts";
-import { runGit, type Room } from "./room.ts";
-import { takeSnapshot } from "./snapshot.ts";
-import { updateRef } from "./update-ref.ts";
-import { reclaim, worktreeVariables } from "./worktree-links.ts";
+import { goBack } from "./go-back.ts";
+import { changedPaths, countCommits } from "./inspect.ts";
+import { clearPlace, putBackToBase } from "./put-back.ts";
+import type { Snapshot, Worktree } from "./repos.ts";
+import type { Room } from "./room.ts";
+import { emptyTree, takeSnapshot } from "./snapshot.ts";
 
-/** Puts a worktree back to its base. Resolves to the paths that were changed, or to the commits when they changed none. */
-export const discardChanges = async (
-  room: Room,
-  worktree: Worktree,
-  signal: AbortSignal,
-): Promise<string[]> => {
+type Discard = { worktree: Worktree; since: Snapshot | null; signal: AbortSignal };
+
+/**
+ * Puts a worktree back to a snapshot or, without one, to its base. Resolves to the paths that were changed, or to the
+ * commits when they changed none.
+ */
+export const discardChanges = async (room: Room, discard: Discard): Promise<string[]> => {
+  const { worktree, since, signal } = discard;
   try {
-    const { head, tree } = await takeSnapshot(room, { worktree, signal });
-    const paths = await changedPaths(room, { worktree, tree, signal });
-    const commits = head === null ? 0 : await countAhead(room, { worktree, head, signal });
-    await putBack(room, worktree, signal);
+    await clearPlace(worktree);
+    // Of a directory that is gone every file was deleted.
+    if (since !== null) await mkdir(worktree.path, { recursive: true });
+    const now = await takeSnapshot(room, { worktree, signal });
+    const before = [worktree.baseSha, since?.head, since?.tip].filter((commit) => typeof commit === "string");
+    const paths = await changedPaths(room, {
+      worktree,
+      from: since?.tree ?? worktree.baseSha ?? emptyTree,
+      to: now.tree,
+      signal,
+    });
+    const made = [now.head, now.tip].filter((commit) => commit !== null);
+    const commits = await countCommits(room, { worktree, of: made, without: before, signal });
+    if (since === null) await putBackToBase(room, worktree, signal);
+    else await goBack(room, { worktree, since, signal });
     return paths.length > 0 || commits === 0 ? paths : [commits === 1 ? "1 commit" : `${commits} commits`];
   } catch (error) {
     throw asRepoError(error, {
@@ -29,22 +39,4 @@ export const discardChanges = async (
       signal,
     });
   }
-};
-
-const putBack = async (room: Room, worktree: Worktree, signal: AbortSignal): Promise<void> => {
-  const { path, gitDir, branch, baseSha, worktreeId } = worktree;
-  const variables = worktreeVariables(worktree);
-  const call = { variables, signal };
-  await mkdir(path, { recursive: true });
-  await reclaim(room, worktree);
-  await runGit(room, ["symbolic-ref", "HEAD", `refs/heads/${branch}`], call);
-  await updateRef(room, { worktree, ref: `refs/heads/${branch}`, to: baseSha, signal });
-  // From a fresh index, whatever state the agent left the other one in.
-  await rm(join(gitDir, "index"), { force: true });
-  if (baseSha !== null) await runGit(room, ["read-tree", baseSha], call);
-  await runGit(room, ["clean", "-ffdq"], call);
-  await runGit(room, ["checkout-index", "--all", "--force", "--quiet"], call);
-  // Checked out with the rest, because the agent may have put something in their places.
-  const links = (await readMarker(room, worktreeId))?.leftOut ?? [];
-  await leaveOutEscapingLinks(room, { worktree, links, signal });
 };

@@ -32,6 +32,12 @@ export const canonicalConfig = (
 ${remote}`;
 };
 
+/** The URL of the remote in such a text; null: there is none. */
+export const urlOfConfig = (config: string): string | null => {
+  const quoted = /^\turl = "((?:[^"\\\n]|\\.)*)"$/m.exec(config)?.[1];
+  return quoted?.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped)) ?? null;
+};
+
 /** Makes an empty git directory; nothing of a template of the machine gets into it. */
 export const makeGitDirectory = async (
   gitDir: string,
@@ -58,8 +64,8 @@ export const restoreGitDirectory = async (gitDir: string, config: string): Promi
   await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
 };
 
-/** Names in a git directory that steer git and that we never write. */
-const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/grafts"];
+/** Names in a git directory that steer git, or keep it from seeing files, and that we never write. */
+const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/exclude", "info/grafts"];
 
 /** A look first: most often there is nothing, and a look is cheaper than a removal. */
 const removeIfThere = async (path: string): Promise<void> => {

@@ -31,7 +31,7 @@ const wholeLife = async (repos: Repos, worktree: Worktree): Promise<void> => {
   await repos.salvage(worktree, "job", never);
   await repos.commitAll(worktree, "work", never);
   await repos.push(worktree, never);
-  await repos.discardChanges(worktree, never);
+  await repos.discardChanges(worktree, null, never);
 };
 
 const checkOut = async (remote: Remote): Promise<{ repos: Repos; worktree: Worktree }> => {
@@ -119,7 +119,7 @@ test("links that lead out of the worktree are left out, others stay, and that is
   await write(worktree.path, { absolute: "2\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "HEAD:absolute")).toBe("2");
-  await repos.discardChanges(worktree, never);
+  await repos.discardChanges(worktree, null, never);
   expect(existsSync(join(worktree.path, "absolute"))).toBe(false);
   expect(await plainGit(worktree.path, "status", "--porcelain")).toBe("");
 });

@@ -9,31 +9,41 @@ export const inspectWorktree = async (
   signal: AbortSignal,
 ): Promise<WorktreeState> => {
   const { head, headTree, tip, tree } = await takeSnapshot(room, { worktree, signal });
-  const ahead = head === null ? 0 : await countAhead(room, { worktree, head, signal });
+  const ahead = await countCommits(room, {
+    worktree,
+    of: head === null ? [] : [head],
+    without: worktree.baseSha === null ? [] : [worktree.baseSha],
+    signal,
+  });
   const diffStat = await diffFromBase(room, { worktree, tree, signal });
   return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat };
 };
 
-/** Commits of `head` that the base does not have. */
-export const countAhead = async (
+/** Commits in the history of some commits that is not also that of others. */
+export const countCommits = async (
   room: Room,
-  { worktree, head, signal }: { worktree: Worktree; head: string; signal: AbortSignal },
+  {
+    worktree,
+    of,
+    without,
+    signal,
+  }: { worktree: Worktree; of: string[]; without: string[]; signal: AbortSignal },
 ): Promise<number> => {
-  const { baseSha, commonDir } = worktree;
-  const range = baseSha === null ? [head] : [head, `^${baseSha}`];
-  const { stdout } = await runGit(room, ["rev-list", "--count", ...range], {
-    variables: gitDirVariables(commonDir),
+  if (of.length === 0) return 0;
+  const { stdout } = await runGit(room, ["rev-list", "--count", ...of, "--not", ...without], {
+    variables: gitDirVariables(worktree.commonDir),
     signal,
   });
   return Number(stdout);
 };
 
-/** Paths that differ between the base and a tree. */
+/** Paths that differ between two trees. */
 export const changedPaths = async (
   room: Room,
-  { worktree, tree, signal }: { worktree: Worktree; tree: string; signal: AbortSignal },
+  diff: { worktree: Worktree; from: string; to: string; signal: AbortSignal },
 ): Promise<string[]> => {
-  const { stdout } = await diffTree(room, { worktree, tree, signal, format: "--name-only" });
+  if (diff.from === diff.to) return [];
+  const { stdout } = await diffTree(room, { ...diff, format: "--name-only" });
   return stdout.split("\0").filter((path) => path !== "");
 };
 
@@ -41,7 +51,13 @@ const diffFromBase = async (
   room: Room,
   diff: { worktree: Worktree; tree: string; signal: AbortSignal },
 ): Promise<WorktreeState["diffStat"]> => {
-  const { stdout } = await diffTree(room, { ...diff, format: "--numstat" });
+  const { stdout } = await diffTree(room, {
+    worktree: diff.worktree,
+    from: diff.worktree.baseSha ?? emptyTree,
+    to: diff.tree,
+    signal: diff.signal,
+    format: "--numstat",
+  });
   const total = { files: 0, insertions: 0, deletions: 0 };
   for (const line of stdout.split("\0").filter((text) => text !== "")) {
     const [insertions = "", deletions = ""] = line.split("\t");
@@ -57,22 +73,13 @@ const diffTree = (
   room: Room,
   {
     worktree,
-    tree,
+    from,
+    to,
     signal,
     format,
-  }: { worktree: Worktree; tree: string; signal: AbortSignal; format: string },
+  }: { worktree: Worktree; from: string; to: string; signal: AbortSignal; format: string },
 ): Promise<{ stdout: string }> => {
-  const args = [
-    "diff-tree",
-    "-r",
-    "-z",
-    "--no-renames",
-    "--no-ext-diff",
-    "--no-textconv",
-    format,
-    worktree.baseSha ?? emptyTree,
-    tree,
-  ];
+  const args = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", format, from, to];
   return runGit(room, args, {
     variables: gitDirVariables(worktree.commonDir),
     maxOutputBytes: 256 * 1024 * 1024,

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { syncDirectory, writeFileAtomic } from "../lib/atomic-file.ts";
+import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
 import { withoutWaiting } from "../lib/without-waiting.ts";
 import type { Worktree } from "./repos.ts";
 import { cacheGitDir, type Room } from "./room.ts";
@@ -40,13 +40,19 @@ export const ownedDirectory = ({ settings }: Room): string => join(settings.work
 /** Ids become names of files and directories. */
 export const isWorktreeId = (id: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(id);
 
+/** @throws Error for what is no id, and might lead anywhere */
+export const worktreePath = ({ settings }: Room, id: string): string => {
+  if (!isWorktreeId(id)) throw new Error(`"${id}" is no worktree id`);
+  return join(settings.worktreeRoot, id);
+};
+
 /** The paths follow from the id; they are not believed from a file. */
 export const locate = (
   room: Room,
   id: string,
   repoKey: string | null,
 ): Pick<Worktree, "path" | "gitDir" | "commonDir"> => {
-  const path = join(room.settings.worktreeRoot, id);
+  const path = worktreePath(room, id);
   const scratch = join(ownedDirectory(room), `${id}.git`);
   if (repoKey === null) return { path, gitDir: scratch, commonDir: scratch };
   const commonDir = cacheGitDir(room, repoKey);
@@ -89,15 +95,31 @@ export const removeMarker = async (room: Room, id: string): Promise<void> => {
 };
 
 export const listMarkers = async (room: Room): Promise<string[]> => {
-  const names = await readdir(ownedDirectory(room)).catch((error: unknown) => {
+  const names = (await ownedNames(room)).filter((name) => name.endsWith(markerSuffix));
+  return names
+    .map((name) => name.slice(0, -markerSuffix.length))
+    .filter(isWorktreeId)
+    .toSorted();
+};
+
+/** Markers that were being written when the service was killed. */
+export const removeTornMarkers = async (room: Room): Promise<void> => {
+  for (const name of await ownedNames(room)) {
+    if (name.endsWith(temporarySuffix) || name.endsWith(`${markerSuffix}.new`))
+      await rm(join(ownedDirectory(room), name), { force: true });
+  }
+};
+
+const ownedNames = (room: Room): Promise<string[]> =>
+  readdir(ownedDirectory(room)).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw error;
   });
-  const ids = names.filter((name) => name.endsWith(".json")).map((name) => name.slice(0, -".json".length));
-  return ids.filter(isWorktreeId).toSorted();
-};
 
-const markerFile = (room: Room, id: string): string => join(ownedDirectory(room), `${id}.json`);
+const markerSuffix = ".json";
+
+export const markerFile = (room: Room, id: string): string =>
+  join(ownedDirectory(room), `${id}${markerSuffix}`);
 
 const serialise = ({ ready, leftOut, worktree }: Marker): string => {
   const { path: _path, gitDir: _gitDir, commonDir: _commonDir, ...kept } = worktree;

@@ -204,30 +204,6 @@ test("a lock file on the branch that a killed git left is waited out and removed
   expect(await plainGit(worktree.path, "rev-parse", "HEAD")).toBe(tip);
 });
 
-test("changes are thrown away and told, whatever shape they are in", async () => {
-  const { repos, worktree } = await makeWorktree({ "README.md": "hello\n", "dir/file.txt": "x\n" });
-  expect(await repos.discardChanges(worktree, never)).toEqual([]);
-  await commitAs(worktree, { "a.txt": "1\n" });
-  await rm(join(worktree.path, "dir"), { recursive: true });
-  await write(worktree.path, { dir: "a file now\n", "README.md": "changed\n", "new/b.txt": "1\n" });
-  await mkdir(join(worktree.path, "nested"));
-  await plainGit(join(worktree.path, "nested"), "init", "--quiet");
-  expect((await repos.discardChanges(worktree, never)).toSorted()).toEqual([
-    "README.md",
-    "a.txt",
-    "dir",
-    "dir/file.txt",
-    "new/b.txt",
-  ]);
-  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
-  expect(await plainGit(worktree.path, "rev-parse", "HEAD")).toBe(worktree.baseSha);
-  await plainGit(worktree.path, "commit", "--quiet", "--allow-empty", "--message", "nothing");
-  expect(await repos.discardChanges(worktree, never)).toEqual(["1 commit"]);
-  await rm(worktree.path, { recursive: true });
-  await repos.discardChanges(worktree, never);
-  expect(await read(worktree.path, "dir/file.txt")).toBe("x\n");
-});
-
 test("the branch, and no other, is pushed", async () => {
   const { repos, remote, worktree } = await makeWorktree();
   await plainGit(worktree.path, "branch", "private");

@@ -1,7 +1,10 @@
+import { GitError } from "../lib/git.ts";
+import { commitOf } from "./base.ts";
 import { asRepoError } from "./failure.ts";
 import { networkAccess } from "./network.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
+import { updateRef } from "./update-ref.ts";
 import { reclaim } from "./worktree-links.ts";
 
 /** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
@@ -12,17 +15,39 @@ export const pushBranch = async (room: Room, worktree: Worktree, signal: AbortSi
   try {
     await reclaim(room, worktree);
     const network = await networkAccess(room, url, signal);
-    const refspec = `refs/heads/${branch}:refs/heads/${branch}`;
+    const ref = `refs/heads/${branch}`;
+    const tip = await commitOf(room, { gitDir: commonDir, name: ref, signal });
     await runGit(
       room,
-      ["push", "--porcelain", "--no-verify", "--no-recurse-submodules", "--", url, refspec],
+      ["push", "--porcelain", "--no-verify", "--no-recurse-submodules", "--", url, `${tip ?? ref}:${ref}`],
       {
         ...network,
         variables: { ...network.variables, ...gitDirVariables(commonDir) },
         signal,
       },
     );
+    if (tip !== null) await note(room, { worktree, tip, signal });
   } catch (error) {
     throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });
   }
+};
+
+/** Under this directory of refs stands what was pushed since the last fetch, which tells more: it clears it. */
+export const pushedRefs = "refs/service/pushed";
+
+/**
+ * Not among the remote's branches: those are what salvage does not save, and a job that fails after its push must have its
+ * work saved all the same.
+ */
+export const pushedRef = (branch: string): string => `${pushedRefs}/${branch}`;
+
+const note = async (
+  room: Room,
+  { worktree, tip, signal }: { worktree: Worktree; tip: string; signal: AbortSignal },
+): Promise<void> => {
+  const ref = pushedRef(worktree.branch);
+  await updateRef(room, { worktree, ref, to: tip, signal }).catch((error: unknown) => {
+    // A ref by the name of one of its directories, say: the push was done all the same.
+    if (!(error instanceof GitError)) throw error;
+  });
 };

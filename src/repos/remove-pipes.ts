@@ -9,9 +9,21 @@ const patience = 2000;
  * git opens `.gitignore` and `.gitattributes` of every directory, and waits for ever where an agent made a named pipe of
  * one. Takes such pipes away when git seems to wait. Resolves, never rejects, when it has looked or the signal aborts.
  */
-export const removePipes = async (root: string, done: AbortSignal): Promise<void> => {
+const removePipes = async (root: string, done: AbortSignal): Promise<void> => {
   const waited = await delay(patience, true, { signal: done }).catch(() => false);
   if (waited) await search(Buffer.from(root), done);
+};
+
+/** Runs git over a working tree, and lets it past such pipes. */
+export const pastPipes = async <Value>(root: string, action: () => Promise<Value>): Promise<Value> => {
+  const done = new AbortController();
+  const freed = removePipes(root, done.signal);
+  try {
+    return await action();
+  } finally {
+    done.abort();
+    await freed;
+  }
 };
 
 const search = async (directory: Buffer, done: AbortSignal): Promise<void> => {

@@ -73,6 +73,7 @@ export const makePlace = async (
     host: "127.0.0.1",
     reposRoot: join(root, "repos"),
     worktreeRoot: join(root, "worktrees"),
+    worktreeSizeExclude: [],
     allowLocalRepos: null,
     repoLockTimeout: 30,
     gitTimeout: 60,

@@ -31,8 +31,13 @@ export type Repos = {
    * was nothing.
    */
   salvage: (worktree: Worktree, jobId: string, signal: AbortSignal) => Promise<string | null>;
-  /** Throws uncommitted and committed changes of the worktree away. Resolves to what it threw away, empty: nothing. */
-  discardChanges: (worktree: Worktree, signal: AbortSignal) => Promise<string[]>;
+  /** What the worktree holds at this moment, to go back to. Nobody may be at work in it. */
+  snapshot: (worktree: Worktree, signal: AbortSignal) => Promise<Snapshot>;
+  /**
+   * Throws away what was changed or committed since the snapshot; null: since the base. Resolves to what it threw away,
+   * empty: nothing.
+   */
+  discardChanges: (worktree: Worktree, since: Snapshot | null, signal: AbortSignal) => Promise<string[]>;
   /** @throws RepoError `push_failed` */
   push: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /**
@@ -40,12 +45,56 @@ export type Repos = {
    * @throws RepoError `pr_failed`
    */
   openPullRequest: (request: PullRequest) => Promise<{ url: string | null; reason: string | null }>;
-  /** Removes worktree and directory; its branch stays in the cache. Safe to call twice and after a crash in the middle. */
+  /**
+   * Removes worktree and directory. Its branch stays in the cache, unless it has no commit beyond the base. Safe to call
+   * twice and after a crash in the middle.
+   */
   removeWorktree: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /** The worktree with this id as its marker file tells, or null. */
   findWorktree: (worktreeId: string) => Promise<Worktree | null>;
   /** Ids of all worktrees that the service owns under the root. */
   listWorktreeIds: () => Promise<string[]>;
+  /** At start: clears what a crash left of files that were being written under the root. One service uses a root. */
+  clearRoot: () => Promise<void>;
+  /** Where a worktree of this id is, or would be made. */
+  worktreePath: (worktreeId: string) => string;
+  /** See `repo_key` of the contract. The URL is one that `parseUrl` gave. */
+  keyOf: (url: string) => string;
+  /** What the disk says of a worktree; null: the service owns none of this id under the root. Changes nothing. */
+  surveyWorktree: (worktreeId: string) => Promise<WorktreeSurvey | null>;
+  /**
+   * Whether the remote had everything of the worktree when it was last asked: nothing uncommitted, no commit that none of
+   * its branches contains. Nobody may be at work in the worktree.
+   */
+  isPushed: (worktree: Worktree, signal: AbortSignal) => Promise<boolean>;
+  /** Bytes that a worktree takes on disk, left-out directories (`SERVICE_WORKTREE_SIZE_EXCLUDE`) not counted. */
+  worktreeSize: (worktree: Pick<Worktree, "path">, signal: AbortSignal) => Promise<number>;
+  /** The cached clones and the bytes that each takes on disk. */
+  cacheUsage: (signal: AbortSignal) => Promise<{ key: string; url: string; bytes: number }[]>;
+};
+
+/** A state of a worktree to go back to. */
+export type Snapshot = {
+  /** Commit that was checked out; null: none. */
+  head: string | null;
+  /** The branch that was checked out, as a full ref; null: none, the head was detached. */
+  headRef: string | null;
+  /** Tip of the worktree's own branch; null: it had no commit. */
+  tip: string | null;
+  /** All files but the ignored ones, as a tree. */
+  tree: string;
+  /** The index file: what was staged; written: seconds since 1970. Null: there was none. */
+  index: { bytes: Uint8Array; written: number } | null;
+};
+
+export type WorktreeSurvey = {
+  worktree: Worktree;
+  /** The checkout was finished. */
+  ready: boolean;
+  /** Its directory is there. */
+  standing: boolean;
+  /** When it was checked out. */
+  since: Date;
 };
 
 export type CachedRepo = {
@@ -99,6 +148,9 @@ export type PullRequest = {
   body: string;
   signal: AbortSignal;
 };
+
+/** Where the work of a job or a worktree is saved in the cached clone. */
+export const salvageRef = (id: string): string => `refs/service/salvage/${id}`;
 
 /** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */
 export class RepoError extends Error {

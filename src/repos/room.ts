@@ -9,6 +9,7 @@ export type RepoSettings = TokenSettings &
     | "host"
     | "reposRoot"
     | "worktreeRoot"
+    | "worktreeSizeExclude"
     | "allowLocalRepos"
     | "repoLockTimeout"
     | "gitTimeout"

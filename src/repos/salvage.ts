@@ -2,7 +2,7 @@ import { commitOf } from "./base.ts";
 import { commitSnapshot, hasNews, isAncestor, writeCommit } from "./commit.ts";
 import { asRepoError } from "./failure.ts";
 import { isWorktreeId } from "./marker.ts";
-import type { Worktree } from "./repos.ts";
+import { salvageRef, type Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
 import { takeSnapshot } from "./snapshot.ts";
 import { updateRef } from "./update-ref.ts";
@@ -26,7 +26,7 @@ export const salvage = async (room: Room, request: SalvageRequest): Promise<stri
 };
 
 const save = async (room: Room, { worktree, jobId, signal }: SalvageRequest): Promise<string | null> => {
-  const ref = `refs/service/salvage/${jobId}`;
+  const ref = salvageRef(jobId);
   const message = `Unfinished work of job ${jobId}`;
   const state = await takeSnapshot(room, { worktree, signal, asItIs: true });
   const commit = await commitSnapshot(room, { worktree, state, message, signal });

@@ -1,6 +1,7 @@
 import { lstat, mkdir } from "node:fs/promises";
 import { canonicalConfig, makeGitDirectory } from "./git-directory.ts";
 import { commitOf } from "./base.ts";
+import { refuseWhatIsElsewhere } from "./elsewhere.ts";
 import { announce, locate, ownedDirectory, readMarker, writeMarker } from "./marker.ts";
 import type { AddWorktree, Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
@@ -22,6 +23,7 @@ export const addScratch = async (room: Room, request: AddWorktree): Promise<Work
     return existing.worktree;
   }
   const place = locate(room, worktreeId, null);
+  if (existing === null) await refuseWhatIsElsewhere(room, { worktreeId, ...place });
   const worktree = {
     worktreeId,
     ...place,

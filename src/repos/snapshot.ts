@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { copyFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
 import { addAll } from "./add-all.ts";
-import { hideFromStatus, showReplaced } from "./checkout-care.ts";
+import { hideFromStatus } from "./checkout-care.ts";
+import { uncover } from "./hidden-changes.ts";
+import { copyIndex } from "./index-copy.ts";
 import { readMarker } from "./marker.ts";
 import { addNested } from "./nested.ts";
 import type { Worktree } from "./repos.ts";
@@ -14,7 +16,7 @@ import { hasDirectory, reclaim, worktreeVariables } from "./worktree-links.ts";
 /** The tree without any file; git knows it without its being stored. */
 export const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-export type Snapshot = {
+export type Contents = {
   /** Commit that is checked out, on whatever branch; null: none. */
   head: string | null;
   headTree: string;
@@ -40,7 +42,7 @@ type SnapshotRequest = {
 export const takeSnapshot = async (
   room: Room,
   { worktree, signal, use, asItIs = false }: SnapshotRequest,
-): Promise<Snapshot> => {
+): Promise<Contents> => {
   await reclaim(room, worktree);
   const tips = await readTips(room, worktree, signal);
   const index = join(worktree.gitDir, `service-${randomUUID()}.index`);
@@ -59,7 +61,7 @@ const readTips = async (
   room: Room,
   worktree: Worktree,
   signal: AbortSignal,
-): Promise<Omit<Snapshot, "tree">> => {
+): Promise<Omit<Contents, "tree">> => {
   const variables = worktreeVariables(worktree);
   const input = `HEAD^{commit}\nHEAD^{tree}\nrefs/heads/${worktree.branch}^{commit}\n`;
   const { stdout } = await runGit(room, ["cat-file", "--batch-check=%(objectname)"], {
@@ -85,14 +87,11 @@ const stage = async (room: Room, staging: Staging): Promise<string> => {
   const { worktree, index, signal } = staging;
   const call = { variables: { ...worktreeVariables(worktree), GIT_INDEX_FILE: index }, signal };
   // The worktree's own index knows which files are unchanged; without it git would read them all.
-  const copied = await copyFile(join(worktree.gitDir, "index"), index).then(
-    () => true,
-    () => false,
-  );
+  const copied = await copyIndex(worktree, index);
   const leftOut = (await readMarker(room, worktree.worktreeId))?.leftOut ?? [];
   const root = worktree.path;
   const add = async (variables: Record<string, string>): Promise<void> => {
-    await showReplaced(room, { worktree, leftOut, ...call });
+    await uncover(room, { root, index, ...call });
     const said = await addAll(room, { root, variables, signal });
     await addNested(room, { root, variables, index, said, signal });
   };

@@ -4,6 +4,7 @@ import { GitError } from "../lib/git.ts";
 import { resolveBase } from "./base.ts";
 import { repair, restoreCache } from "./cache.ts";
 import { checkoutWarnings, leaveOutEscapingLinks } from "./checkout-care.ts";
+import { refuseWhatIsElsewhere } from "./elsewhere.ts";
 import { asRepoError } from "./failure.ts";
 import { isDamage } from "./heal.ts";
 import { pastStaleLocks } from "./leftovers.ts";
@@ -43,6 +44,9 @@ const addLocked = async (room: Room, request: Locked): Promise<Worktree> => {
   if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
     await reclaim(room, existing.worktree);
     return existing.worktree;
+  }
+  if (existing === null) {
+    await refuseWhatIsElsewhere(room, { worktreeId, ...locate(room, worktreeId, repo.key) });
   }
   await restoreCache(room, repo);
   if (existing !== null) await clearAway(room, existing.worktree);

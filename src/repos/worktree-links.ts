@@ -87,7 +87,7 @@ const ensure = async (file: string, text: string): Promise<void> => {
 };
 
 /** The content of a regular file; null for anything else. */
-const textOf = async (file: string): Promise<string | null> => {
+export const textOf = async (file: string): Promise<string | null> => {
   const found = await lstat(file).catch(() => null);
   return found?.isFile() === true && found.size < 10_000 ? readFile(file, "utf8").catch(() => null) : null;
 };

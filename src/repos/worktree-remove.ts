@@ -1,5 +1,7 @@
 import { lstat, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { dropEmptyBranch } from "./drop-branch.ts";
+import { runCommand } from "../lib/command.ts";
 import { asRepoError } from "./failure.ts";
 import { ownedDirectory, readMarker, removeMarker } from "./marker.ts";
 import { openTree } from "./open-up.ts";
@@ -24,7 +26,7 @@ export const removeWorktree = async (
     if (key === null) await clearAway(room, worktree);
     else
       await withRepositoryLock(room, { key, url, reason: "worktree_failed", signal }, () =>
-        clearAway(room, worktree),
+        clearAway(room, worktree).then(() => dropEmptyBranch(room, worktree, signal)),
       );
     if (key === null) await dropEmptyScratch(room, worktree, signal);
     await removeTree(join(ownedDirectory(room), `${worktreeId}.replaced`));
@@ -59,8 +61,9 @@ export const clearAway = async (
  */
 export const abandon = async (room: Room, worktreeId: string): Promise<void> => {
   const marker = await readMarker(room, worktreeId);
-  // Without our marker the directory is not ours.
-  if (marker !== null) await clearAway(room, marker.worktree);
+  // Without our marker the directory is not ours, nor is a marker that we cannot read.
+  if (marker === null) return;
+  await clearAway(room, marker.worktree);
   await removeMarker(room, worktreeId);
 };
 
@@ -79,15 +82,30 @@ const removeTree = async (path: string): Promise<void> => {
   try {
     await rm(path, { recursive: true, force: true });
   } catch (error) {
-    if (
-      !(error instanceof Error) ||
-      !("code" in error) ||
-      (error.code !== "EACCES" && error.code !== "EPERM")
-    )
-      throw error;
-    await openTree(path);
-    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+    switch (error instanceof Error && "code" in error ? error.code : null) {
+      case "EACCES":
+      case "EPERM":
+        await openTree(path);
+        return rm(path, { recursive: true, force: true, maxRetries: 3 });
+      case "ENAMETOOLONG":
+        return removeDeepTree(path);
+      default:
+        throw error;
+    }
   }
+};
+
+/** Node names each file by its whole path, which the kernel takes up to 4,096 bytes; rm goes down step by step. */
+const removeDeepTree = async (path: string): Promise<void> => {
+  const { exitCode, stderr } = await runCommand({
+    command: "/bin/rm",
+    args: ["-rf", "--", path],
+    cwd: "/",
+    env: {},
+    timeoutSeconds: 600,
+    signal: new AbortController().signal,
+  });
+  if (exitCode !== 0) throw new Error(`${path} could not be removed: ${stderr.slice(0, 1000)}`);
 };
 
 const unlessMissing = (error: unknown): void => {

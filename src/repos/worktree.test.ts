@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -140,49 +140,6 @@ test("a worktree whose directory is gone, or that was removed, comes back at the
   const again = await addTo(repos, await fetchInto(repos, remote.url), "one");
   expect(again).toEqual(worktree);
   expect(await repos.inspect(again, never)).toMatchObject({ dirty: false, ahead: 1, diffStat: { files: 1 } });
-});
-
-test("a removal takes directory, administration and marker, keeps the branch, and may be repeated", async () => {
-  const { repos, repo, worktree, settings } = await makeWorktree();
-  const found = await repos.findWorktree("one");
-  expect(found).toEqual(worktree);
-  await repos.removeWorktree(worktree, never);
-  await repos.removeWorktree(worktree, never);
-  expect((await readdir(settings.worktreeRoot)).toSorted()).toEqual([".owned"]);
-  expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
-  expect(await readdir(join(repo.gitDir, "worktrees"))).toEqual([]);
-  expect(await plainGit(repo.gitDir, "rev-parse", "service/one")).toBe(worktree.baseSha);
-  expect(await repos.findWorktree("one")).toBeNull();
-});
-
-test("a removal cut short anywhere is finished by the next one", async () => {
-  const { repos, worktree, settings } = await makeWorktree();
-  await rm(worktree.gitDir, { recursive: true });
-  await mkdir(join(settings.worktreeRoot, ".owned/one.trash"));
-  await write(join(settings.worktreeRoot, ".owned/one.trash"), { "half.txt": "x" });
-  await repos.removeWorktree(worktree, never);
-  expect(await readdir(settings.worktreeRoot)).toEqual([".owned"]);
-  expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
-});
-
-test("only what has our marker is removed, and no link is followed", async () => {
-  const { repos, worktree, settings, root } = await makeWorktree();
-  const precious = join(root, "precious");
-  await mkdir(precious);
-  await write(precious, { "file.txt": "x" });
-  await mkdir(join(settings.worktreeRoot, "foreign"));
-  await repos.removeWorktree(
-    { ...worktree, worktreeId: "foreign", path: join(settings.worktreeRoot, "foreign") },
-    never,
-  );
-  await repos.removeWorktree({ ...worktree, worktreeId: "../precious", path: precious }, never);
-  expect(await repos.findWorktree("../precious")).toBeNull();
-  await rm(worktree.path, { recursive: true });
-  await symlink(precious, worktree.path);
-  expect(await repos.salvage(worktree, "job", never)).toBeNull();
-  await repos.removeWorktree(worktree, never);
-  expect(await readdir(settings.worktreeRoot)).toEqual([".owned", "foreign"]);
-  expect(await read(precious, "file.txt")).toBe("x");
 });
 
 test("a directory that is not ours is never taken for a worktree", async () => {

@@ -2,7 +2,7 @@ import type { AgentOutcome } from "../agents/agent.ts";
 import type { Run } from "../jobs/execute.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
-import type { Repos, Worktree } from "../repos/repos.ts";
+import type { Repos, Snapshot, Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { commitMessage, pullRequestBody, pullRequestTitle } from "./texts.ts";
@@ -11,6 +11,8 @@ type Delivery = {
   record: JobRecord;
   run: Run;
   worktree: Worktree;
+  /** See `runner.ts`. */
+  before: Snapshot | null;
   profile: ResolvedProfile;
   agent: AgentOutcome;
   repos: Repos;
@@ -24,9 +26,9 @@ type Delivery = {
 export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const { record, run, worktree, profile, repos, redact } = delivery;
   if (profile.readOnly) {
-    const discarded = await repos.discardChanges(worktree, run.signal);
+    const discarded = await repos.discardChanges(worktree, delivery.before, run.signal);
     if (discarded.length > 0)
-      run.warn(`The profile may only read; changes were thrown away: ${discarded.join(", ")}`);
+      run.warn(`The profile may only read; changes were thrown away: ${some(discarded)}`);
     return { branch: null };
   }
   const left = await repos.inspect(worktree, run.signal);
@@ -49,4 +51,9 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   });
   if (url !== null) run.stage("pull_request", url);
   return { ...patch, pr_url: url, error: reason };
+};
+
+const some = (paths: string[]): string => {
+  const more = paths.length > 50 ? ` and ${paths.length - 50} more` : "";
+  return `${paths.slice(0, 50).join(", ")}${more}`;
 };

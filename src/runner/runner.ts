@@ -4,7 +4,7 @@ import type { Log } from "../lib/log.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles, type ResolvedProfile } from "../profiles/profile.ts";
-import { RepoError, type Repos, type Worktree } from "../repos/repos.ts";
+import { RepoError, type Repos, type Snapshot, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
@@ -30,7 +30,7 @@ export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
 
   const execute: Execute = async (record, run) => {
-    const progress: Progress = { worktree: null, profile: null, agent: null };
+    const progress: Progress = { worktree: null, before: null, profile: null, agent: null };
     try {
       return await attempt(record, run, progress);
     } catch (error) {
@@ -51,6 +51,7 @@ export const createRunner = (deps: Dependencies) => {
     progress.profile = profile;
     const worktree = await checkout(record, run, repos);
     progress.worktree = worktree;
+    if (profile.readOnly && isOlder(record)) progress.before = await repos.snapshot(worktree, run.signal);
     const launch = await profiles.materialise({
       jobId: record.id,
       profile: profile.name,
@@ -71,7 +72,9 @@ export const createRunner = (deps: Dependencies) => {
     progress.agent = agent;
     run.signal.throwIfAborted();
     if (!agent.ok) return await keepWork(record, run, progress, failedRun(agent));
-    const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact: deps.redact });
+    const { before } = progress;
+    const { redact } = deps;
+    const delivered = await deliver({ record, run, worktree, before, profile, agent, repos, redact });
     return { kind: "succeeded", patch: { ...told(agent), ...delivered } };
   };
 
@@ -79,27 +82,33 @@ export const createRunner = (deps: Dependencies) => {
   const keepWork = async (
     record: JobRecord,
     run: Run,
-    { worktree, profile, agent }: Progress,
+    progress: Progress,
     outcome: Outcome,
   ): Promise<Outcome> => {
+    const { worktree, agent } = progress;
     const known = { ...(agent === null ? {} : told(agent)), ...outcome.patch };
     if (worktree === null) return { ...outcome, patch: known };
-    return { ...outcome, patch: { ...known, ...(await saveWork(record, worktree, profile, run.warn)) } };
+    return {
+      ...outcome,
+      patch: { ...known, ...(await saveWork(record, { ...progress, worktree }, run.warn)) },
+    };
   };
 
   const saveWork = async (
     record: JobRecord,
-    worktree: Worktree,
-    profile: ResolvedProfile | null,
+    { worktree, before, profile }: Omit<Progress, "agent"> & { worktree: Worktree },
     warn: (message: string) => void,
   ): Promise<JobPatch> => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
-      if (profile?.readOnly) {
-        await repos.discardChanges(worktree, signal);
+      // Without a snapshot nobody can tell its changes from the earlier work: all of it is kept and saved.
+      if (profile?.readOnly && (before !== null || !isOlder(record))) {
+        await repos.discardChanges(worktree, before, signal);
         return {};
       }
       const ref = await repos.salvage(worktree, record.id, signal);
+      if (profile?.readOnly)
+        warn("What the run changed cannot be told from the earlier work in its worktree: all of it was kept");
       return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
     } catch (error) {
       log.error(
@@ -129,7 +138,9 @@ export const createRunner = (deps: Dependencies) => {
       return { requeue: true, patch: {} };
     const warnings = [...record.warnings];
     const saved =
-      worktree === null ? {} : await saveWork(record, worktree, profile, (text) => warnings.push(text));
+      worktree === null
+        ? {}
+        : await saveWork(record, { worktree, before: null, profile }, (text) => warnings.push(text));
     return { requeue: false, patch: { ...saved, warnings } };
   };
 
@@ -149,7 +160,16 @@ export const createRunner = (deps: Dependencies) => {
   };
 };
 
-type Progress = { worktree: Worktree | null; profile: ResolvedProfile | null; agent: AgentOutcome | null };
+type Progress = {
+  worktree: Worktree | null;
+  /** What a worktree with the work of earlier jobs held before a read-only agent started in it. */
+  before: Snapshot | null;
+  profile: ResolvedProfile | null;
+  agent: AgentOutcome | null;
+};
+
+/** Whether the job's worktree was there before it (prepared, or that of a resumed session): one of its own has its id. */
+const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
 /** What the agent's outcome says about a job, however it ended. */
 const told = (agent: AgentOutcome): JobPatch => ({

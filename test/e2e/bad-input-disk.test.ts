@@ -38,6 +38,8 @@ beforeAll(async () => {
       SERVICE_REPOS_ROOT: join(home, "repos"),
       SERVICE_WORKTREE_ROOT: join(home, "worktrees"),
       SERVICE_MAX_PARALLEL_JOBS: "1",
+      // What happens when the room ends in the middle is the subject here.
+      SERVICE_MIN_FREE_DISK_BYTES: "0",
     },
   });
   const namespaces = ["--mount", ...(isRoot ? [] : ["--user", "--preserve-credentials"])];

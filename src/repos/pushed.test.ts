@@ -1,0 +1,260 @@
+import { mkdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import {
+  addTo,
+  fetchInto,
+  makePlace,
+  makeRemote,
+  makeWorktree,
+  never,
+  plainGit,
+  write,
+} from "./repos.fixture.ts";
+
+type Made = Awaited<ReturnType<typeof makeWorktree>>;
+
+const commit = (path: string): Promise<string> =>
+  plainGit(path, "commit", "--quiet", "--allow-empty", "--message", "x");
+
+const files = { "README.md": "hello\n", "a.txt": "1\n", ".gitignore": "*.log\n" };
+
+test("a push is noted as git itself would, so that the remote is known to have it", async () => {
+  const { repos, worktree, repo } = await makeWorktree(files);
+  const { path } = worktree;
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await commit(path);
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  await repos.push(worktree, never);
+  const tip = await plainGit(path, "rev-parse", "HEAD");
+  expect(await plainGit(repo.gitDir, "rev-parse", "refs/service/pushed/service/one")).toBe(tip);
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await plainGit(path, "pack-refs", "--all");
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await commit(path);
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+});
+
+test("a push succeeds also where it cannot be noted", async () => {
+  const { repos, worktree, remote } = await makeWorktree(files);
+  await plainGit(worktree.commonDir, "update-ref", "refs/service/pushed/service", String(worktree.baseSha));
+  await commit(worktree.path);
+  await repos.push(worktree, never);
+  const tip = await plainGit(worktree.path, "rev-parse", "HEAD");
+  expect(await plainGit(remote.url, "rev-parse", "service/one")).toBe(tip);
+});
+
+test("work that came to another branch of the remote is pushed, as soon as that was fetched", async () => {
+  const { repos, worktree, remote } = await makeWorktree(files);
+  await commit(worktree.path);
+  await plainGit(worktree.path, "push", "--quiet", remote.url, "HEAD:refs/heads/merged");
+  await plainGit(remote.work, "fetch", "--quiet", remote.url, "merged");
+  await plainGit(remote.work, "reset", "--hard", "--quiet", "FETCH_HEAD");
+  await remote.commit({ "more.txt": "1\n" }, { branch: "merged" });
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  await fetchInto(repos, remote.url);
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+});
+
+test.for<[string, (made: Made) => Promise<unknown>]>([
+  ["a new file", ({ worktree: { path } }) => write(path, { "new.txt": "1\n" })],
+  ["a changed file", ({ worktree: { path } }) => write(path, { "a.txt": "2\n" })],
+  ["a deleted file", ({ worktree: { path } }) => rm(join(path, "a.txt"))],
+  [
+    "a change that is staged and undone in the file",
+    async ({ worktree: { path } }) => {
+      await write(path, { "a.txt": "2\n" });
+      await plainGit(path, "add", "a.txt");
+      await write(path, { "a.txt": "1\n" });
+    },
+  ],
+  [
+    "a commit on no branch",
+    async ({ worktree: { path } }) => {
+      await plainGit(path, "checkout", "--quiet", "--detach");
+      await commit(path);
+    },
+  ],
+  ["another branch", ({ worktree: { path } }) => plainGit(path, "checkout", "--quiet", "-b", "elsewhere")],
+  [
+    "a file marked as unchanged",
+    async ({ worktree: { path } }) => {
+      await plainGit(path, "update-index", "--assume-unchanged", "a.txt");
+      await write(path, { "a.txt": "2\n" });
+    },
+  ],
+  [
+    "a file marked as not checked out",
+    async ({ worktree: { path } }) => {
+      await plainGit(path, "update-index", "--skip-worktree", "a.txt");
+      await write(path, { "a.txt": "2\n" });
+    },
+  ],
+  [
+    "an index in another form",
+    async ({ worktree: { path } }) => {
+      // All in one second: nothing but the index's own time tells git to look at the file.
+      const second = (): number => Math.floor(Date.now() / 1000);
+      await until(async () => {
+        const before = second();
+        await plainGit(path, "update-index", "--index-version", "4", "--no-assume-unchanged", "a.txt");
+        await write(path, { "a.txt": "1\n" });
+        await plainGit(path, "update-index", "a.txt");
+        await plainGit(path, "update-index", "--assume-unchanged", "a.txt");
+        await write(path, { "a.txt": "2\n" });
+        return before === second();
+      });
+      const then = second();
+      await until(() => second() > then);
+    },
+  ],
+  [
+    "a split index",
+    async ({ worktree: { path } }) => {
+      await plainGit(path, "update-index", "--assume-unchanged", "a.txt");
+      await plainGit(path, "update-index", "--split-index");
+      await write(path, { "a.txt": "2\n" });
+    },
+  ],
+  [
+    "a change of the same length with the time of before",
+    async ({ worktree: { path } }) => {
+      const then = new Date("2020-01-01T00:00:00Z");
+      await utimes(join(path, "a.txt"), then, then);
+      await plainGit(path, "update-index", "--refresh");
+      // git compares whole seconds, and the clock of the file system is a few ms behind.
+      const { ctimeMs } = await stat(join(path, "a.txt"));
+      const nextSecond = (Math.floor(ctimeMs / 1000) + 1) * 1000;
+      await until(() => Date.now() > nextSecond + 50);
+      await write(path, { "a.txt": "2\n" });
+      await utimes(join(path, "a.txt"), then, then);
+    },
+  ],
+  [
+    "new files that an exclude file hides",
+    async ({ worktree: { path, commonDir } }) => {
+      await mkdir(join(commonDir, "info"), { recursive: true });
+      await writeFile(join(commonDir, "info/exclude"), "*\n");
+      await write(path, { "new.txt": "1\n" });
+    },
+  ],
+  [
+    "a repository of its own in it",
+    async ({ worktree: { path } }) => {
+      await mkdir(join(path, "nested"));
+      await plainGit(join(path, "nested"), "init", "--quiet");
+    },
+  ],
+  [
+    "a repository of its own in place of the worktree's",
+    async ({ worktree: { path } }) => {
+      await rm(join(path, ".git"));
+      await plainGit(path, "init", "--quiet");
+    },
+  ],
+  ["a broken index", ({ worktree: { gitDir } }) => writeFile(join(gitDir, "index"), "broken")],
+  ["no index", ({ worktree: { gitDir } }) => rm(join(gitDir, "index"))],
+  [
+    "a configuration that hides changes",
+    async ({ worktree: { path } }) => {
+      await plainGit(path, "config", "core.fileMode", "false");
+      await plainGit(path, "config", "status.showUntrackedFiles", "no");
+      await write(path, { "new.txt": "1\n" });
+    },
+  ],
+])("a worktree with %s is not pushed, and what is in it is saved", async ([name, harm]) => {
+  const made = await makeWorktree(files);
+  const { repos, worktree } = made;
+  await harm(made);
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  if (!/marked|form|split|same length/.test(name)) return;
+  const ref = await repos.salvage(worktree, "job", never);
+  expect(await plainGit(worktree.commonDir, "show", `${ref}:a.txt`)).toBe("2");
+});
+
+test("files that git ignores, new times of files and what a tool refreshed are no work", async () => {
+  const { repos, worktree } = await makeWorktree(files);
+  await write(worktree.path, { "debug.log": "noise\n", "a.txt": "1\n" });
+  await utimes(join(worktree.path, "a.txt"), new Date(), new Date(0));
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await plainGit(worktree.path, "status");
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+});
+
+test("a directory that cannot be looked into may hold anything", async () => {
+  const { repos, worktree } = await makeWorktree(files);
+  // Deeper than a path can name: as hard to read for root as for others.
+  const chain = Array.from({ length: 70 }, () => "d".repeat(50)).join("/");
+  for (const half of ["upper", "lower"]) await mkdir(join(worktree.path, half, chain), { recursive: true });
+  const joint = join(worktree.path, "upper", chain, "lower");
+  await rename(join(worktree.path, "lower"), joint);
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  await rename(joint, join(worktree.path, "lower"));
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+});
+
+test("a link that was left out counts for nothing, what is put in its place does", async () => {
+  const { repos, remote } = await makeWorktree();
+  await symlink("/etc", join(remote.work, "out"));
+  await remote.commit({});
+  const worktree = await addTo(repos, await fetchInto(repos, remote.url), "two");
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await write(worktree.path, { out: "a file\n" });
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+});
+
+test("a submodule without files counts for nothing, one with files may hold work", async () => {
+  const { repos, remote } = await makeWorktree();
+  const head = await plainGit(remote.work, "rev-parse", "HEAD");
+  await plainGit(remote.work, "update-index", "--add", "--cacheinfo", `160000,${head},sub`);
+  await plainGit(remote.work, "commit", "--quiet", "--message", "a submodule");
+  await plainGit(remote.work, "push", "--quiet", remote.url, "HEAD:refs/heads/main");
+  const worktree = await addTo(repos, await fetchInto(repos, remote.url), "two");
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await plainGit(join(worktree.path, "sub"), "init", "--quiet");
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+});
+
+test("a worktree whose directory is gone is judged by its branch", async () => {
+  const { repos, worktree } = await makeWorktree(files);
+  await commit(worktree.path);
+  await rm(worktree.path, { recursive: true });
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  await plainGit(worktree.commonDir, "update-ref", "refs/heads/service/one", String(worktree.baseSha));
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await plainGit(worktree.commonDir, "update-ref", "-d", "refs/heads/service/one");
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+});
+
+test("without a repository, or with an empty one, only a worktree with nothing in it is pushed", async () => {
+  const { repos } = await makePlace();
+  const empty = await addTo(repos, await fetchInto(repos, (await makeRemote(null)).url), "empty");
+  const scratch = await addTo(repos, null, "scratch");
+  for (const worktree of [empty, scratch]) {
+    expect(await repos.isPushed(worktree, never)).toBe(true);
+    await write(worktree.path, { "a.txt": "1\n" });
+    expect(await repos.isPushed(worktree, never)).toBe(false);
+    await repos.commitAll(worktree, "work", never);
+    await rm(join(worktree.path, "a.txt"));
+    expect(await repos.isPushed(worktree, never)).toBe(false);
+  }
+  await repos.push(empty, never);
+  await plainGit(empty.path, "reset", "--hard", "--quiet");
+  expect(await repos.isPushed(empty, never)).toBe(true);
+});
+
+test("the question is given up when its signal aborts", async () => {
+  const { repos, worktree } = await makeWorktree(files);
+  await expect(repos.isPushed(worktree, AbortSignal.abort(new Error("enough")))).rejects.toThrow("enough");
+});
+
+test("in a large worktree it is answered without reading the files", async () => {
+  const many = Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`d${n % 50}/f${n}.txt`, `${n}\n`]));
+  const { repos, worktree } = await makeWorktree(many);
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  const index = await readFile(join(worktree.gitDir, "index"));
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  // Written by the first one: git knows by it that nothing changed since.
+  expect(await readFile(join(worktree.gitDir, "index"))).toEqual(index);
+});

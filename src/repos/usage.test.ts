@@ -1,0 +1,80 @@
+import { mkdir, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { diskUsage } from "../lib/disk-usage.ts";
+import {
+  addTo,
+  fetchInto,
+  makePlace,
+  makeRemote,
+  makeWorktree,
+  never,
+  plainGit,
+  write,
+} from "./repos.fixture.ts";
+import { canonicalConfig, urlOfConfig } from "./git-directory.ts";
+
+test("a survey tells what is on disk and changes nothing", async () => {
+  const { repos, worktree, settings } = await makeWorktree();
+  const marker = await stat(join(settings.worktreeRoot, ".owned/one.json"));
+  expect(await repos.surveyWorktree("one")).toEqual({
+    worktree,
+    ready: true,
+    standing: true,
+    since: marker.mtime,
+  });
+  await writeFile(join(worktree.gitDir, "index.lock"), "");
+  await rm(worktree.path, { recursive: true });
+  expect(await repos.surveyWorktree("one")).toMatchObject({ standing: false });
+  expect((await stat(join(worktree.gitDir, "index.lock"))).isFile()).toBe(true);
+  for (const id of ["none", "", "..", "a/b"]) expect(await repos.surveyWorktree(id)).toBeNull();
+});
+
+test("where a worktree would be follows from its id, and leads nowhere else", async () => {
+  const { repos, settings, repo } = await makeWorktree();
+  expect(repos.worktreePath("two")).toBe(join(settings.worktreeRoot, "two"));
+  expect(() => repos.worktreePath("../two")).toThrow("is no worktree id");
+  expect(repos.keyOf(repo.url)).toBe(repo.key);
+});
+
+test("a worktree's size leaves out the directories that the operator names", async () => {
+  const remote = await makeRemote();
+  const { repos } = await makePlace({ worktreeSizeExclude: ["node_modules"] });
+  const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
+  const before = await repos.worktreeSize(worktree, never);
+  await mkdir(join(worktree.path, "node_modules"));
+  await writeFile(join(worktree.path, "node_modules/x"), Buffer.alloc(100_000, 1));
+  expect(await repos.worktreeSize(worktree, never)).toBe(before);
+  await write(worktree.path, { "a.txt": "x".repeat(100_000) });
+  expect(await repos.worktreeSize(worktree, never)).toBeGreaterThanOrEqual(before + 100_000);
+  await rm(worktree.path, { recursive: true });
+  expect(await repos.worktreeSize(worktree, never)).toBe(0);
+});
+
+test("every cached clone is told with its URL and its size, and nothing else is", async () => {
+  const { repos, settings, repo } = await makeWorktree();
+  const other = await fetchInto(repos, (await makeRemote()).url);
+  for (const name of ["foreign", "0123456789ab"]) await mkdir(join(settings.reposRoot, name));
+  const expected = await Promise.all(
+    [repo, other].map(async ({ key, url }) => ({
+      key,
+      url,
+      bytes: await diskUsage(join(settings.reposRoot, key), { exclude: [], signal: never }),
+    })),
+  );
+  const byKey = (a: { key: string }, b: { key: string }): number => (a.key < b.key ? -1 : 1);
+  expect(await repos.cacheUsage(never)).toEqual(expected.toSorted(byKey));
+  await plainGit(repo.gitDir, "config", "remote.origin.url", "https://example.org/evil");
+  expect((await repos.cacheUsage(never)).find(({ key }) => key === repo.key)?.url).toBe("");
+  const fresh = await makePlace();
+  expect(await fresh.repos.cacheUsage(never)).toEqual([]);
+});
+
+test.each(["https://host/a/b.git", 'file:///with "quotes" and \\ and ü'])(
+  "the URL %s is read from a configuration as it was written",
+  (url) => {
+    const author = { gitAuthorName: 'N "x"', gitAuthorEmail: "e" };
+    expect(urlOfConfig(canonicalConfig(author, { url, bare: true }))).toBe(url);
+    expect(urlOfConfig(canonicalConfig(author, { url: null, bare: true }))).toBeNull();
+  },
+);

@@ -1,0 +1,77 @@
+import { access, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { git, makeRemote } from "../remote.ts";
+import { startService, type Service } from "../service.ts";
+import { until } from "../until.ts";
+
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService();
+});
+
+/** A worktree in which a job committed something, and more was done since; what a user of git sees of it. */
+const workedIn = async (client: Pick<Service, "client">) => {
+  const remote = await makeRemote({ "README.md": "# Test\n", "gone.txt": "1\n" });
+  const job = await asks(client).run({ task: "Do the default thing", repo_url: remote.path });
+  const path = String(job.worktree_path);
+  await writeFile(join(path, "staged.txt"), "staged\n");
+  await git(path, "add", "staged.txt");
+  await writeFile(join(path, "staged.txt"), "staged, then changed\n");
+  await writeFile(join(path, "dirt.txt"), "precious\n");
+  await rm(join(path, "gone.txt"));
+  const seen = async () => ({
+    head: await git(path, "rev-parse", "HEAD"),
+    status: await git(path, "status", "--porcelain", "--branch"),
+    staged: await git(path, "diff", "--cached"),
+    dirt: await readFile(join(path, "dirt.txt"), "utf8"),
+  });
+  return { job, path, seen, before: await seen() };
+};
+
+test("a review in the worktree of an earlier job throws its own changes away and none of the earlier ones", async () => {
+  const { job, seen, before } = await workedIn(service);
+  const review = await asks(service).run({
+    task: "Review this. scenario: commit-dirt",
+    profile: "review",
+    session_id: String(job.session_id),
+  });
+  expect(review).toMatchObject({ status: "succeeded", profile: "review", worktree_path: job.worktree_path });
+  expect(review.warnings.join()).toMatch(/thrown away: committed\.txt, dirt\.txt$/);
+  expect(await seen()).toEqual(before);
+});
+
+test("so does a review that fails", async () => {
+  const { job, seen, before } = await workedIn(service);
+  const review = await asks(service).run({
+    task: 'scenario: error-result {"dirt": true}',
+    profile: "review",
+    session_id: String(job.session_id),
+  });
+  expect(review).toMatchObject({ status: "failed", failure_reason: "agent_error", salvage_ref: null });
+  expect(await seen()).toEqual(before);
+});
+
+test("after a crash nobody can tell a review's changes from the earlier work: all is kept, saved and told", async () => {
+  const own = await startService();
+  const { job, path } = await workedIn(own);
+  const { job: review } = await own.client.run_task({
+    task: 'scenario: sleep {"dirt": true}',
+    profile: "review",
+    session_id: String(job.session_id),
+  });
+  await asks(own).speaking(review.id);
+  await own.kill();
+  const again = await startService({ home: own.home });
+  const settled = await until(async () => {
+    const { job: now } = await again.client.get_job({ job_id: review.id });
+    return now.salvage_ref === null ? null : now;
+  });
+  expect(settled).toMatchObject({ status: "failed", failure_reason: "instance_lost" });
+  expect(settled.warnings.join()).toMatch(/all of it was kept/);
+  expect(await readFile(join(path, "staged.txt"), "utf8")).toBe("staged, then changed\n");
+  expect(await git(path, "show", `${settled.salvage_ref}:staged.txt`)).toBe("staged, then changed");
+  await access(join(path, "dirt.txt"));
+});
