@@ -1,17 +1,38 @@
 import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
+import type { Volume } from "../contract/worktree.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { toJob } from "../store/job-record.ts";
+import type { Worktrees } from "../worktrees/worktrees.ts";
+import { waitForJob } from "./wait-for-job.ts";
+
+type Dependencies = {
+  jobs: Jobs;
+  profiles: Profiles;
+  worktrees: Worktrees;
+  disks: { volumes: () => Promise<Volume[]> };
+  settings: { minFreeDiskBytes: number };
+};
 
 /** The operations as the doors call them. */
-export const createHandlers = (jobs: Jobs, profiles: Profiles): Handlers<Operations> => ({
+export const createHandlers = ({
+  jobs,
+  profiles,
+  worktrees,
+  disks,
+  settings,
+}: Dependencies): Handlers<Operations> => ({
   run_task: async (input, context) => {
     const record = await jobs.submit(input, context);
     const answered = input.wait ? await jobs.untilFinal(record.id, context.signal) : record;
     return { success: true, job: toJob(answered) };
   },
   get_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.get(job_id)) }),
+  wait_for_job: async (input, context) => ({
+    success: true,
+    job: toJob(await waitForJob(jobs, input, context)),
+  }),
   list_jobs: async (query) => {
     const { records, next } = await jobs.list(query);
     return { success: true, count: records.length, jobs: records.map(toJob), next_cursor: next };
@@ -20,5 +41,25 @@ export const createHandlers = (jobs: Jobs, profiles: Profiles): Handlers<Operati
   list_profiles: async () => {
     const all = await profiles.list();
     return { success: true, count: all.length, profiles: all };
+  },
+  prepare_worktree: async (input, context) => {
+    const worktree = await worktrees.prepare(input, context);
+    return { success: true, worktree_id: worktree.worktree_id, worktree };
+  },
+  get_worktree: async ({ worktree_id }, { signal }) => ({
+    success: true,
+    worktree: await worktrees.get(worktree_id, signal),
+  }),
+  list_worktrees: async (_input, { signal }) => {
+    const all = await worktrees.list(signal);
+    return { success: true, count: all.length, worktrees: all };
+  },
+  cleanup_worktrees: async (input, context) => {
+    const { removed, results } = await worktrees.cleanup(input, context);
+    return { success: true, removed, dry_run: input.dry_run, results };
+  },
+  get_disk_usage: async (_input, { signal }) => {
+    const [volumes, repositories] = await Promise.all([disks.volumes(), worktrees.usage(signal)]);
+    return { success: true, min_free_bytes: settings.minFreeDiskBytes, volumes, repositories };
   },
 });

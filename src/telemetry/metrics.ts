@@ -1,15 +1,17 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { finalStatuses, jobStatuses, type Job, type JobStatus } from "../contract/job.ts";
+import type { Volume } from "../contract/worktree.ts";
 
 type Sources = {
   jobCounts: () => Promise<Record<JobStatus, number>>;
   /** Jobs whose run goes on in this process. */
   running: () => number;
   maxParallel: number;
+  volumes: () => Promise<Volume[]>;
 };
 
 /** The service's Prometheus metrics. Numbers that exist elsewhere are read when asked for, not counted twice. */
-export const createMetrics = ({ jobCounts, running, maxParallel }: Sources) => {
+export const createMetrics = ({ jobCounts, running, maxParallel, volumes }: Sources) => {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
 
@@ -36,6 +38,17 @@ export const createMetrics = ({ jobCounts, running, maxParallel }: Sources) => {
     help: "Jobs this instance may run at once",
     registers: [registry],
   }).set(maxParallel);
+
+  new Gauge({
+    name: "svc_disk_free_bytes",
+    help: "Free room on the disks of jobs, clones and worktrees",
+    labelNames: ["purpose"],
+    registers: [registry],
+    async collect() {
+      for (const { purpose, free_bytes } of await volumes())
+        if (free_bytes !== null) this.set({ purpose }, free_bytes);
+    },
+  });
 
   const ended = new Counter({
     name: "svc_jobs_ended_total",

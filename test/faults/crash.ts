@@ -2,15 +2,21 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crashRounds } from "./crash-rounds.ts";
+import { worktreeRounds } from "./worktree-rounds.ts";
 
-/** `npm run crash -- 200`: kills the service that many times at random moments and prints the tally. */
-const rounds = Number(process.argv[2] ?? 200);
+/** `npm run crash -- 200 [jobs|worktrees]`: kills the service that many times at random moments and prints the tally. */
+const [count = "200", kind = "jobs"] = process.argv.slice(2);
+const run = { jobs: crashRounds, worktrees: worktreeRounds }[kind];
+if (run === undefined || !/^[1-9]\d*$/.test(count)) {
+  process.stderr.write("usage: npm run crash -- [KILLS] [jobs|worktrees]\n");
+  process.exit(2);
+}
 const directory = await mkdtemp(join(tmpdir(), "svc-crash-"));
-const tally = await crashRounds({
+const tally = await run({
   directory,
-  rounds,
+  rounds: Number(count),
   random: Math.random,
-  onRound: (round, { faults }) => {
+  onRound: (round: number, { faults }: { faults: string[] }) => {
     if (round % 10 === 0) process.stdout.write(`${round} kills, ${faults.length} faults\n`);
   },
 });

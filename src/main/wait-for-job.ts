@@ -1,0 +1,29 @@
+import { isFinal } from "../contract/job.ts";
+import type { RequestContext } from "../contract/operation.ts";
+import type { Jobs } from "../jobs/jobs.ts";
+import type { JobRecord } from "../store/job-record.ts";
+
+/** How often a caller that waits hears of the job, ms. */
+const heartbeat = 5000;
+
+/** Resolves to the job when it has ended, or as it is after `timeout` seconds. */
+export const waitForJob = async (
+  jobs: Pick<Jobs, "get" | "untilFinal">,
+  { job_id, timeout }: { job_id: string; timeout: number },
+  { signal, progress }: RequestContext,
+): Promise<JobRecord> => {
+  const enough = AbortSignal.any([signal, AbortSignal.timeout(timeout * 1000)]);
+  for (;;) {
+    const record = await jobs.get(job_id);
+    if (isFinal(record.status) || enough.aborted) return record;
+    progress?.(progressOf(record));
+    const later = await jobs.untilFinal(job_id, AbortSignal.any([enough, AbortSignal.timeout(heartbeat)]));
+    if (isFinal(later.status)) return later;
+  }
+};
+
+/** `running: agent_started, attempt 1`: where it stands, in a few words. */
+const progressOf = ({ status, stages, attempt }: JobRecord): string => {
+  const stage = stages.at(-1)?.stage;
+  return status === "queued" || stage === undefined ? status : `${status}: ${stage}, attempt ${attempt}`;
+};

@@ -1,0 +1,193 @@
+import { resolve } from "node:path";
+import pLimit from "p-limit";
+import { ServiceError } from "../contract/errors.ts";
+import type { CleanupResult } from "../contract/worktree.ts";
+import { salvageRef } from "../repos/repos.ts";
+import type { Dependencies } from "./dependencies.ts";
+import type { Measuring } from "./measure.ts";
+import { ownerOf, removeKnown } from "./removal.ts";
+import { activeUses, factsOf, lookUp, lookUpAll, type Known } from "./state.ts";
+
+type Asked = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
+
+type Cleaning = Dependencies & {
+  measuring: Measuring;
+  /** Stops the preparation of a worktree, if it is under way, and waits for its end. */
+  stopPreparing: (id: string) => Promise<void>;
+};
+
+/** How long a cancelled job may take to end before its worktree is left in place after all, ms. */
+const endOfJob = 60_000;
+
+/** Why a worktree is left in place. */
+class Refusal extends Error {
+  override name = "Refusal";
+}
+
+/** It is as it should be, but this cleanup did not make it so: another was faster, or the request came twice. */
+class AlreadyRemoved extends Error {
+  override name = "AlreadyRemoved";
+}
+
+/** Removes worktrees of ours, and only those, by path or id and by age. `removed` counts what this call removed. */
+export const cleanUp = async (
+  deps: Cleaning,
+  asked: Asked,
+  progress?: (message: string) => void,
+): Promise<{ removed: number; results: CleanupResult[] }> => {
+  const names = asked.paths
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "");
+  if (names.length === 0 && asked.max_age_hours === 0) {
+    throw new ServiceError(
+      "invalid_request",
+      "paths or max_age_hours: give at least one of them, to say which worktrees to remove",
+    );
+  }
+  const { chosen, foreign } = await choose(deps, new Set(names), asked);
+  const limit = pLimit(4);
+  let done = 0;
+  const cleaned = await limit.map(chosen, async (known) => {
+    const result = await cleanOne(deps, known, asked);
+    done += 1;
+    progress?.(`${done} of ${chosen.length} worktrees`);
+    return result;
+  });
+  return {
+    removed: cleaned.filter(({ counts }) => counts).length,
+    results: [...cleaned.map(({ result }) => result), ...foreign.map(nothingThere)],
+  };
+};
+
+/** The worktrees that are meant, each once, and the names that mean none. */
+const choose = async (
+  deps: Cleaning,
+  names: Set<string>,
+  asked: Asked,
+): Promise<{ chosen: Known[]; foreign: string[] }> => {
+  const all = await lookUpAll(deps);
+  const gone = (await deps.records.list()).filter(({ status }) => status === "removed");
+  const past = gone.map((record): Known => ({ id: record.worktree_id, record, survey: null, uses: [] }));
+  const chosen = new Map<string, Known>();
+  const foreign: string[] = [];
+  for (const name of names) {
+    const known = [...all, ...past].find((each) => isNamed(each, name));
+    if (known === undefined) foreign.push(name);
+    else chosen.set(known.id, known);
+  }
+  if (asked.max_age_hours > 0)
+    for (const known of all.filter(olderThan(deps, asked))) chosen.set(known.id, known);
+  return { chosen: [...chosen.values()], foreign };
+};
+
+const isNamed = (known: Known, name: string): boolean =>
+  name === known.id || (name.startsWith("/") && resolve(name) === factsOf(known).path);
+
+const olderThan =
+  ({ now }: Pick<Dependencies, "now">, { max_age_hours }: Asked) =>
+  (known: Known): boolean =>
+    now().getTime() - factsOf(known).createdAt.getTime() > max_age_hours * 3_600_000;
+
+const nothingThere = (name: string): CleanupResult => ({
+  path: name,
+  worktree_id: null,
+  success: false,
+  error: "There is no worktree of this service; list_worktrees shows those there are",
+  size_bytes: null,
+  salvage_ref: null,
+});
+
+type Cleaned = { result: CleanupResult; counts: boolean };
+
+const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<Cleaned> => {
+  const { id } = listed;
+  const about = { path: factsOf(listed).path, worktree_id: id, size_bytes: null, salvage_ref: null };
+  try {
+    const done = asked.dry_run
+      ? await inspect(deps, id, asked)
+      : // What comes while jobs are waited for stands in line behind this turn.
+        await deps.turns.inTurn(id, () => remove(deps, id, asked));
+    return { result: { ...about, success: true, error: null, ...done }, counts: true };
+  } catch (error) {
+    if (error instanceof AlreadyRemoved) {
+      const salvage_ref = (await deps.records.get(id))?.salvage_ref ?? null;
+      return { result: { ...about, success: true, error: null, size_bytes: 0, salvage_ref }, counts: false };
+    }
+    const reason = error instanceof Refusal ? error.message : unexpected(deps, id, error);
+    return { result: { ...about, success: false, error: reason }, counts: false };
+  }
+};
+
+type Done = Pick<CleanupResult, "size_bytes" | "salvage_ref">;
+
+const remove = async (deps: Cleaning, id: string, asked: Asked): Promise<Done> => {
+  await makeFree(deps, await standing(deps, id), asked);
+  using reserved = deps.reserve(id);
+  if (reserved === null) throw new Refusal("A job has just begun in it; wait for its end, or use force");
+  deps.measuring.forget(id);
+  const { size_bytes } = await inspect(deps, id, asked);
+  const salvage_ref = await removeKnown(deps, await standing(deps, id));
+  deps.measuring.forget(id);
+  return { size_bytes, salvage_ref };
+};
+
+/** What a removal would free and where it would save what is not pushed. @throws Refusal as a removal would */
+const inspect = async (deps: Cleaning, id: string, asked: Asked): Promise<Done> => {
+  const known = await standing(deps, id);
+  refuseUnlessFree(deps, known, asked);
+  const { size, pushed } = await deps.measuring.measure(known, deps.closing);
+  // Where the checkout was not finished nobody has worked.
+  if (pushed === true || known.survey?.ready !== true) return { size_bytes: size, salvage_ref: null };
+  if (asked.force) return { size_bytes: size, salvage_ref: salvageRef(ownerOf(known)) };
+  throw new Refusal(
+    "It holds work that is not pushed; push it, or use force: then it is saved under a salvage ref first",
+  );
+};
+
+/** As it is by now: another cleanup may have been faster. */
+const standing = async (deps: Cleaning, id: string): Promise<Known> => {
+  const known = await lookUp(deps, id);
+  if (known === null || (known.record?.status === "removed" && known.survey === null))
+    throw new AlreadyRemoved("it has been removed already");
+  return known;
+};
+
+/** @throws Refusal with the reason why, as it is, it must be left in place */
+const refuseUnlessFree = (deps: Cleaning, known: Known, { force }: Asked): void => {
+  const { id, record, survey } = known;
+  if (record !== null && record.pod_name !== deps.settings.podName)
+    throw new Refusal(`It is on the disk of the instance ${record.pod_name}; ask that one`);
+  if (force) return;
+  if (record !== null && survey === null && record.path !== deps.repos.worktreePath(id)) {
+    throw new Refusal(
+      `It was made under another SERVICE_WORKTREE_ROOT (${record.path}); set that back, or use force to forget it and leave what is there alone`,
+    );
+  }
+  if (record?.status === "preparing")
+    throw new Refusal("It is being prepared; wait until it is ready, or use force");
+  const active = activeUses(known);
+  if (active.length > 0) {
+    const jobs = active.map(({ jobId, status }) => `${jobId} (${status})`).join(", ");
+    throw new Refusal(
+      `It is in use by job ${jobs}; wait for its end, or use force: then the job is cancelled`,
+    );
+  }
+};
+
+/** Ends what uses the worktree, when that is asked for. */
+const makeFree = async (deps: Cleaning, known: Known, asked: Asked): Promise<void> => {
+  refuseUnlessFree(deps, known, asked);
+  if (known.record?.status === "preparing") await deps.stopPreparing(known.id);
+  const signal = AbortSignal.any([deps.closing, AbortSignal.timeout(endOfJob)]);
+  for (const { jobId } of activeUses(known)) {
+    await deps.endJob(jobId, signal).catch((cause: unknown) => {
+      throw new Refusal(`Its job ${jobId} was cancelled but has not ended yet; try again`, { cause });
+    });
+  }
+};
+
+const unexpected = ({ log, redact }: Cleaning, id: string, error: unknown): string => {
+  log.warn({ err: error, worktree: id }, "the worktree could not be removed");
+  return redact(`It could not be removed: ${error instanceof Error ? error.message : String(error)}`);
+};

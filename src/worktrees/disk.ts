@@ -1,0 +1,99 @@
+import type { StatsFs } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import { ServiceError } from "../contract/errors.ts";
+import type { RepositoryUsage, Volume } from "../contract/worktree.ts";
+import type { Dependencies } from "./dependencies.ts";
+import type { Measuring } from "./measure.ts";
+import { factsOf, lookUpAll } from "./state.ts";
+
+export type Places = { path: string; purpose: Volume["purpose"] }[];
+
+/** How long a look at the disks counts, ms: every submission asks. */
+const fresh = 1000;
+
+/** Free room on the disks that jobs write to. */
+export const createDisks = ({
+  places,
+  minFreeBytes,
+  now,
+}: {
+  places: Places;
+  minFreeBytes: number;
+  now: () => Date;
+}) => {
+  let last: { at: number; volumes: Promise<Volume[]> } | null = null;
+
+  const volumes = (): Promise<Volume[]> => {
+    const at = now().getTime();
+    if (last === null || Math.abs(at - last.at) >= fresh)
+      last = { at, volumes: Promise.all(places.map(look)) };
+    return last.volumes;
+  };
+
+  return {
+    volumes,
+    /** @throws ServiceError `disk_full` */
+    requireRoom: async (): Promise<void> => {
+      if (minFreeBytes === 0) return;
+      const full = (await volumes()).find(
+        ({ free_bytes }) => free_bytes !== null && free_bytes < minFreeBytes,
+      );
+      if (full === undefined) return;
+      throw new ServiceError(
+        "disk_full",
+        `The disk of ${full.path} has ${mebibytes(full.free_bytes ?? 0)} MiB free, less than the ${mebibytes(minFreeBytes)} MiB of SERVICE_MIN_FREE_DISK_BYTES; remove worktrees (svc worktrees cleanup) or free some room, then try again`,
+        { retryAfter: 60 },
+      );
+    },
+  };
+};
+
+const mebibytes = (bytes: number): number => Math.floor(bytes / 1024 / 1024);
+
+const look = async ({ path, purpose }: Places[number]): Promise<Volume> => {
+  const stats = await statfsAbove(path).catch(() => null);
+  // What an unprivileged process may still write, not what root keeps back.
+  const [free_bytes, total_bytes] =
+    stats === null ? [null, null] : [stats.bavail * stats.bsize, stats.blocks * stats.bsize];
+  return { path, purpose, free_bytes, total_bytes };
+};
+
+/** Directories are made when they are first needed: until then the disk is that of the nearest one that is there. */
+const statfsAbove = async (path: string): Promise<StatsFs> => {
+  try {
+    return await statfs(path);
+  } catch (error) {
+    if (dirname(path) === path) throw error;
+    return statfsAbove(dirname(path));
+  }
+};
+
+/** Room that each repository takes, largest first. */
+export const repositoryUsage = async (
+  deps: Pick<Dependencies, "records" | "repos" | "jobs"> & { measuring: Measuring },
+  signal: AbortSignal,
+): Promise<RepositoryUsage[]> => {
+  const [caches, worktrees] = await Promise.all([deps.repos.cacheUsage(signal), lookUpAll(deps)]);
+  const byKey = new Map<string | null, RepositoryUsage>();
+  for (const { key, url, bytes } of caches)
+    byKey.set(key, { repo_key: key, repo_url: url, cache_bytes: bytes, worktrees: 0, worktree_bytes: 0 });
+  await Promise.all(
+    worktrees.map(async (known) => {
+      const { size } = await deps.measuring.measure(known, signal);
+      const { repoKey: key, repoUrl: url } = factsOf(known);
+      const usage = byKey.get(key) ?? {
+        repo_key: key,
+        repo_url: url,
+        cache_bytes: 0,
+        worktrees: 0,
+        worktree_bytes: 0,
+      };
+      usage.worktrees += 1;
+      usage.worktree_bytes += size ?? 0;
+      byKey.set(key, usage);
+    }),
+  );
+  const total = ({ cache_bytes, worktree_bytes }: RepositoryUsage): number => cache_bytes + worktree_bytes;
+  return [...byKey.values()].toSorted((a, b) => total(b) - total(a));
+};

@@ -1,0 +1,81 @@
+import type { JobRecord } from "../store/job-record.ts";
+import type { WorktreeRecord } from "../store/worktree-store.ts";
+import type { Dependencies } from "./dependencies.ts";
+import type { Measuring } from "./measure.ts";
+import { removeKnown, saveAndRemove } from "./removal.ts";
+import { activeUses, lookUp, type Known } from "./state.ts";
+
+/** How long the record of a removed worktree answers get_worktree, ms. */
+const remembered = 86_400_000;
+
+/** One round: removes prepared worktrees whose time is over, brings removals to their end that a crash cut short. */
+export const tidyWorktrees = async (
+  deps: Dependencies & { measuring: Measuring },
+  signal: AbortSignal,
+): Promise<void> => {
+  const { records, settings, log } = deps;
+  for (const record of await records.list()) {
+    if (signal.aborted) return;
+    const { worktree_id: id } = record;
+    if (record.pod_name !== settings.podName || !mayBeDue(record, deps)) continue;
+    try {
+      if (record.status === "removed") await records.remove(id);
+      else await removeInTurn(deps, id);
+    } catch (err) {
+      // One that cannot be removed must not keep the others; the next round tries it again.
+      log.warn({ err, worktree: id }, "the worktree could not be tidied");
+    }
+  }
+};
+
+type Clock = Pick<Dependencies, "settings" | "now">;
+
+/** As far as the record alone tells: looking at jobs and disk costs more, and a round comes every second. */
+const mayBeDue = (record: WorktreeRecord, { settings, now }: Clock): boolean => {
+  if (record.status === "preparing") return false;
+  if (record.status === "removed") return isOver(record.ended_at, remembered, now());
+  return (
+    record.removing || isOver(record.used_at ?? record.created_at, settings.preparedWorktreeTtl * 1000, now())
+  );
+};
+
+const isDue = (known: Known, { settings, now }: Clock): boolean => {
+  const { record, uses } = known;
+  if (record === null || record.status === "preparing" || record.status === "removed") return false;
+  if (activeUses(known).length > 0) return false;
+  if (record.removing) return true;
+  const lastUse = Math.max(
+    ...uses.map(({ ended }) => ended ?? 0),
+    Date.parse(record.used_at ?? record.created_at),
+  );
+  return isOver(new Date(lastUse).toISOString(), settings.preparedWorktreeTtl * 1000, now());
+};
+
+const isOver = (since: string | null, ms: number, now: Date): boolean =>
+  since !== null && Date.parse(since) + ms <= now.getTime();
+
+const removeInTurn = (deps: Dependencies & { measuring: Measuring }, id: string): Promise<void> =>
+  deps.turns.inTurn(id, async () => {
+    using reserved = deps.reserve(id);
+    const known = await lookUp(deps, id);
+    if (reserved === null || known === null || !isDue(known, deps)) return;
+    await removeKnown(deps, known);
+    deps.measuring.forget(id);
+  });
+
+/**
+ * When the time of a job's worktree is over. A worktree of the job's own is saved and removed; a prepared one only
+ * remembers when it was used last. To be called with jobs kept out of the worktree.
+ */
+export const leaveWorktree = async (deps: Dependencies, job: JobRecord): Promise<string | null> => {
+  const id = job.worktree_id ?? job.id;
+  return deps.turns.inTurn(id, async () => {
+    const known = await lookUp(deps, id);
+    if (known === null) return null;
+    if (known.record === null)
+      return known.survey === null ? null : saveAndRemove(deps, known.survey, job.id);
+    const used = [known.record.used_at, job.ended_at].filter((at) => at !== null).toSorted();
+    await deps.records.update(id, ["ready"], { used_at: used.at(-1) ?? null });
+    return null;
+  });
+};

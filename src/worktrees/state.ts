@@ -1,0 +1,95 @@
+import { isFinal } from "../contract/job.ts";
+import type { WorktreeStatus } from "../contract/worktree.ts";
+import type { WorktreeSurvey } from "../repos/repos.ts";
+import type { WorktreeUse } from "../store/job-store.ts";
+import type { WorktreeRecord } from "../store/worktree-store.ts";
+import type { Dependencies } from "./dependencies.ts";
+
+/**
+ * All there is to know of a worktree: its record if it was prepared, what the disk says, the jobs that used it. None of
+ * the three is copied into another, so they cannot disagree for longer than a look at them takes.
+ */
+export type Known = {
+  id: string;
+  record: WorktreeRecord | null;
+  survey: WorktreeSurvey | null;
+  uses: WorktreeUse[];
+};
+
+export type KnownSources = Pick<Dependencies, "records" | "repos" | "jobs">;
+
+/** Null: there is no such worktree. */
+export const lookUp = async ({ records, repos, jobs }: KnownSources, id: string): Promise<Known | null> => {
+  const [record, survey, uses] = await Promise.all([
+    records.get(id),
+    repos.surveyWorktree(id),
+    jobs.usesOfWorktree(id),
+  ]);
+  return record === null && survey === null ? null : { id, record, survey, uses };
+};
+
+/** All that are, or should be, on disk. */
+export const lookUpAll = async (sources: KnownSources): Promise<Known[]> => {
+  const [prepared, onDisk] = await Promise.all([sources.records.list(), sources.repos.listWorktreeIds()]);
+  const there = prepared.filter(({ status }) => status !== "removed").map(({ worktree_id }) => worktree_id);
+  const all = await Promise.all([...new Set([...there, ...onDisk])].map((id) => lookUp(sources, id)));
+  return all.filter((known) => known !== null).filter((known) => statusOf(known).status !== "removed");
+};
+
+/** Jobs that are at work in it or wait for it. */
+export const activeUses = ({ uses }: Known): WorktreeUse[] =>
+  uses.filter(({ status, unsettled }) => !isFinal(status) || unsettled);
+
+/** The status as the contract has it, and what to say with it. */
+export const statusOf = (known: Known): { status: WorktreeStatus; error: string | null } => {
+  const { record, survey } = known;
+  if (record?.removing === true) {
+    return survey === null
+      ? { status: "removed", error: null }
+      : { status: "failed", error: "It is being removed" };
+  }
+  if (record !== null && record.status !== "ready") return { status: record.status, error: record.error };
+  if (activeUses(known).length > 0) return { status: "in_use", error: null };
+  const error = faultOf(known);
+  return error === null
+    ? { status: "ready", error: survey === null ? null : (record?.error ?? null) }
+    : { status: "failed", error };
+};
+
+const faultOf = ({ record, survey }: Known): string | null => {
+  if (survey === null) {
+    return `It is not under this service's SERVICE_WORKTREE_ROOT any more; set that back to what it was when ${record?.path ?? "it"} was made, or remove it with cleanup_worktrees`;
+  }
+  if (!survey.ready) return "Its checkout was not finished; remove it with cleanup_worktrees";
+  if (!survey.standing)
+    return "Its directory is gone; run_task makes it again from its branch, cleanup_worktrees removes the rest";
+  return null;
+};
+
+type Facts = {
+  repoUrl: string;
+  repoKey: string | null;
+  baseRef: string;
+  branch: string;
+  path: string;
+  /** Null: this instance. */
+  podName: string | null;
+  createdAt: Date;
+};
+
+/** What the record says where there is one, else what the disk says; but where it is now, the disk knows better. */
+export const factsOf = ({ id, record, survey }: Known): Facts => {
+  if (record !== null) {
+    return {
+      repoUrl: record.repo_url,
+      repoKey: record.repo_key,
+      baseRef: record.base_ref,
+      branch: record.branch,
+      path: survey?.worktree.path ?? record.path,
+      podName: record.pod_name,
+      createdAt: new Date(record.created_at),
+    };
+  }
+  if (survey === null) throw new Error(`nothing is known of the worktree ${id}`);
+  return { ...survey.worktree, podName: null, createdAt: survey.since };
+};

@@ -1,0 +1,39 @@
+import type { Worktree } from "../contract/worktree.ts";
+import type { Dependencies } from "./dependencies.ts";
+import type { Measuring } from "./measure.ts";
+import { factsOf, statusOf, type Known } from "./state.ts";
+
+type Viewing = Pick<Dependencies, "settings" | "now"> & { measuring: Measuring };
+
+/** A worktree as the doors send it. */
+export const viewOf = async (
+  { settings, now, measuring }: Viewing,
+  known: Known,
+  signal: AbortSignal,
+): Promise<Worktree> => {
+  const { id, record, survey, uses } = known;
+  const facts = factsOf(known);
+  const { size, pushed } = await measuring.measure(known, signal);
+  return {
+    worktree_id: id,
+    repo_url: facts.repoUrl,
+    repo_key: facts.repoKey,
+    base_ref: facts.baseRef,
+    branch: facts.branch,
+    path: facts.path,
+    ...statusOf(known),
+    job_id: uses.at(-1)?.jobId ?? null,
+    pod_name: facts.podName ?? settings.podName,
+    created_at: facts.createdAt.toISOString(),
+    age_hours: ageHours(facts.createdAt, now()),
+    size_bytes: size,
+    pushed,
+    prepared: record !== null,
+    salvage_ref: record?.salvage_ref ?? null,
+    warnings: survey?.worktree.warnings ?? [],
+  };
+};
+
+/** To two decimals; never negative, should the clock have been set back. */
+const ageHours = (from: Date, to: Date): number =>
+  Math.max(0, Math.round((to.getTime() - from.getTime()) / 36_000) / 100);

@@ -1,0 +1,13 @@
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../temporary.ts";
+import { worktreeRounds } from "./worktree-rounds.ts";
+
+test("whenever the service is killed while worktrees are prepared and removed, all is brought to its end and no work is lost", async () => {
+  const tally = await worktreeRounds({
+    directory: await temporaryDirectory(),
+    rounds: 8,
+    random: Math.random,
+  });
+  expect(tally.faults).toEqual([]);
+  expect(tally.kills).toBe(8);
+}, 120_000);

@@ -1,0 +1,60 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { makeRemote } from "../remote.ts";
+import { startService } from "../service.ts";
+import { codeOf, worktreeAsks } from "./worktree-world.ts";
+
+test("the room of each repository is told, cached clone and worktrees apart, largest first", async () => {
+  const service = await startService({ env: { SERVICE_WORKTREE_SIZE_EXCLUDE: "node_modules" } });
+  const [small, large] = [await makeRemote(), await makeRemote({ "data.bin": "x".repeat(3_000_000) })];
+  const { prepare } = worktreeAsks(service);
+  const worktree = await prepare(small.path);
+  await mkdir(join(worktree.path, "node_modules"));
+  await writeFile(join(worktree.path, "node_modules", "big.bin"), "x".repeat(9_000_000));
+  await prepare(large.path);
+  await prepare(large.path);
+  const scratch = await asks(service).run({ task: "x" });
+  const usage = await service.client.get_disk_usage();
+  expect(usage.repositories).toMatchObject([
+    { repo_url: large.path, worktrees: 2 },
+    { repo_url: small.path, worktrees: 1 },
+    { repo_url: "", repo_key: null, cache_bytes: 0, worktrees: 1 },
+  ]);
+  const [first, second] = usage.repositories;
+  expect(first?.worktree_bytes).toBeGreaterThan(6_000_000);
+  expect(second?.worktree_bytes).toBeLessThan(1_000_000);
+  expect(first?.cache_bytes).toBeGreaterThan(0);
+  expect(scratch.status).toBe("succeeded");
+  expect(usage.volumes.map(({ purpose }) => purpose)).toEqual(["repositories", "worktrees", "jobs"]);
+  for (const { free_bytes, total_bytes } of usage.volumes) {
+    expect(free_bytes).toBeGreaterThan(0);
+    expect(total_bytes).toBeGreaterThan(Number(free_bytes));
+  }
+});
+
+test("below the floor of free room new work is refused with 503, and all else goes on", async () => {
+  const service = await startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } });
+  const remote = await makeRemote();
+  const run = service.client.run_task({ task: "x" });
+  await expect(run).rejects.toMatchObject({
+    code: "disk_full",
+    status: 503,
+    message: expect.stringContaining("SERVICE_MIN_FREE_DISK_BYTES") as string,
+  });
+  expect(await codeOf(service.client.prepare_worktree({ repo_url: remote.path }))).toBe("disk_full");
+  expect(
+    (
+      await fetch(`${service.url}/jobs`, {
+        method: "POST",
+        body: '{"task":"x"}',
+        headers: { "content-type": "application/json" },
+      })
+    ).headers.get("retry-after"),
+  ).toBe("60");
+  expect((await service.client.list_jobs()).count).toBe(0);
+  expect((await service.client.list_worktrees()).count).toBe(0);
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  expect(metrics).toMatch(/^svc_disk_free_bytes\{purpose="jobs"\} \d+/m);
+});

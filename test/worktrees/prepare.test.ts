@@ -1,0 +1,198 @@
+import { existsSync } from "node:fs";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { git, makeRemote } from "../remote.ts";
+import { startService, type Service } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { codeOf, slowGit, worktreeAsks } from "./worktree-world.ts";
+
+let service: Service;
+let remote: Awaited<ReturnType<typeof makeRemote>>;
+
+beforeAll(async () => {
+  service = await startService({ env: { GIT_HOST: "git.invalid" } });
+  remote = await makeRemote();
+});
+
+test("a prepared worktree stands ready on a branch of its own, and list and get show it", async () => {
+  const { prepare, get, list } = worktreeAsks(service);
+  const worktree = await prepare(remote.path);
+  const { worktree_id: id } = worktree;
+  expect(worktree).toMatchObject({
+    repo_url: remote.path,
+    base_ref: "main",
+    branch: `service/wt-${id.slice(0, 8)}`,
+    path: join(service.home, ".service", "worktrees", id),
+    status: "ready",
+    job_id: null,
+    pod_name: "test-pod",
+    pushed: true,
+    prepared: true,
+    salvage_ref: null,
+    warnings: [],
+    error: null,
+  });
+  expect(worktree.size_bytes).toBeGreaterThan(0);
+  expect(worktree.age_hours).toBeLessThan(1);
+  expect(await readFile(join(worktree.path, "README.md"), "utf8")).toBe("# Test\n");
+  expect(await git(worktree.path, "branch", "--show-current")).toBe(worktree.branch);
+  expect(await get(id)).toMatchObject({ worktree_id: id, status: "ready", path: worktree.path });
+  expect((await list()).map(({ worktree_id }) => worktree_id)).toContain(id);
+});
+
+test("jobs that name it run in it, one after another, and each finds the work of the one before", async () => {
+  const { prepare, get } = worktreeAsks(service);
+  const ask = asks(service);
+  const worktree = await prepare(remote.path);
+  const { worktree_id } = worktree;
+  const first = await ask.submit({ task: 'scenario: work {"file": "one.txt", "ms": 300}', worktree_id });
+  const second = await ask.submit({ task: 'scenario: work {"file": "two.txt"}', worktree_id });
+  await ask.when(first.id, ({ status }) => status === "running", "to run");
+  expect(await get(worktree_id)).toMatchObject({ status: "in_use", job_id: second.id, pushed: null });
+  const [one, two] = [await ask.ended(first.id), await ask.ended(second.id)];
+  for (const job of [one, two]) {
+    expect(job).toMatchObject({
+      status: "succeeded",
+      worktree_id,
+      worktree_path: worktree.path,
+      branch: worktree.branch,
+      repo_url: remote.path,
+      base_ref: "main",
+    });
+  }
+  expect(String(two.started_at) >= String(one.ended_at)).toBe(true);
+  expect(await git(worktree.path, "ls-files")).toBe("README.md\none.txt\ntwo.txt");
+  expect(await get(worktree_id)).toMatchObject({ status: "ready", job_id: second.id, pushed: true });
+});
+
+test("the worktree of an ended job can be worked on in by a later one", async () => {
+  const { list } = worktreeAsks(service);
+  const ask = asks(service);
+  const first = await ask.run({ task: 'scenario: work {"file": "one.txt"}', repo_url: remote.path });
+  expect((await list()).find(({ worktree_id }) => worktree_id === first.id)).toMatchObject({
+    status: "ready",
+    prepared: false,
+    job_id: first.id,
+    path: first.worktree_path,
+  });
+  const second = await ask.run({ task: 'scenario: work {"file": "two.txt"}', worktree_id: first.id });
+  expect(second).toMatchObject({
+    status: "succeeded",
+    worktree_path: first.worktree_path,
+    branch: first.branch,
+  });
+  expect(await git(String(second.worktree_path), "ls-files")).toBe("README.md\none.txt\ntwo.txt");
+});
+
+describe("what cannot be prepared", () => {
+  test("is told to the caller, and stays listed with its error until it is removed", async () => {
+    const { list } = worktreeAsks(service);
+    const gone = join(await temporaryDirectory(), "nothing-here.git");
+    expect(await codeOf(service.client.prepare_worktree({ repo_url: gone }))).toBe("clone_failed");
+    const failed = (await list()).find(({ repo_url }) => repo_url === gone);
+    expect(failed).toMatchObject({ status: "failed", size_bytes: null, pushed: null });
+    expect(failed?.error).toContain("there is no git repository at this URL");
+    const worktree_id = String(failed?.worktree_id);
+    expect(await codeOf(service.client.run_task({ task: "x", worktree_id }))).toBe("worktree_not_ready");
+    const { removed } = await service.client.cleanup_worktrees({ paths: worktree_id });
+    expect(removed).toBe(1);
+    expect((await list()).some((other) => other.worktree_id === worktree_id)).toBe(false);
+  });
+
+  test("a branch that is not there names those that are", async () => {
+    const asked = service.client.prepare_worktree({ repo_url: remote.path, base_ref: "nowhere" });
+    await expect(asked).rejects.toMatchObject({
+      code: "worktree_failed",
+      status: 400,
+      message: expect.stringMatching(/It has: .*main/) as string,
+    });
+  });
+
+  test("a server that cannot be reached is worth another try", async () => {
+    const asked = service.client.prepare_worktree({ repo_url: "http://127.0.0.1:9/acme/app" });
+    await expect(asked).rejects.toMatchObject({ code: "repo_unavailable", status: 503 });
+  });
+});
+
+describe("a job that names a worktree", () => {
+  test("of another repository or base, or a session of another worktree, is refused with the reason", async () => {
+    const { prepare } = worktreeAsks(service);
+    const { worktree_id } = await prepare(remote.path);
+    const other = await makeRemote();
+    const run = (over: object) => service.client.run_task({ task: "x", worktree_id, ...over });
+    await expect(run({ repo_url: other.path })).rejects.toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("repo_url: the worktree") as string,
+    });
+    await expect(run({ base_ref: "develop" })).rejects.toMatchObject({ code: "invalid_request" });
+    const elsewhere = await asks(service).run({ task: "x", repo_url: remote.path });
+    await expect(run({ session_id: elsewhere.session_id })).rejects.toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("session_id: this session ran in the worktree") as string,
+    });
+    expect(await codeOf(run({ repo_url: `${remote.path}/` }))).toBeNull();
+  });
+
+  test("that there is not is 404, whatever the id looks like", async () => {
+    for (const worktree_id of ["gone", "../..", "00000000-0000-4000-8000-000000000000", ".owned"]) {
+      expect(await codeOf(service.client.run_task({ task: "x", worktree_id }))).toBe("worktree_not_found");
+      expect(await codeOf(service.client.get_worktree({ worktree_id }))).toBe("worktree_not_found");
+    }
+  });
+
+  test("whose directory somebody deleted gets it back from its branch", async () => {
+    const { prepare, get } = worktreeAsks(service);
+    const ask = asks(service);
+    const { worktree_id, path } = await prepare(remote.path);
+    await ask.run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
+    await rm(path, { recursive: true });
+    const gone = await get(worktree_id);
+    expect(gone).toMatchObject({ status: "failed", size_bytes: null });
+    expect(gone.error).toContain("Its directory is gone");
+    const job = await ask.run({ task: 'scenario: work {"file": "two.txt"}', worktree_id });
+    expect(job).toMatchObject({ status: "succeeded", worktree_path: path });
+    expect(await git(path, "ls-files")).toBe("README.md\none.txt\ntwo.txt");
+    expect(await get(worktree_id)).toMatchObject({ status: "ready", error: null });
+  });
+
+  test("and may only read leaves the work of the jobs before it as it was", async () => {
+    const { prepare } = worktreeAsks(service);
+    const ask = asks(service);
+    const { worktree_id, path } = await prepare(remote.path);
+    await ask.run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
+    await writeFile(join(path, "by-hand.txt"), "not committed\n");
+    const task = 'scenario: work {"file": "forbidden.txt"}';
+    const review = await ask.run({ task, worktree_id, profile: "review" });
+    expect(review.warnings.join()).toContain("forbidden.txt");
+    expect(await git(path, "ls-files")).toBe("README.md\none.txt");
+    expect(await readFile(join(path, "by-hand.txt"), "utf8")).toBe("not committed\n");
+    expect(existsSync(join(path, "forbidden.txt"))).toBe(false);
+  });
+});
+
+test("a preparation goes on when its caller leaves, and is taken up again after a crash", async () => {
+  const home = await temporaryDirectory();
+  const { path, hold } = await slowGit(home);
+  await writeFile(hold, "");
+  const crashed = await startService({ home, env: { PATH: path } });
+  const leaving = new AbortController();
+  const asked = crashed.client.prepare_worktree({ repo_url: remote.path }, { signal: leaving.signal });
+  asked.catch(() => undefined);
+  const preparing = await until(async () => (await worktreeAsks(crashed).list())[0], {
+    what: "it to be listed",
+  });
+  expect(preparing).toMatchObject({ status: "preparing", size_bytes: null, pushed: null });
+  leaving.abort();
+  await expect(asked).rejects.toThrow(/abort/i);
+  const { worktree_id } = preparing;
+  expect(await codeOf(crashed.client.run_task({ task: "x", worktree_id }))).toBe("worktree_not_ready");
+  await crashed.kill();
+  const again = await startService({ home, env: { PATH: path } });
+  expect((await worktreeAsks(again).get(worktree_id)).status).toBe("preparing");
+  await rm(hold);
+  const ready = await worktreeAsks(again).when(worktree_id, "ready");
+  expect(await git(ready.path, "ls-files")).toBe("README.md");
+});

@@ -1,0 +1,52 @@
+import { chmod, mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Worktree } from "../../src/contract/worktree.ts";
+import { ClientError } from "../../src/client/client-error.ts";
+import { findExecutable } from "../../src/lib/process/executable.ts";
+import { git } from "../remote.ts";
+import type { Service } from "../service.ts";
+import { until } from "../until.ts";
+
+/** What the tests of worktrees ask of a service again and again. */
+export const worktreeAsks = ({ client, home }: Service) => ({
+  prepare: async (repo_url: string, base_ref = "main"): Promise<Worktree> =>
+    (await client.prepare_worktree({ repo_url, base_ref })).worktree,
+  get: async (worktree_id: string): Promise<Worktree> =>
+    (await client.get_worktree({ worktree_id })).worktree,
+  list: async (): Promise<Worktree[]> => (await client.list_worktrees()).worktrees,
+  when: (worktree_id: string, status: Worktree["status"]): Promise<Worktree> =>
+    until(
+      async () => {
+        const { worktree } = await client.get_worktree({ worktree_id });
+        return worktree.status === status ? worktree : null;
+      },
+      { what: `worktree ${worktree_id} to be ${status}`, seconds: 30 },
+    ),
+  /** Runs git in the cached clone of the only repository. */
+  inCache: async (...args: string[]): Promise<string> => {
+    const root = join(home, "service-repos");
+    const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name));
+    return git(join(root, String(key), "repo.git"), ...args);
+  },
+});
+
+/** The code of the failure that a request ends with; null: it succeeded. */
+export const codeOf = (asked: Promise<unknown>): Promise<string | null> =>
+  asked.then(
+    () => null,
+    (error: unknown) => (error instanceof ClientError ? error.code : String(error)),
+  );
+
+/** A PATH on which git waits before each fetch, as long as `hold` exists. */
+export const slowGit = async (directory: string) => {
+  const bin = join(directory, "slow-bin");
+  const hold = join(directory, "hold");
+  const path = process.env["PATH"] ?? "";
+  const real = await findExecutable("git", path);
+  if (!real.ok) throw new Error(real.message);
+  await mkdir(bin, { recursive: true });
+  const script = `#!/bin/sh\ncase " $* " in *" fetch "*) while [ -e "${hold}" ]; do sleep 0.05; done;; esac\nexec "${real.path}" "$@"\n`;
+  await writeFile(join(bin, "git"), script);
+  await chmod(join(bin, "git"), 0o755);
+  return { path: `${bin}:${path}`, hold };
+};
