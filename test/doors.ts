@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { ClientError } from "../src/client/client-error.ts";
 import type { Operation } from "../src/contract/operation.ts";
 import { operations, type Operations } from "../src/contract/operations.ts";
+import { mcpDoors } from "./mcp-doors.ts";
 import { svcProgram, type Service } from "./service-process.ts";
 
 export type Question = {
@@ -61,11 +62,11 @@ const client: Door = {
   },
 };
 
-/** How each command is told its input; an input that is not named here cannot be given to it. */
-const commands: Record<
-  keyof Operations,
-  { command: string; positional?: string; options: Record<string, string> }
-> = {
+/**
+ * How each command is told its input; an input that is not named here cannot be given to it. Null: there is no such
+ * command.
+ */
+const commands: Record<keyof Operations, Command | null> = {
   run_task: {
     command: "run",
     positional: "task",
@@ -75,26 +76,56 @@ const commands: Record<
       base_ref: "--base-ref",
       session_id: "--session-id",
       file_path: "--file-path",
+      worktree_id: "--worktree-id",
     },
   },
   get_job: { command: "job", positional: "job_id", options: {} },
   list_jobs: { command: "jobs", options: { limit: "--limit", status: "--status", cursor: "--cursor" } },
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
   list_profiles: { command: "profiles", options: {} },
+  // svc run --wait and svc job --events follow the events instead.
+  wait_for_job: null,
+  prepare_worktree: {
+    command: "worktrees prepare",
+    positional: "repo_url",
+    options: { base_ref: "--base-ref" },
+  },
+  get_worktree: { command: "worktrees show", positional: "worktree_id", options: {} },
+  list_worktrees: { command: "worktrees list", options: {} },
+  cleanup_worktrees: {
+    command: "worktrees cleanup",
+    positional: "paths",
+    several: true,
+    options: { max_age_hours: "--max-age-hours", force: "--force", dry_run: "--dry-run" },
+  },
+  get_disk_usage: { command: "disk", options: {} },
+};
+
+type Command = {
+  command: string;
+  positional?: string;
+  /** The positional one is a comma-separated list, given as that many words; without any the command says so itself. */
+  several?: boolean;
+  options: Record<string, string>;
 };
 
 const cli: Door = {
   name: "CLI --json",
   ask: async (service, { operation, input, idempotencyKey }) => {
-    const { command, positional, options } = commands[operation];
+    const asked = commands[operation];
+    if (asked === null) return null;
+    const { command, positional, several = false, options } = asked;
     const named = Object.entries(input).filter(([name]) => name !== positional);
     if (named.some(([name]) => !(name in options))) return null;
+    const argument = positional === undefined ? "" : String(input[positional] ?? "");
+    const words = several ? argument.split(",").filter((word) => word !== "") : [argument];
+    if (several && words.length === 0 && !("max_age_hours" in input)) return null;
     const args = [
-      command,
-      ...named.flatMap(([name, value]) => [options[name] ?? "", String(value)]),
+      ...command.split(" "),
+      ...named.flatMap(([name, value]) => optionOf(options[name] ?? "", value)),
       ...(idempotencyKey === undefined ? [] : ["--idempotency-key", idempotencyKey]),
       "--json",
-      ...(positional === undefined ? [] : ["--", String(input[positional])]),
+      ...(positional === undefined ? [] : ["--", ...words]),
     ];
     const { hostname, port } = new URL(service.url);
     const env = { ...service.env, SERVICE_HOST: hostname, SERVICE_PORT: port };
@@ -107,5 +138,9 @@ const cli: Door = {
   },
 };
 
-/** MCP over /mcp, /sse and stdio belong here as soon as they exist. */
-export const doors: readonly Door[] = [rest, client, cli];
+const optionOf = (option: string, value: string | number | boolean): string[] => {
+  if (typeof value === "boolean") return value ? [option] : [];
+  return [option, String(value)];
+};
+
+export const doors: readonly Door[] = [rest, client, cli, ...mcpDoors];

@@ -90,7 +90,13 @@ export const memoryHandlers = (
       if (!isFinal(job.status)) jobs.set(job_id, { ...job, status: "cancelled" });
       return { success: true, job: found(job_id) };
     },
+    wait_for_job: async ({ job_id }) => ({ success: true, job: found(job_id) }),
     list_profiles: async () => examples.list_profiles.output,
+    prepare_worktree: async () => examples.prepare_worktree.output,
+    get_worktree: async () => examples.get_worktree.output,
+    list_worktrees: async () => examples.list_worktrees.output,
+    cleanup_worktrees: async () => examples.cleanup_worktrees.output,
+    get_disk_usage: async () => examples.get_disk_usage.output,
   };
 };
 

@@ -26,6 +26,8 @@ export type AppDependencies = {
   closing: AbortSignal;
   /** How long an event stream may be silent before it sends a ping; default 15 s. */
   pingEveryMs?: number;
+  /** What else the service answers to, behind the same checks: the MCP doors. */
+  routes?: readonly Route[];
 };
 
 /** The REST door: every operation of the registry, and what HTTP adds to them. */
@@ -37,6 +39,7 @@ export const createApp = (deps: AppDependencies): Hono => {
     ...docsRoutes(() => (openapi ??= openapiDocument({ ...service, keyed: settings.apiKeys.length > 0 }))),
     ...operationRoutes(handlers),
     eventsRoute({ ...deps, getJob: handlers.get_job }),
+    ...(deps.routes ?? []),
   ];
   const boundary = createBoundary(deps);
   const app = new Hono();

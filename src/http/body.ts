@@ -5,14 +5,19 @@ export const maxBodyBytes = 1_048_576;
 
 /** The request's body as a JSON object. Everything else is refused with a sentence that says what to send. */
 export const readJsonObject = async (request: Request): Promise<Record<string, unknown>> => {
-  checkContentType(request.headers);
-  const bytes = await readBytes(request);
-  if (bytes.byteLength === 0) throw invalid("The body is empty; send a JSON object");
-  const value = parse(decode(bytes));
+  const value = await readJson(request);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid(`The body must be a JSON object, not ${kindOf(value)}`);
   }
   return { ...value };
+};
+
+/** The request's body as JSON of any kind. */
+export const readJson = async (request: Request): Promise<unknown> => {
+  checkContentType(request.headers);
+  const bytes = await readBytes(request);
+  if (bytes.byteLength === 0) throw invalid("The body is empty; send a JSON object");
+  return parse(decode(bytes));
 };
 
 /** `application/json` or a type built on it (`+json`), in UTF-8, not compressed. */

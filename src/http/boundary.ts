@@ -3,9 +3,13 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { createAuthentication } from "./authentication.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
-import { failure, failureOf, type Reply } from "./reply.ts";
-import type { Route } from "./route.ts";
+import { readableElsewhere } from "./cross-origin.ts";
+import { failureOf, type Reply } from "./reply.ts";
+import type { Call, Route } from "./route.ts";
 import { createSourceCheck } from "./source-check.ts";
+import { toldFailure } from "./told-failure.ts";
+
+type Handled = Pick<Route, "open" | "crossOrigin" | "handle">;
 
 type Dependencies = {
   settings: { host: string; apiKeys: readonly string[] };
@@ -22,22 +26,34 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
   const authenticate = createAuthentication(settings.apiKeys);
   const checkSource = createSourceCheck(settings);
 
-  const answer = async (route: Pick<Route, "open" | "handle">, context: Context): Promise<Reply> => {
+  const answer = async (
+    route: Handled,
+    context: Context,
+    { requestId, note }: Pick<Call, "requestId" | "note">,
+  ): Promise<Reply | Response> => {
     const request = context.req.raw;
-    checkSource(request.headers);
     const principal = route.open === true ? "open" : authenticate(request);
     checkPathEncoding(request.url);
-    return route.handle({ request, principal, path: context.req.param() });
+    return route.handle({ request, principal, requestId, note, path: context.req.param() });
   };
 
-  return (route: Pick<Route, "open" | "handle">) =>
+  return (route: Handled) =>
     async (context: Context): Promise<Response> => {
       const started = performance.now();
       const requestId = newRequestId();
       const { raw: request } = context.req;
-      let reply: Reply;
+      let reply: Reply | Response;
+      let shared: Record<string, string> = {};
+      let noted: Record<string, unknown> | undefined;
+      let isLogged = false;
+      const note = (more: Record<string, unknown>): void => {
+        if (isLogged) log.info({ ...more, request_id: requestId }, "of a request answered in a stream");
+        else noted = { ...noted, ...more };
+      };
       try {
-        reply = await answer(route, context);
+        checkSource(request.headers);
+        if (route.crossOrigin === true) shared = readableElsewhere(request.headers);
+        reply = await answer(route, context, { requestId, note });
       } catch (error) {
         reply = translated(error, { requestId, log, request });
       }
@@ -48,13 +64,20 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
         status: reply.status,
         ms,
         request_id: requestId,
+        ...noted,
       };
       // Probes come every few seconds and say nothing as long as they succeed.
       if (route.open === true && reply.status < 400) log.debug(line, "request");
       else log.info(line, "request");
+      isLogged = true;
+      const carried = { "x-content-type-options": "nosniff", ...shared, "x-request-id": requestId };
+      if (reply instanceof Response) {
+        for (const [name, value] of Object.entries(carried)) reply.headers.set(name, value);
+        return reply;
+      }
       return new Response(reply.body, {
         status: reply.status,
-        headers: { "x-content-type-options": "nosniff", ...reply.headers, "x-request-id": requestId },
+        headers: { ...carried, ...reply.headers },
       });
     };
 };
@@ -63,15 +86,8 @@ const translated = (
   error: unknown,
   { requestId, log, request }: { requestId: string; log: Log; request: Request },
 ): Reply => {
-  if (error instanceof ServiceError) {
-    if (error.status >= 500) log.warn({ err: error, request_id: requestId }, "request failed");
-    return failureOf(error);
-  }
   // The caller is gone and what it had started was stopped: nobody reads this answer, and it is no fault of ours.
-  if (request.signal.aborted) return { status: 499, headers: {}, body: null };
-  log.error({ err: error, request_id: requestId }, "request failed unexpectedly");
-  return failure(
-    "internal",
-    `The service failed unexpectedly; its log tells more under request id ${requestId}`,
-  );
+  if (!(error instanceof ServiceError) && request.signal.aborted)
+    return { status: 499, headers: {}, body: null };
+  return failureOf(toldFailure(error, { requestId, log }));
 };

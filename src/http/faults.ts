@@ -5,8 +5,33 @@ import { nearest } from "../lib/nearest.ts";
 type RawIssue = z.core.$ZodRawIssue;
 type Issue = z.core.$ZodIssue;
 
+type Names = {
+  /** Those that may be given here. */
+  known: readonly string[];
+  /** Those that were given although the schema alone knows them. */
+  strays: readonly string[];
+};
+
+/**
+ * `given` as the input of an operation, its defaults filled in.
+ * @throws ServiceError invalid_request that names every fault
+ */
+export const checkedInput = <Input extends z.ZodObject>(
+  input: Input,
+  given: Record<string, unknown>,
+  { known, strays }: Names,
+): z.output<Input> => {
+  const result = input.safeParse(given, { error: faultMessage });
+  if (result.success && strays.length === 0) return result.data;
+  const stray: Issue[] =
+    strays.length > 0
+      ? [{ code: "unrecognized_keys", keys: [...strays], path: [], message: "", input: given }]
+      : [];
+  throw faultsOf([...stray, ...(result.error?.issues ?? [])], known);
+};
+
 /** One sentence for all faults of an input, each naming its field: `limit: must be at most 1000; taks: is not known …`. */
-export const faultsOf = (issues: readonly Issue[], known: readonly string[]): ServiceError =>
+const faultsOf = (issues: readonly Issue[], known: readonly string[]): ServiceError =>
   new ServiceError(
     "invalid_request",
     firstOfEach(issues)
@@ -46,7 +71,7 @@ export const unknownName = (name: string, known: readonly string[]): string => {
 };
 
 /** Zod's error map: what is said where the schema has no sentence of its own. */
-export const faultMessage = (issue: RawIssue): string => {
+const faultMessage = (issue: RawIssue): string => {
   switch (issue.code) {
     case "invalid_type":
       return issue.input === undefined

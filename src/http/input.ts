@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
 import type { Operation } from "../contract/operation.ts";
 import { readJsonObject } from "./body.ts";
-import { faultMessage, faultsOf } from "./faults.ts";
+import { checkedInput } from "./faults.ts";
 import { readQuery } from "./query.ts";
 import { pathParameters, type Call } from "./route.ts";
 
@@ -29,15 +29,7 @@ export const inputReader = <Input extends z.ZodObject>({ http, input }: Operatio
       );
     }
     const strays = Object.keys(given).filter((name) => inPath.includes(name));
-    const result = input.safeParse({ ...given, ...path }, { error: faultMessage });
-    if (!result.success || strays.length > 0) {
-      const stray =
-        strays.length > 0
-          ? [{ code: "unrecognized_keys" as const, keys: strays, path: [], message: "", input: given }]
-          : [];
-      throw faultsOf([...stray, ...(result.error?.issues ?? [])], known);
-    }
-    return result.data;
+    return checkedInput(input, { ...given, ...path }, { known, strays });
   };
 };
 

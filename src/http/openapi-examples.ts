@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { Job } from "../contract/job.ts";
 import type { Operations } from "../contract/operations.ts";
+import type { Worktree } from "../contract/worktree.ts";
 
 type Examples = {
   [Name in keyof Operations]: {
@@ -73,6 +74,26 @@ const succeeded: Job = {
   ],
 };
 
+const worktree: Worktree = {
+  worktree_id: "6f1d2c3b-4a59-4e68-8776-95a4b3c2d1e0",
+  repo_url: queued.repo_url,
+  repo_key: "3f5a0c9d1e2b",
+  base_ref: "main",
+  branch: "service/wt-6f1d2c3b",
+  path: "/var/lib/svc/worktrees/6f1d2c3b-4a59-4e68-8776-95a4b3c2d1e0",
+  status: "ready",
+  job_id: null,
+  pod_name: "build-1",
+  created_at: created,
+  age_hours: 0.25,
+  size_bytes: 4_210_688,
+  pushed: true,
+  prepared: true,
+  salvage_ref: null,
+  warnings: [],
+  error: null,
+};
+
 /** What requests and answers look like; a test holds them against the schemas. */
 export const examples: Examples = {
   run_task: {
@@ -83,6 +104,10 @@ export const examples: Examples = {
   list_jobs: {
     input: { limit: 1 },
     output: { success: true, count: 1, jobs: [succeeded], next_cursor: null },
+  },
+  wait_for_job: {
+    input: { job_id: succeeded.id, timeout: 45 },
+    output: { success: true, job: succeeded },
   },
   cancel_job: {
     input: { job_id: queued.id },
@@ -104,6 +129,54 @@ export const examples: Examples = {
           permission_mode: "dontAsk",
           source: "bundled",
           error: null,
+        },
+      ],
+    },
+  },
+  prepare_worktree: {
+    input: { repo_url: worktree.repo_url },
+    output: { success: true, worktree_id: worktree.worktree_id, worktree },
+  },
+  get_worktree: { input: { worktree_id: worktree.worktree_id }, output: { success: true, worktree } },
+  list_worktrees: { input: {}, output: { success: true, count: 1, worktrees: [worktree] } },
+  cleanup_worktrees: {
+    input: { max_age_hours: 24, force: true },
+    output: {
+      success: true,
+      removed: 1,
+      dry_run: false,
+      results: [
+        {
+          path: worktree.path,
+          worktree_id: worktree.worktree_id,
+          success: true,
+          error: null,
+          size_bytes: worktree.size_bytes,
+          salvage_ref: `refs/service/salvage/${worktree.worktree_id}`,
+        },
+      ],
+    },
+  },
+  get_disk_usage: {
+    input: {},
+    output: {
+      success: true,
+      min_free_bytes: 1_073_741_824,
+      volumes: [
+        {
+          path: "/var/lib/svc/repos",
+          purpose: "repositories",
+          free_bytes: 52_613_349_376,
+          total_bytes: 107_374_182_400,
+        },
+      ],
+      repositories: [
+        {
+          repo_key: "3f5a0c9d1e2b",
+          repo_url: worktree.repo_url,
+          cache_bytes: 18_874_368,
+          worktrees: 1,
+          worktree_bytes: 4_210_688,
         },
       ],
     },

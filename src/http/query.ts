@@ -70,7 +70,7 @@ const decoded = (text: string): string => {
 
 const mayBeSecret = (name: string): boolean => {
   try {
-    return /key|token|secret|auth|pass/i.test(decodeURIComponent(name));
+    return /key|token|secret|auth|pass|session/i.test(decodeURIComponent(name));
   } catch {
     // Undecodable: nobody can tell what it is.
     return true;

@@ -19,10 +19,12 @@ export const json = (status: number, value: unknown): Reply => ({
   body: JSON.stringify(value),
 });
 
+/** What every door says of a failure. */
+export const failureBody = (code: ErrorCode, error: string): Failure => ({ success: false, error, code });
+
 /** The failure body of `contract/errors.ts`, with the headers that HTTP wants for its status. */
 export const failure = (code: ErrorCode, error: string, headers: Record<string, string> = {}): Reply => {
-  const body: Failure = { success: false, error, code };
-  const reply = json(statusOf[code], body);
+  const reply = json(statusOf[code], failureBody(code, error));
   return { ...reply, headers: { ...reply.headers, ...headers } };
 };
 

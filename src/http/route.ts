@@ -7,15 +7,22 @@ export type Call = {
   path: Record<string, string>;
   /** Digest of the caller's key; `open` when none is asked for. */
   principal: string;
+  /** What the log calls this request. */
+  requestId: string;
+  /** Adds to what the log says of this request. */
+  note: (more: Record<string, unknown>) => void;
 };
 
 export type Route = {
-  method: "get" | "post" | "delete";
+  method: "get" | "post" | "delete" | "options";
   /** With parameters in braces, as in the contract: `/jobs/{job_id}`. */
   path: string;
   /** Answers without a key. */
   open?: boolean;
-  handle: (call: Call) => Reply | Promise<Reply>;
+  /** Pages of other origins may read its answers, as far as the source check lets them ask. */
+  crossOrigin?: boolean;
+  /** A `Response` comes from a library that makes its own; the boundary adds to it what every answer carries. */
+  handle: (call: Call) => Reply | Response | Promise<Reply | Response>;
 };
 
 /** `path` in the router's notation. */

@@ -1,20 +1,44 @@
-import { mkdir } from "node:fs/promises";
+import { ftruncateSync, writeSync } from "node:fs";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
 import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
+
+/** What the holder says about itself; `url` is null when it can only be asked on its stdin. */
+const Holder = z.object({ url: z.string().nullable(), pid: z.int() });
+export type Holder = z.infer<typeof Holder>;
+
+export type InstanceLock = FileLock & {
+  /** Says where the holder can be asked, to those who find the lock held. */
+  tell: (url: string | null) => void;
+};
+
+/** Another service holds the directory of job files. */
+export class InstanceHeldError extends Error {
+  override name = "InstanceHeldError";
+}
 
 /**
  * One service per directory of job files: two would overwrite each other's records. The kernel gives the lock back
  * when the process is gone, however it went.
- * @throws Error that names the directory when another service holds it, or when it cannot be used
+ * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
-export const lockInstance = async (jobsDir: string, signal: AbortSignal): Promise<FileLock> => {
+export const lockInstance = async (
+  jobsDir: string,
+  signal: AbortSignal,
+  timeoutSeconds = 1,
+): Promise<InstanceLock> => {
   try {
     await mkdir(jobsDir, { recursive: true, mode: 0o700 });
-    return await lockFile({ path: join(jobsDir, ".lock"), timeoutSeconds: 1, signal });
+    const lock = await lockFile({ path: lockPath(jobsDir), timeoutSeconds, signal });
+    // What a holder before has said about itself holds no longer.
+    ftruncateSync(lock.fd);
+    return { ...lock, tell: (url) => void writeSync(lock.fd, JSON.stringify({ url, pid: process.pid })) };
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof LockTimeoutError) {
-      throw new Error(
+      throw new InstanceHeldError(
         `Another service uses ${jobsDir}; stop it, or give this one a directory of its own with SERVICE_JOBS_DIR`,
         { cause },
       );
@@ -23,5 +47,44 @@ export const lockInstance = async (jobsDir: string, signal: AbortSignal): Promis
       `The job records cannot be kept in ${jobsDir} (${cause instanceof Error ? cause.message : String(cause)}); make it a directory that the service may write to, or name another with SERVICE_JOBS_DIR`,
       { cause },
     );
+  }
+};
+
+/** Seconds that a service may take from locking its directory to saying where it can be asked. */
+const longestStart = 20;
+
+/** Seconds that one is waited for which serves another client: a client that starts again starts before the old one has ended. */
+const longestEnd = 5;
+
+/**
+ * Who holds the directory of job files; null: nobody. Waits for a holder that is just starting, and a little for one that
+ * may be ending. Only the lock tells whether there is one; what stands in the file is its word.
+ * @throws Error when a holder says nothing about itself, or the directory cannot be used
+ */
+export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Holder | null> => {
+  const started = performance.now();
+  const within = (seconds: number): boolean => performance.now() < started + seconds * 1000;
+  for (;;) {
+    try {
+      const lock = await lockInstance(jobsDir, signal, 0.05);
+      await lock.release();
+      return null;
+    } catch (error) {
+      if (!(error instanceof InstanceHeldError) || !within(longestStart)) throw error;
+    }
+    const said = Holder.safeParse(parsed(await readFile(lockPath(jobsDir), "utf8")));
+    if (said.success && (said.data.url !== null || !within(longestEnd))) return said.data;
+    await delay(50, undefined, { signal });
+  }
+};
+
+const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Being written, or by an older version: looked at again.
+    return null;
   }
 };

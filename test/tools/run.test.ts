@@ -104,16 +104,19 @@ test.for(["SIGTERM", "SIGINT"] as const)(
   },
 );
 
-test("missing programs are installed with apt-get as root, in one go", async () => {
+test("missing programs are installed with apt-get as root, in one go, and a server is only unpacked", async () => {
   const project = await projectForTests();
   await project.addProgram("apt-get", aptGet);
+  await project.addProgram("dpkg-deb", dpkgDeb);
   const done = await run(project, ["--with", "test", "--", "echo", "ready"], { PATH: project.programs });
   expect(done).toMatchObject({ code: 0, stdout: "ready\n" });
   expect((await readFile(join(project.root, "apt-calls"), "utf8")).split("\n")).toEqual([
     expect.stringMatching(/^noninteractive .* update$/),
     expect.stringMatching(/^noninteractive .* install --yes --no-install-recommends git gh git-lfs$/),
+    expect.stringMatching(/^noninteractive .* download nginx$/),
     "",
   ]);
+  expect(await readFile(join(project.root, "node_modules", ".bin", "nginx"), "utf8")).toContain("a server");
 });
 
 test("missing programs that cannot be installed are all named at once, with the line that installs them", async () => {
@@ -168,7 +171,13 @@ const projectForTests = async () => {
 
 const aptGet = `#!/bin/sh
 echo "$DEBIAN_FRONTEND $@" >> "$HOME/apt-calls"
-case "$*" in *" install "*) for name in git gh git-lfs; do cp "$0" "$(/usr/bin/dirname "$0")/$name"; done;; esac
+case "$*" in *" install "*) for name in git gh git-lfs; do cp "$0" "$(/usr/bin/dirname "$0")/$name"; done;;
+*" download "*) echo > nginx_1.0_all.deb;; esac
+`;
+
+const dpkgDeb = `#!/bin/sh
+mkdir -p usr/sbin && echo '#!/bin/sh
+# a server' > usr/sbin/nginx && chmod +x usr/sbin/nginx
 `;
 
 const isAlive = async (pid: number): Promise<boolean> => {

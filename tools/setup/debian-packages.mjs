@@ -1,6 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, copyFileSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { SetupError } from "./setup-error.mjs";
 
 /** Programs that do not come from npm, and what needs them. */
@@ -18,7 +20,18 @@ const programs = [
     for: ["test"],
     why: "its filters must be there for a test to show that a checkout does not run them",
   },
+  {
+    command: "nginx",
+    package: "nginx",
+    // Taken out of its package, not installed: that would start a server on this machine, now and at every boot.
+    unpack: "usr/sbin/nginx",
+    for: ["test"],
+    why: "streams must get through a real reverse proxy",
+  },
 ];
+
+/** Where programs that are unpacked go: on the PATH of everything that the project starts. */
+const ownPrograms = fileURLToPath(new URL("../../node_modules/.bin", import.meta.url));
 
 /**
  * Installs the missing programs of this purpose from Debian's archive, when we may.
@@ -29,11 +42,47 @@ const programs = [
 export const ensurePrograms = (purpose, say) => {
   const missing = programs.filter((program) => program.for.includes(purpose) && !isOnPath(program.command));
   if (missing.length === 0) return;
-  const packages = missing.map((program) => program.package);
+  const toInstall = missing.filter((program) => program.unpack === undefined);
   const prefix = rootPrefix();
-  if (prefix === null || !isOnPath("apt-get")) throw new SetupError(instructions(missing));
-  say(`Installing ${packages.join(", ")} with apt-get (once) …`);
-  const aptGet = [
+  if ((prefix === null && toInstall.length > 0) || !isOnPath("apt-get"))
+    throw new SetupError(instructions(missing));
+  const packages = toInstall.map((program) => program.package);
+  say(`Fetching ${missing.map((program) => program.package).join(", ")} with apt-get (once) …`);
+  // A source that cannot be refreshed need not be the one that has the packages: only what comes after it decides.
+  if (prefix !== null) aptGet(["update"], { prefix });
+  if (packages.length > 0) {
+    const { status, said } = aptGet(["install", "--yes", "--no-install-recommends", ...packages], { prefix });
+    if (status !== 0) throw new SetupError(`${said}\n${instructions(missing)}`);
+  }
+  for (const program of missing.filter(({ unpack }) => unpack !== undefined)) unpackProgram(program);
+  const still = missing.filter((program) => !isOnPath(program.command));
+  if (still.length > 0) throw new SetupError(instructions(still));
+};
+
+/** Needs no root: nothing is changed but `ownPrograms`. */
+const unpackProgram = (program) => {
+  const directory = mkdtempSync(join(tmpdir(), "svc-setup-"));
+  try {
+    const fetched = aptGet(["download", program.package], { cwd: directory });
+    const archive = readdirSync(directory).find((name) => name.endsWith(".deb"));
+    if (archive === undefined) throw new SetupError(`${fetched.said}\n${instructions([program])}`);
+    const unpacked = execute("dpkg-deb", ["--extract", archive, "."], { cwd: directory });
+    if (unpacked.status !== 0) throw new SetupError(`${unpacked.said}\n${instructions([program])}`);
+    const place = join(ownPrograms, program.command);
+    const beside = `${place}.${process.pid}`;
+    copyFileSync(join(directory, program.unpack), beside);
+    // The libraries it needs came with Debian's own programs; if one is missing it is better said now.
+    const tried = execute(beside, ["-v"]);
+    if (tried.status === 0) return renameSync(beside, place);
+    rmSync(beside);
+    throw new SetupError(`${tried.said}\n${instructions([program])}`);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+};
+
+const aptGet = (args, { prefix = [], cwd } = {}) => {
+  const [program, ...rest] = [
     ...prefix,
     "env",
     "DEBIAN_FRONTEND=noninteractive",
@@ -41,19 +90,18 @@ export const ensurePrograms = (purpose, say) => {
     "-qq",
     "-o",
     "DPkg::Lock::Timeout=120",
+    ...args,
   ];
-  for (const args of [["update"], ["install", "--yes", "--no-install-recommends", ...packages]]) {
-    const [program, ...rest] = [...aptGet, ...args];
-    const { status, stdout, stderr } = spawnSync(program, rest, {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    // A source that cannot be refreshed need not be the one that has the packages: only the install decides.
-    if (status !== 0 && args[0] === "install")
-      throw new SetupError(`${stdout ?? ""}${stderr ?? ""}\n${instructions(missing)}`);
-  }
-  const still = missing.filter((program) => !isOnPath(program.command));
-  if (still.length > 0) throw new SetupError(instructions(still));
+  return execute(program, rest, { cwd });
+};
+
+const execute = (program, args, { cwd } = {}) => {
+  const { status, stdout, stderr, error } = spawnSync(program, args, {
+    cwd,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  return { status, said: `${stdout ?? ""}${stderr ?? ""}${error?.message ?? ""}` };
 };
 
 const instructions = (missing) =>
@@ -65,7 +113,7 @@ const instructions = (missing) =>
   ].join("\n");
 
 const isOnPath = (command) =>
-  (process.env.PATH ?? "").split(delimiter).some((directory) => {
+  [ownPrograms, ...(process.env.PATH ?? "").split(delimiter)].some((directory) => {
     try {
       accessSync(join(directory || ".", command), constants.X_OK);
       return true;

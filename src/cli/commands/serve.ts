@@ -1,4 +1,5 @@
-import { loadSettings } from "../../config/settings.ts";
+import { loadSettings, type LoadedSettings } from "../../config/settings.ts";
+import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
 import { exitCode } from "../exit-code.ts";
 import type { ExitCode } from "../exit-code.ts";
@@ -17,20 +18,34 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
-  const { startOrchestrator } = await import("../../main/orchestrator.ts");
   using stop = catchInterruption();
-  const service = await startOrchestrator({ ...loaded, env: process.env }).catch((error: unknown) => {
+  const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
     throw startFailure(error);
   });
-  print(`${serviceName} ${version} listening on ${service.url}`);
-  if (!stop.signal.aborted) {
+  // On stdio, stdout belongs to the protocol.
+  if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
+  const ending = AbortSignal.any([stop.signal, service.gone]);
+  if (!ending.aborted) {
     const { promise, resolve } = Promise.withResolvers<Event>();
-    stop.signal.addEventListener("abort", resolve, { once: true });
+    ending.addEventListener("abort", resolve, { once: true });
     await promise;
   }
   await service.stop();
   endAnyway();
   return exitCode.ok;
+};
+
+/** Imported by what is asked for: each is a good part of the program. */
+const start = async (
+  asked: LoadedSettings & { env: NodeJS.ProcessEnv },
+  signal: AbortSignal,
+): Promise<Orchestrator> => {
+  if (asked.settings.transport === "stdio") {
+    const { startStdio } = await import("../../main/stdio.ts");
+    return await startStdio(asked, signal);
+  }
+  const { startOrchestrator } = await import("../../main/orchestrator.ts");
+  return await startOrchestrator(asked);
 };
 
 /** What keeps the service from starting is the machine's or the configuration's, and its message says what to do; the rest is ours. */

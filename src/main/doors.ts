@@ -1,0 +1,34 @@
+import type { Settings } from "../config/variables.ts";
+import type { AppDependencies } from "../http/app.ts";
+import { createApp } from "../http/app.ts";
+import { listen } from "../http/server.ts";
+import { answerBy } from "../mcp/answer.ts";
+import { mcpRoutes } from "../mcp/routes.ts";
+import { createServerFactory } from "../mcp/server.ts";
+import { openStdio } from "../mcp/stdio.ts";
+import { mcpIdentity } from "./version.ts";
+
+export type Doors = {
+  /** Where the service can be asked over HTTP; null: it cannot. */
+  url: string | null;
+  /** Aborted when nobody can ask any more: stdin has ended. Never for HTTP. */
+  gone: AbortSignal;
+  /** Gives requests under way `graceMs` to finish. */
+  close: (graceMs: number) => Promise<void>;
+};
+
+type Dependencies = Omit<AppDependencies, "routes" | "settings"> & { settings: Settings };
+
+/** How the service is reached: over HTTP (REST, /mcp, /sse), or by the one client at the other end of stdin and stdout. */
+export const openDoors = async (deps: Dependencies): Promise<Doors> => {
+  const { handlers, settings, log, closing } = deps;
+  const newServer = createServerFactory({
+    answer: answerBy(handlers, log),
+    service: mcpIdentity,
+  });
+  if (settings.transport === "stdio")
+    return { url: null, ...openStdio({ newServer, log, newRequestId: deps.newRequestId }) };
+  const app = createApp({ ...deps, routes: mcpRoutes({ newServer, log, closing }) });
+  const server = await listen(app, settings);
+  return { url: server.url, gone: new AbortController().signal, close: server.close };
+};

@@ -1,0 +1,242 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readdir, readFile, readlink } from "node:fs/promises";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { isJSONRPCNotification, isJSONRPCResponse } from "@modelcontextprotocol/server";
+import { expect, test } from "vitest";
+import { afterFile } from "../../test/cleanup.ts";
+import { fakeAgent, startService, svcProgram } from "../../test/service.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { until } from "../../test/until.ts";
+import { operations } from "../contract/operations.ts";
+
+const environment = (home: string, env: Record<string, string> = {}): Record<string, string> => ({
+  PATH: process.env["PATH"] ?? "",
+  HOME: home,
+  SERVICE_TRANSPORT: "stdio",
+  SERVICE_POD_NAME: "test-pod",
+  SERVICE_AGENT_CLI_BINARY: fakeAgent,
+  SERVICE_AGENT_CLI_KILL_GRACE: "1",
+  ...env,
+});
+
+/** `svc serve` on stdio, driven by hand. */
+const startRaw = (home: string, env?: Record<string, string>) => {
+  const [node, ...program] = svcProgram;
+  const child = spawn(node, [...program, "serve"], { cwd: home, env: environment(home, env) });
+  afterFile(() => child.kill("SIGKILL"));
+  const output = { stdout: "", stderr: "" };
+  child.stdout.on("data", (data: Buffer) => (output.stdout += data.toString()));
+  child.stderr.on("data", (data: Buffer) => (output.stderr += data.toString()));
+  child.stdin.on("error", () => undefined);
+  let id = 0;
+  const exited = once(child, "exit") as Promise<[number | null, string | null]>;
+  return {
+    child,
+    output,
+    exited,
+    say: (text: string) => void child.stdin.write(text),
+    /** Sends a request and waits for its answer. */
+    ask: async (method: string, params: object = {}): Promise<{ result?: object; error?: object }> => {
+      const mine = ++id;
+      child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: mine, method, params })}\n`);
+      return await until(() => {
+        if (child.exitCode !== null) throw new Error(`it ended: ${output.stderr}`);
+        return messages(output.stdout).find((message) => message.id === mine);
+      });
+    },
+  };
+};
+
+type Message = { id?: number; result?: object; error?: object };
+
+const messages = (stdout: string): Message[] =>
+  stdout
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Message);
+
+const initialize = {
+  protocolVersion: "2025-06-18",
+  capabilities: {},
+  clientInfo: { name: "raw", version: "1" },
+};
+
+const submit = async (raw: ReturnType<typeof startRaw>, task: string): Promise<string> => {
+  const { result } = await raw.ask("tools/call", { name: "run_task", arguments: { task } });
+  return (result as { structuredContent: { job: { id: string } } }).structuredContent.job.id;
+};
+
+/** An official client with `svc serve` as its child. */
+const connect = async (home: string, env?: Record<string, string>, mode: "auto" | "legacy" = "auto") => {
+  const [command, ...args] = svcProgram;
+  const transport = new StdioClientTransport({
+    command,
+    args: [...args, "serve"],
+    env: environment(home, env),
+    cwd: home,
+    stderr: "pipe",
+  });
+  let stderr = "";
+  transport.stderr?.on("data", (data: Buffer) => (stderr += data.toString()));
+  const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
+  await client.connect(transport);
+  return { client, stderr: () => stderr };
+};
+
+test("every byte on stdout is protocol, also when everything is logged, and each message is a line", async () => {
+  const raw = startRaw(await temporaryDirectory(), { SERVICE_LOG_LEVEL: "trace" });
+  await raw.ask("initialize", initialize);
+  raw.say('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
+  raw.say('nonsense\n{"jsonrpc":\n\n[]\n"text"\n{"jsonrpc":"2.0"}\n');
+  expect((await raw.ask("tools/list")).result).toHaveProperty("tools");
+  expect((await raw.ask("tools/call", { name: "no tool" })).error).toMatchObject({ code: -32602 });
+  const id = await submit(raw, "scenario: text");
+  await raw.ask("tools/call", {
+    name: "wait_for_job",
+    arguments: { job_id: id },
+    _meta: { progressToken: "p" },
+  });
+  raw.child.stdin.end();
+  expect(await raw.exited).toEqual([0, null]);
+  const lines = raw.output.stdout.split("\n");
+  expect(lines.pop()).toBe("");
+  for (const line of lines) {
+    const message: unknown = JSON.parse(line);
+    expect(isJSONRPCResponse(message) || isJSONRPCNotification(message)).toBe(true);
+    expect(JSON.stringify(message)).toBe(line);
+  }
+  expect(raw.output.stderr).toContain('"msg":"tool call"');
+});
+
+test("it opens no port", async () => {
+  const raw = startRaw(await temporaryDirectory());
+  await raw.ask("initialize", initialize);
+  expect(await listeningSockets(raw.child)).toEqual([]);
+  raw.child.stdin.end();
+  await raw.exited;
+});
+
+test.each(["stdin ends", "SIGTERM", "SIGINT", "the client is killed"])(
+  "when %s, running jobs are ended and settled as by every other stop",
+  async (how) => {
+    const home = await temporaryDirectory();
+    const raw = startRaw(home);
+    await raw.ask("initialize", initialize);
+    const id = await submit(raw, "scenario: hang");
+    const pid = await until(async () => {
+      const { result } = await raw.ask("tools/call", { name: "get_job", arguments: { job_id: id } });
+      return (result as { structuredContent: { job: { pid: number | null } } }).structuredContent.job.pid;
+    });
+    if (how === "stdin ends") raw.child.stdin.end();
+    else if (how === "SIGTERM" || how === "SIGINT") raw.child.kill(how);
+    else {
+      // Nobody reads the answer to this.
+      raw.say(`${JSON.stringify({ jsonrpc: "2.0", id: 99, method: "tools/list" })}\n`);
+      raw.child.stdout.destroy();
+      raw.child.stdin.destroy();
+    }
+    expect((await raw.exited)[0]).toBe(0);
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+    const record = await readFile(`${home}/.service/jobs/${id}.json`, "utf8");
+    expect(JSON.parse(record)).toMatchObject({ status: expect.not.stringMatching("running") });
+  },
+);
+
+test("a stdin that is closed from the start ends it at once, and so does a message that never ends", async () => {
+  const closed = startRaw(await temporaryDirectory());
+  closed.child.stdin.end();
+  expect(await closed.exited).toEqual([0, null]);
+  const endless = startRaw(await temporaryDirectory());
+  await endless.ask("initialize", initialize);
+  endless.say("x".repeat(12_000_000));
+  expect(await endless.exited).toEqual([0, null]);
+});
+
+test.each(["auto", "legacy"] as const)(
+  "beside a running service it passes on what it is asked, era %s: same jobs, same failures",
+  async (mode) => {
+    const service = await startService({ env: { SERVICE_API_KEYS: "the-key-of-this-test" } });
+    const { client, stderr } = await connect(
+      service.home,
+      { SERVICE_API_KEYS: "the-key-of-this-test" },
+      mode,
+    );
+    const run = await client.callTool({ name: "run_task", arguments: { task: "scenario: text" } });
+    const { job } = operations.run_task.output.parse(run.structuredContent);
+    expect((await service.client.get_job({ job_id: job.id })).job.task).toBe("scenario: text");
+    expect(stderr()).toContain(`"url":"${service.url}","msg":"serving on stdin and stdout for the service`);
+    const missing = await client.callTool({ name: "get_job", arguments: { job_id: "x" } });
+    expect(missing).toMatchObject({
+      isError: true,
+      structuredContent: { success: false, error: "There is no job x", code: "job_not_found" },
+    });
+    const wrong = await client.callTool({ name: "list_jobs", arguments: { limit: "5" } });
+    expect(wrong.structuredContent).toMatchObject({ error: "limit: must be a number" });
+    const _meta = { "svc/idempotency-key": "once" };
+    for (const task of ["one", "two"])
+      await client.callTool({ name: "run_task", arguments: { task }, _meta });
+    const conflict = await client.callTool({ name: "run_task", arguments: { task: "two" }, _meta });
+    expect(conflict.structuredContent).toMatchObject({ code: "idempotency_conflict" });
+    await client.close();
+    expect((await service.client.health()).status).toBe("ok");
+  },
+);
+
+test("a service that is gone, or asks for another key, is told with what to do, and is asked again with the next call", async () => {
+  const home = await temporaryDirectory();
+  const service = await startService({ home });
+  const { client } = await connect(home);
+  // The client's first call may still be answered by a process of its own, begun when it knew the era.
+  expect(await client.callTool({ name: "list_jobs", arguments: {} })).not.toHaveProperty("isError");
+  await service.stop();
+  const gone = await client.callTool({ name: "list_jobs", arguments: {} });
+  expect(gone).toMatchObject({
+    isError: true,
+    structuredContent: { code: "unreachable", error: expect.stringContaining("svc serve") },
+  });
+  const { port } = new URL(service.url);
+  const SERVICE_API_KEYS = "another-key";
+  await startService({ home, env: { SERVICE_PORT: port, SERVICE_API_KEYS } });
+  const locked = await client.callTool({ name: "list_jobs", arguments: {} });
+  expect(locked.structuredContent).toMatchObject({
+    code: "unauthorized",
+    error: expect.stringContaining("SERVICE_API_KEY"),
+  });
+  await client.close();
+  const { client: next, stderr } = await connect(home, { SERVICE_API_KEYS });
+  expect(await next.callTool({ name: "list_jobs", arguments: {} })).not.toHaveProperty("isError");
+  expect(stderr()).toContain("for the service that runs already");
+  await next.close();
+});
+
+test("beside one that serves another client on stdio it says what to do instead", async () => {
+  const home = await temporaryDirectory();
+  const first = startRaw(home);
+  await first.ask("initialize", initialize);
+  const second = startRaw(home);
+  expect(await second.exited).toEqual([1, null]);
+  expect(second.output.stdout).toBe("");
+  expect(second.output.stderr).toContain("run svc serve with SERVICE_TRANSPORT=sse");
+  expect(second.output.stderr).toContain(`Process ${first.child.pid} uses ${home}`);
+  first.child.stdin.end();
+  expect(await first.exited).toEqual([0, null]);
+});
+
+/** Sockets on which the process takes connections, by their inode. */
+const listeningSockets = async ({ pid }: ChildProcess): Promise<string[]> => {
+  const directory = `/proc/${pid}/fd`;
+  const links = await Promise.all(
+    (await readdir(directory)).map((fd) => readlink(`${directory}/${fd}`).catch(() => "")),
+  );
+  const tables = await Promise.all(
+    ["tcp", "tcp6"].map((name) => readFile(`/proc/${pid}/net/${name}`, "utf8")),
+  );
+  const listening = tables
+    .flatMap((table) => table.split("\n").slice(1))
+    .map((line) => line.trim().split(/\s+/))
+    .filter((columns) => columns[3] === "0A")
+    .map((columns) => `socket:[${columns[9]}]`);
+  return links.filter((link) => listening.includes(link));
+};

@@ -1,0 +1,93 @@
+import { expect, test } from "vitest";
+import { rpc, startDoors, toolCall } from "./mcp.fixture.ts";
+
+const list = { jsonrpc: "2.0", id: 7, method: "tools/list" };
+
+test("what is not JSON, or no message, is refused in the words of JSON-RPC", async () => {
+  const { url } = await startDoors();
+  const refused = async (body: string, headers: Record<string, string> = {}) => {
+    const answer = await rpc(url, body, headers);
+    const { error } = (await answer.json()) as { error: { code: number; message: string } };
+    return [answer.status, error.code, error.message];
+  };
+  expect(await refused('{"jsonrpc":')).toEqual([400, -32700, expect.stringContaining("line 1, column 12")]);
+  expect(await refused("")).toEqual([400, -32700, expect.stringContaining("empty")]);
+  expect(await refused("{}", { "content-type": "text/plain" })).toEqual([415, -32000, expect.any(String)]);
+  expect((await refused('"text"'))[0]).toBe(400);
+  expect((await refused("[]"))[0]).toBe(400);
+  expect((await refused('{"jsonrpc":"1.0","id":1,"method":"tools/list"}'))[0]).toBe(400);
+  expect((await refused(JSON.stringify(list), { accept: "application/json" }))[0]).toBe(406);
+  expect((await refused(JSON.stringify(list), { "mcp-protocol-version": "1999-01-01" }))[0]).toBe(400);
+});
+
+test("a body over 1 MiB is refused as REST does", async () => {
+  const { url } = await startDoors();
+  const answer = await rpc(url, toolCall("run_task", { task: "x".repeat(1_048_576) }));
+  expect([answer.status, await answer.json()]).toEqual([
+    413,
+    { success: false, error: expect.stringContaining("1,048,576"), code: "body_too_large" },
+  ]);
+});
+
+test.each([
+  ["a number", 5],
+  ["an array", ["x"]],
+  ["null", null],
+])("arguments that are %s are refused, and the next call works", async (_, given) => {
+  const { url } = await startDoors();
+  const answer = await rpc(url, {
+    ...toolCall("list_jobs", {}),
+    params: { name: "list_jobs", arguments: given },
+  });
+  expect(answer.status).toBe(200);
+  expect(await answer.json()).toMatchObject({ id: 1, error: { code: -32602 } });
+  expect((await rpc(url, toolCall("list_jobs", {}))).status).toBe(200);
+});
+
+test.each([
+  [{ limit: "5" }, "limit: must be a number"],
+  [{ limit: null }, "limit: must be a number"],
+  [{ status: "done" }, "status: must be one of queued, running, succeeded, failed, cancelled, expired"],
+  [{ constructor: 1 }, "constructor: is not known, known are limit, status, cursor"],
+])("list_jobs with %o is refused in the words of REST", async (args, error) => {
+  const { url } = await startDoors();
+  const { result } = (await (await rpc(url, toolCall("list_jobs", args))).json()) as { result: object };
+  expect(result).toMatchObject({
+    isError: true,
+    structuredContent: { success: false, error, code: "invalid_request" },
+  });
+});
+
+test("parameters that are for REST only are as unknown as any other name", async () => {
+  const { url } = await startDoors();
+  const answer = await rpc(url, toolCall("run_task", { task: "x", wait: true }));
+  expect(JSON.stringify(await answer.json())).toContain("wait: is not known");
+  const other = await (await rpc(url, toolCall("run_task", { task: "x", elsewhere: 1 }))).text();
+  expect(other).toMatch(/elsewhere: is not known, known are task, [\w, ]*worktree_id\b/);
+  expect(other).not.toContain("wait");
+});
+
+test("deeply nested and oddly named arguments do no harm", async () => {
+  const { url } = await startDoors();
+  const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+  const call = JSON.stringify(toolCall("get_job", {})).replace(
+    '"arguments":{}',
+    `"arguments":{"job_id":${nested}}`,
+  );
+  const deep = await rpc(url, call);
+  expect([deep.status, JSON.stringify(await deep.json())]).toEqual([
+    200,
+    expect.stringContaining("must be a string"),
+  ]);
+  const odd = await rpc(
+    url,
+    JSON.stringify(toolCall("get_job", {})).replace("{}", '{"__proto__":{"x":1},"job_id":"x"}'),
+  );
+  expect(odd.status).toBe(200);
+  for (const name of ["__proto__", "constructor", "toString", ""]) {
+    const answer = await rpc(url, toolCall(name, {}));
+    expect(await answer.json()).toMatchObject({
+      error: { code: -32602, message: expect.stringContaining("no tool") },
+    });
+  }
+});

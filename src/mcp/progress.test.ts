@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import { createProgress } from "./progress.ts";
+
+const recorded = (gapMs: number) => {
+  const sent: { progress: number; message: string }[] = [];
+  return { sent, progress: createProgress(async (note) => void sent.push(note), gapMs) };
+};
+
+test("the first word goes out at once, of those that follow quickly only the newest, numbered upwards", async () => {
+  const { sent, progress } = recorded(20);
+  for (const word of ["one", "two", "three"]) progress.tell(word);
+  expect(sent).toEqual([{ progress: 1, message: "one" }]);
+  await until(() => sent.length === 2);
+  expect(sent[1]).toEqual({ progress: 2, message: "three" });
+  progress.stop();
+});
+
+test("nothing follows a stop, and a receiver that is gone harms nobody", async () => {
+  const { sent, progress } = recorded(5);
+  progress.tell("one");
+  progress.tell("two");
+  progress.stop();
+  const gone = createProgress(() => Promise.reject(new Error("closed")), 1);
+  gone.tell("one");
+  const other = recorded(20);
+  other.progress.tell("one");
+  other.progress.tell("two");
+  await until(() => other.sent.length === 2);
+  expect(sent).toHaveLength(1);
+  other.progress.stop();
+  gone.stop();
+});

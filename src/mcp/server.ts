@@ -1,0 +1,101 @@
+import {
+  McpServer,
+  ProtocolError,
+  ProtocolErrorCode,
+  type CallToolResult,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
+import { operations, type Operations } from "../contract/operations.ts";
+import { nearest } from "../lib/nearest.ts";
+import type { Answer, Answered } from "./answer.ts";
+import { instructions } from "./instructions.ts";
+import { createProgress } from "./progress.ts";
+import { idempotencyKeyName, tools } from "./tools.ts";
+
+/** On whose behalf a server works: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
+export type Caller = {
+  principal: string;
+  requestId: string;
+  /** Told of each tool call, for the log. */
+  note: (call: { tool: string; code: string; tool_ms: number }) => void;
+};
+
+/** Makes the MCP server for one caller; it is connected once and thrown away. */
+export type NewServer = (caller: Caller) => McpServer;
+
+type Dependencies = {
+  answer: Answer;
+  service: { name: string; title: string; version: string };
+};
+
+/** The MCP server of the product: every operation of the registry as a tool. */
+export const createServerFactory = ({ answer, service }: Dependencies): NewServer => {
+  const list = { tools };
+
+  return (caller) => {
+    const mcp = new McpServer(service, { instructions });
+    // Below the level of `registerTool`: that would hold every result to its schema once more, and tell faults of the
+    // arguments in words of its own.
+    const { server } = mcp;
+    server.registerCapabilities({ tools: { listChanged: false } });
+    server.setRequestHandler("tools/list", () => list);
+    server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
+      if (!isOperation(params.name)) throw unknownTool(params.name);
+      const started = performance.now();
+      const answered = await call(answer, params.name, params.arguments ?? {}, caller, context);
+      caller.note({
+        tool: params.name,
+        code: answered.code ?? "ok",
+        tool_ms: Math.round((performance.now() - started) * 10) / 10,
+      });
+      return resultOf(answered);
+    });
+    return mcp;
+  };
+};
+
+const call = async (
+  answer: Answer,
+  name: keyof Operations,
+  given: Record<string, unknown>,
+  caller: Caller,
+  { mcpReq }: ServerContext,
+): Promise<Answered> => {
+  const { progressToken, [idempotencyKeyName]: key } = mcpReq._meta ?? {};
+  const progress =
+    progressToken === undefined
+      ? undefined
+      : createProgress((note) =>
+          mcpReq.notify({ method: "notifications/progress", params: { progressToken, ...note } }),
+        );
+  try {
+    return await answer(name, given, {
+      ...caller,
+      signal: mcpReq.signal,
+      progress: progress?.tell,
+      // Asking an idempotent operation twice is harmless anyway: a key has no meaning there.
+      idempotencyKey:
+        operations[name].annotations.idempotent || typeof key !== "string" ? undefined : key || undefined,
+    });
+  } finally {
+    progress?.stop();
+  }
+};
+
+const resultOf = ({ body, code }: Answered): CallToolResult => ({
+  content: [{ type: "text", text: JSON.stringify(body) }],
+  structuredContent: body,
+  ...(code !== null && { isError: true }),
+});
+
+const isOperation = (name: string): name is keyof Operations => Object.hasOwn(operations, name);
+
+const unknownTool = (name: string): ProtocolError => {
+  const names = Object.keys(operations);
+  const near = nearest(name, names);
+  const way = near === undefined ? `the tools are ${names.join(", ")}` : `did you mean ${near}?`;
+  return new ProtocolError(
+    ProtocolErrorCode.InvalidParams,
+    `There is no tool ${JSON.stringify(name.slice(0, 100))}; ${way}`,
+  );
+};

@@ -1,0 +1,88 @@
+import type { JSONRPCMessage, McpServer } from "@modelcontextprotocol/server";
+import { encodeEvent, ping } from "../../lib/sse.ts";
+import type { Log } from "../../lib/log.ts";
+import { createSseTransport } from "./transport.ts";
+
+/** What may wait for a reader before it is cut off: a reader that has stalled must not fill the memory. */
+const maxWaitingBytes = 4 * 1024 * 1024;
+
+export type Session = {
+  stream: ReadableStream<Uint8Array>;
+  /** Whose session it is. */
+  principal: string;
+  receive: (message: JSONRPCMessage) => void;
+  end: () => void;
+};
+
+type Opening = {
+  server: McpServer;
+  principal: string;
+  /** Path and query that the client is told to post to. */
+  endpoint: string;
+  /** Aborted when the client's connection is gone. */
+  gone: AbortSignal;
+  pingEveryMs: number;
+  register: (session: Session) => void;
+  /** Called once, whatever ended it. */
+  onEnd: (why: string) => void;
+  log: Log;
+};
+
+/** Connects a server to a stream of events. Nothing of it is left when the stream has ended, whoever ended it. */
+export const openSession = async (opening: Opening): Promise<Session> => {
+  const { server, principal, endpoint, gone, pingEveryMs, register, onEnd, log } = opening;
+  const encoder = new TextEncoder();
+  let controller: ReadableStreamDefaultController<Uint8Array> | null = null;
+
+  const end = (why: string): void => {
+    if (controller === null) return;
+    const ended = controller;
+    controller = null;
+    clearInterval(pinging);
+    gone.removeEventListener("abort", onGone);
+    onEnd(why);
+    try {
+      if (why === "stalled") ended.error(stalled());
+      else if (why !== "gone") ended.close();
+    } finally {
+      server.close().catch((error: unknown) => log.warn({ err: error }, "a session on /sse did not close"));
+    }
+  };
+
+  const write = (text: string): void => {
+    if (controller === null) return;
+    if ((controller.desiredSize ?? 0) <= 0) end("stalled");
+    else controller.enqueue(encoder.encode(text));
+  };
+
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      start: (given) => void (controller = given),
+      cancel: () => end("gone"),
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: maxWaitingBytes }),
+  );
+  const onGone = (): void => end("gone");
+  const pinging = setInterval(() => write(ping), pingEveryMs);
+  pinging.unref();
+  gone.addEventListener("abort", onGone, { once: true });
+
+  const transport = createSseTransport({
+    send: (message) => write(encodeEvent({ event: "message", data: JSON.stringify(message) })),
+    close: () => end("closed"),
+  });
+  const session: Session = {
+    stream,
+    principal,
+    receive: (message) => transport.onmessage?.(message),
+    end: () => end("closing"),
+  };
+  write(encodeEvent({ event: "endpoint", data: endpoint }));
+  register(session);
+  await server.connect(transport);
+  return session;
+};
+
+/** Only an error makes the HTTP server cut the connection, and it prints it: as one line, not as a fault with a stack. */
+const stalled = (): Error =>
+  Object.assign(new Error(), { stack: "a client of /sse has stopped reading: its connection is cut" });

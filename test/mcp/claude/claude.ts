@@ -1,0 +1,37 @@
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { runProgram } from "../../fake-git-host/run-program.ts";
+import { fakeAgent, svcProgram } from "../../service.ts";
+import { temporaryDirectory } from "../../temporary.ts";
+
+/** The real Claude Code of a user who has just installed it: with a home of its own, and `svc` on the PATH. */
+export const newUser = async (env: Record<string, string> = {}) => {
+  const home = await temporaryDirectory();
+  const programs = join(home, "bin");
+  await mkdir(programs);
+  const variables = `SERVICE_AGENT_CLI_BINARY='${fakeAgent}' SERVICE_OTEL_ENABLED=false`;
+  const program = svcProgram.map((word) => `'${word}'`).join(" ");
+  await writeFile(join(programs, "svc"), `#!/bin/sh\n${variables} exec ${program} "$@"\n`);
+  await chmod(join(programs, "svc"), 0o755);
+  const options = {
+    cwd: home,
+    env: {
+      PATH: `${programs}:${process.env["PATH"]}`,
+      HOME: home,
+      CLAUDE_CONFIG_DIR: join(home, ".claude"),
+      DISABLE_AUTOUPDATER: "1",
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+      // However slow the machine is: the model is asked when the service is connected, not before.
+      MCP_CONNECTION_NONBLOCKING: "0",
+      MCP_CONNECT_TIMEOUT_MS: "40000",
+      MCP_TIMEOUT: "40000",
+      ...env,
+    },
+  };
+  return {
+    home,
+    /** A line as it is typed into a shell. */
+    type: (line: string) => runProgram("sh", ["-c", line], options),
+    claude: (...args: string[]) => runProgram("claude", args, options),
+  };
+};

@@ -1,0 +1,11 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+
+const page = join(import.meta.dirname, "../../../docs/mcp.md");
+
+/** The lines with which docs/mcp.md has a user add the service to Claude Code. */
+export const documentedLines = async (): Promise<string[]> =>
+  [...(await readFile(page, "utf8")).matchAll(/^claude mcp add .*$/gm)].map(([line]) => line);
+
+/** As somebody would change it whose service is elsewhere. */
+export const at = (url: string, line: string): string => line.replaceAll("http://127.0.0.1:8200", url);

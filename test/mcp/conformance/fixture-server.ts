@@ -1,0 +1,53 @@
+import {
+  McpServer,
+  createRequestStateCodec,
+  type RequestStateCodec,
+  type ServerEvent,
+} from "@modelcontextprotocol/server";
+import { registerContentTools } from "./fixture-content.ts";
+import { registerPrompts } from "./fixture-prompts.ts";
+import { registerAskingTools } from "./fixture-asking.ts";
+import { registerResources } from "./fixture-resources.ts";
+import { registerRoundTools } from "./fixture-rounds.ts";
+import { registerSchemaTools } from "./fixture-schemas.ts";
+
+type RoundState = { step: number };
+
+export type Fixture = {
+  server: McpServer;
+  /** Seals what a tool remembers between two rounds of questions. */
+  codec: RequestStateCodec<RoundState>;
+  /** Tells those who listen that a list has changed. */
+  publish: (event: ServerEvent) => void;
+};
+
+/**
+ * A server that has everything the conformance suite asks for by name, so that the suite can try the whole of our HTTP
+ * layer: what it is to be called and what it is to answer stands in the descriptions of the suite's scenarios.
+ */
+export const createFixtureFactory = (publish: Fixture["publish"]): (() => McpServer) => {
+  const codec = createRequestStateCodec<RoundState>({ key: "a key of the test, of at least 32 bytes" });
+  return () => {
+    const server = new McpServer(
+      { name: "conformance-fixture", version: "1.0.0" },
+      {
+        capabilities: {
+          tools: { listChanged: true },
+          prompts: { listChanged: true },
+          resources: { subscribe: true, listChanged: true },
+          logging: {},
+          completions: {},
+        },
+        requestState: { verify: (state, context) => codec.verify(state, context) },
+      },
+    );
+    const fixture: Fixture = { server, codec, publish };
+    registerContentTools(fixture);
+    registerAskingTools(fixture);
+    registerRoundTools(fixture);
+    registerSchemaTools(fixture);
+    registerPrompts(fixture);
+    registerResources(fixture);
+    return server;
+  };
+};

@@ -1,0 +1,123 @@
+import { newJob, type Row, type Scene } from "./scene.ts";
+
+const task = "do it";
+const unknownJob = () => ({ input: { job_id: "../../etc/passwd" } });
+
+export const jobRows = (scene: () => Scene): Row[] => [
+  { operation: "run_task", outcome: "success", question: () => ({ input: { task } }), varies: newJob },
+  {
+    operation: "run_task",
+    outcome: "invalid_request",
+    question: () => ({ input: { task, session_id: "mine" } }),
+  },
+  {
+    operation: "run_task",
+    outcome: "invalid_repo_url",
+    question: () => ({ input: { task, repo_url: "ext::sh -c id" } }),
+  },
+  { operation: "run_task", outcome: "invalid_ref", question: () => ({ input: { task, base_ref: "a..b" } }) },
+  {
+    operation: "run_task",
+    outcome: "unknown_profile",
+    question: () => ({ input: { task, profile: "nobody" } }),
+  },
+  {
+    operation: "run_task",
+    outcome: "invalid_profile",
+    question: () => ({ input: { task, profile: "broken" } }),
+  },
+  {
+    operation: "run_task",
+    outcome: "worktree_not_found",
+    question: () => ({ input: { task, worktree_id: "gone" } }),
+  },
+  {
+    operation: "run_task",
+    outcome: "worktree_not_ready",
+    service: () => scene().clogged,
+    question: async () => ({ input: { task, worktree_id: await scene().unready() } }),
+  },
+  {
+    operation: "run_task",
+    outcome: "disk_full",
+    service: () => scene().crowded,
+    question: () => ({ input: { task } }),
+    // The free room is told.
+    varies: ["error"],
+  },
+  {
+    operation: "run_task",
+    outcome: "idempotency_conflict",
+    question: async () => {
+      await scene().roomy.client.run_task({ task: "another" }, { idempotencyKey: "once" });
+      return { input: { task }, idempotencyKey: "once" };
+    },
+  },
+  {
+    operation: "run_task",
+    outcome: "queue_full",
+    question: () => ({ input: { task } }),
+    service: () => scene().full,
+  },
+  {
+    operation: "run_task",
+    outcome: "draining",
+    service: () => scene().draining,
+    question: async () => {
+      await scene().drain();
+      return { input: { task } };
+    },
+  },
+  {
+    operation: "run_task",
+    outcome: "store_unavailable",
+    question: async () => {
+      await scene().loseStore();
+      return { input: { task } };
+    },
+    after: () => scene().findStore(),
+  },
+  {
+    operation: "get_job",
+    outcome: "success",
+    question: async () => ({ input: { job_id: await scene().submitted() } }),
+  },
+  { operation: "get_job", outcome: "job_not_found", question: unknownJob },
+  {
+    operation: "list_jobs",
+    outcome: "success",
+    question: async () => {
+      await scene().roomy.client.cancel_job({ job_id: await scene().submitted() });
+      await scene().roomy.client.cancel_job({ job_id: await scene().submitted() });
+      return { input: { limit: 1, status: "cancelled" } };
+    },
+  },
+  { operation: "list_jobs", outcome: "invalid_request", question: () => ({ input: { cursor: "nowhere" } }) },
+  {
+    operation: "cancel_job",
+    outcome: "success",
+    question: async () => ({ input: { job_id: await scene().submitted() } }),
+  },
+  { operation: "cancel_job", outcome: "job_not_found", question: unknownJob },
+  {
+    operation: "cancel_job",
+    outcome: "store_unavailable",
+    question: async () => {
+      const job_id = await scene().submitted();
+      await scene().loseStore();
+      return { input: { job_id } };
+    },
+    after: () => scene().findStore(),
+  },
+  { operation: "list_profiles", outcome: "success", question: () => ({ input: {} }) },
+  {
+    operation: "wait_for_job",
+    outcome: "success",
+    question: async () => {
+      const job_id = await scene().submitted();
+      await scene().roomy.client.cancel_job({ job_id });
+      return { input: { job_id, timeout: 10 } };
+    },
+  },
+  { operation: "wait_for_job", outcome: "job_not_found", question: unknownJob },
+];

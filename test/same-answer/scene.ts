@@ -1,0 +1,118 @@
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ErrorCode } from "../../src/contract/errors.ts";
+import type { Operations } from "../../src/contract/operations.ts";
+import type { Question } from "../doors.ts";
+import { makeRemote } from "../remote.ts";
+import { startService, type Service } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { slowGit } from "../worktrees/worktree-world.ts";
+
+/** One question and what every door must answer. */
+export type Row = {
+  operation: keyof Operations;
+  outcome: "success" | ErrorCode;
+  /** Sets the scene and says what to ask. */
+  question: () => Promise<Omit<Question, "operation">> | Omit<Question, "operation">;
+  /** Default: the one with room in its queue. */
+  service?: () => Service;
+  /** Undoes the scene. */
+  after?: () => Promise<unknown>;
+  /** What differs between one answer and the next, whatever the door, is left out of the comparison. */
+  varies?: readonly string[];
+};
+
+/** Each door makes a job or a worktree of its own. */
+export const newJob = ["id", "created_at", "at"];
+export const newWorktree = ["worktree_id", "path", "branch", "created_at", "age_hours"];
+
+/** The services that the rows ask, each in the state that some answers need. */
+export const openScene = async () => {
+  const [roomy, full, draining, clogged, crowded, { path: remote }] = await Promise.all([
+    busy("hang"),
+    busy("hang", { SERVICE_MAX_QUEUED_JOBS: "1" }),
+    busy("ignore-term", { SERVICE_AGENT_CLI_KILL_GRACE: "60" }),
+    withoutPlaces(),
+    startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } }),
+    makeRemote(),
+  ]);
+  await full.client.run_task({ task: "takes the last place in the queue" });
+  const jobs = join(roomy.home, ".service", "jobs");
+  let stopped: Promise<unknown> | null = null;
+
+  return {
+    /** Takes what it is given; jobs wait behind one that does not end. */
+    roomy,
+    full,
+    draining,
+    /** Two preparations take all the places there are, and their fetch does not end. */
+    clogged,
+    /** The floor of free room is above what any disk has. */
+    crowded,
+    /** A repository. */
+    remote,
+    /** A job that waits. */
+    submitted: async (): Promise<string> =>
+      (await roomy.client.run_task({ task: "wait in the queue" })).job.id,
+    prepared: async (): Promise<string> =>
+      (await roomy.client.prepare_worktree({ repo_url: remote })).worktree_id,
+    /** A worktree that is being prepared and stays so. */
+    unready: async (): Promise<string> =>
+      String((await clogged.client.list_worktrees()).worktrees[0]?.worktree_id),
+    /** Resolves when `draining` has begun to shut down. */
+    drain: async (): Promise<void> => {
+      stopped ??= draining.stop();
+      await until(async () => (await fetch(`${draining.url}/ready`)).status === 503, {
+        what: "the service to drain",
+      });
+    },
+    /** Makes it impossible for `roomy` to store anything, whoever runs the tests. */
+    loseStore: async (): Promise<void> => {
+      await rename(jobs, `${jobs}-away`);
+      await writeFile(jobs, "");
+    },
+    findStore: async (): Promise<void> => {
+      await rm(jobs);
+      await rename(`${jobs}-away`, jobs);
+    },
+    /** Stopped, not killed: that would leave their agents behind. */
+    close: async (): Promise<void> => {
+      const { jobs: left } = await draining.client.list_jobs({ status: "running" });
+      // This one does not listen to SIGTERM.
+      for (const { pid } of left) process.kill(-Number(pid), "SIGKILL");
+      stopped ??= draining.stop();
+      await Promise.all([stopped, ...[roomy, full, clogged, crowded].map((service) => service.stop())]);
+    },
+  };
+};
+
+export type Scene = Awaited<ReturnType<typeof openScene>>;
+
+/** A service whose only place is taken by a job that does not end, so that whatever is submitted stays queued. */
+const busy = async (scenario: string, env: Record<string, string> = {}): Promise<Service> => {
+  const home = await temporaryDirectory();
+  await mkdir(join(home, ".service", "profiles"), { recursive: true });
+  await writeFile(join(home, ".service", "profiles", "broken.yml"), "claude: [");
+  const service = await startService({ home, env: { SERVICE_MAX_PARALLEL_JOBS: "1", ...env } });
+  const { job } = await service.client.run_task({ task: `scenario: ${scenario}` });
+  await until(async () => (await service.client.get_job({ job_id: job.id })).job.pid !== null, {
+    what: "the agent to run",
+  });
+  return service;
+};
+
+const withoutPlaces = async (): Promise<Service> => {
+  const home = await temporaryDirectory();
+  const { path, hold } = await slowGit(home);
+  await writeFile(hold, "");
+  const places = { SERVICE_MAX_PARALLEL_JOBS: "1", SERVICE_MAX_QUEUED_JOBS: "1" };
+  const service = await startService({ home, env: { PATH: path, ...places } });
+  const repo_url = (await makeRemote()).path;
+  for (let place = 0; place < 2; place += 1)
+    service.client.prepare_worktree({ repo_url }).catch(() => undefined);
+  await until(async () => (await service.client.list_worktrees()).count === 2, {
+    what: "the places to be taken",
+  });
+  return service;
+};
