@@ -1,18 +1,25 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import type { ExitCode } from "./exit-code.ts";
 import { helpEnd, runExamples } from "./help.ts";
+import { whole } from "./option-values.ts";
 import { statuses } from "./text/status.ts";
+import { addDiskCommand, addWorktreeCommands } from "./worktree-commands.ts";
 
 type Action<Args extends unknown[]> = (...args: Args) => Promise<ExitCode>;
+
+/** Makes an action of a command out of the import of what it does. */
+export type Lazily = <Args extends unknown[]>(
+  load: () => Promise<Action<Args>>,
+) => (...args: Args) => Promise<void>;
 
 /**
  * The commands with their options. What a command does is imported when it is called: imports are what a start costs.
  * @param finish told the exit code of the command that ran
  */
 export const createProgram = (finish: (code: ExitCode) => void): Command => {
-  const lazily =
-    <Args extends unknown[]>(load: () => Promise<Action<Args>>) =>
-    async (...args: Args): Promise<void> =>
+  const lazily: Lazily =
+    (load) =>
+    async (...args) =>
       finish(await (await load())(...args));
 
   const program = new Command("svc")
@@ -40,6 +47,10 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .option("-p, --profile <name>", "profile to run with; auto: chosen by the routing rules", "auto")
     .option("--base-ref <ref>", "branch or tag to base the work on", "main")
     .option("-w, --wait", "follow the job until it has ended; exit 0 only if it succeeded")
+    .option(
+      "--worktree-id <id>",
+      "worktree to run in; its repository is taken, so that --repo can be left out",
+    )
     .option("--session-id <id>", "agent session to go on with")
     .option("--file-path <path>", "MCP configuration on the shared file system, added to the job's")
     .option("--create-repo", "create the repository on the git host if it is missing")
@@ -79,6 +90,10 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .option("--json", "print the service's answer as JSON")
     .action(lazily(async () => (await import("./commands/profiles.ts")).profiles));
 
+  program.commandsGroup("Worktrees:");
+  addWorktreeCommands(program, lazily);
+  addDiskCommand(program, lazily);
+
   program.commandsGroup("Service:");
   program
     .command("serve")
@@ -111,8 +126,15 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .description("Print program name and version.")
     .option("--json", "print them as JSON")
     .action(lazily(async () => (await import("./commands/version.ts")).version));
-  for (const command of program.commands) command.showHelpAfterError(`Try: svc ${command.name()} --help`);
+  hintAtHelp(program, "svc");
   return program;
+};
+
+const hintAtHelp = (program: Command, path: string): void => {
+  for (const command of program.commands) {
+    command.showHelpAfterError(`Try: ${path} ${command.name()} --help`);
+    hintAtHelp(command, `${path} ${command.name()}`);
+  }
 };
 
 const usageText = (text: string): string => {
@@ -122,13 +144,3 @@ const usageText = (text: string): string => {
   ];
   return text.replace(/^error: /, "svc: ") + hints.join("");
 };
-
-const whole =
-  (min: number, max: number) =>
-  (text: string): number => {
-    const value = Number(text);
-    if (!/^\d+$/.test(text) || value < min || value > max) {
-      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
-    }
-    return value;
-  };

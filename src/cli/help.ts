@@ -19,6 +19,30 @@ Examples:
   svc run "Review the error handling" -r . -p review -w
   svc run - -r git@github.com:acme/app.git < task.md
   svc job "$(svc run "Update the docs" -r https://github.com/acme/app)" --events
+  svc run "Now add a test" --worktree-id "$ID"
 
 A task that begins with a dash goes after two of them:  svc run -r . -- "-O3 breaks the build: find out why"
+`;
+
+export const worktreesExamples = `
+In two steps, prepare and run:
+  svc worktrees prepare https://github.com/acme/app
+  svc run "Fix the failing date test" --worktree-id "$ID" --wait
+`;
+
+export const prepareExamples = `
+Examples:
+  svc worktrees prepare https://github.com/acme/app
+  svc worktrees prepare . --base-ref develop
+  ID=$(svc worktrees prepare git@github.com:acme/app.git --json | jq -r .worktree_id)
+`;
+
+export const cleanupExamples = `
+Examples:
+  svc worktrees cleanup "$ID"
+  svc worktrees cleanup --max-age-hours 72 --dry-run
+  svc worktrees cleanup "$ID" --force
+
+What a job uses and what is not pushed is left in place. With --force its jobs are cancelled first, and its work is
+saved under a ref of the cached clone that the answer names. Exit 1 when one that was named is left in place.
 `;

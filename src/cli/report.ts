@@ -27,7 +27,7 @@ type Explanation = { message: string; code: string; exit: ExitCode };
 const explain = (error: unknown): Explanation => {
   if (error instanceof CliError) return { message: error.message, code: error.code, exit: error.exitCode };
   if (error instanceof ClientError) {
-    const refused = error.status === 400 || error.status === 413;
+    const refused = (error.status === 400 || error.status === 413) && !attempts.has(error.code);
     return { message: error.message, code: error.code, exit: refused ? exitCode.usage : exitCode.failure };
   }
   if (error instanceof ConfigError || error instanceof ServiceError) {
@@ -40,3 +40,6 @@ const explain = (error: unknown): Explanation => {
     exit: exitCode.failure,
   };
 };
+
+/** Codes of status 400 for what was asked right and tried in vain. */
+const attempts: ReadonlySet<string> = new Set(["clone_failed", "worktree_failed"]);

@@ -65,7 +65,7 @@ describe("--json prints the body of the REST interface, every field of it", () =
 describe("svc run", () => {
   test("sends what its options say", async () => {
     const options =
-      "-r https://h/a/b -p review --base-ref dev --session-id s --file-path /f --create-repo --public --idempotency-key k";
+      "-r https://h/a/b -p review --base-ref dev --worktree-id w --session-id s --file-path /f --create-repo --public --idempotency-key k";
     const { code, stdout } = await svc(["run", ...options.split(" "), "--", "-x"], { env });
     expect({ code, stdout }).toEqual({ code: 0, stdout: `${job.id}\n` });
     expect(lastRequest()?.headers["idempotency-key"]).toBe("k");
@@ -78,6 +78,7 @@ describe("svc run", () => {
       file_path: "/f",
       create_repo: true,
       private: false,
+      worktree_id: "w",
     });
   });
 
@@ -92,6 +93,7 @@ describe("svc run", () => {
       file_path: "",
       create_repo: false,
       private: true,
+      worktree_id: "",
     });
   });
 

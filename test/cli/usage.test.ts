@@ -11,7 +11,7 @@ describe("help", () => {
   test("lists each command of this version and none of a later one", async () => {
     const { code, stdout } = await svc(["--help"]);
     expect(code).toBe(0);
-    const commands = [...stdout.matchAll(/^ {2}([a-z-]+)(?: \[options\]| \[command\])/gm)].map(
+    const commands = [...stdout.matchAll(/^ {2}([a-z-]+)(?: \[options\]| \[command\]| {4,})/gm)].map(
       (match) => match[1],
     );
     expect(commands).toEqual([
@@ -20,6 +20,8 @@ describe("help", () => {
       "job",
       "cancel",
       "profiles",
+      "worktrees",
+      "disk",
       "serve",
       "status",
       "config",
@@ -37,6 +39,7 @@ describe("help", () => {
       "-p, --profile",
       "--base-ref",
       "-w, --wait",
+      "--worktree-id",
       "--session-id",
       "--file-path",
       "--create-repo",
@@ -47,6 +50,18 @@ describe("help", () => {
       expect(one.stdout).toContain(option);
     }
   });
+});
+
+test("help of worktrees lists its commands, and each has its options and examples", async () => {
+  const { code, stdout } = await svc(["worktrees", "--help"]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/list[^]*show[^]*prepare[^]*cleanup[^]*In two steps/);
+  const [one, other] = await Promise.all([
+    svc(["worktrees", "cleanup", "--help"]),
+    svc(["worktrees", "help", "cleanup"]),
+  ]);
+  expect(one).toEqual(other);
+  expect(one.stdout).toMatch(/--max-age-hours <hours>[^]*--force[^]*--dry-run[^]*--json[^]*Examples:/);
 });
 
 describe("what is not understood ends with 2", () => {
@@ -64,6 +79,20 @@ describe("what is not understood ends with 2", () => {
     [["run", " \n"], /task is empty/],
     [["run", "x", "--public"], /goes with --create-repo/],
     [[], /Usage: svc/],
+    [["worktrees"], /Usage: svc worktrees[^]*prepare[^]*cleanup/],
+    [["worktrees", "clean"], /unknown command 'clean'\n\(Did you mean cleanup\?\)\n[^]*svc worktrees --help/],
+    [["worktrees", "list", "all"], /too many arguments[^]*svc worktrees list --help/],
+    [["worktrees", "show"], /missing required argument 'worktree_id'[^]*svc worktrees show --help/],
+    [["worktrees", "prepare"], /missing required argument 'url'[^]*svc worktrees prepare --help/],
+    [["worktrees", "cleanup"], /paths or ids of worktrees, or --max-age-hours/],
+    [["worktrees", "cleanup", "--force", "--dry-run"], /paths or ids of worktrees, or --max-age-hours/],
+    [["worktrees", "cleanup", "--max-age-hours", "0"], /whole number from 1 to 876000/],
+    [["worktrees", "cleanup", "--max-age-hours", "1.5"], /whole number from 1 to 876000/],
+    [["worktrees", "cleanup", "--max-age-hours", "-1"], /whole number from 1 to 876000/],
+    [["worktrees", "cleanup", ""], /name is empty/],
+    [["worktrees", "cleanup", "/a,b"], /path with a comma/],
+    [["worktrees", "cleanup", ...Array<string>(400).fill(crypto.randomUUID())], /too many at once \(400\)/],
+    [["disk", "/tmp"], /too many arguments/],
   ])("%j", async (args, message) => {
     const { code, stdout, stderr } = await svc(args);
     expect(stderr).toMatch(message);

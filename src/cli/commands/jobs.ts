@@ -3,7 +3,8 @@ import { connect } from "../connect.ts";
 import { exitCode } from "../exit-code.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { note, print, printJson, terminalColumns } from "../print.ts";
-import { aligned } from "../text/columns.ts";
+import { aligned, rightAligned } from "../text/columns.ts";
+import { age } from "../text/duration.ts";
 import { painter } from "../text/paint.ts";
 import type { Paint } from "../text/paint.ts";
 import { oneLine } from "../text/sanitise.ts";
@@ -20,7 +21,10 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
     return exitCode.ok;
   }
   if (body.jobs.length === 0) print(status === undefined ? "No jobs" : `No jobs are ${status}`);
-  else print(jobTable(body.jobs, { paint: painter(process.stdout), columns: terminalColumns() }));
+  else {
+    const layout = { paint: painter(process.stdout), columns: terminalColumns() };
+    print(jobTable(body.jobs, { ...layout, now: Date.now() }));
+  }
   if (body.next_cursor !== null) {
     const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}`;
     note(`There are more: svc jobs ${same} --cursor ${oneLine(body.next_cursor)}`);
@@ -28,14 +32,21 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
   return exitCode.ok;
 };
 
-type TableOptions = { paint: Paint; columns: number | undefined };
+type TableOptions = { paint: Paint; columns: number | undefined; now: number };
 
-/** Without a terminal nothing is cut but a task's length, so that a list stays a list. */
-export const jobTable = (list: readonly Job[], { paint, columns }: TableOptions): string => {
-  const rows = list.map((job) => [job.id, job.status, oneLine(job.profile), oneLine(job.task.slice(0, 500))]);
-  const [head = "", ...lines] = aligned([["ID", "STATUS", "PROFILE", "TASK"], ...rows], {
-    columns: columns ?? 250,
-  });
+/**
+ * Without a terminal nothing is cut but a task's length, so that a list stays a list, and the columns are the documented
+ * ones. A terminal that is wide enough shows ages too.
+ */
+export const jobTable = (list: readonly Job[], { paint, columns, now }: TableOptions): string => {
+  const ages = rightAligned(["AGE", ...list.map((job) => age(now - Date.parse(job.created_at)))]);
+  const cells = [
+    ["ID", "STATUS", "PROFILE", "TASK"],
+    ...list.map((job) => [job.id, job.status, oneLine(job.profile), oneLine(job.task.slice(0, 500))]),
+  ];
+  const withAges = columns !== undefined && columns >= wide;
+  const rows = withAges ? cells.map((row, index) => row.toSpliced(3, 0, ages[index] ?? "")) : cells;
+  const [head = "", ...lines] = aligned(rows, { columns: columns ?? 250 });
   const painted = lines.map((line, index) => {
     const status = list[index]?.status;
     // An id has no letters beyond f: the first place that reads like the status is its cell.
@@ -43,3 +54,6 @@ export const jobTable = (list: readonly Job[], { paint, columns }: TableOptions)
   });
   return [paint("bold", head), ...painted].join("\n");
 };
+
+/** Columns from which on there is room for more than what is documented. */
+const wide = 100;

@@ -1,4 +1,3 @@
-import { resolve } from "node:path";
 import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
 import { exitCode } from "../exit-code.ts";
@@ -6,6 +5,7 @@ import type { ExitCode } from "../exit-code.ts";
 import { usageError } from "../failure.ts";
 import { note, print, printJson } from "../print.ts";
 import { oneLine } from "../text/sanitise.ts";
+import { fromHere } from "./from-here.ts";
 import { readTask } from "./read-task.ts";
 import { waitForJob } from "./wait-for-job.ts";
 
@@ -13,6 +13,7 @@ export type RunOptions = {
   repo?: string;
   profile: string;
   baseRef: string;
+  worktreeId?: string;
   sessionId?: string;
   filePath?: string;
   createRepo?: boolean;
@@ -48,15 +49,13 @@ const inputOf = (options: RunOptions): TaskInput => {
     throw usageError("--public says how a repository is created: it goes with --create-repo");
   }
   return {
-    repo_url: absolute(options.repo ?? ""),
+    repo_url: fromHere(options.repo ?? ""),
     profile: options.profile,
     base_ref: options.baseRef,
     session_id: options.sessionId ?? "",
     file_path: options.filePath ?? "",
     create_repo: options.createRepo ?? false,
     private: options.public !== true,
+    worktree_id: options.worktreeId ?? "",
   };
 };
-
-/** The service has another working directory: a relative path means one seen from here. */
-const absolute = (repo: string): string => (/^\.{1,2}(\/|$)/.test(repo) ? resolve(repo) : repo);

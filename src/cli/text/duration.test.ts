@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clock, duration } from "./duration.ts";
+import { age, clock, duration } from "./duration.ts";
 
 test.each([
   [0, "0 ms"],
@@ -21,4 +21,17 @@ test.each([
   [3_723_000, "1:02:03"],
 ])("a clock shows %i ms as %s", (milliseconds, text) => {
   expect(clock(milliseconds)).toBe(text);
+});
+
+test.each([
+  [-5, "<1 min"],
+  [59_999, "<1 min"],
+  [60_000, "1 min"],
+  [3_599_999, "59 min"],
+  [3_600_000, "1 h"],
+  [47.9 * 3_600_000, "47 h"],
+  [48 * 3_600_000, "2 d"],
+  [400 * 86_400_000, "400 d"],
+])("%i ms ago is %s", (milliseconds, text) => {
+  expect(age(milliseconds)).toBe(text);
 });

@@ -8,6 +8,15 @@ export const duration = (milliseconds: number): string => {
   return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
 };
 
+/** How long ago something was, in at most six characters: `<1 min`, `12 min`, `5 h`, `3 d`. */
+export const age = (milliseconds: number): string => {
+  const minutes = Math.floor(milliseconds / 60_000);
+  if (minutes < 1) return "<1 min";
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
+};
+
 /** A running clock: `0:07`, `12:34`, `1:02:03`. */
 export const clock = (milliseconds: number): string => {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));

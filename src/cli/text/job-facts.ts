@@ -4,6 +4,7 @@ import { aligned } from "./columns.ts";
 import { duration } from "./duration.ts";
 import type { Paint } from "./paint.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
+import { savedWork } from "./saved-work.ts";
 import { paintStatus } from "./status.ts";
 import { wrap } from "./width.ts";
 
@@ -54,7 +55,13 @@ export const resultFacts = (job: Job, clone: string | null): Fact[] => [
   ["Changes", changes(job)],
   ["Worktree", optional(job.worktree_path)],
   ["Unfinished work", salvage(job, clone)],
-  ["Warnings", job.warnings.map((warning) => `- ${oneLine(warning)}`).join("\n"), "prose"],
+  warningsFact(job.warnings),
+];
+
+export const warningsFact = (warnings: readonly string[]): Fact => [
+  "Warnings",
+  warnings.map((warning) => `- ${oneLine(warning)}`).join("\n"),
+  "prose",
 ];
 
 export const effortFacts = (job: Job): Fact[] => [
@@ -91,17 +98,5 @@ const tokens = ({ usage }: Job): string | null => {
 
 const salvage = (job: Job, clone: string | null): string | null => {
   if (job.salvage_ref === null) return null;
-  const ref = oneLine(job.salvage_ref);
-  const place = clone ?? job.worktree_path;
-  if (place === null) return ref;
-  const from = shellWord(oneLine(place));
-  return [
-    ref,
-    `look at it:  git -C ${from} log --stat -p -1 ${ref}`,
-    `fetch it:    git fetch ${from} ${ref}:refs/heads/salvaged-${job.id.slice(0, 8)}`,
-  ].join("\n");
+  return savedWork({ ref: job.salvage_ref, place: clone ?? job.worktree_path, id: job.id });
 };
-
-/** The text as one word of a shell command. */
-const shellWord = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

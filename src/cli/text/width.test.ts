@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cut, pad, width, wrap } from "./width.ts";
+import { cut, cutFront, pad, width, wrap } from "./width.ts";
 
 describe("width", () => {
   test.each([
@@ -32,6 +32,18 @@ describe("cut", () => {
     ["👩‍👩‍👧‍👦👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 4, "👩‍👩‍👧‍👦…"],
   ])("%j to %i columns is %j", (text, columns, result) => {
     expect(cut(text, columns)).toBe(result);
+  });
+});
+
+describe("cutting at the front", () => {
+  test.each([
+    ["fits", 4, "fits"],
+    ["https://h/acme/app", 9, "…acme/app"],
+    ["日本語です", 6, "…です"],
+    ["a bc", 3, "…bc"],
+    ["👩‍👩‍👧‍👦👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 4, "…👩‍👩‍👧‍👦"],
+  ])("%j to %i columns is %j", (text, columns, result) => {
+    expect(cutFront(text, columns)).toBe(result);
   });
 });
 

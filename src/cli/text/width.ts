@@ -12,6 +12,18 @@ export const cut = (text: string, columns: number): string => {
   return `${split(text, Math.max(0, columns - 1))[0].trimEnd()}…`;
 };
 
+/** The text, cut to at most `columns` from the front, where its end says most; a cut one begins with an ellipsis. */
+export const cutFront = (text: string, columns: number): string => {
+  if (width(text) <= columns) return text;
+  const room = Math.max(0, columns - 1);
+  let end = "";
+  for (const { segment } of [...segmenter.segment(text)].toReversed()) {
+    if (width(segment + end) > room) break;
+    end = segment + end;
+  }
+  return `…${end.trimStart()}`;
+};
+
 /** The text, filled with spaces to `columns`. */
 export const pad = (text: string, columns: number): string =>
   text + " ".repeat(Math.max(0, columns - width(text)));

@@ -1,0 +1,62 @@
+import { describe, expect, test } from "vitest";
+import { sampleWorktree } from "../../../test/cli/sample-worktree.ts";
+import { unpainted } from "./paint.ts";
+import { width } from "./width.ts";
+import { worktreeTable } from "./worktree-table.ts";
+
+const id = "6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d";
+const list = [
+  sampleWorktree(),
+  sampleWorktree({
+    worktree_id: id,
+    status: "in_use",
+    age_hours: 0.2,
+    size_bytes: 5000,
+    pushed: null,
+    prepared: false,
+    repo_url: "",
+  }),
+  sampleWorktree({ status: "failed", age_hours: 50, size_bytes: null, pushed: false }),
+];
+
+describe("the table of worktrees", () => {
+  test("has what tells them apart, numbers right-aligned, and what they come to", () => {
+    expect(worktreeTable(list, { paint: unpainted }).split("\n")).toEqual([
+      "ID                                    STATUS     AGE     SIZE  PUSHED  KIND      REPOSITORY",
+      "0b8e7c4d-5a1f-4c2e-8d3b-9a6f7e5d4c3b  ready      5 h  1.4 GiB  yes     prepared  https://github.com/acme/app",
+      `${id}  in_use  12 min  4.9 KiB  –       job       (none)`,
+      "0b8e7c4d-5a1f-4c2e-8d3b-9a6f7e5d4c3b  failed     2 d        –  no      prepared  https://github.com/acme/app",
+      "3 worktrees, 1.4 GiB; 1 not pushed; 1 failed: svc worktrees show ID says why",
+    ]);
+  });
+
+  test("says nothing of what is not the case", () => {
+    expect(worktreeTable([sampleWorktree()], { paint: unpainted }).split("\n").at(-1)).toBe(
+      "1 worktree, 1.4 GiB",
+    );
+  });
+
+  test("fits a terminal of 80 columns with the end of the address, and leaves ids whole on a narrow one", () => {
+    const lines = worktreeTable([sampleWorktree({ status: "preparing", age_hours: 0 })], {
+      paint: unpainted,
+      columns: 80,
+    }).split("\n");
+    for (const line of lines) expect(width(line)).toBeLessThanOrEqual(80);
+    expect(lines[1]).toMatch(/ {2}preparing {2}<1 min {2}1\.4 GiB {2}….*acme\/app$/);
+    expect(worktreeTable(list, { paint: unpainted, columns: 20 })).toContain(`\n${id}  in_use`);
+  });
+
+  test("keeps each on its line, whatever is in its address", () => {
+    const hostile = sampleWorktree({ repo_url: "/srv/a\nb\u001b[2J\u202e" });
+    const table = worktreeTable([hostile], { paint: unpainted });
+    expect(table.split("\n")).toHaveLength(3);
+    expect(table).toContain("/srv/a b\u{FFFD}");
+  });
+
+  test("colours the status and nothing else", () => {
+    const table = worktreeTable([sampleWorktree({ repo_url: "/srv/ready" })], {
+      paint: (format, text) => (format === "green" ? `<${text}>` : text),
+    });
+    expect(table).toMatch(/3b {2}<ready> .*\/srv\/ready\n/);
+  });
+});

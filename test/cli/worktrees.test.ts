@@ -1,0 +1,298 @@
+import { describe, expect, test } from "vitest";
+import type { Worktree } from "../../src/contract/worktree.ts";
+import { until } from "../until.ts";
+import { startSvc, svc } from "./run-svc.ts";
+import { sampleWorktree } from "./sample-worktree.ts";
+import { json, stubService } from "./stub-service.ts";
+
+const ready = sampleWorktree();
+const id = ready.worktree_id;
+const preparing = sampleWorktree({ status: "preparing", size_bytes: null, pushed: null });
+
+/** A service on which one worktree goes through these states, one for each time it is asked for; the last one stays. */
+const start = async (states: Worktree[]) => {
+  const state = { states };
+  const stub = await stubService({
+    "POST /worktrees": (asked, response) =>
+      json(200, { success: true, worktree_id: id, worktree: state.states[0], added_later: 1 })(
+        asked,
+        response,
+      ),
+    [`GET /worktrees/${id}`]: (asked, response) => {
+      if (state.states.length > 1) state.states = state.states.slice(1);
+      json(200, { success: true, worktree: state.states[0], added_later: 1 })(asked, response);
+    },
+  });
+  return { state, stub, env: { SERVICE_PORT: String(stub.port) } };
+};
+
+/** A service that answers one thing to one question. */
+const answering = async (question: string, status: number, body: unknown) => {
+  const stub = await stubService({ [question]: json(status, body) });
+  return { stub, env: { SERVICE_PORT: String(stub.port) } };
+};
+
+const unknown = { success: false, error: "There is no worktree nosuch", code: "worktree_not_found" };
+
+describe("svc worktrees list", () => {
+  test("shows them, with --json the body as it is, and says when there is none", async () => {
+    const body = { success: true, count: 1, worktrees: [ready], added_later: 1 };
+    const { env } = await answering("GET /worktrees", 200, body);
+    const shown = await svc(["worktrees", "list"], { env });
+    expect(shown.stdout).toMatch(new RegExp(`^ID .*\n${id}  ready .*acme/app\n1 worktree, 1.4 GiB\n$`));
+    const raw = await svc(["worktrees", "list", "--json"], { env });
+    expect(JSON.parse(raw.stdout)).toEqual(body);
+    const none = await answering("GET /worktrees", 200, { success: true, count: 0, worktrees: [] });
+    expect(await svc(["worktrees", "list"], none)).toEqual({ code: 0, stdout: "No worktrees\n", stderr: "" });
+  });
+});
+
+describe("svc worktrees show", () => {
+  test("shows it, and with --json the body as it is", async () => {
+    const { env } = await start([ready]);
+    expect((await svc(["worktrees", "show", id], { env })).stdout).toMatch(
+      /^ID +0b8e[^]*Branch +service\/wt-/,
+    );
+    expect(JSON.parse((await svc(["worktrees", "show", id, "--json"], { env })).stdout)).toEqual({
+      success: true,
+      worktree: ready,
+      added_later: 1,
+    });
+  });
+
+  test.each([
+    ["a1b2", "/srv/repos/a1b2/repo.git"],
+    [null, `/srv/worktrees/.owned/${id}.git`],
+  ])("finds the git directory of what was saved (repository %s)", async (key, directory) => {
+    const gone = sampleWorktree({ status: "removed", repo_key: key, salvage_ref: "refs/service/salvage/x" });
+    const stub = await stubService({
+      [`GET /worktrees/${id}`]: json(200, { success: true, worktree: gone }),
+      "GET /disk": json(200, {
+        success: true,
+        min_free_bytes: 0,
+        volumes: [
+          { path: "/srv/repos", purpose: "repositories", free_bytes: 1, total_bytes: 2 },
+          { path: "/srv/worktrees", purpose: "worktrees", free_bytes: 1, total_bytes: 2 },
+        ],
+        repositories: [],
+      }),
+    });
+    const { stdout } = await svc(["worktrees", "show", id], { env: { SERVICE_PORT: String(stub.port) } });
+    expect(stdout).toContain(`git fetch ${directory} refs/service/salvage/x:refs/heads/salvaged-0b8e7c4d`);
+  });
+
+  test("names only the ref when it cannot learn where the clones lie", async () => {
+    const { env } = await start([
+      sampleWorktree({ status: "removed", salvage_ref: "refs/service/salvage/x" }),
+    ]);
+    const { code, stdout } = await svc(["worktrees", "show", id], { env });
+    expect(stdout).toMatch(/^Saved work +refs\/service\/salvage\/x$/m);
+    expect(code).toBe(0);
+  });
+
+  test("of an unknown one ends with 1", async () => {
+    const { env } = await answering("GET /worktrees/nosuch", 404, unknown);
+    const { code, stdout, stderr } = await svc(["worktrees", "show", "nosuch", "--json"], { env });
+    expect(JSON.parse(stdout)).toEqual(unknown);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "svc: There is no worktree nosuch\n" });
+  });
+});
+
+describe("svc worktrees prepare", () => {
+  test("sends address and base, and prints id, path, branch and the command that comes next", async () => {
+    const { env, stub } = await start([ready]);
+    const { code, stdout, stderr } = await svc(["worktrees", "prepare", "./sub", "--base-ref", "dev"], {
+      env,
+      cwd: "/usr",
+    });
+    expect(JSON.parse(stub.requests[0]?.body ?? "")).toEqual({ repo_url: "/usr/sub", base_ref: "dev" });
+    expect(stdout.split("\n")).toEqual([
+      `ID         ${id}`,
+      `Path       ${ready.path}`,
+      "Branch     service/wt-0b8e7c4d",
+      `Run in it  svc run --worktree-id ${id} "what is to be done" --wait`,
+      "",
+    ]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stub.requests).toHaveLength(1);
+  });
+
+  test("waits while it is being prepared, and with --json prints the final body and nothing else", async () => {
+    const { env, stub } = await start([preparing, preparing, ready]);
+    const { code, stdout, stderr } = await svc(["worktrees", "prepare", "/a", "--json"], { env });
+    expect(JSON.parse(stdout)).toEqual({ success: true, worktree_id: id, worktree: ready, added_later: 1 });
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: `Still preparing ${id}; a first clone can take minutes\n`,
+    });
+    expect(stub.requests.map(({ method }) => method)).toEqual(["POST", "GET", "GET"]);
+  });
+
+  test("that fails while it waits says why and ends with 1", async () => {
+    const failed = sampleWorktree({ status: "failed", error: "The disk\u001b[2J is full" });
+    const { env } = await start([preparing, failed]);
+    const plain = await svc(["worktrees", "prepare", "/a"], { env });
+    expect(plain).toMatchObject({ code: 1, stdout: "" });
+    expect(plain.stderr).toMatch(/\nsvc: The disk is full\n$/);
+    const again = await start([preparing, failed]);
+    const raw = await svc(["worktrees", "prepare", "/a", "--json"], again);
+    expect(raw.code).toBe(1);
+    expect(JSON.parse(raw.stdout)).toMatchObject({ worktree_id: id, worktree: { status: "failed" } });
+  });
+
+  test.each([
+    [400, "clone_failed", 1],
+    [400, "worktree_failed", 1],
+    [503, "repo_unavailable", 1],
+    [503, "disk_full", 1],
+    [400, "invalid_repo_url", 2],
+    [400, "invalid_ref", 2],
+  ])("refused with %i %s says why and ends with %i", async (status, code, exit) => {
+    const body = { success: false, error: "This is why", code };
+    const { env } = await answering("POST /worktrees", status, body);
+    const run = await svc(["worktrees", "prepare", "/a", "--json"], { env });
+    expect(JSON.parse(run.stdout)).toEqual(body);
+    expect(run).toMatchObject({ code: exit, stderr: "svc: This is why\n" });
+  });
+
+  test("goes on after a restart of the service", async () => {
+    const { env, stub, state } = await start([preparing]);
+    const { output, ended } = startSvc(["worktrees", "prepare", "/a"], { env });
+    await until(() => output.stderr.includes("Still preparing"));
+    await stub.stop();
+    await until(() => output.stderr.includes("The service is away"));
+    state.states = [ready];
+    await stub.start();
+    const { code, stdout, stderr } = await ended;
+    expect(stderr).toContain("The service answers again");
+    expect(stdout).toContain(ready.path);
+    expect(code).toBe(0);
+  });
+
+  test.each([
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const)("on %s says that it goes on and where to look, and ends with %i", async (signal, exit) => {
+    const { env } = await start([preparing]);
+    const { child, output, ended } = startSvc(["worktrees", "prepare", "/a"], { env });
+    await until(() => output.stderr.includes("Still preparing"));
+    child.kill(signal);
+    const { code, stderr } = await ended;
+    expect(stderr).toContain(`svc worktrees show ${id}`);
+    expect(code).toBe(exit);
+  });
+
+  test("interrupted before there is an id names the list", async () => {
+    const stub = await stubService({ "POST /worktrees": () => undefined });
+    const { child, ended } = startSvc(["worktrees", "prepare", "/a"], {
+      env: { SERVICE_PORT: String(stub.port) },
+    });
+    await until(() => stub.requests.length === 1);
+    child.kill("SIGINT");
+    const { code, stderr } = await ended;
+    expect(stderr).toMatch(/preparation goes on.\nLook at it: {2}svc worktrees list\n$/);
+    expect(code).toBe(130);
+  });
+});
+
+describe("svc worktrees cleanup", () => {
+  const result = (changes: Record<string, unknown> = {}) => ({
+    path: ready.path,
+    worktree_id: id,
+    success: true,
+    error: null,
+    size_bytes: 1000,
+    salvage_ref: null,
+    ...changes,
+  });
+  const refusal = { success: false, error: "A job uses it" };
+  const cleaning = async (results: unknown[], dry_run = false) => {
+    const removed = results.filter((each) => (each as { success: boolean }).success).length;
+    const body = { success: true, removed, dry_run, results };
+    return { body, ...(await answering("DELETE /worktrees", 200, body)) };
+  };
+
+  test("sends what is named, relative paths as seen from here, and its options", async () => {
+    const { env, stub } = await cleaning([result()], true);
+    const options = ["--max-age-hours", "72", "--force", "--dry-run"];
+    const { code } = await svc(["worktrees", "cleanup", id, "./a/", "..", "/srv/x/../b//", ...options], {
+      env,
+      cwd: "/usr/lib",
+    });
+    expect(code).toBe(0);
+    const query = new URL(stub.requests[0]?.url ?? "", "http://stub").searchParams;
+    expect(Object.fromEntries(query)).toEqual({
+      paths: `${id},/usr/lib/a,/usr,/srv/b`,
+      max_age_hours: "72",
+      force: "true",
+      dry_run: "true",
+    });
+  });
+
+  test("tells what became of each, and how to get saved work back", async () => {
+    const { env } = await cleaning([result({ salvage_ref: "refs/service/salvage/x" })]);
+    const { code, stdout, stderr } = await svc(["worktrees", "cleanup", id, "--force"], { env });
+    expect(stdout).toMatch(
+      /^removed {2}1000 B {2}\/srv[^]*saved as refs\/service\/salvage\/x\n1 removed, 1000 B freed\n$/,
+    );
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringMatching(/^To get saved work back: svc worktrees show ID, or svc job ID/),
+    });
+  });
+
+  test.each([
+    ["named by id", [id], [result(refusal)], 1],
+    ["named by path", [`${ready.path}/`], [result(refusal)], 1],
+    ["named by id, with a space", [` ${id}`], [result(refusal)], 1],
+    [
+      "nobody's, and named in other words",
+      ["x/../y"],
+      [result({ ...refusal, path: "y", worktree_id: null })],
+      1,
+    ],
+    ["named and nobody's", ["/home"], [result({ ...refusal, path: "/home", worktree_id: null })], 1],
+    ["one of two that were named", [id, "b"], [result(refusal), result({ worktree_id: "b" })], 1],
+    ["old, not named", ["--max-age-hours", "1"], [result(refusal)], 0],
+    [
+      "old, another one was named",
+      ["--max-age-hours", "1", "b"],
+      [result(refusal), result({ worktree_id: "b" })],
+      0,
+    ],
+  ])("when the one left is %s, with and without --json", async (_, args, results, exit) => {
+    const { env, body } = await cleaning(results);
+    expect(await svc(["worktrees", "cleanup", ...args], { env })).toMatchObject({ code: exit, stderr: "" });
+    const raw = await svc(["worktrees", "cleanup", ...args, "--json"], { env });
+    expect(JSON.parse(raw.stdout)).toEqual(body);
+    expect(raw).toMatchObject({ code: exit, stderr: "" });
+  });
+
+  test("says that none is older", async () => {
+    const { env } = await cleaning([]);
+    expect(await svc(["worktrees", "cleanup", "--max-age-hours", "72"], { env })).toEqual({
+      code: 0,
+      stdout: "No worktree is older than 72 hours\n",
+      stderr: "",
+    });
+  });
+});
+
+test("svc disk shows the body, and with --json as it is", async () => {
+  const body = { success: true, min_free_bytes: 0, volumes: [], repositories: [], added_later: 1 };
+  const { env } = await answering("GET /disk", 200, body);
+  expect((await svc(["disk"], { env })).stdout).toMatch(/^No repositories on disk\n/);
+  expect(JSON.parse((await svc(["disk", "--json"], { env })).stdout)).toEqual(body);
+});
+
+test.each([
+  [["worktrees", "list"]],
+  [["worktrees", "show", "x"]],
+  [["worktrees", "prepare", "/a"]],
+  [["worktrees", "cleanup", "x"]],
+  [["disk"]],
+])("svc %j without a service says where it looked, and ends with 1", async (args) => {
+  const { code, stdout, stderr } = await svc(args, { env: { SERVICE_PORT: "9" } });
+  expect(stderr).toMatch(/^svc: No service answers at http:\/\/127\.0\.0\.1:9/);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+});
