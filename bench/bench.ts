@@ -1,6 +1,8 @@
 import { cpus } from "node:os";
+import { abandonedClients } from "./abandoned-clients.ts";
 import { eventLatency } from "./event-latency.ts";
 import { manyJobs } from "./many-jobs.ts";
+import { mcpCalls } from "./mcp-calls.ts";
 import { memory } from "./memory.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
@@ -15,12 +17,18 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   events: eventLatency,
   memory,
   worktrees: parallelWorktrees,
+  mcp: mcpCalls,
+  abandoned: abandonedClients,
 };
 
 const asked = process.argv.slice(2);
 const unknown = asked.filter((name) => !(name in benchmarks));
-if (unknown.length > 0)
-  throw new Error(`unknown: ${unknown.join(", ")}; there are ${Object.keys(benchmarks).join(", ")}`);
+if (unknown.length > 0) {
+  process.stderr.write(
+    `There is no benchmark ${unknown.join(", ")}; there are ${Object.keys(benchmarks).join(", ")}\n`,
+  );
+  process.exit(2);
+}
 
 process.stdout.write(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}\n`);
 const figures: Figure[] = [];

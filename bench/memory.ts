@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
-import { setTimeout as delay } from "node:timers/promises";
 import { until } from "../test/until.ts";
+import { rssOf } from "./rss.ts";
 import type { Figure } from "./statistics.ts";
 import { withDirectory, withService } from "./workbench.ts";
 
@@ -12,9 +11,9 @@ export const memory = (): Promise<Figure[]> =>
     withService(directory, { SERVICE_MAX_PARALLEL_JOBS: String(parallel) }, async (service) => {
       // One round first: what is loaded and compiled once is not a cost per job.
       await round(service, `scenario: noop`);
-      const idle = await settledRss(service.pid);
+      const idle = await rssOf(service.pid);
       const ids = await round(service, `scenario: sleep {"rate": 5}`);
-      const busy = await settledRss(service.pid);
+      const busy = await rssOf(service.pid);
       for (const id of ids) await service.client.cancel_job({ job_id: id });
       const value = (busy - idle) / parallel;
       return [
@@ -48,15 +47,4 @@ const round = async (service: Asked, task: string): Promise<string[]> => {
     );
   }
   return ids;
-};
-
-/** Least of twenty seconds, MB: what was read in between is garbage that had not been collected yet. */
-const settledRss = async (pid: number): Promise<number> => {
-  let least = Number.POSITIVE_INFINITY;
-  for (let n = 0; n < 40; n += 1) {
-    await delay(500);
-    const status = readFileSync(`/proc/${pid}/status`, "utf8");
-    least = Math.min(least, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024);
-  }
-  return least;
 };
