@@ -25,7 +25,6 @@ test("a job that resumes a session while its worktree is being removed starts wh
       happened.push("removal");
       await removal.promise;
       happened.push("removed");
-      return null;
     },
   });
   engine.work();

@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import { RunTaskInput } from "../contract/job.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
+import { createRetries } from "../lib/retries.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
 import { openFilesJobStore } from "../store/files/files-job-store.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
@@ -37,7 +38,7 @@ type Options = {
   directory?: string;
   concurrency?: number;
   now?: () => Date;
-  removeWorktree?: () => Promise<string | null>;
+  removeWorktree?: () => Promise<void>;
 };
 
 /** The engine over real files, with the execution of a job given by the test. */
@@ -47,7 +48,7 @@ export const startEngine = async ({
   directory,
   concurrency = 3,
   now = () => new Date(),
-  removeWorktree = async () => null,
+  removeWorktree = async () => undefined,
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
@@ -80,6 +81,7 @@ export const startEngine = async ({
   });
   const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
     jobs.submit(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
+  const retries = createRetries();
   const round = (signal = never) =>
     tidy(
       {
@@ -91,6 +93,7 @@ export const startEngine = async ({
         removeWorktree,
         removeConfig: async () => undefined,
         reserveWorktree: worker.reserveWorktree,
+        retries,
         now,
         log,
       },

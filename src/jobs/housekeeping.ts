@@ -1,5 +1,6 @@
 import { finalStatuses } from "../contract/job.ts";
 import type { Log } from "../lib/log.ts";
+import type { Retries } from "../lib/retries.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
@@ -16,11 +17,13 @@ type Dependencies = {
   settlements: Bell;
   /** Seconds a worktree is kept after its job's end. */
   worktreeTtl: number;
-  /** Removes what a job has on disk besides its record and events. Must be safe to repeat. Resolves to the job's salvage ref. */
-  removeWorktree: (record: JobRecord) => Promise<string | null>;
+  /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
+  removeWorktree: (record: JobRecord) => Promise<void>;
   removeConfig: (record: JobRecord) => Promise<void>;
   /** Keeps jobs out of a worktree until it is disposed of; null: a running job uses it. */
   reserveWorktree: (worktreeId: string) => Disposable | null;
+  /** Kept from one round to the next. */
+  retries: Retries;
   now: () => Date;
   log: Log;
 };
@@ -38,9 +41,14 @@ export const tidy = async (deps: Dependencies, signal: AbortSignal): Promise<voi
   for (const [ids, step] of steps) {
     for (const id of ids) {
       if (signal.aborted) return;
-      // One job that cannot be tidied must not keep the others; the next round tries it again.
-      await step(id, deps).catch((error: unknown) =>
-        deps.log.warn({ err: error, job: id }, "the job could not be tidied"),
+      if (!deps.retries.isDue(id, now().getTime())) continue;
+      // One job that cannot be tidied must not keep the others; it is tried again, less and less often.
+      await step(id, deps).then(
+        () => deps.retries.succeeded(id),
+        (error: unknown) => {
+          deps.retries.failed(id, now().getTime());
+          deps.log.warn({ err: error, job: id }, "the job could not be tidied");
+        },
       );
     }
   }
@@ -74,13 +82,8 @@ const removeWorktree = async (id: string, deps: Dependencies): Promise<void> => 
   if (reserved === null) return;
   // A later job has taken the worktree over: it goes with that one.
   const newest = (await deps.store.usesOfWorktree(record.worktree_id)).at(-1);
-  const salvaged = newest === undefined || newest.jobId === id ? await deps.removeWorktree(record) : null;
-  const removed = { worktree_removed_at: deps.now().toISOString() };
-  await deps.store.update(
-    id,
-    { status: finalStatuses },
-    salvaged === null ? removed : { ...removed, salvage_ref: salvaged },
-  );
+  if (newest === undefined || newest.jobId === id) await deps.removeWorktree(record);
+  await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
 };
 
 const removeRecord = async (id: string, deps: Dependencies): Promise<void> => {

@@ -46,12 +46,9 @@ export const createHandlers = ({
     const worktree = await worktrees.prepare(input, context);
     return { success: true, worktree_id: worktree.worktree_id, worktree };
   },
-  get_worktree: async ({ worktree_id }, { signal }) => ({
-    success: true,
-    worktree: await worktrees.get(worktree_id, signal),
-  }),
-  list_worktrees: async (_input, { signal }) => {
-    const all = await worktrees.list(signal);
+  get_worktree: async ({ worktree_id }) => ({ success: true, worktree: await worktrees.get(worktree_id) }),
+  list_worktrees: async () => {
+    const all = await worktrees.list();
     return { success: true, count: all.length, worktrees: all };
   },
   cleanup_worktrees: async (input, context) => {

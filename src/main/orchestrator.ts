@@ -14,6 +14,7 @@ import { createBell } from "../lib/bell.ts";
 import { createLog } from "../lib/log.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
+import { createRetries } from "../lib/retries.ts";
 import { createTurns } from "../lib/turns.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { createRepos } from "../repos/create.ts";
@@ -197,6 +198,7 @@ export const startOrchestrator = async ({
         log.error({ err }, "worktrees that were being prepared could not be taken up"),
       );
   });
+  const retries = createRetries();
   const housekeeper = startHousekeeper(async (signal) => {
     await tidy(
       {
@@ -208,6 +210,7 @@ export const startOrchestrator = async ({
         removeWorktree: worktrees.leave,
         removeConfig: runner.removeConfig,
         reserveWorktree: worker.reserveWorktree,
+        retries,
         now,
         log,
       },

@@ -1,12 +1,13 @@
 import { resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import pLimit from "p-limit";
 import { ServiceError } from "../contract/errors.ts";
 import type { CleanupResult } from "../contract/worktree.ts";
 import { salvageRef } from "../repos/repos.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
-import { ownerOf, removeKnown } from "./removal.ts";
-import { activeUses, factsOf, lookUp, lookUpAll, type Known } from "./state.ts";
+import { forgetKnown, ownerOf, removeKnown } from "./removal.ts";
+import { activeUses, factsOf, isOutOfReach, lookUp, lookUpAll, statusOf, type Known } from "./state.ts";
 
 type Asked = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
 
@@ -68,7 +69,13 @@ const choose = async (
 ): Promise<{ chosen: Known[]; foreign: string[] }> => {
   const all = await lookUpAll(deps);
   const gone = (await deps.records.list()).filter(({ status }) => status === "removed");
-  const past = gone.map((record): Known => ({ id: record.worktree_id, record, survey: null, uses: [] }));
+  const past = gone.map((record): Known => ({
+    id: record.worktree_id,
+    record,
+    survey: null,
+    uses: [],
+    home: record.path,
+  }));
   const chosen = new Map<string, Known>();
   const foreign: string[] = [];
   for (const name of names) {
@@ -123,20 +130,37 @@ type Done = Pick<CleanupResult, "size_bytes" | "salvage_ref">;
 
 const remove = async (deps: Cleaning, id: string, asked: Asked): Promise<Done> => {
   await makeFree(deps, await standing(deps, id), asked);
-  using reserved = deps.reserve(id);
+  using reserved = await reserveSoon(deps, id);
   if (reserved === null) throw new Refusal("A job has just begun in it; wait for its end, or use force");
-  deps.measuring.forget(id);
-  const { size_bytes } = await inspect(deps, id, asked);
-  const salvage_ref = await removeKnown(deps, await standing(deps, id));
-  deps.measuring.forget(id);
-  return { size_bytes, salvage_ref };
+  const known = await standing(deps, id);
+  if (isOutOfReach(known) && asked.force) {
+    await forgetKnown(deps, known);
+    return { size_bytes: 0, salvage_ref: null };
+  }
+  const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
+  return { size_bytes, salvage_ref: await removeKnown(deps, await standing(deps, id)) };
+};
+
+/** Somebody who lists worktrees may be looking at it: that takes a moment. Null: a job is in it. */
+const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | null> => {
+  for (let tries = 0; tries < 100 && !deps.closing.aborted; tries += 1) {
+    const reserved = deps.reserve(id);
+    if (reserved !== null) return reserved;
+    await delay(50);
+  }
+  return null;
 };
 
 /** What a removal would free and where it would save what is not pushed. @throws Refusal as a removal would */
-const inspect = async (deps: Cleaning, id: string, asked: Asked): Promise<Done> => {
+const inspect = async (
+  deps: Cleaning,
+  id: string,
+  asked: Asked,
+  reservation?: { keepsJobsOut: true },
+): Promise<Done> => {
   const known = await standing(deps, id);
   refuseUnlessFree(deps, known, asked);
-  const { size, pushed } = await deps.measuring.measure(known, deps.closing);
+  const { size, pushed } = await deps.measuring.measure(known, reservation);
   // Where the checkout was not finished nobody has worked.
   if (pushed === true || known.survey?.ready !== true) return { size_bytes: size, salvage_ref: null };
   if (asked.force) return { size_bytes: size, salvage_ref: salvageRef(ownerOf(known)) };
@@ -155,15 +179,11 @@ const standing = async (deps: Cleaning, id: string): Promise<Known> => {
 
 /** @throws Refusal with the reason why, as it is, it must be left in place */
 const refuseUnlessFree = (deps: Cleaning, known: Known, { force }: Asked): void => {
-  const { id, record, survey } = known;
+  const { record } = known;
   if (record !== null && record.pod_name !== deps.settings.podName)
     throw new Refusal(`It is on the disk of the instance ${record.pod_name}; ask that one`);
   if (force) return;
-  if (record !== null && survey === null && record.path !== deps.repos.worktreePath(id)) {
-    throw new Refusal(
-      `It was made under another SERVICE_WORKTREE_ROOT (${record.path}); set that back, or use force to forget it and leave what is there alone`,
-    );
-  }
+  if (isOutOfReach(known)) throw new Refusal(statusOf(known).error ?? "It cannot be reached");
   if (record?.status === "preparing")
     throw new Refusal("It is being prepared; wait until it is ready, or use force");
   const active = activeUses(known);

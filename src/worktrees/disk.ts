@@ -80,7 +80,7 @@ export const repositoryUsage = async (
     byKey.set(key, { repo_key: key, repo_url: url, cache_bytes: bytes, worktrees: 0, worktree_bytes: 0 });
   await Promise.all(
     worktrees.map(async (known) => {
-      const { size } = await deps.measuring.measure(known, signal);
+      const { size } = await deps.measuring.measure(known);
       const { repoKey: key, repoUrl: url } = factsOf(known);
       const usage = byKey.get(key) ?? {
         repo_key: key,

@@ -1,8 +1,8 @@
+import type { Retries } from "../lib/retries.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
-import type { Measuring } from "./measure.ts";
-import { removeKnown, saveAndRemove } from "./removal.ts";
+import { removeKnown } from "./removal.ts";
 import { activeUses, lookUp, type Known } from "./state.ts";
 
 /** How long the record of a removed worktree answers get_worktree, ms. */
@@ -10,19 +10,23 @@ const remembered = 86_400_000;
 
 /** One round: removes prepared worktrees whose time is over, brings removals to their end that a crash cut short. */
 export const tidyWorktrees = async (
-  deps: Dependencies & { measuring: Measuring },
+  deps: Dependencies,
+  retries: Retries,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { records, settings, log } = deps;
+  const { records, settings, now, log } = deps;
   for (const record of await records.list()) {
     if (signal.aborted) return;
     const { worktree_id: id } = record;
     if (record.pod_name !== settings.podName || !mayBeDue(record, deps)) continue;
+    if (!retries.isDue(id, now().getTime())) continue;
     try {
       if (record.status === "removed") await records.remove(id);
       else await removeInTurn(deps, id);
+      retries.succeeded(id);
     } catch (err) {
-      // One that cannot be removed must not keep the others; the next round tries it again.
+      // One that cannot be removed must not keep the others; it is tried again, less and less often.
+      retries.failed(id, now().getTime());
       log.warn({ err, worktree: id }, "the worktree could not be tidied");
     }
   }
@@ -54,28 +58,28 @@ const isDue = (known: Known, { settings, now }: Clock): boolean => {
 const isOver = (since: string | null, ms: number, now: Date): boolean =>
   since !== null && Date.parse(since) + ms <= now.getTime();
 
-const removeInTurn = (deps: Dependencies & { measuring: Measuring }, id: string): Promise<void> =>
+const removeInTurn = (deps: Dependencies, id: string): Promise<void> =>
   deps.turns.inTurn(id, async () => {
     using reserved = deps.reserve(id);
     const known = await lookUp(deps, id);
     if (reserved === null || known === null || !isDue(known, deps)) return;
     await removeKnown(deps, known);
-    deps.measuring.forget(id);
   });
 
 /**
  * When the time of a job's worktree is over. A worktree of the job's own is saved and removed; a prepared one only
  * remembers when it was used last. To be called with jobs kept out of the worktree.
  */
-export const leaveWorktree = async (deps: Dependencies, job: JobRecord): Promise<string | null> => {
+export const leaveWorktree = async (deps: Dependencies, job: JobRecord): Promise<void> => {
   const id = job.worktree_id ?? job.id;
-  return deps.turns.inTurn(id, async () => {
+  await deps.turns.inTurn(id, async () => {
     const known = await lookUp(deps, id);
-    if (known === null) return null;
-    if (known.record === null)
-      return known.survey === null ? null : saveAndRemove(deps, known.survey, job.id);
+    if (known === null) return;
+    if (known.record === null) {
+      await removeKnown(deps, known);
+      return;
+    }
     const used = [known.record.used_at, job.ended_at].filter((at) => at !== null).toSorted();
     await deps.records.update(id, ["ready"], { used_at: used.at(-1) ?? null });
-    return null;
   });
 };

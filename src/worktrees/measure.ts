@@ -1,16 +1,22 @@
 import pLimit from "p-limit";
 import type { Dependencies } from "./dependencies.ts";
-import { activeUses, type Known } from "./state.ts";
+import { activeUses, isActive, type Known } from "./state.ts";
 
 type Measure = { size: number | null; pushed: boolean | null };
 
-/** How long a measure counts, ms: lists are asked for again and again, and each look at a worktree starts git. */
+/** How long a measure counts once it is taken, ms: lists are asked for again and again, and each look at a worktree starts git. */
 const fresh = 5000;
 
 /** Measures worktrees, a few at once. */
-export const createMeasuring = ({ repos, log, now }: Pick<Dependencies, "repos" | "log" | "now">) => {
+export const createMeasuring = ({
+  repos,
+  jobs,
+  reserve,
+  log,
+  closing,
+}: Pick<Dependencies, "repos" | "jobs" | "reserve" | "log" | "closing">) => {
   const limit = pLimit(4);
-  const known = new Map<string, { at: number; state: string; measure: Measure }>();
+  const known = new Map<string, { state: string; measure: Promise<Measure> }>();
 
   /** Null where it cannot be told; that never spoils the rest of a list. */
   const attempt = async <Value>(
@@ -26,34 +32,52 @@ export const createMeasuring = ({ repos, log, now }: Pick<Dependencies, "repos" 
     }
   };
 
-  const look = async ({ id, survey }: Known, idle: boolean, signal: AbortSignal): Promise<Measure> => {
+  const pushedOf = async (
+    id: string,
+    worktree: Survey["worktree"],
+    mayLook: boolean,
+  ): Promise<boolean | null> => {
+    if (!mayLook) return null;
+    return attempt(id, "whether all is pushed", () => repos.isPushed(worktree, closing));
+  };
+
+  const look = async ({ id, survey }: Known, keepsJobsOut: boolean): Promise<Measure> => {
     if (survey === null) return { size: null, pushed: null };
-    const { worktree, standing } = survey;
-    const size = standing ? await attempt(id, "the size", () => repos.worktreeSize(worktree, signal)) : null;
-    // Git would get in the way of an agent at work.
-    const pushed = idle
-      ? await attempt(id, "whether all is pushed", () => repos.isPushed(worktree, signal))
-      : null;
-    return { size, pushed };
+    const { worktree, standing, ready } = survey;
+    const size = standing ? await attempt(id, "the size", () => repos.worktreeSize(worktree, closing)) : null;
+    // Git would get in the way of an agent that begins its work meanwhile.
+    using reserved = keepsJobsOut ? null : reserve(id);
+    const isFree = keepsJobsOut || (reserved !== null && (await uses(id)) === 0);
+    return { size, pushed: await pushedOf(id, worktree, ready && isFree) };
+  };
+
+  const uses = async (id: string): Promise<number> => (await jobs.usesOfWorktree(id)).filter(isActive).length;
+
+  const take = (worktree: Known, state: string, keepsJobsOut: boolean): Promise<Measure> => {
+    const { id } = worktree;
+    const measure = limit(() => look(worktree, keepsJobsOut));
+    const entry = { state, measure };
+    // Whoever asks while it is being taken, or shortly after, gets the same one.
+    known.set(id, entry);
+    const forget = (): void => {
+      if (known.get(id) === entry) known.delete(id);
+    };
+    void measure.then(() => setTimeout(forget, fresh).unref(), forget);
+    return measure;
   };
 
   return {
-    /** `signal` aborts when the caller is gone: then what is missing is null. */
-    measure: (worktree: Known, signal: AbortSignal): Promise<Measure> =>
-      limit(async () => {
-        const { id, survey } = worktree;
-        const at = now().getTime();
-        const idle = activeUses(worktree).length === 0 && survey?.ready === true;
-        const state = `${idle ? "idle" : "busy"} ${survey?.standing === true ? "standing" : "gone"}`;
-        const last = known.get(id);
-        if (last !== undefined && at - last.at < fresh && last.state === state) return last.measure;
-        if (signal.aborted) return { size: null, pushed: null };
-        const measure = await look(worktree, idle, signal);
-        if (!signal.aborted) known.set(id, { at, state, measure });
-        return measure;
-      }),
-    forget: (id: string): void => void known.delete(id),
+    /** `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
+    measure: (worktree: Known, { keepsJobsOut = false } = {}): Promise<Measure> => {
+      const { id, survey } = worktree;
+      const use = activeUses(worktree).length === 0 ? "idle" : "busy";
+      const state = `${use} ${survey?.standing === true ? "standing" : "gone"}`;
+      const last = known.get(id);
+      return last?.state === state && !keepsJobsOut ? last.measure : take(worktree, state, keepsJobsOut);
+    },
   };
 };
+
+type Survey = NonNullable<Known["survey"]>;
 
 export type Measuring = ReturnType<typeof createMeasuring>;

@@ -1,46 +1,62 @@
 import { finalStatuses } from "../contract/job.ts";
-import type { WorktreeSurvey } from "../repos/repos.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Known } from "./state.ts";
 
-/** Saves what is not pushed under a salvage ref, then removes; resolves to the ref, null when there was nothing to save. */
-export const saveAndRemove = async (
-  { repos, settings }: Pick<Dependencies, "repos" | "settings">,
-  { worktree, ready }: WorktreeSurvey,
-  /** Id that the salvage ref is named by. */
-  owner: string,
-): Promise<string | null> => {
-  // A few git commands, each of which ends by itself: this bounds what would hang otherwise.
-  const signal = AbortSignal.timeout(settings.gitTimeout * 2000);
-  // Where the checkout was not finished nobody has worked.
-  const pushed = !ready || (await repos.isPushed(worktree, signal).catch(() => false));
-  const ref = pushed ? null : await repos.salvage(worktree, owner, signal);
-  await repos.removeWorktree(worktree, signal);
-  return ref;
-};
-
 /**
- * Removes a worktree that nobody uses, in its turn and with jobs kept out of it. Each step can be repeated: the record
- * says first that the removal has begun, and last that it is done.
+ * Removes a worktree that nobody uses, in its turn and with jobs kept out of it. Resolves to the ref under which what was
+ * not pushed is saved; null: everything was.
+ *
+ * Each step is written down before the next one is taken, and can be repeated: first the work is saved and the ref noted,
+ * then the removal is announced, then the directory goes. What fails before the announcement changes nothing; what a crash
+ * cuts short after it is brought to its end by the housekeeping.
  */
 export const removeKnown = async (deps: Dependencies, known: Known): Promise<string | null> => {
-  const { records, jobs, now, log } = deps;
-  const { id, record, survey, uses } = known;
+  const { records, repos, now, log } = deps;
+  const { id, record, survey } = known;
+  const ref = await save(deps, known);
   if (record !== null) await records.update(id, [record.status], { removing: true });
-  const owner = ownerOf(known);
-  const ref = survey === null ? null : await saveAndRemove(deps, survey, owner);
+  if (survey !== null) await repos.removeWorktree(survey.worktree, limit(deps));
   const removed = now().toISOString();
-  for (const { jobId } of uses)
-    await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: removed });
-  if (record === null && ref !== null)
-    await jobs.update(owner, { status: finalStatuses }, { salvage_ref: ref });
+  await freeJobs(deps, known, removed);
   if (record !== null) {
     const patch = { status: "removed" as const, removing: false, ended_at: removed, error: null };
-    await records.update(id, [record.status], { ...patch, ...(ref !== null && { salvage_ref: ref }) });
+    await records.update(id, [record.status], patch);
   }
   log.info({ worktree: id, salvage_ref: ref ?? undefined }, "worktree removed");
   return ref;
 };
+
+/** The service knows the worktree no more; what is on the disk, where it cannot be told to be ours, stays. */
+export const forgetKnown = async (deps: Dependencies, known: Known): Promise<void> => {
+  await freeJobs(deps, known, deps.now().toISOString());
+  await deps.records.remove(known.id);
+  deps.log.info({ worktree: known.id }, "worktree forgotten");
+};
+
+const freeJobs = async ({ jobs }: Dependencies, { uses }: Known, at: string): Promise<void> => {
+  for (const { jobId } of uses)
+    await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
+};
+
+/** Saves what is not pushed and notes where, durably; resolves to the ref that holds it, also one from an earlier try. */
+const save = async (deps: Dependencies, known: Known): Promise<string | null> => {
+  const { repos, records, jobs } = deps;
+  const { id, record, survey } = known;
+  const earlier = record?.salvage_ref ?? null;
+  // Where the checkout was not finished nobody has worked.
+  if (survey?.ready !== true) return earlier;
+  const signal = limit(deps);
+  if (await repos.isPushed(survey.worktree, signal).catch(() => false)) return earlier;
+  const owner = ownerOf(known);
+  const ref = await repos.salvage(survey.worktree, owner, signal);
+  if (ref === null) return earlier;
+  if (record === null) await jobs.update(owner, { status: finalStatuses }, { salvage_ref: ref });
+  else await records.update(id, [record.status], { salvage_ref: ref });
+  return ref;
+};
+
+/** A few git commands, each of which ends by itself: this bounds what would hang otherwise. */
+const limit = ({ settings }: Dependencies): AbortSignal => AbortSignal.timeout(settings.gitTimeout * 2000);
 
 /** Id that a worktree's salvage ref is named by: its last job's, or its own when it was prepared. */
 export const ownerOf = ({ id, record, uses }: Known): string =>

@@ -14,6 +14,8 @@ export type Known = {
   record: WorktreeRecord | null;
   survey: WorktreeSurvey | null;
   uses: WorktreeUse[];
+  /** Where a worktree of this id would be made now. */
+  home: string;
 };
 
 export type KnownSources = Pick<Dependencies, "records" | "repos" | "jobs">;
@@ -25,7 +27,8 @@ export const lookUp = async ({ records, repos, jobs }: KnownSources, id: string)
     repos.surveyWorktree(id),
     jobs.usesOfWorktree(id),
   ]);
-  return record === null && survey === null ? null : { id, record, survey, uses };
+  if (record === null && survey === null) return null;
+  return { id, record, survey, uses, home: repos.worktreePath(id) };
 };
 
 /** All that are, or should be, on disk. */
@@ -37,8 +40,9 @@ export const lookUpAll = async (sources: KnownSources): Promise<Known[]> => {
 };
 
 /** Jobs that are at work in it or wait for it. */
-export const activeUses = ({ uses }: Known): WorktreeUse[] =>
-  uses.filter(({ status, unsettled }) => !isFinal(status) || unsettled);
+export const activeUses = ({ uses }: Known): WorktreeUse[] => uses.filter(isActive);
+
+export const isActive = ({ status, unsettled }: WorktreeUse): boolean => !isFinal(status) || unsettled;
 
 /** The status as the contract has it, and what to say with it. */
 export const statusOf = (known: Known): { status: WorktreeStatus; error: string | null } => {
@@ -56,15 +60,21 @@ export const statusOf = (known: Known): { status: WorktreeStatus; error: string 
     : { status: "failed", error };
 };
 
-const faultOf = ({ record, survey }: Known): string | null => {
+const faultOf = ({ record, survey, home }: Known): string | null => {
   if (survey === null) {
-    return `It is not under this service's SERVICE_WORKTREE_ROOT any more; set that back to what it was when ${record?.path ?? "it"} was made, or remove it with cleanup_worktrees`;
+    return record === null || record.path === home
+      ? "Its marker under SERVICE_WORKTREE_ROOT/.owned is missing or cannot be read: look at what is left at its path; cleanup_worktrees with force forgets it"
+      : `It was made under another SERVICE_WORKTREE_ROOT (${record.path}); set that back, or forget it with cleanup_worktrees and force`;
   }
   if (!survey.ready) return "Its checkout was not finished; remove it with cleanup_worktrees";
   if (!survey.standing)
     return "Its directory is gone; run_task makes it again from its branch, cleanup_worktrees removes the rest";
   return null;
 };
+
+/** A worktree that was ready and that the disk does not say to be ours any more: whatever is there, we leave it alone. */
+export const isOutOfReach = ({ record, survey }: Known): boolean =>
+  survey === null && record?.status === "ready" && !record.removing;
 
 type Facts = {
   repoUrl: string;

@@ -6,14 +6,10 @@ import { factsOf, statusOf, type Known } from "./state.ts";
 type Viewing = Pick<Dependencies, "settings" | "now"> & { measuring: Measuring };
 
 /** A worktree as the doors send it. */
-export const viewOf = async (
-  { settings, now, measuring }: Viewing,
-  known: Known,
-  signal: AbortSignal,
-): Promise<Worktree> => {
+export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known): Promise<Worktree> => {
   const { id, record, survey, uses } = known;
   const facts = factsOf(known);
-  const { size, pushed } = await measuring.measure(known, signal);
+  const { size, pushed } = await measuring.measure(known);
   return {
     worktree_id: id,
     repo_url: facts.repoUrl,

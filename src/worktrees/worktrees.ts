@@ -1,6 +1,7 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { RepositoryUsage, Worktree } from "../contract/worktree.ts";
+import { createRetries } from "../lib/retries.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import { cleanUp } from "./cleanup.ts";
@@ -20,27 +21,28 @@ export const createWorktrees = (deps: Dependencies) => {
   const measuring = createMeasuring(deps);
   const preparing = createPreparing(deps);
   const viewing = { ...deps, measuring };
+  const retries = createRetries();
 
-  const get = async (id: string, signal: AbortSignal): Promise<Worktree> => {
+  const get = async (id: string): Promise<Worktree> => {
     const known = await lookUp(deps, id);
     if (known === null) throw notFound(id);
-    return viewOf(viewing, known, signal);
+    return viewOf(viewing, known);
   };
 
   return {
     prepare: async (
       input: { repo_url: string; base_ref: string },
       context: RequestContext,
-    ): Promise<Worktree> => get(await preparing.prepare(input, context), context.signal),
+    ): Promise<Worktree> => get(await preparing.prepare(input, context)),
     get,
     /** Oldest first. */
-    list: async (signal: AbortSignal): Promise<Worktree[]> => {
+    list: async (): Promise<Worktree[]> => {
       const all = await lookUpAll(deps);
       const born = new Map(all.map((known) => [known, factsOf(known).createdAt.getTime()]));
       const inOrder = all.toSorted(
         (a, b) => (born.get(a) ?? 0) - (born.get(b) ?? 0) || (a.id < b.id ? -1 : 1),
       );
-      return Promise.all(inOrder.map((known) => viewOf(viewing, known, signal)));
+      return Promise.all(inOrder.map((known) => viewOf(viewing, known)));
     },
     cleanup: (
       asked: Parameters<typeof cleanUp>[1],
@@ -54,11 +56,11 @@ export const createWorktrees = (deps: Dependencies) => {
      */
     join: <Value>(id: string, accept: (worktree: NamedWorktree) => Promise<Value>): Promise<Value> =>
       deps.turns.inTurn(id, async () => accept(usable(await lookUp(deps, id), id))),
-    /** When the time of a job's worktree is over; resolves to the ref under which its work was saved, if it was. */
-    leave: (job: JobRecord): Promise<string | null> => leaveWorktree(deps, job),
+    /** When the time of a job's worktree is over. */
+    leave: (job: JobRecord): Promise<void> => leaveWorktree(deps, job),
     /** At start, once the jobs of an earlier start are settled. */
     takeUp: preparing.takeUp,
-    tidy: (signal: AbortSignal): Promise<void> => tidyWorktrees(viewing, signal),
+    tidy: (signal: AbortSignal): Promise<void> => tidyWorktrees(deps, retries, signal),
     /** Resolves when nothing is under way any more; `closing` is to be aborted first. */
     settled: async (): Promise<void> => {
       await preparing.settled();

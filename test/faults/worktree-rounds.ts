@@ -146,6 +146,10 @@ const checkCharge = async (service: Service, charge: Charge, tally: WorktreeTall
   const ref = `refs/service/salvage/${id}`;
   const saved = await git(cache, "show", `${ref}:${file}`).catch(() => null);
   if (saved !== content) tally.faults.push(`${id}: removed, but ${ref} has ${saved} as ${file}`);
+  const told = worktree.prepared
+    ? (await service.client.get_worktree({ worktree_id: id })).worktree.salvage_ref
+    : (await service.client.get_job({ job_id: id })).job.salvage_ref;
+  if (told !== ref) tally.faults.push(`${id}: its work is under ${ref}, but it says ${told}`);
   const left = [path, join(cache, "worktrees", id)].filter((place) => existsSync(place));
   if (left.length > 0) tally.faults.push(`${id}: removed, but ${left.join(" and ")} are left`);
 };

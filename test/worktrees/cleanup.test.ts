@@ -244,6 +244,40 @@ test("what is not ours is never touched, neither a directory, nor a link, nor a 
   expect(await readdir(elsewhere)).toEqual(["precious.txt"]);
 });
 
+test("one whose marker is spoilt is left in place, and with force forgotten: what is there stays", async () => {
+  const { prepare, get } = worktreeAsks(service);
+  const { path, worktree_id } = await prepare(remote.path);
+  await writeFile(join(path, "work.txt"), "not committed\n");
+  await writeFile(join(path, "..", ".owned", `${worktree_id}.json`), "spoilt");
+  const { status, error } = await get(worktree_id);
+  expect(status).toBe("failed");
+  expect(error).toContain("Its marker");
+  const refused = await clean({ paths: worktree_id });
+  expect(refused).toMatchObject({ removed: 0, results: [{ success: false, error }] });
+  const forgotten = await clean({ paths: worktree_id, force: true });
+  expect(forgotten.results).toMatchObject([{ success: true, size_bytes: 0 }]);
+  expect(existsSync(join(path, "work.txt"))).toBe(true);
+  expect(await codeOf(service.client.get_worktree({ worktree_id }))).toBe("worktree_not_found");
+});
+
+test("one whose work cannot be saved stays as it was, and jobs can go on in it", async () => {
+  const alone = await startService();
+  const { prepare, get, inCache } = worktreeAsks(alone);
+  const { path, worktree_id } = await prepare(remote.path);
+  await writeFile(join(path, "work.txt"), "not committed\n");
+  const inTheWay = "refs/service/salvage";
+  await inCache("update-ref", inTheWay, "HEAD").catch(() =>
+    inCache("update-ref", inTheWay, "refs/remotes/origin/main"),
+  );
+  const { removed, results } = await alone.client.cleanup_worktrees({ paths: path, force: true });
+  expect(removed).toBe(0);
+  expect(results[0]?.error).toContain("could not be removed");
+  expect(existsSync(join(path, "work.txt"))).toBe(true);
+  expect(await get(worktree_id)).toMatchObject({ status: "ready", error: null });
+  const job = await asks(alone).run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
+  expect(job.status).toBe("succeeded");
+});
+
 test("a prepared worktree goes by itself when nobody has used it for its time, its work saved", async () => {
   const home = await temporaryDirectory();
   const first = await startService({ home });
