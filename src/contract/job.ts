@@ -126,7 +126,9 @@ export const RunTaskInput = z.strictObject({
     .string()
     .max(2048)
     .default("")
-    .meta({ description: "Git repository; empty: an empty directory" }),
+    .meta({
+      description: "Git repository; empty: that of worktree_id or session_id, else an empty directory",
+    }),
   profile: z
     .string()
     .max(200)
@@ -161,7 +163,7 @@ export const jobOperations = {
   run_task: operation({
     name: "run_task",
     title: "Submit a task",
-    summary: "Submit a task; returns at once with the queued job. Poll with get_job.",
+    summary: "Submit a task; returns at once with the queued job. Ask wait_for_job or get_job for its end.",
     input: RunTaskInput,
     output: JobAnswer,
     http: { method: "post", path: "/jobs" },

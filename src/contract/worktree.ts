@@ -25,7 +25,12 @@ export const Worktree = z
     branch: z.string(),
     path: z.string().meta({ description: "Absolute path on the disk of the instance that holds it" }),
     status: WorktreeStatus,
-    job_id: z.string().nullable().meta({ description: "The job that used it last, or uses it" }),
+    job_id: z
+      .string()
+      .nullable()
+      .meta({
+        description: "The job at work in it, else the next that waits for it, else the last that used it",
+      }),
     pod_name: z.string(),
     created_at: z.string().meta({ format: "date-time" }),
     age_hours: z.number().meta({ description: "Hours since created_at, to two decimals" }),
@@ -54,7 +59,13 @@ const CleanupResult = z
     path: z.string(),
     worktree_id: z.string().nullable().meta({ description: "Null: nothing of ours is at this path" }),
     success: z.boolean().meta({ description: "It is gone now, also when it was before" }),
+    removed: z
+      .boolean()
+      .meta({ description: "This call removed it, or would; false with success: it was gone before" }),
     error: z.string().nullable().meta({ description: "Why it was left in place" }),
+    cancelled_jobs: z
+      .array(z.string())
+      .meta({ description: "Jobs that used it or waited for it, and were, or would be, cancelled" }),
     size_bytes: z.int().nullable().meta({ description: "Room on disk that its removal frees" }),
     salvage_ref: z
       .string()

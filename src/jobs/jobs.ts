@@ -89,12 +89,12 @@ export const createJobs = (deps: Dependencies) => {
   };
 
   /** Final at once; the agent is ended and its work saved behind it. */
-  const cancel = async (id: string): Promise<JobRecord> => {
+  const cancel = async (id: string, reason?: string): Promise<JobRecord> => {
     const before = await get(id);
     const cancelled = await takeStep(store, {
       id,
       trigger: "cancel",
-      patch: (record) => endPatch(record, now()),
+      patch: (record) => ({ ...endPatch(record, now()), ...(reason !== undefined && { error: reason }) }),
     });
     if (cancelled === null) return await get(id);
     queue.remove(id);
@@ -111,11 +111,11 @@ export const createJobs = (deps: Dependencies) => {
   return {
     submit,
     get,
-    cancel,
+    cancel: (id: string): Promise<JobRecord> => cancel(id),
     list: (query: ListQuery) => store.list(query),
-    /** Cancels a job; resolves when its agent is gone and its work is saved. Rejects when the signal aborts before. */
-    end: async (id: string, signal: AbortSignal): Promise<void> => {
-      await cancel(id);
+    /** Cancels a job, with a reason for its owner; resolves when its agent is gone and its work is saved. Rejects when the signal aborts before. */
+    end: async (id: string, reason: string, signal: AbortSignal): Promise<void> => {
+      await cancel(id, reason);
       for (;;) {
         const told = settlements.next(id, signal);
         const record = await store.get(id);

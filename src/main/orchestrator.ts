@@ -166,7 +166,7 @@ export const startOrchestrator = async ({
     handlers: createHandlers({ jobs, profiles, worktrees, disks, settings }),
     events,
     settings,
-    readiness: createReadiness({ store, closing: closing.signal, now }),
+    readiness: createReadiness({ store, disks, closing: closing.signal, now }),
     metrics: metrics.read,
     service: { name: serviceName, version },
     log,

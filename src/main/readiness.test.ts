@@ -6,6 +6,7 @@ import { openFilesJobStore } from "../store/files/files-job-store.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createReadiness } from "./readiness.ts";
 
+const roomy = { requireRoom: async () => undefined };
 const log = createLog("silent", (text) => text);
 
 test("a store that is away makes the service unready with its reason, and ready again when it is back", async () => {
@@ -14,7 +15,12 @@ test("a store that is away makes the service unready with its reason, and ready 
   const store = await openFilesJobStore(directory, log);
   let clock = 0;
   const closing = new AbortController();
-  const ready = createReadiness({ store, closing: closing.signal, now: () => new Date((clock += 1000)) });
+  const ready = createReadiness({
+    store,
+    disks: roomy,
+    closing: closing.signal,
+    now: () => new Date((clock += 1000)),
+  });
   expect(await ready()).toEqual({ ready: true, reasons: [] });
   await rename(directory, `${directory}-away`);
   expect(await ready()).toEqual({ ready: false, reasons: [expect.stringContaining(directory)] });
@@ -27,7 +33,12 @@ test("a store that is away makes the service unready with its reason, and ready 
 test("however often it is asked, the store is looked at once a second", async () => {
   let looks = 0;
   const store = { check: async () => void (looks += 1) };
-  const ready = createReadiness({ store, closing: new AbortController().signal, now: () => new Date(5000) });
+  const ready = createReadiness({
+    store,
+    disks: roomy,
+    closing: new AbortController().signal,
+    now: () => new Date(5000),
+  });
   await Promise.all(Array.from({ length: 100 }, () => ready()));
   expect(looks).toBe(1);
 });

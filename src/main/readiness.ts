@@ -7,10 +7,12 @@ const fresh = 1000;
 /** Tells whether new jobs are taken at present, and if not, why. */
 export const createReadiness = ({
   store,
+  disks,
   closing,
   now,
 }: {
   store: Pick<JobStore, "check">;
+  disks: { requireRoom: () => Promise<void> };
   closing: AbortSignal;
   now: () => Date;
 }): (() => Promise<Readiness>) => {
@@ -18,19 +20,20 @@ export const createReadiness = ({
 
   const storeProblem = (): Promise<string | null> => {
     const at = now().getTime();
-    if (last === null || at - last.at >= fresh) last = { at, problem: check(store) };
+    if (last === null || at - last.at >= fresh) last = { at, problem: problemOf(store.check()) };
     return last.problem;
   };
 
   return async () => {
-    const found = [closing.aborted ? "The service is shutting down" : null, await storeProblem()];
+    const shutdown = closing.aborted ? "The service is shutting down" : null;
+    const found = [shutdown, await storeProblem(), await problemOf(disks.requireRoom())];
     const reasons = found.filter((reason) => reason !== null);
     return { ready: reasons.length === 0, reasons };
   };
 };
 
-const check = (store: Pick<JobStore, "check">): Promise<string | null> =>
-  store.check().then(
+const problemOf = (check: Promise<void>): Promise<string | null> =>
+  check.then(
     () => null,
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   );

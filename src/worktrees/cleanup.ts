@@ -56,8 +56,8 @@ export const cleanUp = async (
     return result;
   });
   return {
-    removed: cleaned.filter(({ counts }) => counts).length,
-    results: [...cleaned.map(({ result }) => result), ...foreign.map(nothingThere)],
+    removed: cleaned.filter(({ removed }) => removed).length,
+    results: [...cleaned, ...foreign.map(nothingThere)],
   };
 };
 
@@ -100,45 +100,54 @@ const nothingThere = (name: string): CleanupResult => ({
   path: name,
   worktree_id: null,
   success: false,
-  error: "There is no worktree of this service; list_worktrees shows those there are",
+  removed: false,
+  error: "There is no worktree of this service; the list of worktrees shows those there are",
+  cancelled_jobs: [],
   size_bytes: null,
   salvage_ref: null,
 });
 
-type Cleaned = { result: CleanupResult; counts: boolean };
-
-const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<Cleaned> => {
+const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<CleanupResult> => {
   const { id } = listed;
-  const about = { path: factsOf(listed).path, worktree_id: id, size_bytes: null, salvage_ref: null };
+  const about = {
+    path: factsOf(listed).path,
+    worktree_id: id,
+    success: true,
+    removed: true,
+    error: null,
+    cancelled_jobs: [],
+    size_bytes: null,
+    salvage_ref: null,
+  };
   try {
     const done = asked.dry_run
       ? await inspect(deps, id, asked)
       : // What comes while jobs are waited for stands in line behind this turn.
         await deps.turns.inTurn(id, () => remove(deps, id, asked));
-    return { result: { ...about, success: true, error: null, ...done }, counts: true };
+    return { ...about, ...done };
   } catch (error) {
     if (error instanceof AlreadyRemoved) {
       const salvage_ref = (await deps.records.get(id))?.salvage_ref ?? null;
-      return { result: { ...about, success: true, error: null, size_bytes: 0, salvage_ref }, counts: false };
+      return { ...about, removed: false, size_bytes: 0, salvage_ref };
     }
     const reason = error instanceof Refusal ? error.message : unexpected(deps, id, error);
-    return { result: { ...about, success: false, error: reason }, counts: false };
+    return { ...about, success: false, removed: false, error: reason };
   }
 };
 
-type Done = Pick<CleanupResult, "size_bytes" | "salvage_ref">;
+type Done = Pick<CleanupResult, "cancelled_jobs" | "size_bytes" | "salvage_ref">;
 
 const remove = async (deps: Cleaning, id: string, asked: Asked): Promise<Done> => {
-  await makeFree(deps, await standing(deps, id), asked);
+  const cancelled_jobs = await makeFree(deps, await standing(deps, id), asked);
   using reserved = await reserveSoon(deps, id);
   if (reserved === null) throw new Refusal("A job has just begun in it; wait for its end, or use force");
   const known = await standing(deps, id);
   if (isOutOfReach(known) && asked.force) {
     await forgetKnown(deps, known);
-    return { size_bytes: 0, salvage_ref: null };
+    return { cancelled_jobs, size_bytes: 0, salvage_ref: null };
   }
   const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
-  return { size_bytes, salvage_ref: await removeKnown(deps, await standing(deps, id)) };
+  return { cancelled_jobs, size_bytes, salvage_ref: await removeKnown(deps, await standing(deps, id)) };
 };
 
 /** Somebody who lists worktrees may be looking at it: that takes a moment. Null: a job is in it. */
@@ -162,8 +171,14 @@ const inspect = async (
   refuseUnlessFree(deps, known, asked);
   const { size, pushed } = await deps.measuring.measure(known, reservation);
   // Where the checkout was not finished nobody has worked.
-  if (pushed === true || known.survey?.ready !== true) return { size_bytes: size, salvage_ref: null };
-  if (asked.force) return { size_bytes: size, salvage_ref: salvageRef(ownerOf(known)) };
+  const isSafe = pushed === true || known.survey?.ready !== true;
+  if (isSafe || asked.force) {
+    return {
+      cancelled_jobs: activeUses(known).map(({ jobId }) => jobId),
+      size_bytes: size,
+      salvage_ref: isSafe ? null : salvageRef(ownerOf(known)),
+    };
+  }
   throw new Refusal(
     "It holds work that is not pushed; push it, or use force: then it is saved under a salvage ref first",
   );
@@ -195,16 +210,20 @@ const refuseUnlessFree = (deps: Cleaning, known: Known, { force }: Asked): void 
   }
 };
 
-/** Ends what uses the worktree, when that is asked for. */
-const makeFree = async (deps: Cleaning, known: Known, asked: Asked): Promise<void> => {
+/** Ends what uses the worktree, when that is asked for. Resolves to the jobs that were cancelled. */
+const makeFree = async (deps: Cleaning, known: Known, asked: Asked): Promise<string[]> => {
   refuseUnlessFree(deps, known, asked);
   if (known.record?.status === "preparing") await deps.stopPreparing(known.id);
   const signal = AbortSignal.any([deps.closing, AbortSignal.timeout(endOfJob)]);
-  for (const { jobId } of activeUses(known)) {
-    await deps.endJob(jobId, signal).catch((cause: unknown) => {
-      throw new Refusal(`Its job ${jobId} was cancelled but has not ended yet; try again`, { cause });
-    });
+  const jobs = activeUses(known).map(({ jobId }) => jobId);
+  for (const jobId of jobs) {
+    await deps
+      .endJob(jobId, "Cancelled: its worktree was removed with force", signal)
+      .catch((cause: unknown) => {
+        throw new Refusal(`Its job ${jobId} was cancelled but has not ended yet; try again`, { cause });
+      });
   }
+  return jobs;
 };
 
 const unexpected = ({ log, redact }: Cleaning, id: string, error: unknown): string => {

@@ -9,8 +9,8 @@ export type Dependencies = {
   records: WorktreeStore;
   jobs: Pick<JobStore, "usesOfWorktree" | "update">;
   repos: Repos;
-  /** Cancels a job; resolves when its agent is gone and its work is saved, or rejects when the signal aborts. */
-  endJob: (jobId: string, signal: AbortSignal) => Promise<void>;
+  /** Cancels a job, with a reason for its owner; resolves when its agent is gone and its work is saved, or rejects when the signal aborts. */
+  endJob: (jobId: string, reason: string, signal: AbortSignal) => Promise<void>;
   /** Keeps jobs out of a worktree until it is disposed of; null: a job has just begun in it. */
   reserve: (worktreeId: string) => Disposable | null;
   /** Ends what a dead instance left running for a preparation. */

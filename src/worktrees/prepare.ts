@@ -63,7 +63,7 @@ export const createPreparing = (deps: Dependencies) => {
     if (deps.closing.aborted) {
       return new ServiceError(
         "draining",
-        `The service was stopped while it prepared the worktree ${id}; the next start goes on with it, ask get_worktree`,
+        `The service was stopped while it prepared the worktree ${id}; the next start goes on with it`,
         { retryAfter: 10 },
       );
     }

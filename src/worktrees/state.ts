@@ -63,12 +63,12 @@ export const statusOf = (known: Known): { status: WorktreeStatus; error: string 
 const faultOf = ({ record, survey, home }: Known): string | null => {
   if (survey === null) {
     return record === null || record.path === home
-      ? "Its marker under SERVICE_WORKTREE_ROOT/.owned is missing or cannot be read: look at what is left at its path; cleanup_worktrees with force forgets it"
-      : `It was made under another SERVICE_WORKTREE_ROOT (${record.path}); set that back, or forget it with cleanup_worktrees and force`;
+      ? "Its marker under SERVICE_WORKTREE_ROOT/.owned is missing or cannot be read: look at what is left at its path; a cleanup with force forgets it"
+      : `It was made under another SERVICE_WORKTREE_ROOT (${record.path}); set that back, or forget it by a cleanup with force`;
   }
-  if (!survey.ready) return "Its checkout was not finished; remove it with cleanup_worktrees";
+  if (!survey.ready) return "Its checkout was not finished; clean it up";
   if (!survey.standing)
-    return "Its directory is gone; run_task makes it again from its branch, cleanup_worktrees removes the rest";
+    return "Its directory is gone; a job in it makes it again from its branch, a cleanup removes the rest";
   return null;
 };
 

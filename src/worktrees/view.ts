@@ -1,7 +1,7 @@
 import type { Worktree } from "../contract/worktree.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
-import { factsOf, statusOf, type Known } from "./state.ts";
+import { factsOf, isActive, statusOf, type Known } from "./state.ts";
 
 type Viewing = Pick<Dependencies, "settings" | "now"> & { measuring: Measuring };
 
@@ -18,7 +18,7 @@ export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known
     branch: facts.branch,
     path: facts.path,
     ...statusOf(known),
-    job_id: uses.at(-1)?.jobId ?? null,
+    job_id: (atWork(uses) ?? uses.find(isActive) ?? uses.at(-1))?.jobId ?? null,
     pod_name: facts.podName ?? settings.podName,
     created_at: facts.createdAt.toISOString(),
     age_hours: ageHours(facts.createdAt, now()),
@@ -29,6 +29,9 @@ export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known
     warnings: survey?.worktree.warnings ?? [],
   };
 };
+
+const atWork = (uses: Known["uses"]): Known["uses"][number] | undefined =>
+  uses.find((use) => isActive(use) && use.status !== "queued");
 
 /** To two decimals; never negative, should the clock have been set back. */
 const ageHours = (from: Date, to: Date): number =>

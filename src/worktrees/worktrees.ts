@@ -74,8 +74,13 @@ export type Worktrees = ReturnType<typeof createWorktrees>;
 const notFound = (id: string): ServiceError =>
   new ServiceError(
     "worktree_not_found",
-    `There is no worktree ${id.slice(0, 100)}; list_worktrees shows those there are, prepare_worktree makes one`,
+    `There is no worktree ${id.slice(0, 100)}; list the worktrees to see those there are, or prepare one`,
   );
+
+const removed = (id: string, { salvage_ref: ref }: WorktreeRecord): ServiceError => {
+  const work = ref === null ? "" : `, what it held that was not pushed is saved as ${ref}`;
+  return new ServiceError("worktree_not_found", `The worktree ${id} was removed${work}; prepare another`);
+};
 
 const usable = (known: Known | null, id: string): NamedWorktree => {
   if (known === null) throw notFound(id);
@@ -87,14 +92,15 @@ const usable = (known: Known | null, id: string): NamedWorktree => {
       `The worktree ${id} is not under this service's SERVICE_WORKTREE_ROOT (it was made at ${known.record.path}); set that back, or prepare another`,
     );
   }
-  if (known.record?.status === "removed" || known.survey?.ready !== true) throw notFound(id);
+  if (known.record?.status === "removed") throw removed(id, known.record);
+  if (known.survey?.ready !== true) throw notFound(id);
   const { repoUrl, baseRef, branch } = known.survey.worktree;
   return { id, repoUrl, baseRef, branch };
 };
 
 /** Completes "The worktree …"; null: nothing in the record speaks against it. */
 const unusable = ({ status, removing, error }: WorktreeRecord): string | null => {
-  if (status === "preparing") return "is being prepared; ask get_worktree until it is ready";
+  if (status === "preparing") return "is being prepared; try again when its status is ready";
   if (status === "failed") return `could not be prepared (${error ?? "no reason is known"}); prepare another`;
   if (removing) return "is being removed; prepare another";
   return null;

@@ -131,7 +131,7 @@ test.each<[what: string, input: Record<string, unknown>, code: string, words: Re
     "a worktree that does not exist",
     { worktree_id: "../../x" },
     "worktree_not_found",
-    /There is no worktree .*prepare_worktree makes one/,
+    /There is no worktree .*or prepare one/,
   ],
 ])("%s is refused in words that say what to do", async (_, input, code, words) => {
   const before = await queued();

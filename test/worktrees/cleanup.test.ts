@@ -37,13 +37,16 @@ test("a worktree is removed by its path or its id, and get_worktree tells so aft
     expect(results[index]?.size_bytes).toBeGreaterThan(0);
     expect(existsSync(path)).toBe(false);
     expect(await get(worktree_id)).toMatchObject({ status: "removed", size_bytes: null, pushed: null });
-    expect(await codeOf(service.client.run_task({ task: "x", worktree_id }))).toBe("worktree_not_found");
+    await expect(service.client.run_task({ task: "x", worktree_id })).rejects.toMatchObject({
+      code: "worktree_not_found",
+      message: expect.stringContaining("was removed") as string,
+    });
   }
   expect((await list()).filter(({ status }) => status === "removed")).toEqual([]);
   const again = await clean({ paths: a.path });
   expect(again).toMatchObject({
     removed: 0,
-    results: [{ success: true, worktree_id: a.worktree_id, size_bytes: 0 }],
+    results: [{ success: true, removed: false, worktree_id: a.worktree_id, size_bytes: 0 }],
   });
 });
 
@@ -145,12 +148,18 @@ describe("a worktree that is in use", () => {
     expect(refused.removed).toBe(0);
     expect(refused.results[0]?.error).toContain(`in use by job ${running.id}`);
     expect((await ask.get(running.id)).status).toBe("running");
+    const told = await clean({ paths: path, force: true, dry_run: true });
+    expect(told.results).toMatchObject([{ success: true, cancelled_jobs: [running.id, waiting.id] }]);
+    expect((await ask.get(running.id)).status).toBe("running");
     const { removed, results } = await clean({ paths: path, force: true });
-    expect(results).toMatchObject([{ success: true }]);
+    const cancelled_jobs = [running.id, waiting.id];
+    expect(results).toMatchObject([{ success: true, removed: true, cancelled_jobs }]);
     expect(removed).toBe(1);
     expect(existsSync(path)).toBe(false);
-    expect((await ask.get(running.id)).status).toBe("cancelled");
-    expect((await ask.get(waiting.id)).status).toBe("cancelled");
+    for (const id of cancelled_jobs) {
+      const error = "Cancelled: its worktree was removed with force";
+      expect(await ask.get(id)).toMatchObject({ status: "cancelled", error });
+    }
     expect(processesMarked(running.id)).toEqual([]);
     const saved = await inCache("ls-tree", "--name-only", String((await ask.get(running.id)).salvage_ref));
     expect(saved.split("\n").length).toBeGreaterThan(1);

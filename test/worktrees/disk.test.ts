@@ -55,6 +55,11 @@ test("below the floor of free room new work is refused with 503, and all else go
   ).toBe("60");
   expect((await service.client.list_jobs()).count).toBe(0);
   expect((await service.client.list_worktrees()).count).toBe(0);
+  const ready = await fetch(`${service.url}/ready`);
+  expect([ready.status, await ready.text()]).toEqual([
+    503,
+    expect.stringContaining("SERVICE_MIN_FREE_DISK_BYTES") as string,
+  ]);
   const metrics = await (await fetch(`${service.url}/metrics`)).text();
   expect(metrics).toMatch(/^svc_disk_free_bytes\{purpose="jobs"\} \d+/m);
 });

@@ -51,7 +51,7 @@ test("jobs that name it run in it, one after another, and each finds the work of
   const first = await ask.submit({ task: 'scenario: work {"file": "one.txt", "ms": 300}', worktree_id });
   const second = await ask.submit({ task: 'scenario: work {"file": "two.txt"}', worktree_id });
   await ask.when(first.id, ({ status }) => status === "running", "to run");
-  expect(await get(worktree_id)).toMatchObject({ status: "in_use", job_id: second.id, pushed: null });
+  expect(await get(worktree_id)).toMatchObject({ status: "in_use", job_id: first.id, pushed: null });
   const [one, two] = [await ask.ended(first.id), await ask.ended(second.id)];
   for (const job of [one, two]) {
     expect(job).toMatchObject({
