@@ -169,6 +169,8 @@ const inspect = async (
 ): Promise<Done> => {
   const known = await standing(deps, id);
   refuseUnlessFree(deps, known, asked);
+  // What a list has shown a moment ago is not good enough to decide on.
+  deps.measuring.forget(id);
   const { size, pushed } = await deps.measuring.measure(known, reservation);
   // Where the checkout was not finished nobody has worked.
   const isSafe = pushed === true || known.survey?.ready !== true;

@@ -67,6 +67,8 @@ export const createMeasuring = ({
   };
 
   return {
+    /** The next one is taken anew. */
+    forget: (id: string): void => void known.delete(id),
     /** `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
     measure: (worktree: Known, { keepsJobsOut = false } = {}): Promise<Measure> => {
       const { id, survey } = worktree;

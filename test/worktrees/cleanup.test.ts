@@ -62,13 +62,8 @@ test("a dry run tells what would be removed and removes nothing", async () => {
   const told = await clean({ paths: path, dry_run: true });
   expect(told).toMatchObject({ removed: 1, dry_run: true, results: [{ worktree_id, success: true }] });
   await writeFile(join(path, "work.txt"), "work\n");
-  const refused = await until(
-    async () => {
-      const answer = await clean({ paths: path, dry_run: true });
-      return answer.removed === 0 ? answer : null;
-    },
-    { what: "the new file to be seen" },
-  );
+  const refused = await clean({ paths: path, dry_run: true });
+  expect(refused.removed).toBe(0);
   expect(refused.results[0]?.error).toContain("not pushed");
   const forced = await clean({ paths: path, dry_run: true, force: true });
   expect(forced.results).toMatchObject([
@@ -207,7 +202,7 @@ test("a job that is submitted while its worktree is removed runs in it or is ref
   const { prepare } = worktreeAsks(service);
   const ask = asks(service);
   const seen: string[] = [];
-  for (let round = 0; round < 5; round += 1) {
+  for (let round = 0; round < 8; round += 1) {
     const { path, worktree_id } = await prepare(remote.path);
     const [cleanup, submitted] = await Promise.all([
       clean({ paths: path }),
@@ -220,7 +215,8 @@ test("a job that is submitted while its worktree is removed runs in it or is ref
   const right = [
     "1 removed, job refused, removed",
     "0 removed, job succeeded, README.md one.txt",
-    "1 removed, job succeeded, README.md one.txt",
+    // It had ended before the cleanup came to its turn.
+    "1 removed, job succeeded, removed",
   ];
   expect(seen.filter((outcome) => !right.includes(outcome))).toEqual([]);
 });

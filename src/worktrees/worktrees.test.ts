@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { createLog } from "../lib/log.ts";
+import { createTurns } from "../lib/turns.ts";
+import type { Repos, WorktreeSurvey } from "../repos/repos.ts";
+import { openFilesWorktreeStore } from "../store/files/files-worktree-store.ts";
+import type { WorktreeUse } from "../store/job-store.ts";
+import type { WorktreeRecord } from "../store/worktree-store.ts";
+import type { Dependencies } from "./dependencies.ts";
+import { statusOf, type Known } from "./state.ts";
+import { createWorktrees } from "./worktrees.ts";
+
+const log = createLog("silent", (text) => text);
+const hour = 3_600_000;
+const start = Date.parse("2026-01-01T00:00:00.000Z");
+
+/** A ready worktree of one hour's time to live, a disk that is only remembered, and a clock that the test sets. */
+const world = async (over: { removalFails?: boolean } = {}) => {
+  const records = await openFilesWorktreeStore(await temporaryDirectory(), log);
+  const record = sampleWorktree({ status: "ready", used_at: new Date(start).toISOString() });
+  await records.create(record);
+  const { worktree_id: id } = record;
+  const scene = { now: start, uses: [] as WorktreeUse[], removed: 0, tries: 0 };
+  const survey = {
+    worktree: { worktreeId: id, path: record.path },
+    ready: true,
+    standing: true,
+  } as WorktreeSurvey;
+  const repos: Partial<Repos> = {
+    surveyWorktree: async () => (scene.removed === 0 ? survey : null),
+    listWorktreeIds: async () => [],
+    worktreePath: (name) => join("/worktrees", name),
+    isPushed: async () => true,
+    removeWorktree: async () => {
+      scene.tries += 1;
+      if (over.removalFails === true) throw new Error("busy");
+      scene.removed += 1;
+    },
+  };
+  const deps: Partial<Dependencies> = {
+    records,
+    repos: repos as Repos,
+    jobs: { usesOfWorktree: async () => scene.uses, update: async () => null },
+    reserve: () => ({ [Symbol.dispose]: () => undefined }),
+    turns: createTurns(),
+    settings: {
+      podName: "pod",
+      preparedWorktreeTtl: hour / 1000,
+      maxParallelJobs: 1,
+      maxQueuedJobs: 1,
+      gitTimeout: 1,
+    },
+    now: () => new Date(scene.now),
+    log,
+    closing: new AbortController().signal,
+  };
+  const worktrees = createWorktrees(deps as Dependencies);
+  return { scene, id, records, tidy: () => worktrees.tidy(new AbortController().signal) };
+};
+
+const use = (over: Partial<WorktreeUse>): WorktreeUse => ({
+  jobId: randomUUID(),
+  status: "succeeded",
+  unsettled: false,
+  ended: start,
+  ...over,
+});
+
+test("a prepared worktree stays as long as a job waits for it, and its time after its last job's end", async () => {
+  const { scene, id, records, tidy } = await world();
+  scene.now = start + 2 * hour;
+  scene.uses = [use({ status: "queued", ended: null })];
+  await tidy();
+  scene.uses = [use({ ended: scene.now, unsettled: true })];
+  await tidy();
+  scene.uses = [use({ ended: scene.now })];
+  scene.now += hour - 1;
+  await tidy();
+  expect(scene.removed).toBe(0);
+  scene.now += 1;
+  await tidy();
+  expect(scene.removed).toBe(1);
+  expect(await records.get(id)).toMatchObject({ status: "removed", removing: false });
+});
+
+test("what was removed is remembered for a day", async () => {
+  const { scene, id, records, tidy } = await world();
+  scene.now = start + hour;
+  await tidy();
+  scene.now += 24 * hour - 1;
+  await tidy();
+  expect(await records.get(id)).not.toBeNull();
+  scene.now += 1;
+  await tidy();
+  expect(await records.get(id)).toBeNull();
+});
+
+test("a removal that fails is tried again, less and less often", async () => {
+  const { scene, tidy } = await world({ removalFails: true });
+  scene.now = start + hour;
+  for (let second = 0; second < 60; second += 1) {
+    await tidy();
+    scene.now += 1000;
+  }
+  // At 0, 1, 3, 7, 15 and 31 seconds.
+  expect(scene.tries).toBe(6);
+});
+
+test("a worktree whose removal has begun is not said to be usable, nor to be lost", () => {
+  const known = (record: Partial<WorktreeRecord>, survey: object | null): Known => ({
+    id: "a",
+    record: sampleWorktree({ status: "ready", ...record }),
+    survey: survey as WorktreeSurvey | null,
+    uses: [],
+    home: "/worktrees/a",
+  });
+  const standing = { ready: true, standing: true };
+  expect(statusOf(known({}, standing)).status).toBe("ready");
+  expect(statusOf(known({ removing: true }, standing)).status).toBe("failed");
+  expect(statusOf(known({ removing: true }, null)).status).toBe("removed");
+  expect(statusOf(known({}, null)).status).toBe("failed");
+});
