@@ -26,7 +26,7 @@ A task that begins with a dash goes after two of them:  svc run -r . -- "-O3 bre
 
 export const worktreesExamples = `
 In two steps, prepare and run:
-  svc worktrees prepare https://github.com/acme/app
+  ID=$(svc worktrees prepare https://github.com/acme/app)
   svc run "Fix the failing date test" --worktree-id "$ID" --wait
 `;
 
@@ -34,7 +34,7 @@ export const prepareExamples = `
 Examples:
   svc worktrees prepare https://github.com/acme/app
   svc worktrees prepare . --base-ref develop
-  ID=$(svc worktrees prepare git@github.com:acme/app.git --json | jq -r .worktree_id)
+  ID=$(svc worktrees prepare git@github.com:acme/app.git)
 `;
 
 export const cleanupExamples = `
@@ -42,6 +42,7 @@ Examples:
   svc worktrees cleanup "$ID"
   svc worktrees cleanup --max-age-hours 72 --dry-run
   svc worktrees cleanup "$ID" --force
+  svc worktrees cleanup "$ID" --max-age-hours 72    # the named one, and all that are older than 72 hours
 
 What a job uses and what is not pushed is left in place. With --force its jobs are cancelled first, and its work is
 saved under a ref of the cached clone that the answer names. Exit 1 when one that was named is left in place.

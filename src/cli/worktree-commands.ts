@@ -32,7 +32,9 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
   worktrees
     .command("prepare")
     .summary("clone and check out, to run tasks in later")
-    .description("Clone a repository and check out a worktree of it. Waits until it is ready.")
+    .description(
+      "Clone a repository and check out a worktree of it. Waits until it is ready, then prints its id, path and branch; where standard output is no terminal, the id alone.",
+    )
     .argument("<url>", "git repository: an https or ssh URL, or a path")
     .option("--base-ref <ref>", "branch or tag to base the work on", "main")
     .option("--json", "print the service's answer as JSON; only the final one")
@@ -41,7 +43,9 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
   worktrees
     .command("cleanup")
     .summary("remove worktrees, by name or by age")
-    .description("Remove worktrees: those that are named, those that are older, or both.")
+    .description(
+      "Remove worktrees: all that are named, and with --max-age-hours all that are older, named or not.",
+    )
     .argument("[worktrees...]", "paths or ids of worktrees")
     .option("--max-age-hours <hours>", "all that are older than this", whole(1, 876_000))
     .option("--force", "also those that a job uses or that hold unpushed work, which is saved first")

@@ -65,7 +65,7 @@ describe("--json prints the body of the REST interface, every field of it", () =
 describe("svc run", () => {
   test("sends what its options say", async () => {
     const options =
-      "-r https://h/a/b -p review --base-ref dev --worktree-id w --session-id s --file-path /f --create-repo --public --idempotency-key k";
+      "-r https://h/a/b -p review --base-ref dev --session-id s --file-path /f --create-repo --public --idempotency-key k";
     const { code, stdout } = await svc(["run", ...options.split(" "), "--", "-x"], { env });
     expect({ code, stdout }).toEqual({ code: 0, stdout: `${job.id}\n` });
     expect(lastRequest()?.headers["idempotency-key"]).toBe("k");
@@ -78,8 +78,11 @@ describe("svc run", () => {
       file_path: "/f",
       create_repo: true,
       private: false,
-      worktree_id: "w",
+      worktree_id: "",
     });
+    // Which does not go with making a repository.
+    expect((await svc(["run", "x", "--worktree-id", "w"], { env })).code).toBe(0);
+    expect(JSON.parse(lastRequest()?.body ?? "")).toMatchObject({ worktree_id: "w", create_repo: false });
   });
 
   test("has the documented defaults, and means a relative path from here", async () => {

@@ -61,6 +61,10 @@ test("help of worktrees lists its commands, and each has its options and example
     svc(["worktrees", "help", "cleanup"]),
   ]);
   expect(one).toEqual(other);
+  // Either kind is removed, not only what is both.
+  expect(one.stdout.replace(/\s+/g, " ")).toContain(
+    "all that are named, and with --max-age-hours all that are older, named or not",
+  );
   expect(one.stdout).toMatch(/--max-age-hours <hours>[^]*--force[^]*--dry-run[^]*--json[^]*Examples:/);
 });
 
@@ -78,6 +82,9 @@ describe("what is not understood ends with 2", () => {
     [["run", ""], /task is empty/],
     [["run", " \n"], /task is empty/],
     [["run", "x", "--public"], /goes with --create-repo/],
+    [["run", "x", "--worktree-id", "a", "--create-repo"], /--worktree-id runs in a repository that is there/],
+    [["run", "x", "--worktree-id", "a", "--public"], /leave out --create-repo and --public/],
+    [["run", "x", "--worktree-id", ""], /--worktree-id is empty/],
     [[], /Usage: svc/],
     [["worktrees"], /Usage: svc worktrees[^]*prepare[^]*cleanup/],
     [["worktrees", "clean"], /unknown command 'clean'\n\(Did you mean cleanup\?\)\n[^]*svc worktrees --help/],

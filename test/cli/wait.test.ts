@@ -51,7 +51,9 @@ describe("svc run --wait", () => {
       "",
     ]);
     expect(stdout).toMatch(/^Status +failed \(timeout\)$/m);
-    expect(stdout).toContain("git -C /srv/repo.git log --stat -p -1 refs/service/salvage/x");
+    expect(stdout).toContain(
+      "git --git-dir /srv/repo.git log -p --stat --diff-merges=1 refs/service/salvage/x --not ",
+    );
     expect(stdout).not.toContain("\u001b");
     expect(code).toBe(1);
   });

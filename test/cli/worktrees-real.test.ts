@@ -4,9 +4,11 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
+import type { Worktree } from "../../src/contract/worktree.ts";
 import { git, makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
 import { svc } from "./run-svc.ts";
 
 let service: Service;
@@ -16,16 +18,31 @@ beforeAll(async () => {
   env = { SERVICE_PORT: new URL(service.url).port };
 });
 
-/** Prepares a worktree; its id, path and branch as svc prints them. */
+/** Prepares a worktree; its id as svc prints it, its path and branch. */
 const prepared = async (repository: string) => {
   const { code, stdout } = await svc(["worktrees", "prepare", repository], { env });
-  expect(code).toBe(0);
-  const [, id = "", path = "", branch = ""] =
-    /^ID +(\S+)\nPath +(\S+)\nBranch +(\S+)\nRun in it +svc run --worktree-id \1 "/.exec(stdout) ?? [];
-  return { id, path, branch };
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) });
+  const shown = await svc(["worktrees", "show", stdout.trim(), "--json"], { env });
+  const { worktree } = JSON.parse(shown.stdout) as { worktree: Worktree };
+  return { id: worktree.worktree_id, path: worktree.path, branch: worktree.branch };
 };
 
-const said = /^ *(?:look at it|fetch it): +(.*)$/gm;
+/** The commands that svc prints to get saved work back, to be run as they are. */
+const saidIn = (page: string) => {
+  const [look = "", fetch = ""] = [...page.matchAll(/^.*(?:look at it|fetch it): +(.*)$/gm)].map(
+    (match) => match[1],
+  );
+  return { look, fetch };
+};
+
+const shell = async (line: string, cwd: string): Promise<string> => {
+  const run = promisify(execFile);
+  const { stdout } = await run("sh", ["-c", line], {
+    cwd,
+    env: { PATH: process.env["PATH"], HOME: service.home },
+  });
+  return stdout;
+};
 
 test("prepare, run in it twice, and get the work back that was not pushed when it was removed", async () => {
   const remote = await makeRemote();
@@ -41,6 +58,9 @@ test("prepare, run in it twice, and get the work back that was not pushed when i
   expect(jobs).toEqual([1, 2].map(() => expect.objectContaining({ worktree_path: path, branch })));
   expect(await remote.branches()).toContain(branch);
 
+  await writeFile(join(path, "later.txt"), "committed\n");
+  await git(path, "add", "--all");
+  await git(path, "commit", "--quiet", "--message=Later");
   await writeFile(join(path, "later.txt"), "not pushed\n");
   const refused = await svc(["worktrees", "cleanup", path], { env });
   expect(refused.stdout).toMatch(/^left .*\n +It holds work that is not pushed[^]*1 left in place\n$/);
@@ -51,18 +71,66 @@ test("prepare, run in it twice, and get the work back that was not pushed when i
   expect((await svc(["worktrees", "cleanup", id, "--force"], { env })).code).toBe(0);
   expect(existsSync(path)).toBe(false);
 
-  // The commands that svc prints are run as they are.
+  const again = await svc(["worktrees", "cleanup", id], { env });
+  expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^was removed before /) });
+
   const { stdout } = await svc(["worktrees", "show", id], { env });
   expect(stdout).toMatch(/^Status +removed$/m);
-  const [look = "", fetch = ""] = [...stdout.matchAll(said)].map((match) => match[1]);
-  const shell = (line: string) =>
-    promisify(execFile)("sh", ["-c", line], {
-      cwd: remote.work,
-      env: { PATH: process.env["PATH"], HOME: service.home },
-    });
-  expect((await shell(look)).stdout).toContain("+not pushed");
-  await shell(fetch);
+  const { look, fetch } = saidIn(stdout);
+  const shown = await shell(look, "/");
+  expect(shown).toContain("+committed");
+  expect(shown).toContain("+not pushed");
+  await shell(fetch, remote.work);
   expect(await git(remote.work, "show", `salvaged-${id.slice(0, 8)}:later.txt`)).toBe("not pushed");
+});
+
+test("the work of a job without a repository is got back with what svc prints, when its worktree is there and when it is gone", async () => {
+  const left = '{"dirt": true}';
+  for (const [ttl, task] of [
+    ["3600", `scenario: exit-without-result ${left}`],
+    ["1", `scenario: commit-dirt ${left}`],
+  ] as const) {
+    const brief = await startService({ env: { SERVICE_WORKTREE_TTL: ttl } });
+    const there = { env: { SERVICE_PORT: new URL(brief.url).port } };
+    const { stdout: id } = await svc(["run", task], there);
+    const job = await until(async () => {
+      const { job: now } = await brief.client.get_job({ job_id: id.trim() });
+      const isOver = now.salvage_ref !== null && (ttl !== "1" || !existsSync(String(now.worktree_path)));
+      return isOver ? now : null;
+    });
+    expect(existsSync(String(job.worktree_path))).toBe(ttl !== "1");
+    const own = await temporaryDirectory();
+    await git(own, "init", "--quiet");
+    const { look, fetch } = saidIn((await svc(["job", job.id], there)).stdout);
+    expect(await shell(look, own)).toContain("dirt.txt");
+    await shell(fetch, own);
+    expect(await git(own, "show", `salvaged-${job.id.slice(0, 8)}:dirt.txt`)).not.toBe("");
+  }
+});
+
+test("a force ends the job at work in it and names it, and so does the try before", async () => {
+  const { id } = await prepared((await makeRemote()).path);
+  const { stdout } = await svc(["run", "scenario: sleep", "--worktree-id", id], { env });
+  const job = stdout.trim();
+  await until(async () => (await service.client.get_job({ job_id: job })).job.status === "running");
+  const forced = ["worktrees", "cleanup", id, "--force"];
+  expect((await svc([...forced, "--dry-run"], { env })).stdout).toContain(
+    `\n    job ${job} would be cancelled\n`,
+  );
+  expect((await svc(forced, { env })).stdout).toContain(`\n    job ${job} was cancelled\n`);
+  const shown = await svc(["job", job], { env });
+  expect(shown.stdout).toMatch(/^Status +cancelled\nError +Cancelled: its worktree was removed with force$/m);
+});
+
+test("a preparation that failed is named, and is gone from the list with the command that is printed", async () => {
+  const { path } = await makeRemote();
+  const { code, stderr } = await svc(["worktrees", "prepare", path, "--base-ref", "nosuch"], { env });
+  expect(code).toBe(1);
+  const id = /no branch or tag[^]*take it away: {2}svc worktrees cleanup (\S+)\n$/.exec(stderr)?.[1] ?? "";
+  const list = async () => (await svc(["worktrees", "list"], { env })).stdout;
+  expect(await list()).toMatch(new RegExp(`^${id}  failed`, "m"));
+  expect((await svc(["worktrees", "cleanup", id], { env })).code).toBe(0);
+  expect(await list()).not.toContain(id);
 });
 
 test("one whose directory was deleted is shown as failed, and a job makes it again", async () => {

@@ -1,36 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type { Worktree } from "../../src/contract/worktree.ts";
-import { until } from "../until.ts";
-import { startSvc, svc } from "./run-svc.ts";
+import { svc } from "./run-svc.ts";
 import { sampleWorktree } from "./sample-worktree.ts";
 import { json, stubService } from "./stub-service.ts";
+import { answering, ready, start } from "./worktree-stub.ts";
 
-const ready = sampleWorktree();
 const id = ready.worktree_id;
-const preparing = sampleWorktree({ status: "preparing", size_bytes: null, pushed: null });
-
-/** A service on which one worktree goes through these states, one for each time it is asked for; the last one stays. */
-const start = async (states: Worktree[]) => {
-  const state = { states };
-  const stub = await stubService({
-    "POST /worktrees": (asked, response) =>
-      json(200, { success: true, worktree_id: id, worktree: state.states[0], added_later: 1 })(
-        asked,
-        response,
-      ),
-    [`GET /worktrees/${id}`]: (asked, response) => {
-      if (state.states.length > 1) state.states = state.states.slice(1);
-      json(200, { success: true, worktree: state.states[0], added_later: 1 })(asked, response);
-    },
-  });
-  return { state, stub, env: { SERVICE_PORT: String(stub.port) } };
-};
-
-/** A service that answers one thing to one question. */
-const answering = async (question: string, status: number, body: unknown) => {
-  const stub = await stubService({ [question]: json(status, body) });
-  return { stub, env: { SERVICE_PORT: String(stub.port) } };
-};
 
 const unknown = { success: false, error: "There is no worktree nosuch", code: "worktree_not_found" };
 
@@ -98,116 +72,21 @@ describe("svc worktrees show", () => {
   });
 });
 
-describe("svc worktrees prepare", () => {
-  test("sends address and base, and prints id, path, branch and the command that comes next", async () => {
-    const { env, stub } = await start([ready]);
-    const { code, stdout, stderr } = await svc(["worktrees", "prepare", "./sub", "--base-ref", "dev"], {
-      env,
-      cwd: "/usr",
-    });
-    expect(JSON.parse(stub.requests[0]?.body ?? "")).toEqual({ repo_url: "/usr/sub", base_ref: "dev" });
-    expect(stdout.split("\n")).toEqual([
-      `ID         ${id}`,
-      `Path       ${ready.path}`,
-      "Branch     service/wt-0b8e7c4d",
-      `Run in it  svc run --worktree-id ${id} "what is to be done" --wait`,
-      "",
-    ]);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stub.requests).toHaveLength(1);
-  });
-
-  test("waits while it is being prepared, and with --json prints the final body and nothing else", async () => {
-    const { env, stub } = await start([preparing, preparing, ready]);
-    const { code, stdout, stderr } = await svc(["worktrees", "prepare", "/a", "--json"], { env });
-    expect(JSON.parse(stdout)).toEqual({ success: true, worktree_id: id, worktree: ready, added_later: 1 });
-    expect({ code, stderr }).toEqual({
-      code: 0,
-      stderr: `Still preparing ${id}; a first clone can take minutes\n`,
-    });
-    expect(stub.requests.map(({ method }) => method)).toEqual(["POST", "GET", "GET"]);
-  });
-
-  test("that fails while it waits says why and ends with 1", async () => {
-    const failed = sampleWorktree({ status: "failed", error: "The disk\u001b[2J is full" });
-    const { env } = await start([preparing, failed]);
-    const plain = await svc(["worktrees", "prepare", "/a"], { env });
-    expect(plain).toMatchObject({ code: 1, stdout: "" });
-    expect(plain.stderr).toMatch(/\nsvc: The disk is full\n$/);
-    const again = await start([preparing, failed]);
-    const raw = await svc(["worktrees", "prepare", "/a", "--json"], again);
-    expect(raw.code).toBe(1);
-    expect(JSON.parse(raw.stdout)).toMatchObject({ worktree_id: id, worktree: { status: "failed" } });
-  });
-
-  test.each([
-    [400, "clone_failed", 1],
-    [400, "worktree_failed", 1],
-    [503, "repo_unavailable", 1],
-    [503, "disk_full", 1],
-    [400, "invalid_repo_url", 2],
-    [400, "invalid_ref", 2],
-  ])("refused with %i %s says why and ends with %i", async (status, code, exit) => {
-    const body = { success: false, error: "This is why", code };
-    const { env } = await answering("POST /worktrees", status, body);
-    const run = await svc(["worktrees", "prepare", "/a", "--json"], { env });
-    expect(JSON.parse(run.stdout)).toEqual(body);
-    expect(run).toMatchObject({ code: exit, stderr: "svc: This is why\n" });
-  });
-
-  test("goes on after a restart of the service", async () => {
-    const { env, stub, state } = await start([preparing]);
-    const { output, ended } = startSvc(["worktrees", "prepare", "/a"], { env });
-    await until(() => output.stderr.includes("Still preparing"));
-    await stub.stop();
-    await until(() => output.stderr.includes("The service is away"));
-    state.states = [ready];
-    await stub.start();
-    const { code, stdout, stderr } = await ended;
-    expect(stderr).toContain("The service answers again");
-    expect(stdout).toContain(ready.path);
-    expect(code).toBe(0);
-  });
-
-  test.each([
-    ["SIGINT", 130],
-    ["SIGTERM", 143],
-  ] as const)("on %s says that it goes on and where to look, and ends with %i", async (signal, exit) => {
-    const { env } = await start([preparing]);
-    const { child, output, ended } = startSvc(["worktrees", "prepare", "/a"], { env });
-    await until(() => output.stderr.includes("Still preparing"));
-    child.kill(signal);
-    const { code, stderr } = await ended;
-    expect(stderr).toContain(`svc worktrees show ${id}`);
-    expect(code).toBe(exit);
-  });
-
-  test("interrupted before there is an id names the list", async () => {
-    const stub = await stubService({ "POST /worktrees": () => undefined });
-    const { child, ended } = startSvc(["worktrees", "prepare", "/a"], {
-      env: { SERVICE_PORT: String(stub.port) },
-    });
-    await until(() => stub.requests.length === 1);
-    child.kill("SIGINT");
-    const { code, stderr } = await ended;
-    expect(stderr).toMatch(/preparation goes on.\nLook at it: {2}svc worktrees list\n$/);
-    expect(code).toBe(130);
-  });
-});
-
 describe("svc worktrees cleanup", () => {
   const result = (changes: Record<string, unknown> = {}) => ({
     path: ready.path,
     worktree_id: id,
     success: true,
+    removed: true,
     error: null,
+    cancelled_jobs: [],
     size_bytes: 1000,
     salvage_ref: null,
     ...changes,
   });
-  const refusal = { success: false, error: "A job uses it" };
+  const refusal = { success: false, removed: false, error: "A job uses it" };
   const cleaning = async (results: unknown[], dry_run = false) => {
-    const removed = results.filter((each) => (each as { success: boolean }).success).length;
+    const removed = results.filter((each) => (each as { removed: boolean }).removed).length;
     const body = { success: true, removed, dry_run, results };
     return { body, ...(await answering("DELETE /worktrees", 200, body)) };
   };
@@ -239,6 +118,13 @@ describe("svc worktrees cleanup", () => {
       code: 0,
       stderr: expect.stringMatching(/^To get saved work back: svc worktrees show ID, or svc job ID/),
     });
+  });
+
+  test("named once more was removed before, which is no failure", async () => {
+    const { env } = await cleaning([result({ removed: false, size_bytes: 0 })]);
+    const { code, stdout } = await svc(["worktrees", "cleanup", id], { env });
+    expect(stdout).toMatch(/^was removed before +\/srv.*\n0 removed, 0 B freed\n$/);
+    expect(code).toBe(0);
   });
 
   test.each([

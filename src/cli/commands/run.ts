@@ -45,6 +45,15 @@ export const run = async (argument: string, options: RunOptions): Promise<ExitCo
 type TaskInput = Omit<Parameters<Client["run_task"]>[0], "task">;
 
 const inputOf = (options: RunOptions): TaskInput => {
+  // As after `ID=$(svc worktrees prepare …)` that failed: the job would run in an empty directory.
+  if (options.worktreeId?.trim() === "") {
+    throw usageError("--worktree-id is empty: give the id of a worktree (svc worktrees list shows them)");
+  }
+  if (options.worktreeId !== undefined && (options.createRepo === true || options.public === true)) {
+    throw usageError(
+      "--worktree-id runs in a repository that is there already: leave out --create-repo and --public",
+    );
+  }
   if (options.public === true && options.createRepo !== true) {
     throw usageError("--public says how a repository is created: it goes with --create-repo");
   }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { Worktree } from "../../contract/worktree.ts";
 import { connect } from "../connect.ts";
@@ -7,14 +8,19 @@ import type { ExitCode } from "../exit-code.ts";
 import { catchInterruption } from "../interruption.ts";
 import { isOutage, sitOut } from "../live/outage.ts";
 import { note, print, printJson, terminalColumns } from "../print.ts";
+import { report } from "../report.ts";
 import { painter } from "../text/paint.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
+import { shellWord } from "../text/saved-work.ts";
 import { preparedPage } from "../text/worktree-page.ts";
 import { fromHere } from "./from-here.ts";
 
 export type PrepareOptions = { baseRef: string; json?: boolean };
 
-/** `svc worktrees prepare`: waits until the worktree is ready, or cannot be made. */
+/**
+ * `svc worktrees prepare`: waits until the worktree is ready, or cannot be made. Without a terminal its id is all that is
+ * printed, so that it can be taken into a variable.
+ */
 export const worktreesPrepare = async (
   url: string,
   { baseRef, json = false }: PrepareOptions,
@@ -31,7 +37,12 @@ export const worktreesPrepare = async (
     if (json) printJson({ ...first, worktree });
     return told(worktree, json);
   } catch (error) {
-    if (!signal.aborted) throw error;
+    if (!signal.aborted) {
+      const exit = report(error, { json });
+      const left = await leftBehind(client, error);
+      if (left !== null) note(removeIt(left));
+      return exit;
+    }
     const look = begun === null ? "svc worktrees list" : `svc worktrees show ${oneLine(begun.worktree_id)}`;
     note(`\nNo longer waiting; the preparation goes on.\nLook at it:  ${look}`);
     return interruption.exit();
@@ -67,8 +78,40 @@ const told = (worktree: Worktree, json: boolean): ExitCode => {
   if (worktree.status === "failed" || worktree.status === "removed") {
     const why = worktree.error ?? `The worktree ${worktree.worktree_id} is ${worktree.status}`;
     note(`svc: ${sanitise(why)}`);
+    if (worktree.status === "failed") note(removeIt(worktree));
     return exitCode.failure;
   }
-  if (!json) print(preparedPage(worktree, { paint: painter(process.stdout), columns: terminalColumns() }));
+  if (json) return exitCode.ok;
+  if (process.stdout.isTTY) {
+    print(preparedPage(worktree, { paint: painter(process.stdout), columns: terminalColumns() }));
+    return exitCode.ok;
+  }
+  print(oneLine(worktree.worktree_id));
+  if (process.stderr.isTTY) {
+    note(preparedPage(worktree, { paint: painter(process.stderr), columns: process.stderr.columns }));
+  }
   return exitCode.ok;
 };
+
+/** What a preparation that failed at once has left in the list: the refusal does not name it, but both give the same reason. */
+const leftBehind = async (client: Client, error: unknown): Promise<Worktree | null> => {
+  if (!(error instanceof ClientError) || !begunInVain.has(error.code)) return null;
+  try {
+    const { worktrees } = await client.list_worktrees({}, { signal: AbortSignal.timeout(5000) });
+    return worktrees.findLast((each) => each.status === "failed" && each.error === error.message) ?? null;
+  } catch {
+    // The reason has been told; this is beside it.
+    return null;
+  }
+};
+
+/** Codes of a preparation that was accepted and then failed. */
+const begunInVain: ReadonlySet<string> = new Set([
+  "clone_failed",
+  "worktree_failed",
+  "repo_unavailable",
+  "internal",
+]);
+
+const removeIt = ({ worktree_id: id }: Worktree): string =>
+  `The list of worktrees keeps it as failed; take it away:  svc worktrees cleanup ${shellWord(oneLine(id))}`;

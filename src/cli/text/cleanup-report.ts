@@ -8,32 +8,48 @@ import { wrap } from "./width.ts";
 export type Cleanup = Awaited<ReturnType<Client["cleanup_worktrees"]>>;
 type Result = Cleanup["results"][number];
 
-/** What became of each worktree, why it was left or where its work was saved, and what it comes to. */
+/** What became of each worktree, what came of its jobs and its work, or why it was left, and what it comes to. */
 export const cleanupReport = (
   { results, removed, dry_run: dry }: Cleanup,
   { paint, columns = 250 }: Layout,
 ): string => {
-  const word = dry ? "would be removed" : "removed";
-  const sizes = rightAligned(results.map((result) => bytes(result.size_bytes)));
+  const sizes = rightAligned(results.map((result) => (isGone(result) ? "" : bytes(result.size_bytes))));
   const lines = aligned(
-    results.map((result, index) => [
-      result.success ? word : "left",
-      sizes[index] ?? "",
-      oneLine(result.path),
-    ]),
+    results.map((result, index) => [outcome(result, dry), sizes[index] ?? "", oneLine(result.path)]),
   );
   const rows = results.flatMap((result, index) => {
     const [first = ""] = [lines[index]];
     const painted = result.success ? first : first.replace("left", () => paint("yellow", "left"));
-    return [painted, ...remarks(result).flatMap((text) => indented(text, columns))];
+    return [painted, ...remarks(result, dry).flatMap((text) => indented(text, columns))];
   });
   return [...rows, paint("dim", total({ results, removed, dry_run: dry }))].join("\n");
 };
 
-const remarks = ({ success, error, salvage_ref: ref }: Result): string[] => [
-  ...(success || error === null ? [] : [oneLine(error)]),
-  ...(ref === null ? [] : [`its unpushed work is saved as ${oneLine(ref)}`]),
-];
+/** Not of this call's doing. */
+const isGone = ({ success, removed }: Result): boolean => success && !removed;
+
+const outcome = (result: Result, dry: boolean): string => {
+  if (!result.success) return "left";
+  if (isGone(result)) return "was removed before";
+  return dry ? "would be removed" : "removed";
+};
+
+const remarks = (result: Result, dry: boolean): string[] => {
+  const { success, error, cancelled_jobs: jobs, salvage_ref: ref } = result;
+  return [
+    ...(success || error === null ? [] : [oneLine(error)]),
+    ...(jobs.length === 0 ? [] : [cancelled(jobs, dry)]),
+    ...(ref === null ? [] : [`${isGone(result) ? savedBefore : saved(dry)} ${oneLine(ref)}`]),
+  ];
+};
+
+const cancelled = (jobs: string[], dry: boolean): string => {
+  const [noun, did] = jobs.length === 1 ? ["job", "was"] : ["jobs", "were"];
+  return `${noun} ${jobs.map(oneLine).join(", ")} ${dry ? "would be" : did} cancelled`;
+};
+
+const savedBefore = "what was not pushed then is under";
+const saved = (dry: boolean): string => `its unpushed work ${dry ? "would be" : "is"} saved as`;
 
 const indent = "    ";
 
@@ -41,7 +57,7 @@ const indented = (text: string, columns: number): string[] =>
   wrap(text, Math.max(20, columns - indent.length)).map((line) => indent + line);
 
 const total = ({ results, removed, dry_run: dry }: Omit<Cleanup, "success">): string => {
-  const freed = results.reduce((sum, result) => sum + (result.success ? (result.size_bytes ?? 0) : 0), 0);
+  const freed = results.reduce((sum, result) => sum + (result.removed ? (result.size_bytes ?? 0) : 0), 0);
   const left = results.filter(({ success }) => !success).length;
   const what = dry
     ? `${removed} would be removed, ${bytes(freed)} freed`

@@ -43,6 +43,17 @@ describe("the page of the disk", () => {
     ]);
   });
 
+  test("leaves out what has no clone and takes nothing", () => {
+    const empty = { repo_key: "b2", repo_url: "/nosuch", cache_bytes: 0, worktrees: 1, worktree_bytes: 0 };
+    const all = usage();
+    const lines = (repositories: Usage["repositories"]): string[] =>
+      diskPage(usage({ repositories }), { paint: unpainted }).split("\n");
+    expect(lines([...all.repositories, empty])).toEqual(lines(all.repositories));
+    expect(lines([empty])[0]).toBe("No repositories on disk");
+    const cloned = { ...empty, cache_bytes: 1 };
+    expect(lines([cloned])[1]).toMatch(/\/nosuch$/);
+  });
+
   test("says that no job is accepted when there is too little room, and what helps", () => {
     const text = diskPage(usage({ min_free_bytes: 21 * gibi }), {
       paint: (format, cell) => `<${String(format)}>${cell}</>`,

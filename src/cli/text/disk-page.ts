@@ -11,7 +11,9 @@ type DiskUsage = Awaited<ReturnType<Client["get_disk_usage"]>>;
 export const diskPage = (usage: DiskUsage, layout: Layout): string =>
   [repositoryTable(usage.repositories, layout), freeTable(usage, layout), floor(usage, layout)].join("\n\n");
 
-const repositoryTable = (list: DiskUsage["repositories"], { paint, columns = 250 }: Layout): string => {
+const repositoryTable = (all: DiskUsage["repositories"], { paint, columns = 250 }: Layout): string => {
+  // What could not be cloned is known by its worktree only, and takes nothing.
+  const list = all.filter((each) => each.cache_bytes + each.worktree_bytes > 0);
   if (list.length === 0) return "No repositories on disk";
   const clones = list.reduce((sum, each) => sum + each.cache_bytes, 0);
   const worktrees = list.reduce((sum, each) => sum + each.worktree_bytes, 0);

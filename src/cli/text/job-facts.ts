@@ -4,7 +4,7 @@ import { aligned } from "./columns.ts";
 import { duration } from "./duration.ts";
 import type { Paint } from "./paint.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
-import { savedWork } from "./saved-work.ts";
+import { ownGitDirectory, savedWork } from "./saved-work.ts";
 import { paintStatus } from "./status.ts";
 import { wrap } from "./width.ts";
 
@@ -98,5 +98,5 @@ const tokens = ({ usage }: Job): string | null => {
 
 const salvage = (job: Job, clone: string | null): string | null => {
   if (job.salvage_ref === null) return null;
-  return savedWork({ ref: job.salvage_ref, place: clone ?? job.worktree_path, id: job.id });
+  return savedWork({ ref: job.salvage_ref, gitDir: clone ?? ownGitDirectory(job), id: job.id });
 };

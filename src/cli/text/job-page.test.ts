@@ -144,7 +144,9 @@ describe("the summary at the end", () => {
 
   test("says how to get at unfinished work in the cached clone", () => {
     const text = summary(failed, { paint: unpainted, clone: "/srv/it's here/repo.git" });
-    expect(text).toContain(`git -C '/srv/it'\\''s here/repo.git' log --stat -p -1 refs/service/salvage/6f1c`);
+    expect(text).toContain(
+      `git --git-dir '/srv/it'\\''s here/repo.git' log -p --stat --diff-merges=1 refs/service/salvage/6f1c --not `,
+    );
     expect(text).toContain(
       "git fetch '/srv/it'\\''s here/repo.git' refs/service/salvage/6f1c:refs/heads/salvaged-6f1c1a52",
     );
@@ -152,10 +154,19 @@ describe("the summary at the end", () => {
 
   test("takes the worktree when it does not know the clone, and only names the ref when it knows neither", () => {
     const kept = { ...failed, worktree_path: "/srv/worktree" };
-    expect(summary(kept, { paint: unpainted, clone: null })).toContain("git -C /srv/worktree log");
+    expect(summary(kept, { paint: unpainted, clone: null })).toContain(
+      "git --git-dir /srv/worktree/.git log",
+    );
     const text = summary(failed, { paint: unpainted, clone: null });
     expect(text).toContain("Unfinished work  refs/service/salvage/6f1c");
-    expect(text).not.toContain("git -C");
+    expect(text).not.toContain("git --git-dir");
+  });
+
+  test("knows where the work of a job without a repository is, which outlasts its worktree", () => {
+    const alone = { ...failed, repo_url: "", worktree_id: "the-first", worktree_path: "/srv/wt/the-first" };
+    const text = summary(alone, { paint: unpainted, clone: null });
+    expect(text).toContain("git --git-dir /srv/wt/.owned/the-first.git log");
+    expect(text).toContain("git fetch /srv/wt/.owned/the-first.git refs/");
   });
 
   test("tells status, branch, commit, changes, pull request, cost, turns, duration, worktree and warnings", () => {

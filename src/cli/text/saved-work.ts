@@ -1,23 +1,45 @@
+import { dirname, join } from "node:path";
+import type { Job } from "../../contract/job.ts";
 import { oneLine } from "./sanitise.ts";
 
 type SavedWork = {
   ref: string;
-  /** Git directory or worktree that knows the ref; null: it is not known where. */
-  place: string | null;
+  /** Git directory that has the ref; null: it is not known where. */
+  gitDir: string | null;
   /** Id of the job or worktree whose work it is. */
   id: string;
 };
 
 /** The ref that holds unpushed work, and the git commands to get it back. */
-export const savedWork = ({ ref: given, place, id }: SavedWork): string => {
+export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
   const ref = oneLine(given);
-  if (place === null) return ref;
-  const from = shellWord(oneLine(place));
+  if (gitDir === null) return ref;
+  const from = shellWord(oneLine(gitDir));
   return [
     ref,
-    `look at it:  git -C ${from} log --stat -p -1 ${ref}`,
+    `look at it:  git --git-dir ${from} log -p --stat --diff-merges=1 ${ref} ${beyondBase}`,
     `fetch it:    git fetch ${from} ${ref}:refs/heads/salvaged-${id.slice(0, 8)}`,
   ].join("\n");
+};
+
+/**
+ * All that the remote's branches do not have, but for branches of jobs: the work of a job that failed after its push is
+ * on one. Saved work may be a merge (of where the agent stood, its branch and what was saved earlier), which git shows
+ * nothing of without `--diff-merges`.
+ */
+const beyondBase = "--not --exclude='origin/service/*' --remotes";
+
+/**
+ * Git directory of the job's worktree, for when its cached clone is not known. That of a job without a repository
+ * outlasts the worktree.
+ */
+export const ownGitDirectory = ({
+  repo_url: url,
+  worktree_id: id,
+  worktree_path: path,
+}: Job): string | null => {
+  if (path === null) return null;
+  return url === "" && id !== null ? join(dirname(path), ".owned", `${id}.git`) : join(path, ".git");
 };
 
 /** The text as one word of a shell command. */

@@ -53,7 +53,7 @@ describe("the page of a worktree", () => {
     const changes: Changes = { status: "removed", salvage_ref: "refs/service/salvage/x", size_bytes: null };
     const text = page(changes, "/srv/my repos/a1/repo.git");
     expect(text).toContain(
-      "look at it:  git -C '/srv/my repos/a1/repo.git' log --stat -p -1 refs/service/salvage/x",
+      "look at it:  git --git-dir '/srv/my repos/a1/repo.git' log -p --stat --diff-merges=1 refs/service/salvage/x --not ",
     );
     expect(text).toContain(
       "fetch it:    git fetch '/srv/my repos/a1/repo.git' refs/service/salvage/x:refs/heads/salvaged-0b8e7c4d",

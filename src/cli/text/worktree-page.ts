@@ -26,7 +26,7 @@ export const worktreePage = (worktree: Worktree, { clone, ...layout }: Options):
     ["Path", optional(worktree.path)],
     ["Size", worktree.size_bytes === null ? null : bytes(worktree.size_bytes)],
     ["Pushed", pushed(worktree)],
-    ["Saved work", ref === null ? null : savedWork({ ref, place: clone, id: worktree.worktree_id })],
+    ["Saved work", ref === null ? null : savedWork({ ref, gitDir: clone, id: worktree.worktree_id })],
     warningsFact(worktree.warnings),
     ["Job", optional(worktree.job_id)],
     ["Instance", optional(worktree.pod_name)],

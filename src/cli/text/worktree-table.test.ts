@@ -36,15 +36,35 @@ describe("the table of worktrees", () => {
     );
   });
 
-  test("fits a terminal of 80 columns with the end of the address, and leaves ids whole on a narrow one", () => {
-    const lines = worktreeTable([sampleWorktree({ status: "preparing", age_hours: 0 })], {
-      paint: unpainted,
-      columns: 80,
-    }).split("\n");
+  test("fits a terminal of 80 columns with age, size, what is pushed and the end of the address", () => {
+    const widest = sampleWorktree({
+      status: "preparing",
+      age_hours: 0,
+      size_bytes: 1023 * 1024,
+      pushed: false,
+    });
+    const lines = worktreeTable([...list, widest], { paint: unpainted, columns: 80 }).split("\n");
     for (const line of lines) expect(width(line)).toBeLessThanOrEqual(80);
-    expect(lines[1]).toMatch(/ {2}preparing {2}<1 min {2}1\.4 GiB {2}….*acme\/app$/);
-    expect(worktreeTable(list, { paint: unpainted, columns: 20 })).toContain(`\n${id}  in_use`);
+    expect(lines[0]).toMatch(/^ID +STATUS +AGE +SIZE +PUSHED +REPO$/);
+    expect(lines[4]).toMatch(/ {2}preparing {2}<1 min {2}1023 KiB {2}no {6}…\/app$/);
+    expect(worktreeTable([sampleWorktree()], { paint: unpainted, columns: 80 })).toMatch(
+      / {2}ready {3}5 h {2}1\.4 GiB {2}yes {5}….*acme\/app\n/,
+    );
   });
+
+  test.each([63, 60, 55])(
+    "shows ids whole and what is pushed on %i columns, and nothing wraps",
+    (columns) => {
+      const all = [...list, sampleWorktree({ status: "preparing", age_hours: 0, pushed: false })];
+      const lines = worktreeTable(all, { paint: unpainted, columns }).split("\n");
+      for (const line of lines) expect(width(line)).toBeLessThanOrEqual(columns);
+      expect(lines[0]).toMatch(columns >= 63 ? /^ID +STATUS +AGE +PUSHED$/ : /^ID +STATUS +PUSHED$/);
+      expect(lines[2]).toMatch(new RegExp(`^${id}  in_use .* –$`));
+      expect(lines.slice(5).join(" ")).toBe(
+        "4 worktrees, 2.8 GiB; 2 not pushed; 1 failed: svc worktrees show ID says why",
+      );
+    },
+  );
 
   test("keeps each on its line, whatever is in its address", () => {
     const hostile = sampleWorktree({ repo_url: "/srv/a\nb\u001b[2J\u202e" });

@@ -1,0 +1,39 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { statusOf } from "../src/contract/errors.ts";
+import { operations } from "../src/contract/operations.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+
+const page = await readFile(join(import.meta.dirname, "../docs/rest.md"), "utf8");
+
+test("docs/rest.md has each code of failure in the row of its status, and none that there is not", () => {
+  const rows = [...page.matchAll(/^\| (\d{3}(?:, \d{3})*) \| (.*) \|$/gm)];
+  const told = rows.flatMap(([, statuses = "", words = ""]) =>
+    // What node refuses before there is a request has codes of other statuses.
+    statuses === "408, 431"
+      ? []
+      : [...words.matchAll(/`([a-z_]+)`/g)].map(([, code]) => `${statuses} ${code}`),
+  );
+  const known = Object.entries(statusOf).map(([code, status]) => `${status} ${code}`);
+  expect(told.toSorted()).toEqual(known.filter((row) => row !== "401 unauthorized").toSorted());
+});
+
+test("docs/rest.md has each metric of the service", async () => {
+  const metrics = createMetrics({
+    jobCounts: () =>
+      Promise.resolve({ queued: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0 }),
+    running: () => 0,
+    maxParallel: 1,
+    volumes: () => Promise.resolve([]),
+  });
+  const { body } = await metrics.read();
+  const names = [...body.matchAll(/^# TYPE (svc_\w+)/gm)].map(([, name = ""]) => name);
+  expect(names.length).toBeGreaterThan(5);
+  for (const name of names) expect(page).toContain(`\`${name}`);
+});
+
+test("docs/rest.md has each operation's method and path", () => {
+  for (const { http } of Object.values(operations))
+    expect(page).toContain(`| \`${http.method.toUpperCase()} ${http.path}\` |`);
+});
