@@ -1,14 +1,15 @@
 import { exitCode } from "./exit-code.ts";
 import type { ExitCode } from "./exit-code.ts";
 
-/** The first SIGINT or SIGTERM aborts the signal; a second one ends the process at once. */
+/** The first SIGINT or SIGTERM aborts the signal; the same once more ends the process at once. */
 export type Interruption = Disposable & {
   signal: AbortSignal;
   /** How to exit when the signal is aborted. */
   exit: () => ExitCode;
 };
 
-export const catchInterruption = (): Interruption => {
+/** @param hangup the end of the terminal is a SIGTERM too; it may be told more than once, by the kernel and by the shell */
+export const catchInterruption = ({ hangup = false } = {}): Interruption => {
   const controller = new AbortController();
   let exit: ExitCode = exitCode.interrupted;
   const interrupt = (): void => controller.abort();
@@ -18,6 +19,8 @@ export const catchInterruption = (): Interruption => {
   };
   process.once("SIGINT", interrupt);
   process.once("SIGTERM", terminate);
+  // Never let go of: it may be told once more while the process ends.
+  if (hangup) process.on("SIGHUP", terminate);
   return {
     signal: controller.signal,
     exit: () => exit,

@@ -1,3 +1,4 @@
+import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
@@ -34,7 +35,14 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
     const request = context.req.raw;
     const principal = route.open === true ? "open" : authenticate(request);
     checkPathEncoding(request.url);
-    return route.handle({ request, principal, requestId, note, path: context.req.param() });
+    return route.handle({
+      request,
+      principal,
+      requestId,
+      note,
+      path: context.req.param(),
+      cut: () => (context.env as Partial<HttpBindings>).outgoing?.destroy(),
+    });
   };
 
   return (route: Handled) =>

@@ -15,8 +15,16 @@ export const readableElsewhere = (headers: Headers): Record<string, string> => {
   };
 };
 
-/** Answers what a browser asks before it lets a page send a request with a key or JSON; such a question has no key. */
-export const preflightRoute = (path: string, methods: readonly string[]): Route => ({
+/**
+ * Answers what a browser asks before it lets a page send a request with a key or JSON; such a question has no key.
+ * @param methods those that a page may try
+ * @param answered those of them that are answered with more than a refusal that the page can read
+ */
+export const preflightRoute = (
+  path: string,
+  methods: readonly string[],
+  answered: readonly string[] = methods,
+): Route => ({
   method: "options",
   path,
   open: true,
@@ -24,7 +32,7 @@ export const preflightRoute = (path: string, methods: readonly string[]): Route 
   handle: ({ request: { headers } }) => ({
     status: 204,
     headers: {
-      allow: [...methods, "OPTIONS"].join(", "),
+      allow: [...answered, "OPTIONS"].join(", "),
       "access-control-allow-methods": methods.join(", "),
       "access-control-allow-headers": allowedHeaders(headers.get("access-control-request-headers")),
       "access-control-max-age": "600",

@@ -11,6 +11,8 @@ export type Call = {
   requestId: string;
   /** Adds to what the log says of this request. */
   note: (more: Record<string, unknown>) => void;
+  /** Cuts the connection, whatever has been sent of the answer. */
+  cut: () => void;
 };
 
 export type Route = {
@@ -21,6 +23,8 @@ export type Route = {
   open?: boolean;
   /** Pages of other origins may read its answers, as far as the source check lets them ask. */
   crossOrigin?: boolean;
+  /** Only tells, in words of its own, that the path does not answer to this method. */
+  refusing?: boolean;
   /** A `Response` comes from a library that makes its own; the boundary adds to it what every answer carries. */
   handle: (call: Call) => Reply | Response | Promise<Reply | Response>;
 };
@@ -35,7 +39,7 @@ export const pathParameters = (path: string): string[] =>
 /** The methods that `path` answers to, for the `Allow` header; empty: there is nothing at this path. */
 export const methodsAt = (routes: readonly Route[], path: string): string[] => {
   const methods = routes
-    .filter((route) => patternOf(route.path).test(path))
+    .filter((route) => route.refusing !== true && patternOf(route.path).test(path))
     .map(({ method }) => method.toUpperCase());
   return methods.includes("GET") ? [...methods, "HEAD"] : methods;
 };

@@ -59,7 +59,8 @@ export const createWorker = (deps: Dependencies) => {
   /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
   const tryClaim = async (id: string): Promise<{ record: JobRecord; needs: string[] } | "later" | null> => {
     const queued = await store.get(id);
-    if (queued === null || queued.status !== "queued") return null;
+    // Once the service stops no run begins any more: the next start takes the job up.
+    if (queued === null || queued.status !== "queued" || stopping.signal.aborted) return null;
     const needs = needsOf(queued);
     if (needs.some((need) => busy.has(need))) return "later";
     for (const need of needs) busy.add(need);
@@ -211,6 +212,8 @@ export const createWorker = (deps: Dependencies) => {
     /** Ends every run and waits until all have been settled. */
     stop: async (): Promise<void> => {
       stopping.abort();
+      // A claim under way is a run a moment later.
+      await lastClaim;
       const runs = [...running.values()];
       for (const { controller } of runs) controller.abort("shutdown" satisfies Interruption);
       await Promise.all(runs.map((run) => run.done));

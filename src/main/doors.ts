@@ -22,12 +22,10 @@ type Dependencies = Omit<AppDependencies, "routes" | "settings"> & { settings: S
 /** How the service is reached: over HTTP (REST, /mcp, /sse), or by the one client at the other end of stdin and stdout. */
 export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const { handlers, settings, log, closing } = deps;
-  const newServer = createServerFactory({
-    answer: answerBy(handlers, log),
-    service: mcpIdentity,
-  });
+  const mcp = { answer: answerBy(handlers, log), service: mcpIdentity };
   if (settings.transport === "stdio")
-    return { url: null, ...openStdio({ newServer, log, newRequestId: deps.newRequestId }) };
+    return { url: null, ...openStdio({ ...mcp, log, newRequestId: deps.newRequestId }) };
+  const newServer = createServerFactory(mcp);
   const app = createApp({ ...deps, routes: mcpRoutes({ newServer, log, closing }) });
   const server = await listen(app, settings);
   return { url: server.url, gone: new AbortController().signal, close: server.close };

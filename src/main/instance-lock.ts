@@ -59,9 +59,15 @@ const longestEnd = 5;
 /**
  * Who holds the directory of job files; null: nobody. Waits for a holder that is just starting, and a little for one that
  * may be ending. Only the lock tells whether there is one; what stands in the file is its word.
+ * @param onWait told once, when one that may be ending is waited for
  * @throws Error when a holder says nothing about itself, or the directory cannot be used
  */
-export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Holder | null> => {
+export const holderOf = async (
+  jobsDir: string,
+  signal: AbortSignal,
+  onWait: (holder: Holder, seconds: number) => void,
+): Promise<Holder | null> => {
+  let told = false;
   const started = performance.now();
   const within = (seconds: number): boolean => performance.now() < started + seconds * 1000;
   for (;;) {
@@ -74,6 +80,10 @@ export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Ho
     }
     const said = Holder.safeParse(parsed(await readFile(lockPath(jobsDir), "utf8")));
     if (said.success && (said.data.url !== null || !within(longestEnd))) return said.data;
+    if (said.success && !told) {
+      told = true;
+      onWait(said.data, longestEnd);
+    }
     await delay(50, undefined, { signal });
   }
 };

@@ -1,72 +1,14 @@
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
+import type { ChildProcess } from "node:child_process";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { isJSONRPCNotification, isJSONRPCResponse } from "@modelcontextprotocol/server";
 import { expect, test } from "vitest";
-import { afterFile } from "../../test/cleanup.ts";
-import { fakeAgent, startService, svcProgram } from "../../test/service.ts";
+import { startService, svcProgram } from "../../test/service.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { operations } from "../contract/operations.ts";
-
-const environment = (home: string, env: Record<string, string> = {}): Record<string, string> => ({
-  PATH: process.env["PATH"] ?? "",
-  HOME: home,
-  SERVICE_TRANSPORT: "stdio",
-  SERVICE_POD_NAME: "test-pod",
-  SERVICE_AGENT_CLI_BINARY: fakeAgent,
-  SERVICE_AGENT_CLI_KILL_GRACE: "1",
-  ...env,
-});
-
-/** `svc serve` on stdio, driven by hand. */
-const startRaw = (home: string, env?: Record<string, string>) => {
-  const [node, ...program] = svcProgram;
-  const child = spawn(node, [...program, "serve"], { cwd: home, env: environment(home, env) });
-  afterFile(() => child.kill("SIGKILL"));
-  const output = { stdout: "", stderr: "" };
-  child.stdout.on("data", (data: Buffer) => (output.stdout += data.toString()));
-  child.stderr.on("data", (data: Buffer) => (output.stderr += data.toString()));
-  child.stdin.on("error", () => undefined);
-  let id = 0;
-  const exited = once(child, "exit") as Promise<[number | null, string | null]>;
-  return {
-    child,
-    output,
-    exited,
-    say: (text: string) => void child.stdin.write(text),
-    /** Sends a request and waits for its answer. */
-    ask: async (method: string, params: object = {}): Promise<{ result?: object; error?: object }> => {
-      const mine = ++id;
-      child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: mine, method, params })}\n`);
-      return await until(() => {
-        if (child.exitCode !== null) throw new Error(`it ended: ${output.stderr}`);
-        return messages(output.stdout).find((message) => message.id === mine);
-      });
-    },
-  };
-};
-
-type Message = { id?: number; result?: object; error?: object };
-
-const messages = (stdout: string): Message[] =>
-  stdout
-    .split("\n")
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as Message);
-
-const initialize = {
-  protocolVersion: "2025-06-18",
-  capabilities: {},
-  clientInfo: { name: "raw", version: "1" },
-};
-
-const submit = async (raw: ReturnType<typeof startRaw>, task: string): Promise<string> => {
-  const { result } = await raw.ask("tools/call", { name: "run_task", arguments: { task } });
-  return (result as { structuredContent: { job: { id: string } } }).structuredContent.job.id;
-};
+import { environment, initialize, startRaw, submit } from "./stdio.fixture.ts";
 
 /** An official client with `svc serve` as its child. */
 const connect = async (home: string, env?: Record<string, string>, mode: "auto" | "legacy" = "auto") => {
@@ -179,8 +121,17 @@ test.each(["auto", "legacy"] as const)(
       await client.callTool({ name: "run_task", arguments: { task }, _meta });
     const conflict = await client.callTool({ name: "run_task", arguments: { task: "two" }, _meta });
     expect(conflict.structuredContent).toMatchObject({ code: "idempotency_conflict" });
+    const hanging = await service.client.run_task({ task: "scenario: hang" });
+    const heard: string[] = [];
+    const wait = { job_id: hanging.job.id, timeout: 2 };
+    await client.callTool(
+      { name: "wait_for_job", arguments: wait },
+      { onprogress: ({ message }) => void heard.push(message ?? "") },
+    );
+    expect(heard[0]).toMatch(/^(queued|running: \w+, attempt 1)$/);
     await client.close();
     expect((await service.client.health()).status).toBe("ok");
+    await service.client.cancel_job({ job_id: hanging.job.id });
   },
 );
 
@@ -209,19 +160,6 @@ test("a service that is gone, or asks for another key, is told with what to do, 
   expect(await next.callTool({ name: "list_jobs", arguments: {} })).not.toHaveProperty("isError");
   expect(stderr()).toContain("for the service that runs already");
   await next.close();
-});
-
-test("beside one that serves another client on stdio it says what to do instead", async () => {
-  const home = await temporaryDirectory();
-  const first = startRaw(home);
-  await first.ask("initialize", initialize);
-  const second = startRaw(home);
-  expect(await second.exited).toEqual([1, null]);
-  expect(second.output.stdout).toBe("");
-  expect(second.output.stderr).toContain("run svc serve with SERVICE_TRANSPORT=sse");
-  expect(second.output.stderr).toContain(`Process ${first.child.pid} uses ${home}`);
-  first.child.stdin.end();
-  expect(await first.exited).toEqual([0, null]);
 });
 
 /** Sockets on which the process takes connections, by their inode. */

@@ -1,12 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
-import { createLog } from "../lib/log.ts";
+import { createLog, type Log } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
-import { createServerFactory } from "../mcp/server.ts";
 import { openStdio } from "../mcp/stdio.ts";
 import { answerThrough } from "./front.ts";
-import { holderOf, InstanceHeldError } from "./instance-lock.ts";
+import { holderOf, InstanceHeldError, type Holder } from "./instance-lock.ts";
 import type { Orchestrator } from "./orchestrator.ts";
 import { mcpIdentity } from "./version.ts";
 
@@ -18,17 +17,24 @@ type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
  * @param signal aborted: the start is given up
  */
 export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orchestrator> => {
-  const { settings } = start;
-  if ((await holderOf(settings.jobsDir, signal)) === null) {
+  const { settings, env } = start;
+  const log = createLog(settings.logLevel, createRedactor(secretValues(settings, env)));
+  const held = (): Promise<Holder | null> =>
+    holderOf(settings.jobsDir, signal, ({ pid }, seconds) => {
+      const what = "another process uses the job records and serves another client on its stdin";
+      log.warn({ pid, jobs_dir: settings.jobsDir }, `${what}: waiting up to ${seconds} s for it to end`);
+    });
+  let holder = await held();
+  if (holder === null) {
     const { startOrchestrator } = await import("./orchestrator.ts");
     try {
       return await startOrchestrator(start);
     } catch (error) {
       // Another one was faster.
       if (!(error instanceof InstanceHeldError)) throw error;
+      holder = await held();
     }
   }
-  const holder = await holderOf(settings.jobsDir, signal);
   if (holder === null)
     throw new Error(`The service that used ${settings.jobsDir} has just ended; start again`);
   if (holder.url === null) {
@@ -36,15 +42,13 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orc
       `Process ${holder.pid} uses ${settings.jobsDir} and serves another client on its stdin: run svc serve with SERVICE_TRANSPORT=sse, and each client's stdio process will pass on to it; or set SERVICE_JOBS_DIR to a directory of its own`,
     );
   }
-  return startFront(start, holder.url);
+  return startFront(start, log, holder.url);
 };
 
-const startFront = ({ settings, warnings, env }: Start, url: string): Orchestrator => {
-  const log = createLog(settings.logLevel, createRedactor(secretValues(settings, env)));
+const startFront = ({ settings, warnings }: Start, log: Log, url: string): Orchestrator => {
   for (const warning of warnings) log.warn(warning);
   const answer = answerThrough({ url, apiKey: settings.apiKey ?? settings.apiKeys[0], log });
-  const newServer = createServerFactory({ answer, service: mcpIdentity });
-  const stdio = openStdio({ newServer, log, newRequestId: randomUUID });
+  const stdio = openStdio({ answer, service: mcpIdentity, log, newRequestId: randomUUID });
   log.info({ url }, "serving on stdin and stdout for the service that runs already");
   return { url: null, gone: stdio.gone, stop: stdio.close };
 };

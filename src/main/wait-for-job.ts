@@ -1,10 +1,10 @@
-import { isFinal } from "../contract/job.ts";
+import { isFinal, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 /** How often a caller that waits hears of the job, ms. */
-const heartbeat = 5000;
+export const heartbeat = 5000;
 
 /** Resolves to the job when it has ended, or as it is after `timeout` seconds. */
 export const waitForJob = async (
@@ -23,7 +23,11 @@ export const waitForJob = async (
 };
 
 /** `running: agent_started, attempt 1`: where it stands, in a few words. */
-const progressOf = ({ status, stages, attempt }: JobRecord): string => {
+export const progressOf = ({
+  status,
+  stages,
+  attempt,
+}: Pick<Job, "status" | "stages" | "attempt">): string => {
   const stage = stages.at(-1)?.stage;
   return status === "queued" || stage === undefined ? status : `${status}: ${stage}, attempt ${attempt}`;
 };

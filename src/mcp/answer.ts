@@ -28,9 +28,7 @@ export const answerBy =
     try {
       return { body: await handle(toolInput(name, given), context), code: null };
     } catch (error) {
-      // Stopped because the caller is gone: nobody reads this answer, and it is no fault of ours.
-      const quiet = context.signal.aborted ? silent : log;
-      return failed(toldFailure(error, { log: quiet, requestId: context.requestId }));
+      return failedBy(error, context, log);
     }
   };
 
@@ -44,6 +42,13 @@ export const toolInput = (name: keyof Operations, given: Record<string, unknown>
   const strays = Object.keys(given).filter((each) => mcpOmit.includes(each));
   return checkedInput(input, given, { known, strays });
 };
+
+/** What is told of an error; one of a call that was stopped because its caller is gone is no fault of ours, and not logged. */
+export const failedBy = (
+  error: unknown,
+  { signal, requestId }: { signal: AbortSignal; requestId: string },
+  log: Log,
+): Answered => failed(toldFailure(error, { log: signal.aborted ? silent : log, requestId }));
 
 export const failed = ({ code, message }: ServiceError): Answered => ({
   body: failureBody(code, message),

@@ -7,6 +7,7 @@ import { createTestApp, memoryHandlers } from "../http/app.fixture.ts";
 import { listen } from "../http/server.ts";
 import type { Log } from "../lib/log.ts";
 import { answerBy } from "./answer.ts";
+import type { CallLimits } from "./calls-under-way.ts";
 import { mcpRoutes } from "./routes.ts";
 import type { McpRoutesOptions } from "./options.ts";
 import { createServerFactory, type NewServer } from "./server.ts";
@@ -16,6 +17,7 @@ type Options = Partial<Omit<McpRoutesOptions, "newServer">> & {
   host?: string;
   port?: number;
   wrap?: (newServer: NewServer) => NewServer;
+  limits?: CallLimits;
 };
 
 /** The MCP doors over handlers that keep jobs in memory, on a free port. */
@@ -24,6 +26,7 @@ export const startDoors = async ({
   host,
   port = 0,
   wrap = (it) => it,
+  limits,
   ...rest
 }: Options = {}) => {
   const jobs: Parameters<typeof memoryHandlers>[0] = new Map();
@@ -59,6 +62,7 @@ export const startDoors = async ({
     createServerFactory({
       answer: answerBy(handlers, log),
       service: { name: "svc", title: "test", version: "1.2.3" },
+      ...(limits !== undefined && { limits }),
     }),
   );
   const test = createTestApp({

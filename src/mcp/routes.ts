@@ -11,7 +11,7 @@ export const mcpRoutes = (options: McpRoutesOptions): Route[] =>
   [
     ...streamableRoutes(options),
     ...sseRoutes(options),
-    preflightRoute("/mcp", ["GET", "POST", "DELETE"]),
+    preflightRoute("/mcp", ["GET", "POST", "DELETE"], ["POST"]),
     preflightRoute("/sse", ["GET"]),
     preflightRoute("/messages", ["POST"]),
   ].map((route) => ({ ...route, crossOrigin: true }));

@@ -7,7 +7,8 @@ import {
 } from "@modelcontextprotocol/server";
 import { operations, type Operations } from "../contract/operations.ts";
 import { nearest } from "../lib/nearest.ts";
-import type { Answer, Answered } from "./answer.ts";
+import { failed, type Answer, type Answered } from "./answer.ts";
+import { createCallCounts, type CallCount, type CallLimits } from "./calls-under-way.ts";
 import { instructions } from "./instructions.ts";
 import { createProgress } from "./progress.ts";
 import { idempotencyKeyName, tools } from "./tools.ts";
@@ -23,26 +24,32 @@ export type Caller = {
 /** Makes the MCP server for one caller; it is connected once and thrown away. */
 export type NewServer = (caller: Caller) => McpServer;
 
+/** What the server says of itself. */
+export type Service = { name: string; title: string; version: string };
+
 type Dependencies = {
   answer: Answer;
-  service: { name: string; title: string; version: string };
+  service: Service;
+  limits?: CallLimits;
 };
 
 /** The MCP server of the product: every operation of the registry as a tool. */
-export const createServerFactory = ({ answer, service }: Dependencies): NewServer => {
+export const createServerFactory = ({ answer, service, limits }: Dependencies): NewServer => {
   const list = { tools };
+  const newCount = createCallCounts(limits);
 
   return (caller) => {
     const mcp = new McpServer(service, { instructions });
     // Below the level of `registerTool`: that would hold every result to its schema once more, and tell faults of the
     // arguments in words of its own.
     const { server } = mcp;
+    const count = newCount();
     server.registerCapabilities({ tools: { listChanged: false } });
     server.setRequestHandler("tools/list", () => list);
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
       if (!isOperation(params.name)) throw unknownTool(params.name);
       const started = performance.now();
-      const answered = await call(answer, params.name, params.arguments ?? {}, caller, context);
+      const answered = await call({ answer, count, caller }, params.name, params.arguments ?? {}, context);
       caller.note({
         tool: params.name,
         code: answered.code ?? "ok",
@@ -54,13 +61,16 @@ export const createServerFactory = ({ answer, service }: Dependencies): NewServe
   };
 };
 
+type Serving = { answer: Answer; count: CallCount; caller: Caller };
+
 const call = async (
-  answer: Answer,
+  { answer, count, caller }: Serving,
   name: keyof Operations,
   given: Record<string, unknown>,
-  caller: Caller,
   { mcpReq }: ServerContext,
 ): Promise<Answered> => {
+  const full = count.enter();
+  if (full !== null) return failed(full);
   const { progressToken, [idempotencyKeyName]: key } = mcpReq._meta ?? {};
   const progress =
     progressToken === undefined
@@ -79,6 +89,7 @@ const call = async (
     });
   } finally {
     progress?.stop();
+    count.leave();
   }
 };
 

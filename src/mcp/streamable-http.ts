@@ -1,11 +1,18 @@
-import { createMcpHandler, type McpServerFactory } from "@modelcontextprotocol/server";
+import {
+  createMcpHandler,
+  isJSONRPCRequest,
+  type JSONRPCErrorResponse,
+  type JSONRPCRequest,
+  type McpServerFactory,
+} from "@modelcontextprotocol/server";
 import { readJson } from "../http/body.ts";
-import type { Reply } from "../http/reply.ts";
+import { json, type Reply } from "../http/reply.ts";
 import type { Call, Route } from "../http/route.ts";
 import { answerLegacy, legacyRequestOf } from "./legacy-exchange.ts";
 import type { McpRoutesOptions } from "./options.ts";
-import type { Caller } from "./server.ts";
+import { paramsFault } from "./params-fault.ts";
 import { rpcFailure, shuttingDown } from "./rpc-failure.ts";
+import type { Caller } from "./server.ts";
 
 /** `/mcp`: Streamable HTTP in both protocol eras, without sessions: each request is served by a server of its own. */
 export const streamableRoutes = ({
@@ -31,17 +38,25 @@ export const streamableRoutes = ({
   const handle = async (call: Call): Promise<Reply | Response> => {
     const { request } = call;
     const authInfo = authInfoOf(call);
-    if (request.method !== "POST") return naming("POST", await requests.fetch(request, { authInfo }));
+    if (request.method !== "POST")
+      return naming("POST, OPTIONS", await requests.fetch(request, { authInfo }));
     const body = await bodyOf(request);
     if ("refused" in body) return body.refused;
     const { parsedBody } = body;
     const legacy = legacyRequestOf(request, parsedBody);
+    const fault = legacy === null ? faultOfLaterEra(parsedBody) : paramsFault(legacy);
+    if (fault !== null) return json(200, fault);
     if (legacy !== null) return answerLegacy(newServer, call, legacy, pingEveryMs);
     if (!isSubscription(parsedBody)) return requests.fetch(request, { authInfo, parsedBody });
     if (closing.aborted) throw shuttingDown();
     return subscriptions.fetch(request, { authInfo, parsedBody });
   };
-  return (["get", "post", "delete"] as const).map((method) => ({ method, path: "/mcp", handle }));
+  return (["get", "post", "delete"] as const).map((method) => ({
+    method,
+    path: "/mcp",
+    handle,
+    refusing: method !== "post",
+  }));
 };
 
 /** A wrong method is told which is right. */
@@ -66,6 +81,14 @@ const bodyOf = async (request: Request): Promise<{ parsedBody: unknown } | { ref
     if (refused === null) throw error;
     return { refused };
   }
+};
+
+/** The common case is found out without the SDK's schema. */
+const faultOfLaterEra = (body: unknown): JSONRPCErrorResponse | null => {
+  if (typeof body !== "object" || body === null || !("method" in body) || body.method !== "tools/call")
+    return null;
+  const fault = paramsFault(body as JSONRPCRequest);
+  return fault !== null && isJSONRPCRequest(body) ? fault : null;
 };
 
 const isSubscription = (body: unknown): boolean =>

@@ -18,10 +18,13 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
-  using stop = catchInterruption();
+  using stop = catchInterruption({ hangup: true });
   const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
+    if (stop.signal.aborted && isAbort(error)) return null;
     throw startFailure(error);
   });
+  // Told to stop while it still waited to start.
+  if (service === null) return exitCode.ok;
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
   const ending = AbortSignal.any([stop.signal, service.gone]);
@@ -47,6 +50,8 @@ const start = async (
   const { startOrchestrator } = await import("../../main/orchestrator.ts");
   return await startOrchestrator(asked);
 };
+
+const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
 /** What keeps the service from starting is the machine's or the configuration's, and its message says what to do; the rest is ours. */
 const startFailure = (error: unknown): unknown => {

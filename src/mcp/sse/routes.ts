@@ -37,6 +37,7 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
       principal: call.principal,
       endpoint: endpointOf(id, call.request.url),
       gone: call.request.signal,
+      cut: call.cut,
       pingEveryMs,
       onEnd: (why) => {
         sessions.delete(id);

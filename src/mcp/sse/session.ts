@@ -1,6 +1,7 @@
-import type { JSONRPCMessage, McpServer } from "@modelcontextprotocol/server";
+import { isJSONRPCRequest, type JSONRPCMessage, type McpServer } from "@modelcontextprotocol/server";
 import { encodeEvent, ping } from "../../lib/sse.ts";
 import type { Log } from "../../lib/log.ts";
+import { paramsFault } from "../params-fault.ts";
 import { createSseTransport } from "./transport.ts";
 
 /** What may wait for a reader before it is cut off: a reader that has stalled must not fill the memory. */
@@ -21,6 +22,8 @@ type Opening = {
   endpoint: string;
   /** Aborted when the client's connection is gone. */
   gone: AbortSignal;
+  /** Cuts the client's connection. */
+  cut: () => void;
   pingEveryMs: number;
   register: (session: Session) => void;
   /** Called once, whatever ended it. */
@@ -30,7 +33,7 @@ type Opening = {
 
 /** Connects a server to a stream of events. Nothing of it is left when the stream has ended, whoever ended it. */
 export const openSession = async (opening: Opening): Promise<Session> => {
-  const { server, principal, endpoint, gone, pingEveryMs, register, onEnd, log } = opening;
+  const { server, principal, endpoint, gone, cut, pingEveryMs, register, onEnd, log } = opening;
   const encoder = new TextEncoder();
   let controller: ReadableStreamDefaultController<Uint8Array> | null = null;
 
@@ -42,7 +45,8 @@ export const openSession = async (opening: Opening): Promise<Session> => {
     gone.removeEventListener("abort", onGone);
     onEnd(why);
     try {
-      if (why === "stalled") ended.error(stalled());
+      // A stream that is closed is sent to its end, for which this reader would have to read.
+      if (why === "stalled") cut();
       else if (why !== "gone") ended.close();
     } finally {
       server.close().catch((error: unknown) => log.warn({ err: error }, "a session on /sse did not close"));
@@ -67,14 +71,20 @@ export const openSession = async (opening: Opening): Promise<Session> => {
   pinging.unref();
   gone.addEventListener("abort", onGone, { once: true });
 
+  const send = (message: JSONRPCMessage): void =>
+    write(encodeEvent({ event: "message", data: JSON.stringify(message) }));
   const transport = createSseTransport({
-    send: (message) => write(encodeEvent({ event: "message", data: JSON.stringify(message) })),
+    send,
     close: () => end("closed"),
   });
   const session: Session = {
     stream,
     principal,
-    receive: (message) => transport.onmessage?.(message),
+    receive: (message) => {
+      const fault = isJSONRPCRequest(message) ? paramsFault(message) : null;
+      if (fault === null) transport.onmessage?.(message);
+      else send(fault);
+    },
     end: () => end("closing"),
   };
   write(encodeEvent({ event: "endpoint", data: endpoint }));
@@ -82,7 +92,3 @@ export const openSession = async (opening: Opening): Promise<Session> => {
   await server.connect(transport);
   return session;
 };
-
-/** Only an error makes the HTTP server cut the connection, and it prints it: as one line, not as a fault with a stack. */
-const stalled = (): Error =>
-  Object.assign(new Error(), { stack: "a client of /sse has stopped reading: its connection is cut" });

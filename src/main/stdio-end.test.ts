@@ -1,0 +1,101 @@
+import { expect, test } from "vitest";
+import { startService } from "../../test/service.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { until } from "../../test/until.ts";
+import { initialize, startRaw, submit } from "./stdio.fixture.ts";
+
+const request = (id: number, method: string, params: object = {}): string =>
+  JSON.stringify({ jsonrpc: "2.0", id, method, params });
+const call = (id: number, name: string, args: object = {}): string =>
+  request(id, "tools/call", { name, arguments: args });
+
+type Told = { structuredContent: { job: { id: string; status: string } } };
+
+test("what has been read before the end of stdin is answered, the last line also without its end", async () => {
+  const raw = startRaw(await temporaryDirectory());
+  const lines = [
+    request(1, "initialize", initialize),
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+    call(2, "run_task", { task: "scenario: hang" }),
+    call(3, "list_worktrees"),
+    request(4, "initialize", { clientInfo: 5 }),
+    request(5, "tools/list"),
+  ];
+  raw.child.stdin.end(lines.join("\n"));
+  expect(await raw.exited).toEqual([0, null]);
+  expect(raw.heard().map(({ id }) => id)).toEqual(expect.arrayContaining([1, 2, 3, 4, 5]));
+  expect(raw.heard()).toHaveLength(5);
+  const run = raw.heard().find(({ id }) => id === 2)?.result;
+  expect((run as Told).structuredContent.job.status).toBe("queued");
+  expect(raw.heard().find(({ id }) => id === 4)?.error).toMatchObject({ code: -32602 });
+});
+
+test.each(["alone", "beside a running service"])(
+  "whoever waits for a job when stdin ends is told how it is, %s",
+  async (where) => {
+    const home = await temporaryDirectory();
+    if (where !== "alone") await startService({ home });
+    const raw = startRaw(home);
+    await raw.ask("initialize", initialize);
+    const job_id = await submit(raw, "scenario: hang");
+    const before = raw.heard().length;
+    raw.say(`${call(50, "wait_for_job", { job_id })}\n`);
+    // It is under way when a later call has been answered.
+    await raw.ask("tools/list");
+    expect(raw.heard()).toHaveLength(before + 1);
+    const ended = performance.now();
+    raw.child.stdin.end();
+    expect(await raw.exited).toEqual([0, null]);
+    expect(performance.now() - ended).toBeLessThan(10_000);
+    const told = raw.heard().find(({ id }) => id === 50)?.result as Told;
+    expect(told.structuredContent.job).toMatchObject({
+      id: job_id,
+      status: expect.stringMatching(/queued|running/),
+    });
+    expect(raw.output.stderr).not.toContain('"level":"error"');
+  },
+);
+
+test("beside one that serves another client on stdio it says at once that it waits, and soon what to do instead", async () => {
+  const home = await temporaryDirectory();
+  const first = startRaw(home);
+  await first.ask("initialize", initialize);
+  const second = startRaw(home);
+  const begun = performance.now();
+  await until(() => second.output.stderr.includes("waiting up to 5 s"));
+  expect(second.output.stderr).toContain(`"pid":${first.child.pid}`);
+  expect(await second.exited).toEqual([1, null]);
+  expect(performance.now() - begun).toBeLessThan(8000);
+  expect(second.output.stdout).toBe("");
+  expect(second.output.stderr).toContain("run svc serve with SERVICE_TRANSPORT=sse");
+  expect(second.output.stderr).toContain(`Process ${first.child.pid} uses ${home}`);
+  first.child.stdin.end();
+  expect(await first.exited).toEqual([0, null]);
+});
+
+test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
+  "%s while it waits for another one ends it without a complaint",
+  async (signal) => {
+    const home = await temporaryDirectory();
+    const first = startRaw(home);
+    await first.ask("initialize", initialize);
+    const second = startRaw(home);
+    await until(() => second.output.stderr.includes("waiting up to 5 s"));
+    const before = second.output.stderr;
+    second.child.kill(signal);
+    expect(await second.exited).toEqual([0, null]);
+    expect(second.output).toEqual({ stdout: "", stderr: before });
+  },
+);
+
+test("one that waits takes over when the other one ends", async () => {
+  const home = await temporaryDirectory();
+  const first = startRaw(home);
+  await first.ask("initialize", initialize);
+  const second = startRaw(home);
+  await until(() => second.output.stderr.includes("waiting up to 5 s"));
+  first.child.stdin.end();
+  expect((await second.ask("initialize", initialize)).result).toBeDefined();
+  second.child.stdin.end();
+  expect(await second.exited).toEqual([0, null]);
+});

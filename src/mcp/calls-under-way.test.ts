@@ -1,0 +1,106 @@
+import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import { rpc, startDoors, toolCall } from "./mcp.fixture.ts";
+
+type Doors = Awaited<ReturnType<typeof startDoors>>;
+
+/** A session on /sse with all it has said. */
+const opened = async ({ url }: Doors) => {
+  const leaving = new AbortController();
+  const answer = await fetch(`${url}/sse`, { signal: leaving.signal });
+  const heard = { text: "" };
+  const reading = (async () => {
+    for await (const chunk of answer.body ?? []) heard.text += Buffer.from(chunk).toString();
+  })();
+  reading.catch(() => undefined);
+  const endpoint = await until(() => /^data: (\/messages.*)$/m.exec(heard.text)?.[1]);
+  return {
+    post: (body: unknown) => rpc(url + endpoint, body),
+    leave: () => leaving.abort(),
+    /** Bodies of the answers so far. */
+    answers: () =>
+      [...heard.text.matchAll(/^data: (\{.*)$/gm)].map(([, data = ""]) => {
+        const { result } = JSON.parse(data) as { result: { isError?: boolean; structuredContent: object } };
+        return { isError: result.isError ?? false, ...result.structuredContent };
+      }),
+  };
+};
+
+const waits = (from: number, count: number) =>
+  Array.from({ length: count }, (_, index) => ({
+    ...toolCall("wait_for_job", { job_id: "x" }),
+    id: from + index,
+  }));
+
+const full = (what: string) => ({
+  isError: true,
+  success: false,
+  error: `${what}, which is as many as may be; ask again when some have ended`,
+  code: "queue_full",
+});
+
+test("a batch fits into a session, more calls are refused at once, and a call that ends makes room", async () => {
+  const doors = await startDoors();
+  const session = await opened(doors);
+  await session.post(waits(0, 100));
+  await until(() => doors.waiting.now === 100);
+  for (let round = 1; round <= 5; round += 1) await session.post(waits(round * 100, 100));
+  await until(() => session.answers().length === 500, {
+    what: `500 refusals, and there are ${session.answers().length}`,
+  });
+  for (const answer of session.answers())
+    expect(answer).toEqual(full("100 calls of this session are under way"));
+  expect(doors.waiting.now).toBe(100);
+  await session.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
+  await until(() => doors.waiting.now === 99);
+  await session.post({ ...toolCall("list_jobs", {}), id: "a free place" });
+  await until(() => session.answers().length === 501);
+  expect(session.answers().at(-1)).toMatchObject({ success: true });
+  session.leave();
+  await until(() => doors.waiting.now === 0);
+});
+
+test("calls of many sessions and of /mcp count together, and those of a session that has left no longer", async () => {
+  const doors = await startDoors({ limits: { ofOne: 3, ofAll: 5 } });
+  const [one, other] = [await opened(doors), await opened(doors)];
+  await one.post(waits(0, 3));
+  await other.post(waits(0, 1));
+  const leaving = new AbortController();
+  const ask = (body: unknown, signal?: AbortSignal) =>
+    fetch(`${doors.url}/mcp`, {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
+      body: JSON.stringify(body),
+      ...(signal !== undefined && { signal }),
+    });
+  ask(waits(0, 1)[0], leaving.signal).catch(() => undefined);
+  await until(() => doors.waiting.now === 5);
+  const refusals = await Promise.all(waits(1, 50).map(async (body) => (await ask(body)).json()));
+  for (const refusal of refusals) {
+    expect(refusal).toMatchObject({
+      result: { isError: true, structuredContent: { success: false, code: "queue_full" } },
+    });
+  }
+  await other.post(waits(1, 1));
+  await until(() => other.answers().length === 1);
+  expect(other.answers()).toEqual([full("5 calls are under way")]);
+  one.leave();
+  leaving.abort();
+  await until(() => doors.waiting.now === 1);
+  expect(await (await ask(toolCall("list_jobs", {}))).json()).toMatchObject({
+    result: { structuredContent: { success: true } },
+  });
+  other.leave();
+});
+
+test("a batch larger than may be is refused on /mcp, one that is as large is answered whole", async () => {
+  const { url } = await startDoors();
+  const batch = (count: number) =>
+    Array.from({ length: count }, (_, id) => ({ ...toolCall("list_jobs", {}), id }));
+  const refused = await rpc(url, batch(101), { "mcp-protocol-version": "2025-03-26" });
+  expect([refused.status, await refused.json()]).toMatchObject([400, { error: { code: -32600 } }]);
+  const answered = await rpc(url, batch(100), { "mcp-protocol-version": "2025-03-26" });
+  const text = await answered.text();
+  expect(text.match(/"id":\d+/g)).toHaveLength(100);
+  expect(text).not.toContain("queue_full");
+});

@@ -1,0 +1,94 @@
+import {
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  ReadBuffer,
+  serializeMessage,
+  type JSONRPCMessage,
+  type RequestId,
+  type Transport,
+} from "@modelcontextprotocol/server";
+import { paramsFault } from "./params-fault.ts";
+
+type Options = {
+  /** Called when nothing more can be asked, while answers are still due. */
+  onInputEnd: () => void;
+  /** How long those may take. */
+  answerWithinMs: number;
+};
+
+/**
+ * stdin and stdout as a transport. The SDK's own drops what it has read when stdin ends; here it is answered first:
+ * `printf … | svc serve` is a client too.
+ */
+export const createStdioTransport = ({ onInputEnd, answerWithinMs }: Options): Transport => {
+  const { stdin, stdout } = process;
+  const buffer = new ReadBuffer();
+  const unanswered = new Set<RequestId>();
+  let phase: "open" | "ending" | "closed" = "open";
+
+  const receive = (message: JSONRPCMessage): void => {
+    if (isJSONRPCRequest(message)) {
+      unanswered.add(message.id);
+      const fault = paramsFault(message);
+      if (fault !== null) return void transport.send(fault);
+    }
+    if (isJSONRPCNotification(message) && message.method === "notifications/cancelled")
+      answered(message.params?.["requestId"] as RequestId);
+    transport.onmessage?.(message);
+  };
+  const answered = (id: RequestId | undefined): void => {
+    if (id !== undefined) unanswered.delete(id);
+    if (phase === "ending" && unanswered.size === 0) void transport.close();
+  };
+
+  const read = (chunk: Buffer): void => {
+    try {
+      buffer.append(chunk);
+    } catch (error) {
+      // One message is larger than any may be: where the next one begins cannot be known.
+      transport.onerror?.(error as Error);
+      return void transport.close();
+    }
+    while (phase !== "closed") {
+      try {
+        const message = buffer.readMessage();
+        if (message === null) return;
+        receive(message);
+      } catch (error) {
+        transport.onerror?.(error as Error);
+      }
+    }
+  };
+  const inputEnd = (): void => {
+    if (phase !== "open") return;
+    phase = "ending";
+    // The last line may lack its end.
+    read(Buffer.of(0x0a));
+    setTimeout(() => void transport.close(), answerWithinMs).unref();
+    onInputEnd();
+    answered(undefined);
+  };
+
+  const transport: Transport = {
+    start: async () => {
+      stdin.on("data", read);
+      for (const event of ["end", "close", "error"]) stdin.on(event, inputEnd);
+      if (stdin.readableEnded || stdin.destroyed) setImmediate(inputEnd);
+    },
+    send: async (message) => {
+      if (phase === "closed") return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      stdout.write(serializeMessage(message), () => resolve());
+      if (!("method" in message)) answered(message.id);
+      await promise;
+    },
+    close: async () => {
+      if (phase === "closed") return;
+      phase = "closed";
+      stdin.off("data", read).pause();
+      buffer.clear();
+      transport.onclose?.();
+    },
+  };
+  return transport;
+};
