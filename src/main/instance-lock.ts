@@ -39,7 +39,7 @@ export const lockInstance = async (
     signal.throwIfAborted();
     if (cause instanceof LockTimeoutError) {
       throw new InstanceHeldError(
-        `Another service uses ${jobsDir}; stop it, or give this one a directory of its own with SERVICE_JOBS_DIR`,
+        `${described(await readHolder(jobsDir))} uses ${jobsDir}; stop it, or give this one a directory of its own with SERVICE_JOBS_DIR`,
         { cause },
       );
     }
@@ -78,11 +78,11 @@ export const holderOf = async (
     } catch (error) {
       if (!(error instanceof InstanceHeldError) || !within(longestStart)) throw error;
     }
-    const said = Holder.safeParse(parsed(await readFile(lockPath(jobsDir), "utf8")));
-    if (said.success && (said.data.url !== null || !within(longestEnd))) return said.data;
-    if (said.success && !told) {
+    const said = await readHolder(jobsDir);
+    if (said !== null && (said.url !== null || !within(longestEnd))) return said;
+    if (said !== null && !told) {
       told = true;
-      onWait(said.data, longestEnd);
+      onWait(said, longestEnd);
     }
     await delay(50, undefined, { signal });
   }
@@ -90,11 +90,17 @@ export const holderOf = async (
 
 const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
 
-const parsed = (text: string): unknown => {
+/** Null: it is just being written, or was by an older version. */
+const readHolder = async (jobsDir: string): Promise<Holder | null> => {
   try {
-    return JSON.parse(text);
+    return Holder.parse(JSON.parse(await readFile(lockPath(jobsDir), "utf8")));
   } catch {
-    // Being written, or by an older version: looked at again.
     return null;
   }
+};
+
+const described = (holder: Holder | null): string => {
+  if (holder === null) return "Another service";
+  if (holder.url === null) return `Process ${holder.pid}, which serves a client on its standard input,`;
+  return `The service at ${holder.url} (process ${holder.pid})`;
 };

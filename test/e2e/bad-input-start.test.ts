@@ -59,7 +59,7 @@ test("a second service on the same home ends with a sentence, and the first goes
   const { code, stdout, stderr } = await serve({ HOME: first.home });
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(stderr).toMatch(
-    /^svc: Another service uses .*\/\.service\/jobs; stop it, or give this one .* with SERVICE_JOBS_DIR\n$/,
+    /^svc: The service at http:\/\/127\.0\.0\.1:\d+ \(process \d+\) uses .*\/\.service\/jobs; stop it, or give this one .* with SERVICE_JOBS_DIR\n$/,
   );
   const { job } = await first.client.run_task({ task: "Do the default thing", wait: true });
   expect(job).toMatchObject({ status: "succeeded" });
