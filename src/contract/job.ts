@@ -122,13 +122,9 @@ export const RunTaskInput = z.strictObject({
     .max(100_000, "must have at most 100,000 characters")
     .refine((task) => task.trim() !== "", "must not be blank")
     .meta({ description: "What the agent is to do, in plain words" }),
-  repo_url: z
-    .string()
-    .max(2048)
-    .default("")
-    .meta({
-      description: "Git repository; empty: that of worktree_id or session_id, else an empty directory",
-    }),
+  repo_url: z.string().max(2048).default("").meta({
+    description: "Git repository; empty: that of worktree_id or session_id, else an empty directory",
+  }),
   profile: z
     .string()
     .max(200)

@@ -25,12 +25,9 @@ export const Worktree = z
     branch: z.string(),
     path: z.string().meta({ description: "Absolute path on the disk of the instance that holds it" }),
     status: WorktreeStatus,
-    job_id: z
-      .string()
-      .nullable()
-      .meta({
-        description: "The job at work in it, else the next that waits for it, else the last that used it",
-      }),
+    job_id: z.string().nullable().meta({
+      description: "The job at work in it, else the next that waits for it, else the last that used it",
+    }),
     pod_name: z.string(),
     created_at: z.string().meta({ format: "date-time" }),
     age_hours: z.number().meta({ description: "Hours since created_at, to two decimals" }),

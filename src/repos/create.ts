@@ -10,6 +10,7 @@ import { inspectWorktree } from "./inspect.ts";
 import { listMarkers, readMarker, removeTornMarkers, worktreePath } from "./marker.ts";
 import { createMissing, openPullRequest } from "./pull-requests.ts";
 import { isPushed } from "./pushed.ts";
+import { withRealRoots } from "./real-roots.ts";
 import { pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
 import type { Repos } from "./repos.ts";
@@ -22,7 +23,12 @@ import { removeWorktree } from "./worktree-remove.ts";
 
 /** Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates. */
 export const createRepos = ({ settings, env }: { settings: RepoSettings; env: NodeJS.ProcessEnv }): Repos => {
-  const room: Room = { settings, env, tokens: createTokens(settings), lookedOver: new Set() };
+  const room: Room = {
+    settings: withRealRoots(settings),
+    env,
+    tokens: createTokens(settings),
+    lookedOver: new Set(),
+  };
   const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
   return {
     parseUrl: (url) => parseRepoUrl(url, { allowLocal }),

@@ -19,7 +19,8 @@ export const discardChanges = async (room: Room, discard: Discard): Promise<stri
     await clearPlace(worktree);
     // Of a directory that is gone every file was deleted.
     if (since !== null) await mkdir(worktree.path, { recursive: true });
-    const now = await takeSnapshot(room, { worktree, signal });
+    const ignored = since?.ignored ?? [];
+    const now = await takeSnapshot(room, { worktree, signal, whole: since !== null, ignored });
     const before = [worktree.baseSha, since?.head, since?.tip].filter((commit) => typeof commit === "string");
     const paths = await changedPaths(room, {
       worktree,

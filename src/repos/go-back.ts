@@ -5,25 +5,40 @@ import { commitOf } from "./base.ts";
 import { asRepoError } from "./failure.ts";
 import { leaveOutEscapingLinks } from "./checkout-care.ts";
 import { keepIndex, restoreIndex } from "./index-copy.ts";
+import { keepRepositories, restoreRepositories } from "./kept-repositories.ts";
 import { readMarker } from "./marker.ts";
+import { ignoredPaths } from "./passed-over.ts";
 import type { Snapshot, Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
 import { takeSnapshot } from "./snapshot.ts";
 import { updateRef } from "./update-ref.ts";
-import { reclaim, worktreeVariables } from "./worktree-links.ts";
+import { hasDirectory, reclaim, worktreeVariables } from "./worktree-links.ts";
 
 type Request = { worktree: Worktree; signal: AbortSignal };
 
 /** See the port. */
 export const snapshot = async (room: Room, { worktree, signal }: Request): Promise<Snapshot> => {
   try {
-    const { head, tip, tree } = await takeSnapshot(room, { worktree, signal });
+    let ignored: string[] = [];
+    const use = async (index: string): Promise<void> => {
+      if (!(await hasDirectory(worktree))) return;
+      const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: index };
+      ignored = await ignoredPaths(room, { root: worktree.path, variables, signal });
+    };
+    const { head, tip, tree, repositories } = await takeSnapshot(room, {
+      worktree,
+      signal,
+      whole: true,
+      use,
+    });
+    const kept = await keepRepositories(room, { worktree, inside: repositories, signal });
     const text = await readFile(join(worktree.gitDir, "HEAD"), {
       encoding: "utf8",
       flag: withoutWaiting.read,
     });
     const headRef = /^ref: (\S+)\n?$/.exec(text)?.[1] ?? null;
-    return { head, headRef, tip, tree, index: await keepIndex(worktree) };
+    const index = await keepIndex(worktree);
+    return { head, headRef, tip, tree, ignored, repositories: kept, index };
   } catch (error) {
     const what = `take stock of the worktree ${worktree.path}`;
     throw asRepoError(error, { reason: "worktree_failed", what, signal });
@@ -40,13 +55,16 @@ export const goBack = async (room: Room, request: Request & { since: Snapshot })
   await reclaim(room, worktree);
   await restoreBranches(room, request);
   for (let round = 1; round <= rounds; round += 1) {
-    const { tree } = await takeSnapshot(room, {
+    const { tree, repositories } = await takeSnapshot(room, {
       worktree,
       signal,
+      whole: true,
+      ignored: since.ignored,
       use: (index) => restoreFiles(room, request, index),
     });
     await restoreIndex(worktree, since.index);
-    if (tree === since.tree) return;
+    if (tree !== since.tree) continue;
+    return restoreRepositories(room, { worktree, kept: since.repositories, inside: repositories, signal });
   }
   throw new Error("it still differs from what it was");
 };

@@ -1,6 +1,7 @@
 import type { Worktree, WorktreeState } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
 import { emptyTree, takeSnapshot } from "./snapshot.ts";
+import { shownPath } from "./tree.ts";
 
 /** See the port. */
 export const inspectWorktree = async (
@@ -8,7 +9,7 @@ export const inspectWorktree = async (
   worktree: Worktree,
   signal: AbortSignal,
 ): Promise<WorktreeState> => {
-  const { head, headTree, tip, tree } = await takeSnapshot(room, { worktree, signal });
+  const { head, headTree, tip, tree, passedOver } = await takeSnapshot(room, { worktree, signal });
   const ahead = await countCommits(room, {
     worktree,
     of: head === null ? [] : [head],
@@ -16,7 +17,8 @@ export const inspectWorktree = async (
     signal,
   });
   const diffStat = await diffFromBase(room, { worktree, tree, signal });
-  return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat };
+  const dirty = tree !== headTree || head !== tip;
+  return { dirty, head, ahead, diffStat, passedOver: passedOver.map(shownPath) };
 };
 
 /** Commits in the history of some commits that is not also that of others. */

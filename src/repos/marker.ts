@@ -59,21 +59,24 @@ export const locate = (
   return { path, gitDir: join(commonDir, "worktrees", id), commonDir };
 };
 
-/** Null: there is none, or what is there is not of our making. */
+/** Null: there is none, or what is there is not of our making, be it a directory, a link or unreadable. */
 export const readMarker = async (room: Room, id: string): Promise<Marker | null> => {
   if (!isWorktreeId(id)) return null;
   const text = await readFile(markerFile(room, id), {
     encoding: "utf8",
     flag: withoutWaiting.read,
   }).catch((error: unknown) => {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
-    throw error;
+    // When the machine is at its limits, nothing is known about the marker.
+    if (!(error instanceof Error && "code" in error) || exhausted.has(String(error.code))) throw error;
+    return null;
   });
   const parsed = Marker.safeParse(parseJson(text));
   if (!parsed.success || parsed.data.worktree.worktreeId !== id) return null;
   const { worktree, ready, leftOut } = parsed.data;
   return { ready, leftOut, worktree: { ...worktree, ...locate(room, id, worktree.repoKey) } };
 };
+
+const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE"]);
 
 /** Durable when it resolves. */
 export const writeMarker = async (room: Room, marker: Marker): Promise<void> => {
@@ -110,7 +113,8 @@ export const removeTornMarkers = async (room: Room): Promise<void> => {
   }
 };
 
-const ownedNames = (room: Room): Promise<string[]> =>
+/** Whatever lies beside the markers. */
+export const ownedNames = (room: Room): Promise<string[]> =>
   readdir(ownedDirectory(room)).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw error;

@@ -66,7 +66,8 @@ test("files of a repository inside a repository inside the worktree are kept", a
     await plainGit(place, "init", "--quiet");
     await writeFile(join(place, "work.txt"), "1\n");
   }
-  expect(await salvagedFiles(made)).toEqual(["README.md", "outer/inner/work.txt", "outer/work.txt"]);
+  const saved = ["README.md", "outer/inner/work.txt", "outer/work.txt"];
+  expect((await salvagedFiles(made)).filter((name) => !name.startsWith(".salvaged/"))).toEqual(saved);
 });
 
 test("a tree is opened for its owner and keeps its other rights", async () => {

@@ -22,6 +22,7 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
   expect(await repos.inspect(worktree, never)).toEqual({
     dirty: false,
     head: worktree.baseSha,
+    passedOver: [],
     ahead: 0,
     diffStat: { files: 0, insertions: 0, deletions: 0 },
   });
@@ -35,6 +36,7 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
   expect(await repos.inspect(worktree, never)).toEqual({
     dirty: true,
     head,
+    passedOver: [],
     ahead: 1,
     diffStat: { files: 5, insertions: 5, deletions: 2 },
   });
@@ -138,7 +140,7 @@ test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
   [
     "made a repository of its own",
     ({ path }) => rm(join(path, ".git")).then(() => plainGit(path, "init", "--quiet")),
-    ["README.md", "a.txt", "b.txt"],
+    [".salvaged/README.txt", ".salvaged/replaced.tar", "README.md", "a.txt", "b.txt"],
   ],
   [
     "left an index.lock",
@@ -185,6 +187,8 @@ test("files of repositories that the agent cloned or made inside its worktree ar
   await plainGit(join(path, "fresh one"), "init", "--quiet");
   await write(path, { "fresh one/a.txt": "1\n", "b.txt": "1\n" });
   expect(await salvaged(made)).toEqual([
+    ".salvaged/README.txt",
+    ".salvaged/files.tar",
     "README.md",
     "b.txt",
     "deps/cloned/README.md",

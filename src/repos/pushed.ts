@@ -7,9 +7,11 @@ import { readIndexFlags } from "./index-flags.ts";
 import { readMarker } from "./marker.ts";
 import { pushedRef } from "./push.ts";
 import { pastPipes } from "./remove-pipes.ts";
+import { beside, repositoriesIn } from "./repositories-inside.ts";
 import type { Worktree } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
-import { hasDirectory, reclaim, worktreeVariables } from "./worktree-links.ts";
+import { refsOfItsOwn } from "./staged.ts";
+import { hasDirectory, reclaim, textOf, worktreeVariables } from "./worktree-links.ts";
 
 /**
  * See the port. Says false whenever it cannot be sure: the work is then looked at, or saved, before anything is removed.
@@ -17,10 +19,13 @@ import { hasDirectory, reclaim, worktreeVariables } from "./worktree-links.ts";
  */
 export const isPushed = async (room: Room, worktree: Worktree, signal: AbortSignal): Promise<boolean> => {
   try {
+    // Histories that are not ours to look into: whether anybody else has them is not known.
+    if (Object.values(await beside(room, worktree)).some((names) => names.length > 0)) return false;
     if (worktree.repoKey === null) return await isEmpty(room, worktree, signal);
+    if ((await refsOfItsOwn(room, worktree, signal)).length > 0) return false;
     const tip = (await hasDirectory(worktree))
       ? await cleanTip(room, worktree, signal)
-      : await branchTip(room, worktree, signal);
+      : await tipWithoutDirectory(room, worktree, signal);
     return tip === "none" || (tip !== null && (await remoteHas(room, worktree, tip, signal)));
   } catch {
     signal.throwIfAborted();
@@ -62,11 +67,28 @@ const hidesSomething = async (room: Room, { gitDir, path, worktreeId }: Worktree
   const known = new Set(leftOut);
   if (flags.assumed.length > 0 || flags.skipped.some((name) => !known.has(name))) return true;
   if ((await present(path, leftOut)).length > 0) return true;
+  if ((await repositoriesIn(path, flags.directories)).length > 0) return true;
   for (const name of await present(path, flags.submodules)) {
     const at = Buffer.concat([Buffer.from(`${path}/`), Buffer.from(name, "latin1")]);
     if ((await readdir(at)).length > 0) return true;
   }
   return false;
+};
+
+/** What was checked out or staged outlives the directory. */
+const tipWithoutDirectory = async (room: Room, worktree: Worktree, signal: AbortSignal): Promise<Tip> => {
+  const { gitDir, branch } = worktree;
+  const tip = await branchTip(room, worktree, signal);
+  // Half removed: nothing is left of it but the branch.
+  if ((await lstat(gitDir).catch(() => null)) === null) return tip;
+  await reclaim(room, worktree);
+  if ((await textOf(join(gitDir, "HEAD"))) !== `ref: refs/heads/${branch}\n`) return null;
+  if (tip === "none" || tip === null || (await lstat(join(gitDir, "index")).catch(() => null)) === null)
+    return tip;
+  const variables = worktreeVariables(worktree);
+  // Fails when there is a difference.
+  await runGit(room, ["diff-index", "--cached", "--quiet", "--no-ext-diff", tip], { variables, signal });
+  return tip;
 };
 
 const branchTip = async (

@@ -27,8 +27,10 @@ export type Repos = {
   commitAll: (worktree: Worktree, message: string, signal: AbortSignal) => Promise<string>;
   /**
    * Puts everything that is not in the base, committed or not, under `refs/service/salvage/{jobId}` of the cached
-   * clone, without touching branch or index of the worktree; also when the directory is gone or damaged. Null: there
-   * was nothing.
+   * clone, without touching branch or index of the worktree; also when the directory is gone or damaged. What git does
+   * not take as files (other repositories' histories, refused names) lies in the folder `.salvaged` of that commit, as
+   * archives. Null: there was nothing.
+   * @throws RepoError when anything could not be saved
    */
   salvage: (worktree: Worktree, jobId: string, signal: AbortSignal) => Promise<string | null>;
   /** What the worktree holds at this moment, to go back to. Nobody may be at work in it. */
@@ -64,7 +66,7 @@ export type Repos = {
   surveyWorktree: (worktreeId: string) => Promise<WorktreeSurvey | null>;
   /**
    * Whether the remote had everything of the worktree when it was last asked: nothing uncommitted, no commit that none of
-   * its branches contains. Nobody may be at work in the worktree.
+   * its branches contains, no other repository in it. Nobody may be at work in the worktree.
    */
   isPushed: (worktree: Worktree, signal: AbortSignal) => Promise<boolean>;
   /** Bytes that a worktree takes on disk, left-out directories (`SERVICE_WORKTREE_SIZE_EXCLUDE`) not counted. */
@@ -83,6 +85,10 @@ export type Snapshot = {
   tip: string | null;
   /** All files but the ignored ones, as a tree. */
   tree: string;
+  /** What git ignored: files, and directories (with a slash at the end). Bytes (latin1). They stay as they are. */
+  ignored: string[];
+  /** Copies of the histories of other repositories in it, and of submodules. Null: there were none. */
+  repositories: Record<"inside" | "submodules", { file: string; names: string[]; sum: string } | null>;
   /** The index file: what was staged; written: seconds since 1970. Null: there was none. */
   index: { bytes: Uint8Array; written: number } | null;
 };
@@ -137,6 +143,8 @@ export type WorktreeState = {
   dirty: boolean;
   /** Tip of what the agent left checked out; null: no commit. */
   head: string | null;
+  /** What git does not take, so that no commit has it: refused names, unreadable files, what is in submodules. Paths. */
+  passedOver: string[];
   /** Commits beyond the base. */
   ahead: number;
   diffStat: { files: number; insertions: number; deletions: number };

@@ -4,7 +4,9 @@ import { asRepoError } from "./failure.ts";
 import { isWorktreeId } from "./marker.ts";
 import { salvageRef, type Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
-import { takeSnapshot } from "./snapshot.ts";
+import { withSalvagedFiles } from "./salvaged-files.ts";
+import { takeSnapshot, type Contents } from "./snapshot.ts";
+import { refsOfItsOwn, stagedOnly } from "./staged.ts";
 import { updateRef } from "./update-ref.ts";
 import { worktreeVariables } from "./worktree-links.ts";
 
@@ -28,19 +30,41 @@ export const salvage = async (room: Room, request: SalvageRequest): Promise<stri
 const save = async (room: Room, { worktree, jobId, signal }: SalvageRequest): Promise<string | null> => {
   const ref = salvageRef(jobId);
   const message = `Unfinished work of job ${jobId}`;
-  const state = await takeSnapshot(room, { worktree, signal, asItIs: true });
-  const commit = await commitSnapshot(room, { worktree, state, message, signal });
+  const found = await takeSnapshot(room, { worktree, signal, asItIs: true, whole: true });
+  const state = { ...found, tree: await withSalvagedFiles(room, { worktree, state: found, signal }) };
+  const aside = await commitsAside(room, { worktree, state: found, message, signal });
+  const own = await commitSnapshot(room, { worktree, state, message, signal });
+  const parents = [...(own === null ? [] : [own]), ...aside.commits];
+  const commit =
+    aside.commits.length === 0
+      ? own
+      : await writeCommit(room, { worktree, tree: state.tree, parents, message, signal });
   const base = worktree.baseSha === null ? [] : [worktree.baseSha];
   if (commit === null || !(await hasNews(room, { worktree, commit, besides: base, signal }))) return null;
   const before = await commitOf(room, { gitDir: worktree.commonDir, name: ref, signal });
   if (before === null || (await isAncestor(room, { worktree, ancestor: before, of: commit, signal }))) {
     await updateRef(room, { worktree, ref, to: commit, signal });
-  } else if (!(await holds(room, { worktree, commit: before, tree: state.tree, head: state.head, signal }))) {
-    const parents = [commit, before];
-    const both = await writeCommit(room, { worktree, tree: state.tree, parents, message, signal });
+  } else if (!(await holds(room, { worktree, commit: before, state, staged: aside.staged, signal }))) {
+    const together = { worktree, tree: state.tree, parents: [commit, before], message, signal };
+    const both = await writeCommit(room, together);
     await updateRef(room, { worktree, ref, to: both, signal });
   }
   return ref;
+};
+
+/** Commits that are on no branch, and one for what is only staged, as `git stash` makes it. */
+const commitsAside = async (
+  room: Room,
+  saving: { worktree: Worktree; state: Contents; message: string; signal: AbortSignal },
+): Promise<{ staged: string | null; commits: string[] }> => {
+  const { worktree, state, message, signal } = saving;
+  const tree = await stagedOnly(room, { worktree, state, signal });
+  const parents = state.head === null ? [] : [state.head];
+  const staged =
+    tree === null
+      ? []
+      : [await writeCommit(room, { worktree, tree, parents, message: `${message}: staged`, signal })];
+  return { staged: tree, commits: [...staged, ...(await refsOfItsOwn(room, worktree, signal))] };
 };
 
 /** Whether an earlier salvage has it all: then a second call adds nothing. */
@@ -49,15 +73,17 @@ const holds = async (
   {
     worktree,
     commit,
-    tree,
-    head,
+    state: { tree, head },
+    staged,
     signal,
-  }: { worktree: Worktree; commit: string; tree: string; head: string | null; signal: AbortSignal },
+  }: { worktree: Worktree; commit: string; state: Contents; staged: string | null; signal: AbortSignal },
 ): Promise<boolean> => {
   const call = { variables: worktreeVariables(worktree), signal };
-  const { stdout } = await runGit(room, ["rev-parse", "--verify", `${commit}^{tree}`], call);
-  return (
-    stdout.trim() === tree &&
-    (head === null || (await isAncestor(room, { worktree, ancestor: head, of: commit, signal })))
-  );
+  const { stdout } = await runGit(room, ["log", "--max-count=20", "--format=%T", commit], call);
+  const trees = stdout.trim().split("\n");
+  if (trees[0] !== tree || (staged !== null && !trees.includes(staged))) return false;
+  const besides = [...(head === null ? [] : [head]), ...(await refsOfItsOwn(room, worktree, signal))];
+  for (const ancestor of besides)
+    if (!(await isAncestor(room, { worktree, ancestor, of: commit, signal }))) return false;
+  return true;
 };

@@ -2,7 +2,7 @@ import { lstat, mkdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { canonicalConfig, restoreGitDirectory } from "./git-directory.ts";
-import { ownedDirectory } from "./marker.ts";
+import { ownedDirectory, ownedNames } from "./marker.ts";
 import { openDirectory } from "./open-up.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import type { Room } from "./room.ts";
@@ -47,13 +47,15 @@ export const reclaim = async (room: Room, worktree: Worktree): Promise<void> => 
   await ensure(join(path, ".git"), `gitdir: ${gitDir}\n`);
 };
 
-/** An agent that ran `git init` has a history of its own there, which is not ours to delete yet. */
+/** An agent that ran `git init` has a history of its own there, which is not ours to delete yet; nor is an earlier one. */
 const setAsideRepository = async (room: Room, { path, worktreeId }: Worktree): Promise<void> => {
   const found = await lstat(join(path, ".git")).catch(() => null);
   if (found?.isDirectory() !== true) return;
-  const aside = join(ownedDirectory(room), `${worktreeId}.replaced`);
-  await rm(aside, { recursive: true, force: true });
-  await rename(join(path, ".git"), aside);
+  const taken = new Set(await ownedNames(room));
+  const first = `${worktreeId}.replaced`;
+  let name = first;
+  for (let count = 2; taken.has(name); count += 1) name = `${first}.${count}`;
+  await rename(join(path, ".git"), join(ownedDirectory(room), name));
 };
 
 /** A link in its place is not the directory: it may lead anywhere. */

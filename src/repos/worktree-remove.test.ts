@@ -159,6 +159,8 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
   ["a file", (path) => writeFile(path, "mine"), /exists and is not ours/],
   ["a link", (path, _, precious) => symlink(precious, path), /exists and is not ours/],
   ["a torn marker", (_, marker) => writeFile(marker, '{"version": 1, "wor'), /broken or of another version/],
+  ["a directory in place of a marker", (_, marker) => mkdir(marker), /broken or of another version/],
+  ["a link in place of a marker, to itself", (_, marker) => symlink(marker, marker), /broken or of another/],
   [
     "a marker of a newer version, with its directory",
     async (path, marker) => {

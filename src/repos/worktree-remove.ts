@@ -1,10 +1,10 @@
-import { lstat, rename, rm } from "node:fs/promises";
+import { lstat, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { dropEmptyBranch } from "./drop-branch.ts";
-import { runCommand } from "../lib/command.ts";
 import { asRepoError } from "./failure.ts";
 import { ownedDirectory, readMarker, removeMarker } from "./marker.ts";
-import { openTree } from "./open-up.ts";
+import { removeTree } from "./remove-tree.ts";
+import { setAsidePaths } from "./repositories-inside.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, gitDirVariables, type Room } from "./room.ts";
@@ -29,7 +29,7 @@ export const removeWorktree = async (
         clearAway(room, worktree).then(() => dropEmptyBranch(room, worktree, signal)),
       );
     if (key === null) await dropEmptyScratch(room, worktree, signal);
-    await removeTree(join(ownedDirectory(room), `${worktreeId}.replaced`));
+    for (const path of await setAsidePaths(room, worktree)) await removeTree(path);
     await removeMarker(room, worktreeId);
   } catch (error) {
     throw asRepoError(error, {
@@ -51,7 +51,7 @@ export const clearAway = async (
   const trash = join(ownedDirectory(room), `${worktreeId}.trash`);
   await removeTree(trash);
   await rename(path, trash).catch(unlessMissing);
-  if (gitDir !== commonDir) await rm(gitDir, { recursive: true, force: true });
+  if (gitDir !== commonDir) await removeTree(gitDir);
   await removeTree(trash);
 };
 
@@ -75,37 +75,6 @@ const dropEmptyScratch = async (room: Room, { commonDir }: Worktree, signal: Abo
     signal,
   });
   if (stdout === "") await removeTree(commonDir);
-};
-
-/** Removes a tree without following links, also where an agent took away the right to write. */
-const removeTree = async (path: string): Promise<void> => {
-  try {
-    await rm(path, { recursive: true, force: true });
-  } catch (error) {
-    switch (error instanceof Error && "code" in error ? error.code : null) {
-      case "EACCES":
-      case "EPERM":
-        await openTree(path);
-        return rm(path, { recursive: true, force: true, maxRetries: 3 });
-      case "ENAMETOOLONG":
-        return removeDeepTree(path);
-      default:
-        throw error;
-    }
-  }
-};
-
-/** Node names each file by its whole path, which the kernel takes up to 4,096 bytes; rm goes down step by step. */
-const removeDeepTree = async (path: string): Promise<void> => {
-  const { exitCode, stderr } = await runCommand({
-    command: "/bin/rm",
-    args: ["-rf", "--", path],
-    cwd: "/",
-    env: {},
-    timeoutSeconds: 600,
-    signal: new AbortController().signal,
-  });
-  if (exitCode !== 0) throw new Error(`${path} could not be removed: ${stderr.slice(0, 1000)}`);
 };
 
 const unlessMissing = (error: unknown): void => {

@@ -32,6 +32,8 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
     return { branch: null };
   }
   const left = await repos.inspect(worktree, run.signal);
+  if (left.passedOver.length > 0)
+    run.warn(`Not in the commit, because git does not take it: ${some(left.passedOver)}`);
   const tip = left.dirty
     ? await repos.commitAll(worktree, redact(commitMessage(record)), run.signal)
     : left.head;
