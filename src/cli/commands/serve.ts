@@ -1,4 +1,5 @@
 import { loadSettings, type LoadedSettings } from "../../config/settings.ts";
+import { keepMemorySteady } from "../../lib/steady-memory.ts";
 import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
 import { exitCode } from "../exit-code.ts";
@@ -18,6 +19,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
+  keepMemorySteady();
   using stop = catchInterruption({ hangup: true });
   const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
     if (stop.signal.aborted && isAbort(error)) return null;
