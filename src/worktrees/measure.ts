@@ -1,6 +1,6 @@
 import pLimit from "p-limit";
 import type { Dependencies } from "./dependencies.ts";
-import { activeUses, isActive, type Known } from "./state.ts";
+import { isActive, type Known } from "./state.ts";
 
 type Measure = { size: number | null; pushed: boolean | null };
 
@@ -69,11 +69,10 @@ export const createMeasuring = ({
   return {
     /** The next one is taken anew. */
     forget: (id: string): void => void known.delete(id),
-    /** `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
+    /** What was measured before counts no more once a job has come or ended. `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
     measure: (worktree: Known, { keepsJobsOut = false } = {}): Promise<Measure> => {
       const { id, survey } = worktree;
-      const use = activeUses(worktree).length === 0 ? "idle" : "busy";
-      const state = `${use} ${survey?.standing === true ? "standing" : "gone"}`;
+      const state = JSON.stringify([survey?.standing, worktree.uses]);
       const last = known.get(id);
       return last?.state === state && !keepsJobsOut ? last.measure : take(worktree, state, keepsJobsOut);
     },

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { asks } from "../asks.ts";
@@ -13,7 +13,11 @@ let service: Service;
 let remote: Awaited<ReturnType<typeof makeRemote>>;
 
 beforeAll(async () => {
-  service = await startService({ env: { GIT_HOST: "git.invalid" } });
+  const home = await temporaryDirectory();
+  const profiles = join(home, ".service", "profiles");
+  await mkdir(profiles, { recursive: true });
+  await writeFile(join(profiles, "quiet.yml"), "extends: code\nauto_pr: false\n");
+  service = await startService({ home, env: { GIT_HOST: "git.invalid" } });
   remote = await makeRemote();
 });
 
@@ -171,6 +175,42 @@ describe("a job that names a worktree", () => {
     expect(await readFile(join(path, "by-hand.txt"), "utf8")).toBe("not committed\n");
     expect(existsSync(join(path, "forbidden.txt"))).toBe(false);
   });
+});
+
+test("whether all is pushed is told anew as soon as a job has ended", async () => {
+  const { prepare, get } = worktreeAsks(service);
+  const { worktree_id, pushed } = await prepare(remote.path);
+  await asks(service).run({ task: "scenario: commit-dirt", worktree_id, profile: "quiet" });
+  expect([pushed, (await get(worktree_id)).pushed]).toEqual([true, false]);
+});
+
+test("when the root is another the worktrees of before are told to be out of reach, and are back with it; moved along they stay usable", async () => {
+  const home = await temporaryDirectory();
+  const [before, after] = [join(home, "before"), join(home, "after")];
+  const first = await startService({ home, env: { SERVICE_WORKTREE_ROOT: before } });
+  const { worktree_id, path } = await worktreeAsks(first).prepare(remote.path);
+  await writeFile(join(path, "work.txt"), "not committed\n");
+  await first.stop();
+
+  const elsewhere = await startService({ home, env: { SERVICE_WORKTREE_ROOT: after } });
+  const lost = await worktreeAsks(elsewhere).get(worktree_id);
+  expect(lost).toMatchObject({ status: "failed", path });
+  expect(lost.error).toContain("another SERVICE_WORKTREE_ROOT");
+  expect(await codeOf(elsewhere.client.run_task({ task: "x", worktree_id }))).toBe("worktree_not_ready");
+  const { removed } = await elsewhere.client.cleanup_worktrees({ paths: worktree_id });
+  expect(removed).toBe(0);
+  await elsewhere.stop();
+  await rm(after, { recursive: true, force: true });
+  await rename(before, after);
+
+  const moved = await startService({ home, env: { SERVICE_WORKTREE_ROOT: after } });
+  expect(await worktreeAsks(moved).get(worktree_id)).toMatchObject({
+    status: "ready",
+    path: join(after, worktree_id),
+  });
+  const job = await asks(moved).run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
+  expect(job).toMatchObject({ status: "succeeded", worktree_path: join(after, worktree_id) });
+  expect(await git(String(job.worktree_path), "ls-files")).toBe("README.md\none.txt\nwork.txt");
 });
 
 test("a preparation goes on when its caller leaves, and is taken up again after a crash", async () => {
