@@ -1,30 +1,30 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { removeTree } from "./remove-tree.ts";
 
-const makeTree = (root: string): void => {
-  for (let n = 0; n < 10_000; n += 1) {
-    const directory = join(root, `d${n % 100}`);
-    if (n < 100) mkdirSync(directory, { recursive: true });
-    writeFileSync(join(directory, `f${n}.txt`), "");
-  }
-};
-
-/** Milliseconds that this process is at work, and can do nothing else. */
-const work = async (action: () => Promise<unknown>): Promise<number> => {
-  const before = performance.eventLoopUtilization();
-  await action();
-  return performance.eventLoopUtilization(before).active;
-};
-
-test("a tree of many files is removed without keeping the service from its work", async () => {
+test("a tree is removed whole, whatever its names, and links are not followed", async () => {
   const root = await temporaryDirectory();
-  for (const name of ["ours", "by-node"]) makeTree(join(root, name));
-  const ours = await work(() => removeTree(join(root, "ours")));
-  const byNode = await work(() => rm(join(root, "by-node"), { recursive: true }));
-  expect(ours).toBeLessThan(byNode / 2);
-  expect(existsSync(join(root, "ours"))).toBe(false);
+  const [tree, elsewhere] = [join(root, "-rf tree\n"), join(root, "elsewhere")];
+  await mkdir(join(tree, "--", "-x"), { recursive: true });
+  await mkdir(elsewhere);
+  await writeFile(join(elsewhere, "precious.txt"), "mine\n");
+  await writeFile(join(tree, "--", "*"), "");
+  await symlink(elsewhere, join(tree, "link"));
+  await symlink(tree, join(tree, "--", "loop"));
+  await removeTree(tree);
+  await removeTree(tree);
+  expect(existsSync(tree)).toBe(false);
+  expect(await readFile(join(elsewhere, "precious.txt"), "utf8")).toBe("mine\n");
+});
+
+test("of a link to a tree only the link is removed", async () => {
+  const root = await temporaryDirectory();
+  await mkdir(join(root, "elsewhere", "inside"), { recursive: true });
+  await symlink(join(root, "elsewhere"), join(root, "link"));
+  await removeTree(join(root, "link"));
+  expect(await readdir(root)).toEqual(["elsewhere"]);
+  expect(await readdir(join(root, "elsewhere"))).toEqual(["inside"]);
 });
