@@ -109,13 +109,15 @@ const nothingThere = (name: string): CleanupResult => ({
 
 const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<CleanupResult> => {
   const { id } = listed;
+  // Filled as they are cancelled: they are told also when the removal fails after that.
+  const cancelled: string[] = [];
   const about = {
     path: factsOf(listed).path,
     worktree_id: id,
     success: true,
     removed: true,
     error: null,
-    cancelled_jobs: [],
+    cancelled_jobs: cancelled,
     size_bytes: null,
     salvage_ref: null,
   };
@@ -123,7 +125,7 @@ const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<Cl
     const done = asked.dry_run
       ? await inspect(deps, id, asked)
       : // What comes while jobs are waited for stands in line behind this turn.
-        await deps.turns.inTurn(id, () => remove(deps, id, asked));
+        await deps.turns.inTurn(id, () => remove(deps, id, { asked, cancelled }));
     return { ...about, ...done };
   } catch (error) {
     if (error instanceof AlreadyRemoved) {
@@ -137,17 +139,21 @@ const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<Cl
 
 type Done = Pick<CleanupResult, "cancelled_jobs" | "size_bytes" | "salvage_ref">;
 
-const remove = async (deps: Cleaning, id: string, asked: Asked): Promise<Done> => {
-  const cancelled_jobs = await makeFree(deps, await standing(deps, id), asked);
+const remove = async (
+  deps: Cleaning,
+  id: string,
+  { asked, cancelled }: { asked: Asked; cancelled: string[] },
+): Promise<Omit<Done, "cancelled_jobs">> => {
+  await makeFree(deps, await standing(deps, id), { asked, cancelled });
   using reserved = await reserveSoon(deps, id);
   if (reserved === null) throw new Refusal("A job has just begun in it; wait for its end, or use force");
   const known = await standing(deps, id);
   if (isOutOfReach(known) && asked.force) {
     await forgetKnown(deps, known);
-    return { cancelled_jobs, size_bytes: 0, salvage_ref: null };
+    return { size_bytes: 0, salvage_ref: null };
   }
   const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
-  return { cancelled_jobs, size_bytes, salvage_ref: await removeKnown(deps, await standing(deps, id)) };
+  return { size_bytes, salvage_ref: await removeKnown(deps, await standing(deps, id)) };
 };
 
 /** Somebody who lists worktrees may be looking at it: that takes a moment. Null: a job is in it. */
@@ -155,7 +161,7 @@ const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | nul
   for (let tries = 0; tries < 100 && !deps.closing.aborted; tries += 1) {
     const reserved = deps.reserve(id);
     if (reserved !== null) return reserved;
-    await delay(50);
+    await delay(50, undefined, { signal: deps.closing }).catch(() => undefined);
   }
   return null;
 };
@@ -212,20 +218,23 @@ const refuseUnlessFree = (deps: Cleaning, known: Known, { force }: Asked): void 
   }
 };
 
-/** Ends what uses the worktree, when that is asked for. Resolves to the jobs that were cancelled. */
-const makeFree = async (deps: Cleaning, known: Known, asked: Asked): Promise<string[]> => {
+/** Ends what uses the worktree, when that is asked for, and notes the jobs that it cancels. */
+const makeFree = async (
+  deps: Cleaning,
+  known: Known,
+  { asked, cancelled }: { asked: Asked; cancelled: string[] },
+): Promise<void> => {
   refuseUnlessFree(deps, known, asked);
   if (known.record?.status === "preparing") await deps.stopPreparing(known.id);
   const signal = AbortSignal.any([deps.closing, AbortSignal.timeout(endOfJob)]);
-  const jobs = activeUses(known).map(({ jobId }) => jobId);
-  for (const jobId of jobs) {
+  for (const { jobId } of activeUses(known)) {
+    cancelled.push(jobId);
     await deps
       .endJob(jobId, "Cancelled: its worktree was removed with force", signal)
       .catch((cause: unknown) => {
         throw new Refusal(`Its job ${jobId} was cancelled but has not ended yet; try again`, { cause });
       });
   }
-  return jobs;
 };
 
 const unexpected = ({ log, redact }: Cleaning, id: string, error: unknown): string => {
