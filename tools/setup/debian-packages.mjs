@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, copyFileSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,6 +28,20 @@ const programs = [
     package: "git-lfs",
     for: ["test"],
     why: "its filters must be there for a test to show that a checkout does not run them",
+  },
+  {
+    command: "redis-server",
+    // The package redis-server would start a server; the program itself comes with the tools, under another name.
+    package: "redis-tools",
+    alias: "redis-check-rdb",
+    for: ["test"],
+    why: "several instances share jobs through a real Redis",
+  },
+  {
+    command: "kubectl",
+    package: "kubernetes-client",
+    for: ["test"],
+    why: "the manifests of deploy/kubernetes are rendered by it; no cluster is asked",
   },
   {
     command: "nginx",
@@ -42,7 +65,9 @@ const ownPrograms = fileURLToPath(new URL("../../node_modules/.bin", import.meta
 export const ensurePrograms = (purpose, say) => {
   const missing = programs.filter((program) => program.for.includes(purpose) && !isOnPath(program.command));
   if (missing.length === 0) return;
-  const toInstall = missing.filter((program) => program.unpack === undefined);
+  const toInstall = missing.filter(
+    ({ unpack, alias }) => unpack === undefined && (alias === undefined || !isOnPath(alias)),
+  );
   const prefix = rootPrefix();
   if ((prefix === null && toInstall.length > 0) || !isOnPath("apt-get"))
     throw new SetupError(instructions(missing));
@@ -54,9 +79,21 @@ export const ensurePrograms = (purpose, say) => {
     const { status, said } = aptGet(["install", "--yes", "--no-install-recommends", ...packages], { prefix });
     if (status !== 0) throw new SetupError(`${said}\n${instructions(missing)}`);
   }
-  for (const program of missing.filter(({ unpack }) => unpack !== undefined)) unpackProgram(program);
+  for (const program of missing) {
+    if (program.unpack !== undefined) unpackProgram(program);
+    if (program.alias !== undefined) link(program);
+  }
   const still = missing.filter((program) => !isOnPath(program.command));
   if (still.length > 0) throw new SetupError(instructions(still));
+};
+
+/** The program looks at the name that it is called by. */
+const link = ({ command, alias }) => {
+  const target = whereIs(alias);
+  if (target === null) return;
+  const beside = join(ownPrograms, `${command}.${process.pid}`);
+  symlinkSync(target, beside);
+  renameSync(beside, join(ownPrograms, command));
 };
 
 /** Needs no root: nothing is changed but `ownPrograms`. */
@@ -112,16 +149,23 @@ const instructions = (missing) =>
     `  sudo apt-get update && sudo apt-get install -y ${missing.map((program) => program.package).join(" ")}`,
   ].join("\n");
 
-const isOnPath = (command) =>
-  [ownPrograms, ...(process.env.PATH ?? "").split(delimiter)].some((directory) => {
-    try {
-      accessSync(join(directory || ".", command), constants.X_OK);
-      return true;
-    } catch {
-      // Not in this directory.
-      return false;
-    }
-  });
+const isOnPath = (command) => whereIs(command) !== null;
+
+const whereIs = (command) => {
+  const places = [ownPrograms, ...(process.env.PATH ?? "").split(delimiter)];
+  const found = places
+    .map((directory) => join(directory || ".", command))
+    .find((path) => {
+      try {
+        accessSync(path, constants.X_OK);
+        return true;
+      } catch {
+        // Not in this directory.
+        return false;
+      }
+    });
+  return found ?? null;
+};
 
 /** What makes a command run as root without asking anybody; null: nothing does. */
 const rootPrefix = () => {

@@ -1,0 +1,43 @@
+import { Redis } from "ioredis";
+import { freePort, startRedis } from "./redis.ts";
+import { until } from "./until.ts";
+
+const slots = 16_384;
+
+/** A real Redis Cluster of three masters, each with a third of the slots; killed after the file. */
+export const startRedisCluster = async () => {
+  const nodes = await Promise.all([0, 1, 2].map(startNode));
+  const clients = nodes.map(({ port }) => new Redis({ port, host: "127.0.0.1" }));
+  try {
+    const [first] = nodes;
+    for (const [n, client] of clients.entries()) {
+      const [from, to] = [n, n + 1].map((third) => Math.floor((third * slots) / clients.length));
+      await client.call("CLUSTER", "ADDSLOTSRANGE", String(from), String((to ?? 0) - 1));
+      await client.call("CLUSTER", "SET-CONFIG-EPOCH", String(n + 1));
+      await client.call("CLUSTER", "MEET", "127.0.0.1", String(first?.port), String(first?.busPort));
+    }
+    await until(async () => (await Promise.all(clients.map(isWhole))).every(Boolean), {
+      seconds: 30,
+      what: "the cluster to be whole",
+    });
+  } finally {
+    for (const client of clients) client.disconnect();
+  }
+  return {
+    url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,
+    nodes,
+  };
+};
+
+const startNode = async () => {
+  const busPort = await freePort();
+  const node = await startRedis({
+    args: ["--cluster-enabled", "yes", "--cluster-port", String(busPort), "--cluster-node-timeout", "2000"],
+  });
+  return { ...node, busPort };
+};
+
+const isWhole = async (client: Redis): Promise<boolean> => {
+  const info = String(await client.call("CLUSTER", "INFO"));
+  return /cluster_state:ok/.test(info) && /cluster_known_nodes:3/.test(info);
+};

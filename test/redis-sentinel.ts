@@ -1,0 +1,95 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { afterFile } from "./cleanup.ts";
+import { freePort, startRedis, type TestRedis } from "./redis.ts";
+import { temporaryDirectory } from "./temporary.ts";
+import { until } from "./until.ts";
+
+const name = "jobs";
+
+/** A real master, its replica and three sentinels that take the replica for a master that is gone for a second; killed after the file. */
+export const startRedisSentinel = async () => {
+  const master = await startRedis();
+  const replica = await startRedis({ args: ["--replicaof", "127.0.0.1", String(master.port)] });
+  await until(() => says(replica.port, /master_link_status:up/), {
+    seconds: 30,
+    what: "the replica to follow",
+  });
+  const ports = await Promise.all([0, 1, 2].map(() => startSentinel(master.port)));
+  for (const port of ports) {
+    await until(() => knows(port), { seconds: 30, what: "the sentinels to know each other and the replica" });
+  }
+
+  const nodes = [master, replica];
+  const current = async (): Promise<TestRedis> => {
+    const port = await askSentinel(ports[0] ?? 0, (client) =>
+      client.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name),
+    );
+    const found = nodes.find((node) => String(node.port) === String((port as string[])[1]));
+    if (found === undefined) throw new Error(`the sentinels name ${String(port)}, which is no node of ours`);
+    return found;
+  };
+
+  return {
+    url: `redis+sentinel://${ports.map((port) => `127.0.0.1:${port}`).join(",")}/${name}`,
+    /** The node that the sentinels take for the master. */
+    master: current,
+    /** Whether the master has a replica that follows it. */
+    hasReplica: async (): Promise<boolean> => await says((await current()).port, /slave0:.*state=online/),
+    /** Kills it. Resolves to it, so that it can be started again, when the other one has taken over. */
+    killMaster: async (): Promise<TestRedis> => {
+      const killed = await current();
+      await killed.kill();
+      await until(async () => (await current()) !== killed, { seconds: 60, what: "the fail-over" });
+      const next = await current();
+      await until(() => says(next.port, /role:master/), { seconds: 30, what: "the replica to be a master" });
+      return killed;
+    },
+  };
+};
+
+const startSentinel = async (masterPort: number): Promise<number> => {
+  const [directory, port] = [await temporaryDirectory(), await freePort()];
+  const file = join(directory, "sentinel.conf");
+  const lines = [
+    `port ${port}`,
+    "bind 127.0.0.1",
+    `dir ${directory}`,
+    `logfile ${join(directory, "sentinel.log")}`,
+    `sentinel monitor ${name} 127.0.0.1 ${masterPort} 2`,
+    `sentinel down-after-milliseconds ${name} 1000`,
+    `sentinel failover-timeout ${name} 1000`,
+  ];
+  await writeFile(file, `${lines.join("\n")}\n`);
+  const child = spawn("redis-server", [file, "--sentinel"], { stdio: "ignore" });
+  afterFile(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, "exit");
+    child.kill("SIGKILL");
+    await exited;
+  });
+  await until(() => askSentinel(port, (client) => client.ping()), { seconds: 30, what: "a sentinel" });
+  return port;
+};
+
+const askSentinel = async <Value>(port: number, work: (client: Redis) => Promise<Value>): Promise<Value> => {
+  const client = new Redis({ port, host: "127.0.0.1", lazyConnect: true, retryStrategy: () => null });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    return await work(client);
+  } finally {
+    client.disconnect();
+  }
+};
+
+const knows = async (port: number): Promise<boolean> => {
+  const info = await askSentinel(port, (client) => client.info("sentinel"));
+  return /slaves=1,sentinels=3/.test(info);
+};
+
+const says = async (port: number, what: RegExp): Promise<boolean> =>
+  what.test(await askSentinel(port, (client) => client.info("replication")));
