@@ -25,6 +25,7 @@ const ownPrefixes = ["SERVICE_", "GIT_HOST_", "MODEL_API_", "AGENT_CLI_"];
 const known = new Set([
   ...Object.values(variables).flatMap(({ name, fallbacks }) => [name, ...fallbacks]),
   // Set for the agent's own processes, from where `svc` may be called.
+  "SERVICE_INSTANCE",
   "SERVICE_JOB_ID",
   "SERVICE_PROFILE",
 ]);

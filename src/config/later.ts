@@ -1,6 +1,5 @@
 /** Documented variables whose part of the service this version does not have: naming them beats ignoring them. */
 const laterVariables = new Set([
-  "KV_KEY_PREFIX",
   "SERVICE_HOOKS_PATH",
   "SERVICE_HOOKS_URL",
   "SERVICE_HOOKS_BRANCH",
@@ -30,7 +29,3 @@ export const laterWarning = (name: string, value: string): string | null => {
   if (!isLater(name) || off.includes(value.toLowerCase())) return null;
   return `${name} has no effect in this version`;
 };
-
-/** Jobs that should have been shared between instances and are not would be lost to the others: refused, not warned of. */
-export const laterFault = (name: string): string | null =>
-  name === "KV_URL" ? "KV_URL is set, but this version keeps jobs in files; unset KV_URL" : null;

@@ -88,7 +88,7 @@ const neverForAgents = [
   variables.gitHostToken.name,
   variables.gitHostAppPrivateKey.name,
   variables.gitHostAppPrivateKeyBase64.name,
-  "KV_URL",
+  variables.kvUrl.name,
 ];
 
 /** What the agent can read, the content of a repository can make it tell. */

@@ -55,3 +55,10 @@ test.each([
 ])("%s is shown as %s", (value, shown) => {
   expect(maskUrl(value)).toBe(shown);
 });
+
+test("the passwords of the key-value store are secret, of whatever kind of URL", async () => {
+  const url = "redis+sentinel://user:p%40ss-word@one:1,two:2/master?sentinel_password=sent-1";
+  const secrets = await found({ KV_URL: url });
+  for (const secret of [url, "p@ss-word", "p%40ss-word", "sent-1"]) expect(secrets).toContain(secret);
+  expect(await found({ KV_URL: "redis://one" })).toEqual(["redis://one"]);
+});

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { parseKvUrl } from "./kv-url.ts";
 import { variables } from "./variables.ts";
 import type { SettingName, Settings } from "./variables.ts";
 import type { Variable } from "./variable.ts";
@@ -18,7 +19,7 @@ export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string
   }
   const base64 = settings.gitHostAppPrivateKeyBase64;
   const pem = base64 === null ? keyFile(settings) : Buffer.from(base64, "base64").toString("latin1");
-  for (const secret of [...parts(pem), ...environmentSecrets(env)]) found.add(secret);
+  for (const secret of [...parts(pem), ...environmentSecrets(env), ...kvSecrets(settings)]) found.add(secret);
   found.delete("");
   return [...found];
 };
@@ -45,6 +46,14 @@ const urlCredentials = (value: string): string[] => {
   // Alone, the user's name is the secret: a token.
   const secret = password === "" ? username : password;
   return secret === "" ? [] : [secret, decoded(secret)];
+};
+
+/** As they are written in the URL and as they are sent. */
+const kvSecrets = ({ kvUrl }: Settings): string[] => {
+  const address = kvUrl === null ? null : parseKvUrl(kvUrl);
+  if (address === null || typeof address === "string") return [];
+  const given = [address.password, address.sentinelPassword].filter((secret) => secret !== null);
+  return given.flatMap((secret) => [secret, encodeURIComponent(secret)]);
 };
 
 const decoded = (text: string): string => {

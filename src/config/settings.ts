@@ -4,7 +4,6 @@ import { ConfigError } from "./config-error.ts";
 import { environmentWarnings } from "./environment-warnings.ts";
 import { fileModeWarning, readConfigFile } from "./file.ts";
 import type { ConfigFile } from "./file.ts";
-import { laterFault } from "./later.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { checkTogether } from "./rules.ts";
 import { maskUrl } from "./secrets.ts";
@@ -48,8 +47,6 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
   });
   const machine = { home, hostname: hostname() };
   const faults = [...configFile.faults];
-  const later = env.KV_URL?.trim() ? laterFault("KV_URL") : null;
-  if (later !== null) faults.push(later);
 
   const values: [string, unknown][] = [];
   const sources: [string, Source][] = [];

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { agentVariables } from "./variables/agent.ts";
+import { clusterVariables } from "./variables/cluster.ts";
 import { jobVariables } from "./variables/jobs.ts";
 import { repositoryVariables } from "./variables/repositories.ts";
 import { serverVariables } from "./variables/server.ts";
@@ -13,6 +14,7 @@ export const variables = {
   ...serverVariables,
   ...agentVariables,
   ...jobVariables,
+  ...clusterVariables,
   ...repositoryVariables,
   ...telemetryVariables,
 };

@@ -31,7 +31,10 @@ export const jobVariables = {
   ),
   podName: variable(
     "SERVICE_POD_NAME",
-    text,
+    text.regex(
+      /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/,
+      "must be letters, digits and `._-`, beginning with a letter or digit",
+    ),
     ({ hostname }) => hostname,
     "Name of this instance, recorded on each job",
   ),
