@@ -1,5 +1,9 @@
-/** Lets some parts of this process wait for what others tell, by name. A waiter that leaves leaves nothing behind. */
-export const createBell = () => {
+/**
+ * Lets some parts of this process wait for what others tell, by name. A waiter that leaves leaves nothing behind.
+ *
+ * `atMost`: ms after which every waiter goes on, rung or not.
+ */
+export const createBell = (atMost: number | null = null) => {
   const waiting = new Map<string, Set<() => void>>();
 
   return {
@@ -14,11 +18,13 @@ export const createBell = () => {
         const waiters = waiting.get(name) ?? new Set();
         waiting.set(name, waiters);
         const done = (): void => {
+          clearTimeout(limit);
           signal.removeEventListener("abort", done);
           waiters.delete(done);
           if (waiters.size === 0 && waiting.get(name) === waiters) waiting.delete(name);
           resolve();
         };
+        const limit = atMost === null ? undefined : setTimeout(done, atMost);
         waiters.add(done);
         signal.addEventListener("abort", done, { once: true });
       }),

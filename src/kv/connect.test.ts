@@ -1,0 +1,146 @@
+import { readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { openKv } from "../../test/kv.ts";
+import { startRedisCluster } from "../../test/redis-cluster.ts";
+import { redisCertificate } from "../../test/redis-tls.ts";
+import { freePort, startRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { createLog } from "../lib/log.ts";
+import { connectKv } from "./connect.ts";
+
+const silent = createLog("silent", (text) => text);
+
+/** What an operator reads: the failure with all its causes, and the log. */
+const failureOf = async (url: string, patience?: number) => {
+  const lines: string[] = [];
+  const log = createLog("debug", (line) => (lines.push(line), ""));
+  const failure = await connectKv({
+    url,
+    prefix: "p",
+    log,
+    ...(patience !== undefined && { patience }),
+  }).then(
+    () => new Error("it connected"),
+    (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
+  );
+  return { message: failure.message, log: lines.join("") };
+};
+
+test("over TLS, with the authority in the URL, values are written and read", async () => {
+  const [{ certificate, args }, port] = [await redisCertificate(), await freePort()];
+  const redis = await startRedis({ args: args(port) });
+  const kv = await openKv(`rediss://127.0.0.1:${port}?ca_file=${certificate}`);
+  await kv.ask((client) => client.set(kv.key("a"), "1"));
+  expect(await kv.ask((client) => client.get(kv.key("a")))).toBe("1");
+  expect((await failureOf(`rediss://127.0.0.1:${port}`, 300)).message).toMatch(/self-signed certificate/);
+  expect(await readFile(certificate, "utf8")).toContain("BEGIN CERTIFICATE");
+  await redis.kill();
+});
+
+test("a password, or a user of the access list, is taken from the URL", async () => {
+  const redis = await startRedis({
+    args: ["--requirepass", "p@ss word", ..."--user svc on >hunter2 ~* &* +@all".split(" ")],
+  });
+  const at = (credentials: string): string => redis.url.replace("//", `//${credentials}@`);
+  for (const credentials of [":p%40ss%20word", "svc:hunter2"]) {
+    const kv = await openKv(at(credentials));
+    await kv.check();
+  }
+});
+
+test("wrong credentials are refused at once, with a sentence and a log that do not repeat them", async () => {
+  const redis = await startRedis({ args: ["--requirepass", "right"] });
+  for (const credentials of [":hunter2@", "nobody:hunter2@", ""]) {
+    // Longer than the test may take: it does not wait for what cannot get better.
+    const { message, log } = await failureOf(redis.url.replace("//", `//${credentials}`), 600_000);
+    expect(message).toMatch(/^The key-value store at 127\.0\.0\.1:\d+ cannot be used \((WRONGPASS|NOAUTH)/);
+    expect(message + log).not.toMatch(/hunter2|nobody/);
+  }
+});
+
+test("a store where there is none is given up, with a sentence that says where and not with what credentials", async () => {
+  const port = await freePort();
+  for (const scheme of ["redis", "redis+cluster", "redis+sentinel"]) {
+    const { message, log } = await failureOf(
+      `${scheme}://svc:hunter2@127.0.0.1:${port}/${scheme.endsWith("sentinel") ? "main" : ""}`,
+      300,
+    );
+    expect(message).toMatch(
+      new RegExp(`^The key-value store at 127\\.0\\.0\\.1:${port} cannot be used \\(.+\\); start it`),
+    );
+    expect(message + log).not.toMatch(/hunter2|svc:/);
+  }
+});
+
+test("a store that comes up a little later is waited for", async () => {
+  const port = await freePort();
+  const connecting = connectKv({ url: `redis://127.0.0.1:${port}`, prefix: "p", log: silent });
+  await startRedis({ port });
+  const kv = await connecting;
+  await kv.check();
+  await kv.close();
+});
+
+test("an abort ends the wait for a store", async () => {
+  const controller = new AbortController();
+  const url = `redis://127.0.0.1:${await freePort()}`;
+  const connecting = connectKv({ url, prefix: "p", log: silent, signal: controller.signal });
+  controller.abort(new Error("stopped"));
+  await expect(connecting).rejects.toThrow("stopped");
+});
+
+test("a store that may throw keys away is refused", async () => {
+  const redis = await startRedis({ args: ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"] });
+  expect((await failureOf(redis.url)).message).toMatch(
+    /maxmemory-policy allkeys-lru.*set maxmemory-policy noeviction/,
+  );
+});
+
+test("a node of a Cluster is no store by itself, and one node's policy is enough to refuse a Cluster", async () => {
+  const cluster = await startRedisCluster();
+  const [first, , last] = cluster.nodes;
+  expect((await failureOf(first?.url ?? "")).message).toMatch(/use redis\+cluster:\/\//);
+  const kv = await openKv(cluster.url);
+  await kv.check();
+  const direct = await openKv(cluster.url);
+  await ("nodes" in direct.client ? direct.client.nodes("master") : [])
+    .find((node) => node.options.port === last?.port)
+    ?.config("SET", "maxmemory-policy", "volatile-lru");
+  expect((await failureOf(cluster.url)).message).toMatch(/maxmemory-policy volatile-lru/);
+});
+
+test.each([
+  ["killed", "kill", "restart"],
+  ["frozen", "freeze", "thaw"],
+] as const)(
+  "a store that is %s is unavailable, soon at once, and is used again when it is back",
+  async (_what, away, back) => {
+    const redis = await startRedis();
+    const kv = await openKv(redis.url);
+    await kv.ask((client) => client.set(kv.key("a"), "1"));
+    const before = kv.backSince();
+    await redis[away]();
+    const refused = { code: "store_unavailable", status: 503, retryAfter: 5 };
+    await expect(kv.check()).rejects.toMatchObject(refused);
+    // Nothing is sent to a store that has not answered: far less time than one time limit for many in a row.
+    const asked = Array.from({ length: 50 }, (_, n) => n);
+    for (const _ of asked) await expect(kv.ask((client) => client.get("a"))).rejects.toMatchObject(refused);
+    await redis[back]();
+    await until(() => kv.check().then(() => true), { what: "the store to be back" });
+    expect(await kv.ask((client) => client.get(kv.key("a")))).toBe("1");
+    expect(kv.backSince()).toBeGreaterThan(before);
+  },
+);
+
+test("a dedicated connection goes on blocking across a restart, and ends with the rest", async () => {
+  const redis = await startRedis();
+  const kv = await openKv(redis.url);
+  const blocking = kv.dedicated();
+  const popped = blocking.blpop(kv.key("list"), 0);
+  await redis.restart();
+  await until(() => kv.check().then(() => true), { what: "the store to be back" });
+  await kv.ask((client) => client.rpush(kv.key("list"), "x"));
+  expect(await popped).toEqual([kv.key("list"), "x"]);
+  await kv.close();
+  await until(() => blocking.status === "end", { what: "the connection to end" });
+});

@@ -1,0 +1,203 @@
+import { readFileSync } from "node:fs";
+import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { parseKvUrl, type KvAddress } from "../config/kv-url.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { Log } from "../lib/log.ts";
+import { checkServer } from "./check-server.ts";
+import type { Kv, KvClient } from "./kv.ts";
+
+type Request = {
+  url: string;
+  prefix: string;
+  log: Log;
+  signal?: AbortSignal;
+  /** How long the first connection is tried for, ms. */
+  patience?: number;
+};
+
+/** How long a command may take, and a connection to be made, ms: a store that is frozen must not freeze us. */
+const commandTimeout = 3000;
+const connectTimeout = 3000;
+
+/** At the start of a whole stack the store may be a little later. */
+const defaultPatience = 15_000;
+
+/**
+ * Connects to the store and checks that it can be relied on.
+ * @throws Error with a sentence for the operator, without credentials
+ */
+export const connectKv = async ({
+  url,
+  prefix,
+  log,
+  signal,
+  patience = defaultPatience,
+}: Request): Promise<Kv> => {
+  const address = parseKvUrl(url);
+  if (typeof address === "string") throw new Error(`KV_URL ${address}`);
+  const dedicatedOnes = new Set<KvClient>();
+  const client = open(address, "commands", log);
+  let backSince = performance.now();
+  client.on("ready", () => (backSince = performance.now()));
+
+  const ask = async <Value>(work: (client: KvClient) => Promise<Value>): Promise<Value> => {
+    try {
+      return await work(client);
+    } catch (cause) {
+      if (cause instanceof ServiceError) throw cause;
+      throw unavailable(cause);
+    }
+  };
+
+  const close = async (): Promise<void> => {
+    for (const one of [client, ...dedicatedOnes]) one.disconnect();
+  };
+
+  try {
+    await ready(client, address, patience, signal);
+    await checkServer(client, address);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+
+  return {
+    client,
+    dedicated: () => {
+      const one = open(address, "blocking", log);
+      dedicatedOnes.add(one);
+      one.once("end", () => dedicatedOnes.delete(one));
+      return one;
+    },
+    prefix,
+    jobKey: (...parts) => [`{${prefix}:j}`, ...parts].join(":"),
+    key: (...parts) => [prefix, ...parts].join(":"),
+    ask,
+    check: async () => {
+      await ask((one) => one.set(`{${prefix}:j}:probe`, "1", "EX", 60));
+    },
+    backSince: () => backSince,
+    close,
+  };
+};
+
+type Purpose = "commands" | "blocking";
+
+const open = (address: KvAddress, purpose: Purpose, log: Log): KvClient => {
+  const client = make(address, purpose);
+  let told = false;
+  // Reconnecting is the client's own business; that it has to is said once each time.
+  client.on("error", (error: unknown) => {
+    // Not the error itself: it carries the command that failed, which may hold the password.
+    if (!told) log.warn({ why: reasonOf(error) }, "the key-value store cannot be reached");
+    told = true;
+  });
+  client.on("ready", () => {
+    if (told) log.info("the key-value store can be reached again");
+    told = false;
+  });
+  return client;
+};
+
+const make = (address: KvAddress, purpose: Purpose): KvClient => {
+  const options = optionsOf(address, purpose);
+  const [first] = address.hosts;
+  if (address.mode === "single" && first !== undefined)
+    return new Redis({ ...options, ...first, db: address.database });
+  if (address.mode === "sentinel") {
+    return new Redis({
+      ...options,
+      sentinels: address.hosts,
+      name: address.master ?? "",
+      db: address.database,
+      sentinelRetryStrategy: retry,
+      ...(address.sentinelPassword === null ? {} : { sentinelPassword: address.sentinelPassword }),
+      ...(address.tls
+        ? { enableTLSForSentinelMode: true, ...(options.tls && { sentinelTLS: options.tls }) }
+        : {}),
+    });
+  }
+  return new Cluster(address.hosts, {
+    redisOptions: options,
+    clusterRetryStrategy: retry,
+    enableOfflineQueue: purpose === "blocking",
+    slotsRefreshTimeout: connectTimeout,
+    slotsRefreshInterval: 5000,
+    // An address behind TLS is one of a certificate: names are resolved by the connection, not before it.
+    ...(address.tls && { dnsLookup: (name, callback) => callback(null, name) }),
+  });
+};
+
+const optionsOf = (address: KvAddress, purpose: Purpose): Omit<RedisOptions, "replyMapping"> => ({
+  ...(address.username === null ? {} : { username: address.username }),
+  ...(address.password === null ? {} : { password: address.password }),
+  ...(address.tls ? { tls: address.caFile === null ? {} : { ca: readFileSync(address.caFile) } } : {}),
+  connectTimeout,
+  keepAlive: 5000,
+  retryStrategy: retry,
+  // After a fail-over the old master takes no writes any more: the new one is looked up.
+  reconnectOnError: (error) => (/^(READONLY|UNBLOCKED)/.test(error.message) ? 2 : false),
+  ...(purpose === "commands"
+    ? {
+        commandTimeout,
+        // One that does not answer is asked anew on a new connection; until that is ready, commands fail at once.
+        socketTimeout: commandTimeout,
+        enableOfflineQueue: false,
+        maxRetriesPerRequest: 0,
+        enableAutoPipelining: true,
+      }
+    : { maxRetriesPerRequest: null }),
+});
+
+const retry = (times: number): number => Math.min(50 * times, 500);
+
+const ready = async (
+  client: KvClient,
+  { hosts }: KvAddress,
+  patience: number,
+  signal?: AbortSignal,
+): Promise<void> => {
+  if (client.status === "ready") return;
+  let last: unknown;
+  const limit = AbortSignal.any([AbortSignal.timeout(patience), ...(signal ? [signal] : [])]);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const remember = (error: unknown): void => {
+    last = error;
+    // Waiting makes no credentials right.
+    if (/^(WRONGPASS|NOAUTH|NOPERM)/.test(reasonOf(error))) reject(new Error("refused"));
+  };
+  client.on("error", remember);
+  client.once("ready", resolve);
+  limit.addEventListener("abort", () => reject(new Error("not in time")), { once: true });
+  try {
+    await promise;
+  } catch {
+    signal?.throwIfAborted();
+    const names = hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
+    throw new Error(
+      `The key-value store at ${names} cannot be used (${reasonOf(last)}); start it, or set KV_URL to where it is`,
+    );
+  } finally {
+    client.off("error", remember);
+  }
+};
+
+/** In one line; of a Cluster what its last node said. */
+const reasonOf = (error: unknown): string => {
+  if (error === undefined) return "no answer";
+  const { lastNodeError } = error as { lastNodeError?: unknown };
+  if (lastNodeError !== undefined) return reasonOf(lastNodeError);
+  // Of a host with several addresses, one for each.
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
+  return error instanceof Error ? error.message : "no reason given";
+};
+
+/** What every part of the store rejects with while it is away. */
+const unavailable = (cause: unknown): ServiceError => {
+  const why = reasonOf(cause);
+  return new ServiceError(
+    "store_unavailable",
+    `The key-value store cannot be used at present (${why.slice(0, 200)}); try again shortly`,
+    { cause, retryAfter: 5 },
+  );
+};

@@ -1,0 +1,54 @@
+import { randomUUID } from "node:crypto";
+import { Redis } from "ioredis";
+import { createBell, type Bell } from "../lib/bell.ts";
+import type { Log } from "../lib/log.ts";
+import type { Kv } from "./kv.ts";
+
+/** Longest wait for a ring, ms: one that was lost on its way costs no more than that. */
+const poll = 2000;
+
+/** How long rings gather before they are told to the others, ms. */
+const gathering = 2;
+
+/**
+ * A bell that all instances on the store hear. Rings may get lost, and `next` resolves after 2 s at the latest without
+ * one: who waits looks again, in a loop.
+ */
+export const createRedisBell = ({ kv, log }: { kv: Kv; log: Log }): Bell & { close: () => Promise<void> } => {
+  const bell = createBell(poll);
+  const channel = kv.key("bell");
+  const self = randomUUID();
+  const subscriber = kv.dedicated();
+
+  subscriber.on("message", (_channel: string, message: string) => {
+    const [from, ...names] = message.split("\n");
+    if (from !== self) for (const name of names) bell.ring(name);
+  });
+  // A single connection subscribes anew by our hand: when it is closed in the middle of that, ioredis lets the failure of
+  // its own attempt escape as an unhandled rejection. That of a Cluster does so by itself.
+  if (subscriber instanceof Redis) subscriber.options.autoResubscribe = false;
+  subscriber.on("ready", () => {
+    subscriber.subscribe(channel).catch((err: unknown) => {
+      log.debug({ err }, "what other instances tell is heard late: their channel cannot be heard at present");
+    });
+  });
+
+  const rung = new Set<string>();
+
+  /** What rings in the same breath is told in one message. */
+  const tell = (): void => {
+    const message = [self, ...rung].join("\n");
+    rung.clear();
+    kv.client.publish(channel, message).catch(() => undefined);
+  };
+
+  return {
+    ring: (name) => {
+      bell.ring(name);
+      if (rung.size === 0) setTimeout(tell, gathering);
+      rung.add(name);
+    },
+    next: bell.next,
+    close: async () => subscriber.disconnect(),
+  };
+};
