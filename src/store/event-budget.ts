@@ -1,4 +1,4 @@
-import type { AgentEvent, StageEvent } from "../../contract/event.ts";
+import type { AgentEvent, StageEvent } from "../contract/event.ts";
 
 type Event = AgentEvent | StageEvent;
 
@@ -7,7 +7,7 @@ const longestText = 65_536;
 
 /**
  * Bounds what one job can write: past `limit` bytes thinking and text are left out, past four times that everything
- * but stages, warnings and the end. Says so once for each.
+ * but stages, warnings and the end. Says so once for each. Events come shortened.
  */
 export const createBudget = (limit: number) => {
   let warned = 0;
@@ -15,7 +15,7 @@ export const createBudget = (limit: number) => {
   /** What is to be written for an event when the log has `size` bytes. */
   return (event: Event, size: number): Event[] => {
     const level = size <= limit ? 0 : size <= limit * 4 ? 1 : 2;
-    const left = levelOf(event) >= level ? [shorten(event)] : [];
+    const left = levelOf(event) >= level ? [event] : [];
     if (level <= warned) return left;
     warned = level;
     const what = level === 1 ? "thinking and text" : "all but stages and the result";
@@ -30,12 +30,13 @@ export const createBudget = (limit: number) => {
 };
 
 /** 0: goes first when space is short, 2: always kept. */
-const levelOf = (event: Event): 0 | 1 | 2 => {
+export const levelOf = (event: Event): 0 | 1 | 2 => {
   if (event.type === "thinking" || event.type === "text" || event.type === "block_end") return 0;
   return ["stage", "warning", "result", "exited", "started"].includes(event.type) ? 2 : 1;
 };
 
-const shorten = (event: Event): Event => {
+/** The event with texts of a bounded length. */
+export const shorten = (event: Event): Event => {
   if ("content" in event) return { ...event, content: cut(event.content) };
   if ("text" in event) return { ...event, text: cut(event.text) };
   if (event.type !== "tool_use") return event;

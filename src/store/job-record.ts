@@ -2,7 +2,7 @@ import type { Job } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
 /** Version of the stored form; a store written by an older version is read by this one. */
-export const recordFormat = 1;
+export const recordFormat = 2;
 
 /**
  * The stored form of a job: the job as it is sent, plus what only the service needs. The record is the truth about a
@@ -18,6 +18,10 @@ export type JobRecord = Job & {
   instance_epoch: string | null;
   /** Identity of the agent process; with `pid` it tells the process from a later one of the same number. */
   process: ProcessIdentity | null;
+  /** Instance that must run it, since its worktree is on that one's disk; null: any. */
+  bound_to: string | null;
+  /** Whether its profile asked, when it was accepted, to run it again when it is lost; null: accepted by an older version. */
+  retry_lost: boolean | null;
   /** The claimed run has not been cleaned up yet; on a final record: its agent or worktree still has to be looked after. */
   unsettled: boolean;
   /** When the job's worktree was removed or may not be any more; null while it stands. */
@@ -32,9 +36,21 @@ export const toJob = (record: JobRecord): Job => {
     idempotency: _i,
     instance_epoch: _e,
     process: _p,
+    bound_to: _b,
+    retry_lost: _l,
     unsettled: _u,
     worktree_removed_at: _w,
     ...job
   } = record;
   return job;
+};
+
+/** A record as it was stored, in this or an older format, in the form of this version; null: in none that it knows. */
+export const upgraded = (stored: { format?: unknown }): JobRecord | null => {
+  // What the format says is what was written: the fields of each are those of its version.
+  if (stored.format === recordFormat) return stored as JobRecord;
+  if (stored.format === 1) {
+    return { ...(stored as JobRecord), format: recordFormat, bound_to: null, retry_lost: null };
+  }
+  return null;
 };

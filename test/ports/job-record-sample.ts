@@ -10,10 +10,18 @@ export const sampleRecord = (over: Partial<JobRecord> = {}): JobRecord => ({
     now: new Date("2026-01-01T00:00:00Z"),
     input: RunTaskInput.parse({ task: "Fix it" }),
     repoUrl: "",
-    profile: { name: "code", model: "sonnet" },
+    profile: { name: "code", model: "sonnet", retryLost: false },
     ttlSeconds: 3600,
     idempotency: null,
     worktree: null,
+    boundTo: null,
   }),
   ...over,
 });
+
+/** An instant that many seconds into 2026. */
+export const at = (seconds: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds)).toISOString();
+
+/** A job that has ended, as the service would store it. */
+export const ended = (over: Partial<JobRecord> = {}): JobRecord =>
+  sampleRecord({ status: "succeeded", ended_at: at(0), ...over });

@@ -3,18 +3,17 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JobStatus } from "../../src/contract/job.ts";
 import type { JobRecord } from "../../src/store/job-record.ts";
-import type { JobStore } from "../../src/store/job-store.ts";
-import { sampleRecord } from "./job-record-sample.ts";
+import type { Creation, JobStore } from "../../src/store/job-store.ts";
+import { at, ended, sampleRecord } from "./job-record-sample.ts";
+import { jobStoreSweepTests, type OpenJobStore } from "./job-store-sweep-tests.ts";
 
-type Harness = {
-  /** A fresh empty store, and how to open the same one anew as after a restart. */
-  open: () => Promise<{ store: JobStore; reopen: () => Promise<JobStore> }>;
+/** A fresh empty store, and how to open the same one anew as after a restart. */
+type Harness = { open: OpenJobStore };
+
+const created = (creation: Creation): { record: JobRecord; created: boolean } => {
+  if ("refused" in creation) throw new Error(`the job was refused: ${creation.refused}`);
+  return creation;
 };
-
-const at = (seconds: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds)).toISOString();
-
-const ended = (over: Partial<JobRecord>): JobRecord =>
-  sampleRecord({ status: "succeeded", ended_at: at(0), ...over });
 
 /** What every adapter of the job store must do. */
 export const jobStoreSuite = (name: string, { open }: Harness): void => {
@@ -133,7 +132,8 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
 
     test("the same idempotency key stores one job, at the same time, later and after a restart", async () => {
       const { store, reopen } = await open();
-      const submit = (to: JobStore) => to.create(sampleRecord({ idempotency: { key: "k", body: "b" } }));
+      const submit = async (to: JobStore) =>
+        created(await to.create(sampleRecord({ idempotency: { key: "k", body: "b" } })));
       const answers = await Promise.all(Array.from({ length: 20 }, () => submit(store)));
       expect(answers.filter((answer) => answer.created)).toHaveLength(1);
       expect(new Set(answers.map((answer) => answer.record.id)).size).toBe(1);
@@ -156,7 +156,8 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(
         (await store.list({ limit: 10, status: "", cursor: "" })).records.map((record) => record.id),
       ).toEqual([kept.id]);
-      expect((await store.create(sampleRecord({ idempotency: { key: "k", body: "b" } }))).created).toBe(true);
+      const sameKey = sampleRecord({ idempotency: { key: "k", body: "b" } });
+      expect(await store.create(sameKey)).toEqual({ record: sameKey, created: true });
       await store.close();
       expect(await (await reopen()).get(gone.id)).toBeNull();
     });
@@ -164,9 +165,10 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
     test("the newest job of a session is found", async () => {
       const { store, reopen } = await open();
       const session = randomUUID();
-      await store.create(ended({ session_id: session, created_at: at(1) }));
       const newest = ended({ session_id: session, created_at: at(2) });
       await store.create(newest);
+      // Written last, but not the newest job.
+      await store.create(ended({ session_id: session, created_at: at(1) }));
       expect((await store.findBySession(session))?.id).toBe(newest.id);
       await store.close();
       expect((await (await reopen()).findBySession(session))?.id).toBe(newest.id);
@@ -196,16 +198,6 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(await again.usesOfWorktree(randomUUID())).toEqual([]);
     });
 
-    test("due jobs are the queued ones past their time and the settled final ones past theirs", async () => {
-      const { store } = await open();
-      const waiting = sampleRecord({ created_at: at(0), ttl_seconds: 10 });
-      const old = ended({ ended_at: at(0), ttl_seconds: 10 });
-      const unsettled = ended({ ended_at: at(0), ttl_seconds: 10, unsettled: true });
-      const running = sampleRecord({ status: "running", ttl_seconds: 10 });
-      for (const record of [waiting, old, unsettled, running]) await store.create(record);
-      expect(await store.due(Date.parse(at(9)))).toEqual({ expired: [], removable: [] });
-      expect(await store.due(Date.parse(at(10)))).toEqual({ expired: [waiting.id], removable: [old.id] });
-      expect(await store.unsettled()).toEqual([unsettled.id]);
-    });
+    jobStoreSweepTests(open);
   });
 };

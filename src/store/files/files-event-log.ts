@@ -4,10 +4,10 @@ import type { AgentEvent, JobEvent, StageEvent } from "../../contract/event.ts";
 import { createBell } from "../../lib/bell.ts";
 import type { Log } from "../../lib/log.ts";
 import { withoutWaiting } from "../../lib/without-waiting.ts";
+import { createBudget, shorten } from "../event-budget.ts";
 import type { EventLog } from "../event-log.ts";
-import { createBudget } from "./event-budget.ts";
+import { isJobId } from "../stored-job.ts";
 import { followFile } from "./follow-file.ts";
-import { isJobId } from "./load-records.ts";
 
 type Options = {
   directory: string;
@@ -61,7 +61,7 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
         const lines: string[] = [];
         for (const { at, attempt, event, first } of batch) {
           if (first && writer.seq > 0) continue;
-          for (const kept of writer.budget(event, writer.size)) {
+          for (const kept of writer.budget(shorten(event), writer.size)) {
             const line = `${JSON.stringify({ seq: (writer.seq += 1), at, attempt, ...kept })}\n`;
             writer.size += Buffer.byteLength(line);
             lines.push(line);

@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createLog } from "../../lib/log.ts";
 import { jobStoreSuite } from "../../../test/ports/job-store-suite.ts";
+import { formatOneText } from "../../../test/ports/format-1-record.ts";
 import { sampleRecord } from "../../../test/ports/job-record-sample.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { openFilesJobStore } from "./files-job-store.ts";
@@ -84,4 +85,15 @@ test.each([
     expect((await each.list({ limit: 10, status: "", cursor: "" })).records).toEqual([good]);
     expect(await each.get(spoilt?.id ?? "")).toBeNull();
   }
+});
+
+test("a job that an older version stored is read and changed", async () => {
+  const directory = await temporaryDirectory();
+  const id = "5d0c1f5e-7c55-4d0c-9a53-6f8f6f2d8b11";
+  await writeFile(join(directory, `${id}.json`), formatOneText(id));
+  const store = await openIn(directory);
+  const old = { format: 2, bound_to: null, retry_lost: null, output: "So far so good", error: "It broke" };
+  expect(await store.get(id)).toMatchObject(old);
+  await store.update(id, { status: ["failed"] }, { error: "e" });
+  expect(await (await openIn(directory)).get(id)).toMatchObject({ ...old, error: "e" });
 });

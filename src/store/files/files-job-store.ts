@@ -8,8 +8,10 @@ import { withoutWaiting } from "../../lib/without-waiting.ts";
 import type { JobRecord } from "../job-record.ts";
 import type { JobStore, ListQuery } from "../job-store.ts";
 import { parseCursor, toCursor } from "../cursor.ts";
-import { createJobIndex, toEntry, type IndexEntry } from "./job-index.ts";
-import { isJobId, loadRecords, parseRecord } from "./load-records.ts";
+import { toEntry, type IndexEntry } from "../job-entry.ts";
+import { isJobId, parseRecord } from "../stored-job.ts";
+import { createJobIndex, isBefore } from "./job-index.ts";
+import { loadRecords } from "./load-records.ts";
 import { storeUnavailable } from "./store-unavailable.ts";
 
 /**
@@ -21,19 +23,29 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
   const live = new Map<string, JobRecord>();
   const bySession = new Map<string, string>();
   const byKey = new Map<string, Promise<string>>();
+  /** First digits of the ids of jobs that are being written for the first time. */
+  const arriving = new Set<string>();
+  const counted = { lost: 0, recovered: 0 };
   const { inTurn, settled } = createTurns();
   const file = (id: string): string => join(directory, `${id}.json`);
 
   const remember = (record: JobRecord): void => {
     index.put(toEntry(record));
+    arriving.delete(record.id.slice(0, 8));
     keep(record);
   };
 
   const keep = (record: JobRecord): void => {
     if (isFinal(record.status) && !record.unsettled) live.delete(record.id);
     else live.set(record.id, record);
-    if (record.session_id !== null) bySession.set(record.session_id, record.id);
+    if (record.session_id !== null)
+      bySession.set(record.session_id, newest(bySession.get(record.session_id), record.id));
     if (record.idempotency !== null) byKey.set(record.idempotency.key, Promise.resolve(record.id));
+  };
+
+  const newest = (one: string | undefined, other: string): string => {
+    const [a, b] = [index.byId.get(one ?? ""), index.byId.get(other)];
+    return a !== undefined && b !== undefined && isBefore(b, a) ? a.id : other;
   };
 
   const write = async (record: JobRecord): Promise<void> => {
@@ -86,13 +98,19 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
   for (const entry of index.all) if (entry.session !== null) bySession.set(entry.session, entry.id);
 
   return {
-    create: async (record) => {
+    create: async (record, limits) => {
       const key = record.idempotency?.key;
       const earlier = key === undefined ? undefined : byKey.get(key);
       if (earlier !== undefined) {
         const known = await read(await earlier);
         if (known !== null) return { record: known, created: false };
       }
+      // Those being written count: what is asked at the same time must not pass together.
+      if (index.byStatus.queued.length + arriving.size >= (limits?.maxQueued ?? Infinity))
+        return { refused: "full" };
+      const prefix = record.id.slice(0, 8);
+      if (index.prefixes.has(prefix) || arriving.has(prefix)) return { refused: "prefix" };
+      arriving.add(prefix);
       const written = inTurn(record.id, () => write(record));
       if (key !== undefined)
         byKey.set(
@@ -105,6 +123,8 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
       } catch (error) {
         if (key !== undefined) byKey.delete(key);
         throw error;
+      } finally {
+        arriving.delete(prefix);
       }
     },
 
@@ -125,7 +145,7 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
         const record = await read(id);
         if (record === null || !guard.status.includes(record.status)) return null;
         if (guard.attempt !== undefined && guard.attempt !== record.attempt) return null;
-        const next = { ...record, ...patch };
+        const next = { ...record, ...(typeof patch === "function" ? patch(record) : patch) };
         if (lazy) remember(next);
         else await write(next);
         return next;
@@ -142,8 +162,16 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
         live.delete(id);
       }),
 
-    ids: async (status) => index.byStatus[status].map((entry) => entry.id),
-    unsettled: async () => [...live.values()].filter((record) => record.unsettled).map((record) => record.id),
+    ids: async (status, limit) => index.byStatus[status].slice(0, limit).map((entry) => entry.id),
+    unsettled: async () =>
+      [...live.values()]
+        .filter((record) => record.unsettled)
+        .toSorted((a, b) => Date.parse(a.created_at) - Date.parse(b.created_at) || (a.id < b.id ? -1 : 1))
+        .map(({ id, pod_name, instance_epoch }) => ({
+          id,
+          podName: pod_name ?? "",
+          epoch: instance_epoch ?? "",
+        })),
     counts: async () =>
       Object.fromEntries(jobStatuses.map((status) => [status, index.byStatus[status].length])) as Record<
         JobStatus,
@@ -161,7 +189,8 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
 
     due: async (now) => {
       const over = index.all.filter(
-        (entry) => entry.deadline !== null && entry.deadline <= now && !entry.unsettled,
+        (entry) =>
+          entry.deadline !== null && entry.deadline <= now && (entry.status === "queued" || !entry.unsettled),
       );
       return {
         expired: over.filter((entry) => entry.status === "queued").map((entry) => entry.id),
@@ -175,7 +204,10 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
             entry.worktreeStands && !entry.unsettled && entry.ended !== null && entry.ended <= endedBefore,
         )
         .map((entry) => entry.id),
-    hasPrefix: (prefix) => index.prefixes.has(prefix),
+    count: async (what) => {
+      counted[what] += 1;
+    },
+    tally: async () => ({ ...counted }),
 
     check: async () => {
       try {

@@ -1,40 +1,5 @@
-import { isFinal, jobStatuses, type JobStatus } from "../../contract/job.ts";
-import type { JobRecord } from "../job-record.ts";
-
-/** What lists and sweeps need of a job; outputs and tasks stay on disk. */
-export type IndexEntry = {
-  id: string;
-  created: number;
-  status: JobStatus;
-  session: string | null;
-  worktree: string | null;
-  idempotencyKey: string | null;
-  unsettled: boolean;
-  worktreeStands: boolean;
-  /** Ms since the epoch. */
-  ended: number | null;
-  /** When a queued job expires, or the record of a final one may be deleted; ms since the epoch, null: neither. */
-  deadline: number | null;
-};
-
-export const toEntry = (record: JobRecord): IndexEntry => {
-  const created = Date.parse(record.created_at);
-  const ended = record.ended_at === null ? null : Date.parse(record.ended_at);
-  const lifetime = record.ttl_seconds * 1000;
-  const end = isFinal(record.status) ? (ended ?? created) + lifetime : null;
-  return {
-    id: record.id,
-    created,
-    status: record.status,
-    session: record.session_id,
-    worktree: record.worktree_id,
-    idempotencyKey: record.idempotency?.key ?? null,
-    unsettled: record.unsettled,
-    worktreeStands: record.worktree_path !== null && record.worktree_removed_at === null,
-    ended,
-    deadline: record.status === "queued" ? created + lifetime : end,
-  };
-};
+import { jobStatuses, type JobStatus } from "../../contract/job.ts";
+import type { IndexEntry } from "../job-entry.ts";
 
 /** Entries in order of creation, one list for all and one for each status. Adding the newest is O(1). */
 export const createJobIndex = () => {
@@ -108,7 +73,7 @@ export const createJobIndex = () => {
 
 type Position = { created: number; id: string };
 
-const isBefore = (a: Position, b: Position): boolean =>
+export const isBefore = (a: Position, b: Position): boolean =>
   a.created < b.created || (a.created === b.created && a.id < b.id);
 
 /** Index of the first element that is not before `key`. */

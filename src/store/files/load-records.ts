@@ -2,15 +2,11 @@ import { readFileSync } from "node:fs";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
-import { isFinal, jobStatuses } from "../../contract/job.ts";
 import { temporarySuffix } from "../../lib/atomic-file.ts";
 import type { Log } from "../../lib/log.ts";
 import { withoutWaiting } from "../../lib/without-waiting.ts";
-import { recordFormat, type JobRecord } from "../job-record.ts";
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-export const isJobId = (id: string): boolean => uuid.test(id);
+import type { JobRecord } from "../job-record.ts";
+import { isJobId, parseRecord } from "../stored-job.ts";
 
 /**
  * Reads every record of the directory. A torn or foreign file is skipped with a warning and left where it is; what a
@@ -42,25 +38,4 @@ const readRecord = (directory: string, name: string): JobRecord | string => {
   } catch (error) {
     return `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
   }
-};
-
-/** The text of a job file as a record of this version, or why it is none. */
-export const parseRecord = (text: string, id: string): JobRecord | string => {
-  try {
-    return checkRecord(JSON.parse(text), id);
-  } catch (error) {
-    return `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
-  }
-};
-
-const checkRecord = (value: unknown, id: string): JobRecord | string => {
-  if (typeof value !== "object" || value === null) return "it holds no record";
-  const record = value as JobRecord;
-  const format: unknown = record.format;
-  if (record.id !== id) return "it holds another job than its name says";
-  if (format !== recordFormat) return `its format is ${String(format)}, this version reads ${recordFormat}`;
-  if (!jobStatuses.includes(record.status)) return `its status ${String(record.status)} is unknown`;
-  if (Number.isNaN(Date.parse(record.created_at))) return "it has no created_at";
-  if (isFinal(record.status) && record.ended_at === null) return "it has ended without ended_at";
-  return record;
 };

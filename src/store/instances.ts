@@ -1,0 +1,55 @@
+import { z } from "zod";
+
+/** What an instance says about itself with each renewal of its lease. */
+export const InstanceFacts = z.object({
+  name: z.string(),
+  /** A UUID made at each start. */
+  epoch: z.string(),
+  version: z.string(),
+  started_at: z.string(),
+  running: z.int(),
+  max_parallel_jobs: z.int(),
+  draining: z.boolean(),
+});
+export type InstanceFacts = z.infer<typeof InstanceFacts>;
+
+/** What one instance tells another. Lost messages are made good by polls: they only save time. */
+export const Message = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("cancel"), job_id: z.string() }),
+  z.object({ type: z.literal("drain") }),
+]);
+export type Message = z.infer<typeof Message>;
+
+/**
+ * `lapsed`: it was taken anew in the same step, but others may have settled this instance's jobs in the meantime.
+ * `taken`: another start has the name now, and keeps it.
+ */
+type Renewal = "renewed" | "lapsed" | "taken";
+
+/**
+ * PORT. The instances that share the store. An instance holds its name by a lease that it renews; one whose lease has
+ * lapsed is gone, frozen or cut off, and others settle its jobs.
+ *
+ * Every function rejects with `ServiceError("store_unavailable")` when the store cannot be asked.
+ */
+export type Instances = {
+  /**
+   * Takes this instance's name.
+   * @throws Error with a sentence for the operator when another living instance has it
+   */
+  join: (facts: InstanceFacts) => Promise<void>;
+  /** Renews the lease, and says how that went. */
+  renew: (facts: InstanceFacts) => Promise<Renewal>;
+  /** Gives the name back, unless another start has it. */
+  leave: () => Promise<void>;
+  /** Those whose lease is valid, by name. */
+  list: () => Promise<InstanceFacts[]>;
+  /** Tells an instance something; one that is away never hears it. */
+  tell: (name: string, message: Message) => Promise<void>;
+  /** What this instance is told since it joined, until the signal aborts; goes on by itself when the store was away. */
+  messages: (signal: AbortSignal) => AsyncIterable<Message>;
+  /** Asks an instance to take no new jobs for this long, in seconds; 0: takes that back. */
+  askToDrain: (name: string, seconds: number) => Promise<void>;
+  /** Whether this instance is asked to take no new jobs. */
+  isAskedToDrain: () => Promise<boolean>;
+};

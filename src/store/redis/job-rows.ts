@@ -1,0 +1,136 @@
+import { randomUUID } from "node:crypto";
+import { isFinal } from "../../contract/job.ts";
+import type { Kv } from "../../kv/kv.ts";
+import type { Log } from "../../lib/log.ts";
+import { toEntry } from "../job-entry.ts";
+import type { JobRecord } from "../job-record.ts";
+import { isJobId, parseRecord } from "../stored-job.ts";
+import { indexChanges } from "./job-facts.ts";
+import { changeJob, createJob } from "./job-scripts.ts";
+import { createRowCache, type Row } from "./row-cache.ts";
+
+type Dependencies = { kv: Kv; log: Log };
+
+/** How long an output is kept past the time its record may be deleted, and one that a record no longer points to, s. */
+const outputGrace = 86_400;
+const replacedOutputGrace = 60;
+
+/** How many records that cannot be read are remembered as warned of. */
+const mostWarned = 1000;
+
+/**
+ * The stored jobs one by one: a hash with the record but its output, a revision that is new with each write, and the key
+ * of the output, which lies in a slot of its own and is written before a record points to it.
+ */
+export const openJobRows = ({ kv, log }: Dependencies) => {
+  const cache = createRowCache();
+  const warned = new Set<string>();
+  const origin = randomUUID();
+  let written = 0;
+
+  const keyOf = (id: string): string => kv.jobKey("job", id);
+  const keysOf = (parts: string[]): string[] => parts.map((part) => kv.jobKey(part));
+
+  /** Never one that was used before, also when the store has lost its last writes: a counter would be. */
+  const newRevision = (): string => `${origin}-${(written += 1)}`;
+
+  const read = async (id: string): Promise<Row | null> => {
+    if (!isJobId(id)) return null;
+    const fields = await kv.ask((client) => client.hmget(keyOf(id), "json", "rev", "output"));
+    const [json = null, rev = null, outputKey = null] = fields;
+    const known = cache.get(id);
+    if (known !== undefined && known.rev === rev) return known;
+    cache.forget(id);
+    if (json === null && rev === null) return null;
+    if (json === null || rev === null) return skip(id, "it is not whole");
+    return await rowOf(id, json, rev, outputKey ?? "");
+  };
+
+  const rowOf = async (id: string, json: string, rev: string, outputKey: string): Promise<Row | null> => {
+    const record = parseRecord(json, id);
+    if (typeof record === "string") return skip(id, record);
+    const output = outputKey === "" ? record.output : await readOutput(outputKey);
+    return remember({ record: { ...record, output }, rev, outputKey, size: json.length });
+  };
+
+  const readOutput = async (key: string): Promise<string | null> => {
+    const text = await kv.ask((client) => client.get(key));
+    return text === null ? null : (JSON.parse(text) as string);
+  };
+
+  const remember = (row: Row): Row => {
+    const { record } = row;
+    // What is over is hardly written again.
+    if (isFinal(record.status) && !record.unsettled) cache.forget(record.id);
+    else cache.put({ ...row, size: row.size + (record.output?.length ?? 0) });
+    return row;
+  };
+
+  const skip = (id: string, why: string): null => {
+    if (!warned.has(id) && warned.size < mostWarned) {
+      warned.add(id);
+      log.warn({ job: id }, `stored job skipped: ${why}`);
+    }
+    return null;
+  };
+
+  /** Stores the output of `next`, unless it is that of `before`. */
+  const storeOutput = async (next: JobRecord, before: Row | null, rev: string): Promise<string> => {
+    if (next.output === null) return "";
+    if (before !== null && before.outputKey !== "" && next.output === before.record.output)
+      return before.outputKey;
+    const key = kv.key("out", next.id, rev);
+    const text = JSON.stringify(next.output);
+    await kv.ask((client) => client.set(key, text, "EX", next.ttl_seconds + outputGrace));
+    return key;
+  };
+
+  const forgetOutput = (key: string, seconds: number): void => {
+    // It is gone after its own time at the latest.
+    if (key !== "") kv.ask((client) => client.expire(key, seconds)).catch(() => undefined);
+  };
+
+  const textOf = (record: JobRecord): string => JSON.stringify({ ...record, output: null });
+
+  return {
+    read,
+
+    /** The job as this instance knows it, which may be out of date. */
+    known: cache.get,
+
+    /** `created`, `full`, `prefix`, or the id of the job that has the idempotency key, unless that is `ignored`. */
+    create: async (record: JobRecord, maxQueued: number, ignored: string): Promise<string> => {
+      const rev = newRevision();
+      const outputKey = await storeOutput(record, null, rev);
+      const json = textOf(record);
+      const { keys, commands } = indexChanges(null, toEntry(record), 5);
+      const idempotency = record.idempotency === null ? "idem" : `idem:${record.idempotency.key}`;
+      const all = [keyOf(record.id), ...keysOf([idempotency, "prefixes", "st:queued", ...keys])];
+      const most = String(Math.min(maxQueued, Number.MAX_SAFE_INTEGER));
+      const args = [ignored, most, record.id.slice(0, 8), rev, json, outputKey, commands];
+      const answer = String(await kv.ask((client) => createJob(client, all, args)));
+      if (answer === "created") remember({ record, rev, outputKey, size: json.length });
+      return answer;
+    },
+
+    /** Writes `next` over `row`, or deletes it (null); false: somebody else has changed or deleted it since. */
+    replace: async (row: Row, next: JobRecord | null): Promise<boolean> => {
+      const { id } = row.record;
+      // Whatever comes of it, the row is no more known to be true.
+      cache.forget(id);
+      const rev = newRevision();
+      const outputKey = next === null ? "" : await storeOutput(next, row, rev);
+      const json = next === null ? "" : textOf(next);
+      const { keys, commands } = indexChanges(toEntry(row.record), next && toEntry(next), 2);
+      const all = [keyOf(id), ...keysOf(keys)];
+      const args = [row.rev, rev, json, outputKey, commands];
+      if ((await kv.ask((client) => changeJob(client, all, args))) !== 1) return false;
+      if (next !== null) remember({ record: next, rev, outputKey, size: json.length });
+      // Who has read the record before still asks for its output.
+      if (row.outputKey !== outputKey) forgetOutput(row.outputKey, next === null ? 0 : replacedOutputGrace);
+      return true;
+    },
+  };
+};
+
+export type JobRows = ReturnType<typeof openJobRows>;

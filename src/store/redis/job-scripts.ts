@@ -1,0 +1,40 @@
+import { createScript } from "./script.ts";
+
+/** Commands of the indexes, as `[name, number of the key, argument, …]`. */
+const applyCommands = `
+local function apply(commands)
+  for _, command in ipairs(cjson.decode(commands)) do
+    redis.call(command[1], KEYS[command[2]], unpack(command, 3))
+  end
+end
+`;
+
+/**
+ * Keys: the job, its idempotency key, the prefixes, the queued jobs, indexes. Arguments: an id that the idempotency key may
+ * have (its record is gone or unreadable), most queued jobs, prefix, revision, record, key of the output, commands.
+ * Answers `created`, `full`, `prefix`, or the id of the job that the idempotency key belongs to.
+ */
+export const createJob = createScript(`${applyCommands}
+local known = redis.call('GET', KEYS[2])
+if known and known ~= ARGV[1] then return known end
+if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[2]) then return 'full' end
+if redis.call('SISMEMBER', KEYS[3], ARGV[3]) == 1 then return 'prefix' end
+redis.call('HSET', KEYS[1], 'rev', ARGV[4], 'json', ARGV[5], 'output', ARGV[6])
+apply(ARGV[7])
+return 'created'
+`);
+
+/**
+ * Keys: the job, indexes. Arguments: the revision that it must have, the new revision, record (empty: the job is deleted),
+ * key of the output, commands. Answers 1; 0: the job has another revision, or is gone.
+ */
+export const changeJob = createScript(`${applyCommands}
+if redis.call('HGET', KEYS[1], 'rev') ~= ARGV[1] then return 0 end
+if ARGV[3] == '' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('HSET', KEYS[1], 'rev', ARGV[2], 'json', ARGV[3], 'output', ARGV[4])
+end
+apply(ARGV[5])
+return 1
+`);

@@ -1,0 +1,234 @@
+import { randomUUID } from "node:crypto";
+import { beforeAll, expect, test } from "vitest";
+import {
+  collect,
+  createdAt,
+  eventLogSuite,
+  follow,
+  never,
+  numbers,
+  text,
+  texts,
+  upTo,
+  type KnownJobs,
+} from "../../../test/ports/event-log-suite.ts";
+import { afterFile } from "../../../test/cleanup.ts";
+import { openKv } from "../../../test/kv.ts";
+import { startRedis, type TestRedis } from "../../../test/redis.ts";
+import { until } from "../../../test/until.ts";
+import type { Kv } from "../../kv/kv.ts";
+import { createRedisBell } from "../../kv/redis-bell.ts";
+import { createLog } from "../../lib/log.ts";
+import { openRedisEventLog } from "./redis-event-log.ts";
+
+let redis: TestRedis;
+
+beforeAll(async () => {
+  // What was acknowledged is on disk: otherwise a killed server may forget its last second, rightly.
+  redis = await startRedis({ args: ["--appendfsync", "always"] });
+});
+
+const silent = createLog("silent", (line) => line);
+
+/** An instance of its own on the store: connection, bell and log. */
+const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxBytes = 10_000_000) => {
+  const kv = await openKv(redis.url, prefix);
+  const bell = createRedisBell({ kv, log: silent });
+  const log = openRedisEventLog({
+    kv,
+    bell,
+    maxBytes,
+    ttlSeconds: 3600,
+    describe: async (jobId) => jobs.get(jobId) ?? null,
+    log: silent,
+    now: () => new Date(0),
+  });
+  afterFile(() => log.close());
+  return { kv, bell, log };
+};
+
+const newPrefix = (): string => `test-${randomUUID()}`;
+
+eventLogSuite("Redis", {
+  open: async ({ maxBytes }) => {
+    const prefix = newPrefix();
+    const jobs: KnownJobs = new Map();
+    const { log } = await openInstance(prefix, jobs, maxBytes);
+    return { log, jobs, reopen: async () => (await openInstance(prefix, jobs, maxBytes)).log };
+  },
+});
+
+/** Two instances that share a store and its records. */
+const openTwo = async () => {
+  const prefix = newPrefix();
+  const jobs: KnownJobs = new Map();
+  const id = randomUUID();
+  jobs.set(id, { createdAt, over: false });
+  return { id, jobs, a: await openInstance(prefix, jobs), b: await openInstance(prefix, jobs) };
+};
+
+const killConnections = async (kv: Kv): Promise<void> => {
+  await kv.client.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").catch(() => undefined);
+  await until(() => kv.client.call("CLIENT", "KILL", "TYPE", "pubsub").then(() => true));
+};
+
+test("two instances that write one log at once number it without gaps, and readers on both see all of it in one order", async () => {
+  const { id, a, b } = await openTwo();
+  const readers = [follow(a.log.read(id, 0, never)), follow(b.log.read(id, 0, never))];
+  await until(() => readers.every(({ seen }) => seen.length === 1));
+  for (let n = 0; n < 300; n += 1) {
+    a.log.append(id, 1, text(`a${n}`));
+    b.log.append(id, 1, text(`b${n}`));
+    if (n % 20 === 0) await a.kv.check();
+  }
+  await until(() => readers.every(({ seen }) => seen.length === 601));
+  await a.log.finish(id);
+  await Promise.all(readers.map(({ ended }) => ended));
+  const [one, other] = readers.map(({ seen }) => seen);
+  expect(one).toEqual(other);
+  expect(numbers(one ?? [])).toEqual(upTo(601));
+  expect(one?.filter((event) => event.type === "stage")).toHaveLength(1);
+  for (const writer of ["a", "b"]) {
+    expect(texts(one ?? []).filter((value) => value?.startsWith(writer))).toEqual(
+      upTo(300).map((n) => `${writer}${n - 1}`),
+    );
+  }
+});
+
+test("the end that one instance marks ends the readers on another", async () => {
+  const { id, a, b } = await openTwo();
+  const reader = follow(b.log.read(id, 0, never));
+  a.log.append(id, 1, text("a"));
+  await until(() => reader.seen.length === 2);
+  await a.log.finish(id);
+  await reader.ended;
+  expect(texts(reader.seen)).toEqual([null, "a"]);
+});
+
+test("a reader of a job that ended without an end mark leaves, with what was written last", async () => {
+  const { id, jobs, a, b } = await openTwo();
+  const reader = follow(b.log.read(id, 0, never));
+  a.log.append(id, 1, text("a"));
+  await until(() => reader.seen.length === 2);
+  jobs.set(id, { createdAt, over: true });
+  let asked = 0;
+  jobs.get = (key) => {
+    asked += 1;
+    return Map.prototype.get.call(jobs, key) as ReturnType<KnownJobs["get"]>;
+  };
+  await until(() => asked > 0);
+  // On its way while the record said so already.
+  a.log.append(id, 1, text("last"));
+  await reader.ended;
+  expect(texts(reader.seen)).toEqual([null, "a", "last"]);
+});
+
+test("two readers that come first at once begin the log once", async () => {
+  const { id, a, b } = await openTwo();
+  const readers = [a, b, a, b].map(({ log }) => follow(log.read(id, 0, never)));
+  await until(() => readers.every(({ seen }) => seen.length > 0));
+  a.log.append(id, 1, text("a"));
+  await a.log.finish(id);
+  for (const { seen, ended } of readers) {
+    await ended;
+    expect(seen.map((event) => event.type)).toEqual(["stage", "text"]);
+  }
+});
+
+test("a log that nobody removes expires in the store", async () => {
+  const { id, a } = await openTwo();
+  a.log.append(id, 1, text("a"));
+  await a.log.finish(id);
+  const seconds = await a.kv.client.ttl(a.kv.key("job-events", id));
+  expect(seconds).toBeGreaterThan(3600);
+  expect(seconds).toBeLessThanOrEqual(3600 + 7 * 86_400);
+});
+
+test("a reader that stalls while the log grows gets all of it when it goes on", async () => {
+  const { id, a, b } = await openTwo();
+  const reading = b.log.read(id, 0, never)[Symbol.asyncIterator]();
+  a.log.append(id, 1, text("x".repeat(60_000)));
+  expect((await reading.next()).value).toMatchObject({ seq: 1 });
+  for (let n = 0; n < 100; n += 1) {
+    a.log.append(id, 1, text("x".repeat(60_000)));
+    await a.kv.check();
+  }
+  await a.log.finish(id);
+  const rest: number[] = [];
+  for (let next = await reading.next(); next.done !== true; next = await reading.next())
+    rest.push(next.value.seq);
+  expect(rest).toEqual(upTo(102, 2));
+});
+
+test("events and readers survive that all connections are cut, again and again, and none comes twice", async () => {
+  const { id, a, b } = await openTwo();
+  const reader = follow(b.log.read(id, 0, never));
+  await until(() => reader.seen.length === 1);
+  for (let n = 1; n <= 200; n += 1) {
+    a.log.append(id, 1, text(String(n)));
+    if (n % 40 === 0) {
+      await killConnections(a.kv);
+      await until(() => a.kv.check().then(() => true));
+    }
+  }
+  await a.log.finish(id);
+  await reader.ended;
+  expect(texts(reader.seen)).toEqual([null, ...upTo(200).map(String)]);
+  expect(numbers(reader.seen)).toEqual(upTo(201));
+});
+
+test("while the store is away events wait and readers too; then all goes on by itself, in order, once", async () => {
+  const { id, a, b } = await openTwo();
+  const reader = follow(b.log.read(id, 0, never));
+  a.log.append(id, 1, text("before"));
+  await until(() => reader.seen.length === 2);
+  await redis.kill();
+  for (let n = 1; n <= 50; n += 1) a.log.append(id, 1, text(String(n)));
+  b.bell.ring(`events:${id}`);
+  // With the store away nobody waits for it: the end is marked later.
+  await a.log.finish(id);
+  await redis.restart();
+  await reader.ended;
+  expect(texts(reader.seen)).toEqual([null, "before", ...upTo(50).map(String)]);
+  expect(numbers(reader.seen)).toEqual(upTo(52));
+});
+
+test("a store that hangs and takes up again what it was sent writes nothing twice", async () => {
+  const { id, a, b } = await openTwo();
+  const reader = follow(b.log.read(id, 0, never));
+  a.log.append(id, 1, text("before"));
+  await until(() => reader.seen.length === 2);
+  redis.freeze();
+  a.log.append(id, 1, text("sent into the void"));
+  // Resolves when the write has failed once, for want of an answer: the server has it in its socket all the same.
+  await a.log.finish(id);
+  redis.thaw();
+  await reader.ended;
+  expect(texts(reader.seen)).toEqual([null, "before", "sent into the void"]);
+});
+
+test("of more events than may wait, the thinking and text go first, then all but the stages; the log says so once", async () => {
+  const { id, a } = await openTwo();
+  await redis.kill();
+  a.log.append(id, 1, { type: "stage", stage: "claimed", detail: null });
+  const result = { type: "tool_result" as const, tool_use_id: "t", is_error: false, parent: null };
+  a.log.append(id, 1, { ...result, content: "kept" });
+  for (let n = 0; n < 200; n += 1) a.log.append(id, 1, text("x".repeat(60_000)));
+  for (let n = 0; n < 10; n += 1) a.log.append(id, 1, text("y"));
+  await redis.restart();
+  await a.log.finish(id);
+  await until(() => a.kv.check().then(() => true));
+  const events = await collect(a.log.read(id, 0, never));
+  const kinds = events.map((event) => event.type).filter((type) => type !== "text");
+  expect(kinds).toEqual(["stage", "stage", "tool_result", "warning"]);
+  expect(texts(events).filter((value) => value?.startsWith("x")).length).toBeLessThan(70);
+  expect(texts(events).filter((value) => value === "y")).toHaveLength(10);
+});
+
+test("a log that is closed while the store is away gives up what waits", async () => {
+  const { id, a } = await openTwo();
+  await redis.kill();
+  a.log.append(id, 1, text("lost"));
+  await a.log.close();
+  await redis.restart();
+});

@@ -1,0 +1,141 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Kv } from "../../kv/kv.ts";
+import type { Log } from "../../lib/log.ts";
+import type { ProcessIdentity } from "../../lib/process/identity.ts";
+import { type InstanceFacts, type Instances, type Message } from "../instances.ts";
+import { createInbox } from "./inbox.ts";
+import { isHolderAlive, leaseText, parseLease, pidNamespace } from "./lease.ts";
+import { createScript } from "./script.ts";
+
+type Options = {
+  kv: Kv;
+  /** Name of this instance. */
+  name: string;
+  /** Identity of this process; null: it cannot be told. */
+  self: ProcessIdentity | null;
+  leaseSeconds: number;
+  log: Log;
+};
+
+/** Takes the key unless it holds something else than was seen. */
+const take = createScript(`
+local found = redis.call('GET', KEYS[1])
+if found and found ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1`);
+
+const holdsIt = `
+local function epoch_of(text)
+  local ok, lease = pcall(cjson.decode, text)
+  if not ok or type(lease) ~= 'table' or type(lease.facts) ~= 'table' then return nil end
+  return lease.facts.epoch
+end
+local found = redis.call('GET', KEYS[1])`;
+
+const renew = createScript(`${holdsIt}
+if found and epoch_of(found) ~= ARGV[1] then return 'taken' end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return found and 'renewed' or 'lapsed'`);
+
+const leave = createScript(`${holdsIt}
+if found and epoch_of(found) == ARGV[1] then redis.call('DEL', KEYS[1]) end`);
+
+/** Names not heard of for this long are forgotten, ms. */
+const forgetAfter = 86_400_000;
+
+/** A key with a lease per instance, holding what it says about itself; an inbox stream per instance. */
+export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Options): Instances => {
+  const lease = leaseSeconds * 1000;
+  const key = kv.key("pod", name);
+  const names = kv.jobKey("pods");
+  const inbox = createInbox({ kv, name, log });
+  let epoch = "";
+
+  const textOf = async (facts: InstanceFacts): Promise<string> =>
+    leaseText({ facts, process: self, pid_namespace: await pidNamespace(), lease_ms: lease });
+
+  /** So that others find the lease. */
+  const announce = async (): Promise<void> => {
+    await kv.ask((client) => client.zadd(names, String(Date.now()), name));
+  };
+
+  /** Whether the lease is renewed within the time in which its holder, if it lived, would have done so. */
+  const isRenewed = async (seen: string, limit: number): Promise<boolean> => {
+    const deadline = performance.now() + limit;
+    let before = Infinity;
+    for (;;) {
+      const found = await kv.ask((client) => client.get(key));
+      if (found === null) return false;
+      if (found !== seen) return true;
+      const left = await kv.ask((client) => client.pttl(key));
+      if (left > before) return true;
+      if (performance.now() > deadline) return false;
+      before = left;
+      await delay(Math.min(100, limit / 10));
+    }
+  };
+
+  const requireFree = async (found: string): Promise<void> => {
+    const holder = parseLease(found);
+    if (holder?.facts.epoch === epoch) return;
+    const alive = holder === null ? null : await isHolderAlive(holder, self);
+    if (alive === false) return;
+    if (alive === true || (await isRenewed(found, (1.2 * (holder?.lease_ms ?? lease)) / 4)))
+      throw isTaken(name);
+  };
+
+  return {
+    join: async (facts) => {
+      ({ epoch } = facts);
+      await inbox.start();
+      const text = await textOf(facts);
+      for (;;) {
+        const found = await kv.ask((client) => client.get(key));
+        if (found !== null) await requireFree(found);
+        const taken = await kv.ask((client) => take(client, [key], [found ?? "", text, String(lease)]));
+        if (taken === 1) break;
+      }
+      await announce();
+      await kv.ask((client) => client.zremrangebyscore(names, "-inf", String(Date.now() - forgetAfter)));
+    },
+
+    renew: async (facts) => {
+      const text = await textOf(facts);
+      const result = await kv.ask((client) => renew(client, [key], [facts.epoch, text, String(lease)]));
+      if (result === "taken") return "taken";
+      await announce();
+      return result === "renewed" ? "renewed" : "lapsed";
+    },
+
+    leave: async () => {
+      await kv.ask((client) => leave(client, [key], [epoch]));
+    },
+
+    list: async () => {
+      const known = await kv.ask((client) => client.zrange(names, "0", "-1"));
+      const found = await Promise.all(known.map((one) => kv.ask((client) => client.get(kv.key("pod", one)))));
+      return found
+        .flatMap((text) => (text === null ? [] : (parseLease(text)?.facts ?? [])))
+        .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    },
+
+    tell: (to, message) => inbox.send(to, message),
+
+    messages: (signal) => inbox.receive(signal),
+
+    askToDrain: async (to, seconds) => {
+      const flag = kv.key("pod", to, "draining");
+      if (seconds > 0) await kv.ask((client) => client.set(flag, "1", "EX", seconds));
+      else await kv.ask((client) => client.del(flag));
+      await inbox.send(to, { type: "drain" } satisfies Message);
+    },
+
+    isAskedToDrain: async () =>
+      (await kv.ask((client) => client.exists(kv.key("pod", name, "draining")))) === 1,
+  };
+};
+
+const isTaken = (name: string): Error =>
+  new Error(
+    `Another instance that is running has the name ${name}; give each instance a SERVICE_POD_NAME of its own`,
+  );

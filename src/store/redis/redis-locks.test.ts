@@ -1,0 +1,114 @@
+import { randomUUID } from "node:crypto";
+import { beforeAll, expect, test } from "vitest";
+import { locksSuite } from "../../../test/ports/locks-suite.ts";
+import { afterFile } from "../../../test/cleanup.ts";
+import { openKv } from "../../../test/kv.ts";
+import { startRedis, type TestRedis } from "../../../test/redis.ts";
+import { until } from "../../../test/until.ts";
+import { ServiceError } from "../../contract/errors.ts";
+import { createRedisLocks } from "./redis-locks.ts";
+
+let redis: TestRedis;
+
+beforeAll(async () => {
+  // What was acknowledged is on disk: otherwise a killed server may forget its last second, rightly.
+  redis = await startRedis({ args: ["--appendfsync", "always"] });
+});
+
+const openInstance = async (prefix: string, leaseSeconds = 30) => {
+  const kv = await openKv(redis.url, prefix);
+  const locks = createRedisLocks({ kv, leaseSeconds });
+  afterFile(() => locks.close());
+  return { kv, locks };
+};
+
+const openTwo = async (leaseSeconds?: number) => {
+  const prefix = `test-${randomUUID()}`;
+  return { a: await openInstance(prefix, leaseSeconds), b: await openInstance(prefix, leaseSeconds) };
+};
+
+locksSuite("Redis", {
+  open: async () => {
+    const { a, b } = await openTwo();
+    return [a.locks, b.locks];
+  },
+});
+
+test("a lock that is held is renewed for as long as it is, and not lost", async () => {
+  const { a, b } = await openTwo(1);
+  const lock = await a.locks.take("x");
+  const key = a.kv.jobKey("lock", "x");
+  let renewals = 0;
+  let before = await a.kv.client.pttl(key);
+  await until(async () => {
+    const left = await a.kv.client.pttl(key);
+    if (left > before) renewals += 1;
+    before = left;
+    return renewals >= 8;
+  });
+  expect(await b.locks.take("x")).toBeNull();
+  expect(lock?.lost.aborted).toBe(false);
+});
+
+test("the lock of an instance that is gone lapses", async () => {
+  const { a, b } = await openTwo(1);
+  const lock = await a.locks.take("x");
+  await a.kv.close();
+  const next = await until(() => b.locks.take("x"));
+  expect(next.lost.aborted).toBe(false);
+  await until(() => lock?.lost.aborted);
+});
+
+test("a holder whose lock somebody else has learns it, and does not take it back", async () => {
+  const { a } = await openTwo(2);
+  const lock = await a.locks.take("x");
+  const key = a.kv.jobKey("lock", "x");
+  await a.kv.client.set(key, "somebody else");
+  await until(() => lock?.lost.aborted);
+  await lock?.release();
+  expect(await a.kv.client.get(key)).toBe("somebody else");
+});
+
+test("a lock that somebody else has since is not given back in their stead", async () => {
+  const { a } = await openTwo();
+  const lock = await a.locks.take("x");
+  const key = a.kv.jobKey("lock", "x");
+  await a.kv.client.set(key, "somebody else");
+  await lock?.release();
+  expect(await a.kv.client.get(key)).toBe("somebody else");
+});
+
+test("a holder whose lock is gone from the store learns it", async () => {
+  const { a } = await openTwo(2);
+  const lock = await a.locks.take("x");
+  await a.kv.client.del(a.kv.jobKey("lock", "x"));
+  await until(() => lock?.lost.aborted);
+});
+
+test("a lock outlives cut connections and a restart of the store within its lease", async () => {
+  const { a, b } = await openTwo(10);
+  const lock = await a.locks.take("x");
+  await a.kv.client.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").catch(() => undefined);
+  await redis.restart();
+  await until(() => a.kv.check().then(() => true));
+  const key = a.kv.jobKey("lock", "x");
+  const before = await a.kv.client.pttl(key);
+  await until(async () => (await a.kv.client.pttl(key)) > before);
+  expect(lock?.lost.aborted).toBe(false);
+  expect(await until(() => b.kv.check().then(() => true)).then(() => b.locks.take("x"))).toBeNull();
+});
+
+test("while the store hangs, a lock is lost when its lease is over, and nothing can be taken or hinders giving back", async () => {
+  const { a } = await openTwo(1);
+  const lock = await a.locks.take("x");
+  redis.freeze();
+  try {
+    await until(() => lock?.lost.aborted);
+    await expect(a.locks.take("y")).rejects.toThrow(ServiceError);
+    await lock?.release();
+  } finally {
+    redis.thaw();
+  }
+  await until(() => a.kv.check().then(() => true));
+  expect(await until(() => a.locks.take("y"))).not.toBeNull();
+});

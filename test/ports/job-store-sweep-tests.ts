@@ -1,0 +1,171 @@
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import type { JobRecord } from "../../src/store/job-record.ts";
+import type { JobStore } from "../../src/store/job-store.ts";
+import { at, ended, sampleRecord } from "./job-record-sample.ts";
+
+export type OpenJobStore = () => Promise<{ store: JobStore; reopen: () => Promise<JobStore> }>;
+
+/** The part of the suite about what sweepers, limits and instances ask of a store. */
+export const jobStoreSweepTests = (open: OpenJobStore): void => {
+  test("due jobs are the queued ones past their time and the settled final ones past theirs", async () => {
+    const { store } = await open();
+    const waiting = sampleRecord({ created_at: at(0), ttl_seconds: 10 });
+    const old = ended({ ended_at: at(0), ttl_seconds: 10 });
+    const unsettled = ended({ ended_at: at(0), ttl_seconds: 10, unsettled: true });
+    const running = sampleRecord({ status: "running", ttl_seconds: 10 });
+    for (const record of [waiting, old, unsettled, running]) await store.create(record);
+    expect(await store.due(Date.parse(at(9)))).toEqual({ expired: [], removable: [] });
+    expect(await store.due(Date.parse(at(10)))).toEqual({ expired: [waiting.id], removable: [old.id] });
+    await store.update(waiting.id, { status: ["queued"] }, { status: "running" });
+    await store.update(unsettled.id, { status: ["succeeded"] }, { unsettled: false });
+    const later = await store.due(Date.parse(at(10)));
+    expect(later.expired).toEqual([]);
+    expect(later.removable.toSorted()).toEqual([old.id, unsettled.id].toSorted());
+  });
+
+  test("runs that have not been cleaned up are told with their instance, oldest first, until they are", async () => {
+    const { store, reopen } = await open();
+    const run = (second: number, over: Partial<JobRecord>) =>
+      sampleRecord({ created_at: at(second), unsettled: true, ...over });
+    const second = run(2, { status: "running", pod_name: "b", instance_epoch: "e2" });
+    const first = run(1, { status: "failed", ended_at: at(3), pod_name: "a", instance_epoch: "e1" });
+    for (const record of [second, first, sampleRecord()]) await store.create(record);
+    const runs = [
+      { id: first.id, podName: "a", epoch: "e1" },
+      { id: second.id, podName: "b", epoch: "e2" },
+    ];
+    expect(await store.unsettled()).toEqual(runs);
+    await store.close();
+    const again = await reopen();
+    expect(await again.unsettled()).toEqual(runs);
+    await again.update(first.id, { status: ["failed"] }, { unsettled: false });
+    await again.update(second.id, { status: ["running"] }, { pod_name: "c", instance_epoch: "e3" });
+    expect(await again.unsettled()).toEqual([{ id: second.id, podName: "c", epoch: "e3" }]);
+  });
+
+  test("no more jobs wait than may, also when they come at the same time; those that run do not count", async () => {
+    const { store } = await open();
+    const [first] = [sampleRecord()];
+    await store.create(first);
+    const limits = { maxQueued: 5 };
+    const answers = await Promise.all(Array.from({ length: 20 }, () => store.create(sampleRecord(), limits)));
+    expect(answers.filter((answer) => "refused" in answer)).toEqual(Array(16).fill({ refused: "full" }));
+    expect((await store.counts()).queued).toBe(5);
+    await store.update(first.id, { status: ["queued"] }, { status: "running" });
+    expect(await store.create(sampleRecord(), limits)).toMatchObject({ created: true });
+    expect(await store.create(sampleRecord(), limits)).toEqual({ refused: "full" });
+  });
+
+  test("a known idempotency key is answered also when too many wait", async () => {
+    const { store } = await open();
+    const first = sampleRecord({ idempotency: { key: "k", body: "b" } });
+    await store.create(first);
+    const again = sampleRecord({ idempotency: { key: "k", body: "b" } });
+    expect(await store.create(again, { maxQueued: 1 })).toEqual({ record: first, created: false });
+  });
+
+  test("a job whose id begins as another's is refused while that one is there, also at the same time", async () => {
+    const { store, reopen } = await open();
+    const prefix = "0badcafe";
+    const twin = () => sampleRecord({ id: `${prefix}${randomUUID().slice(8)}` });
+    const answers = await Promise.all([twin(), twin(), twin()].map((record) => store.create(record)));
+    expect(answers.filter((answer) => "refused" in answer)).toEqual(Array(2).fill({ refused: "prefix" }));
+    const kept = (await store.list({ limit: 9, status: "", cursor: "" })).records[0];
+    await store.close();
+    const again = await reopen();
+    expect(await again.create(twin())).toEqual({ refused: "prefix" });
+    await again.update(kept?.id ?? "", { status: ["queued"] }, { status: "expired", ended_at: at(0) });
+    await again.remove(kept?.id ?? "");
+    expect(await again.create(twin())).toMatchObject({ created: true });
+  });
+
+  test("the oldest ids of a status are told, at most as many as asked for", async () => {
+    const { store } = await open();
+    // The second one from before 2001, as of a clock that was not set: its number has fewer digits.
+    const records = [at(3), "1999-01-01T00:00:00.000Z", at(2)].map((created_at) =>
+      sampleRecord({ created_at }),
+    );
+    for (const record of records) await store.create(record);
+    const oldestFirst = [records[1]?.id, records[2]?.id, records[0]?.id];
+    expect(await store.ids("queued")).toEqual(oldestFirst);
+    expect(await store.ids("queued", 2)).toEqual(oldestFirst.slice(0, 2));
+  });
+
+  test("a patch can be made of the record as it is when it is applied", async () => {
+    const { store } = await open();
+    const record = sampleRecord();
+    await store.create(record);
+    await Promise.all(
+      Array.from({ length: 20 }, () =>
+        store.update(record.id, { status: ["queued"] }, (current) => ({ attempt: current.attempt + 1 })),
+      ),
+    );
+    expect(await store.get(record.id)).toMatchObject({ attempt: 20 });
+  });
+
+  test("worktrees that still stand are due when their job has ended before a time and is cleaned up", async () => {
+    const { store } = await open();
+    const standing = { worktree_path: "/w", pod_name: "pod" };
+    const due = ended({ ...standing, ended_at: at(5) });
+    const later = ended({ ...standing, ended_at: at(7) });
+    const unsettled = ended({ ...standing, ended_at: at(5), unsettled: true });
+    const running = sampleRecord({ ...standing, status: "running" });
+    for (const record of [due, later, unsettled, running, ended({ ended_at: at(5), pod_name: "pod" })])
+      await store.create(record);
+    expect(await store.worktreesDue(Date.parse(at(4)))).toEqual([]);
+    expect(await store.worktreesDue(Date.parse(at(6)))).toEqual([due.id]);
+    await store.update(due.id, { status: ["succeeded"] }, { worktree_removed_at: at(8) });
+    expect(await store.worktreesDue(Date.parse(at(6)))).toEqual([]);
+  });
+
+  test("lost and recovered jobs are counted", async () => {
+    const { store } = await open();
+    expect(await store.tally()).toEqual({ lost: 0, recovered: 0 });
+    await Promise.all([store.count("lost"), store.count("recovered"), store.count("lost")]);
+    expect(await store.tally()).toEqual({ lost: 2, recovered: 1 });
+  });
+
+  test("lazy changes in a row, with others between them, come to what they say in their order", async () => {
+    const { store, reopen } = await open();
+    const record = sampleRecord();
+    await store.create(record);
+    const guard = { status: ["queued" as const] };
+    const [, , third] = await Promise.all([
+      store.update(record.id, guard, { warnings: ["1"] }, { lazy: true }),
+      store.update(record.id, guard, { warnings: ["2"], branch: "b" }, { lazy: true }),
+      store.update(record.id, guard, { warnings: ["3"], pid: 3 }),
+      store.update(record.id, guard, { model: "m", warnings: ["4"] }, { lazy: true }),
+      store.update(record.id, { status: ["running"] }, { warnings: ["not this"] }, { lazy: true }),
+      store.update(record.id, guard, { commit_sha: "c" }),
+    ]);
+    expect(third).toMatchObject({ warnings: ["3"], branch: "b", pid: 3 });
+    await store.close();
+    expect(await (await reopen()).get(record.id)).toMatchObject({
+      warnings: ["4"],
+      branch: "b",
+      pid: 3,
+      model: "m",
+      commit_sha: "c",
+    });
+  });
+
+  test("an output is read back to the letter, alone and in lists, is kept by other changes and goes with the job", async () => {
+    const { store, reopen } = await open();
+    const record = sampleRecord({ status: "running", attempt: 1 });
+    await store.create(record);
+    const output = 'späße \u{1F600} \u0000 \ud800 "quoted"\n';
+    await store.update(record.id, { status: ["running"] }, { status: "failed", ended_at: at(1), output });
+    await store.update(record.id, { status: ["failed"] }, { error: "e" });
+    await store.close();
+    const again = await reopen();
+    expect(await again.get(record.id)).toMatchObject({ output, error: "e" });
+    expect((await again.list({ limit: 9, status: "failed", cursor: "" })).records[0]).toMatchObject({
+      output,
+    });
+    await again.update(record.id, { status: ["failed"] }, { output: "" });
+    expect(await again.get(record.id)).toMatchObject({ output: "", error: "e" });
+    await again.update(record.id, { status: ["failed"] }, { output: null });
+    expect(await again.get(record.id)).toMatchObject({ output: null });
+  });
+};
