@@ -27,6 +27,7 @@ export type AgentTurn = {
    * nothing. If it rejects the process is ended and the outcome is `internal`.
    */
   onSpawn: (identity: ProcessIdentity) => Promise<void>;
+  /** Aborted with the reason `fence`, the process gets no grace: it may be at work beside one that took its place. */
   signal: AbortSignal;
 };
 

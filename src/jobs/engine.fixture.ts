@@ -12,8 +12,10 @@ import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";
 import { createJobs } from "./jobs.ts";
 import { createLocalQueue } from "./local-queue.ts";
-import { recover } from "./recovery.ts";
+import { queueWaiting, recover } from "./recovery.ts";
 import { createBell } from "../lib/bell.ts";
+import { createLocalLocks } from "../store/local/local-locks.ts";
+import { openSpool } from "./spool.ts";
 import { createWorker } from "./worker.ts";
 
 const log = createLog("silent", (text) => text);
@@ -55,9 +57,12 @@ export const startEngine = async ({
   const events = await openFilesEventLog({ directory: join(jobsDir, "events"), maxBytes: 1e6, log, now });
   const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
   const settlements = createBell();
+  const spool = await openSpool(join(jobsDir, "spool"), log);
   const worker = createWorker({
     store,
     events,
+    locks: createLocalLocks(),
+    spool,
     settlements,
     execute,
     onEnded: () => undefined,
@@ -74,10 +79,15 @@ export const startEngine = async ({
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
     newId: randomUUID,
-    check: async (input) => ({ repoUrl: input.repo_url, profile: { name: "code", model: "sonnet" } }),
-    interrupt: worker.interrupt,
+    check: async (input) => ({
+      repoUrl: input.repo_url,
+      profile: { name: "code", model: "sonnet", retryLost: false },
+    }),
+    interrupt: async ({ id }) => worker.interrupt(id),
+    instanceWith: async () => null,
     admit: async () => undefined,
-    joinWorktree: (id, accept) => accept({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1" }),
+    joinWorktree: (id, accept) =>
+      accept({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1", boundTo: null }),
   });
   const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
     jobs.submit(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
@@ -93,6 +103,7 @@ export const startEngine = async ({
         removeWorktree,
         removeConfig: async () => undefined,
         reserveWorktree: worker.reserveWorktree,
+        placeOf: () => "here",
         retries,
         now,
         log,
@@ -109,6 +120,21 @@ export const startEngine = async ({
     submit,
     round,
     work: () => queue.start(worker.work),
-    recover: () => recover({ store, events, queue, settlements, settleLost, now, log }),
+    spool,
+    recover: async () => {
+      const counts = await recover({
+        store,
+        events,
+        queue,
+        spool,
+        settlements,
+        settleLost,
+        wasOurs: () => true,
+        now,
+        log,
+      });
+      await queueWaiting({ store, events, queue });
+      return counts;
+    },
   };
 };

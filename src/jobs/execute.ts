@@ -18,10 +18,12 @@ export type Run = {
   note: (patch: JobPatch) => void;
   /** Progress that must not be lost. False: the job is no longer this run's (cancelled): stop. */
   record: (patch: JobPatch) => Promise<boolean>;
+  /** Whether the job still is this run's: to be asked before something is done that cannot be taken back. */
+  isOurs: () => Promise<boolean>;
 };
 
-/** Why a run is to stop: the job was cancelled, or this instance shuts down. */
-export type Interruption = "cancel" | "shutdown";
+/** Why a run is to stop: the job was cancelled, this instance shuts down, or the job is (or may be) another instance's by now. */
+export type Interruption = "cancel" | "shutdown" | "fence";
 
 export type Outcome = { kind: "succeeded" | "failed" | "requeue"; patch: JobPatch };
 

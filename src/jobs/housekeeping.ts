@@ -6,6 +6,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import { endPatch } from "./jobs.ts";
 import type { Queue } from "./queue.ts";
+import { announceEnd } from "./settle.ts";
 import type { Bell } from "../lib/bell.ts";
 import { takeStep } from "./state.ts";
 
@@ -22,6 +23,8 @@ type Dependencies = {
   removeConfig: (record: JobRecord) => Promise<void>;
   /** Keeps jobs out of a worktree until it is disposed of; null: a running job uses it. */
   reserveWorktree: (worktreeId: string) => Disposable | null;
+  /** Where a job's worktree is: on this instance's disk, on another's that lives, or nowhere that anybody can reach. */
+  placeOf: (record: JobRecord) => "here" | "elsewhere" | "nowhere";
   /** Kept from one round to the next. */
   retries: Retries;
   now: () => Date;
@@ -67,10 +70,8 @@ const expire = async (
     }),
   });
   if (expired === null) return;
-  queue.remove(id);
-  events.append(id, expired.attempt, { type: "stage", stage: "ended", detail: "expired" });
-  await events.finish(id);
-  settlements.ring(id);
+  await queue.remove({ id, boundTo: expired.bound_to });
+  await announceEnd({ events, settlements }, expired);
   log.info({ job: id }, "job expired");
 };
 
@@ -89,7 +90,10 @@ const removeWorktree = async (id: string, deps: Dependencies): Promise<void> => 
 const removeRecord = async (id: string, deps: Dependencies): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null) return;
-  if (record.worktree_path !== null && record.worktree_removed_at === null) {
+  const place = deps.placeOf(record);
+  // The instance that has it removes it.
+  if (place === "elsewhere") return;
+  if (place === "here" && record.worktree_path !== null && record.worktree_removed_at === null) {
     await removeWorktree(id, deps);
     if ((await deps.store.get(id))?.worktree_removed_at === null) return;
   }

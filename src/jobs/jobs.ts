@@ -7,6 +7,7 @@ import type { JobStore, ListQuery } from "../store/job-store.ts";
 import { idempotencyOf } from "./idempotency.ts";
 import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
+import { announceEnd } from "./settle.ts";
 import { takeStep } from "./state.ts";
 import type { Bell } from "../lib/bell.ts";
 
@@ -20,16 +21,20 @@ type Dependencies = {
   now: () => Date;
   newId: () => string;
   /** Checks what only other rooms know: repository URL, base ref, profile. Throws a `ServiceError`. */
-  check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: { name: string; model: string } }>;
-  /** Ends the run of a job in this process, if there is one. */
-  interrupt: (id: string) => void;
+  check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
+  /** Tells the instance that runs a cancelled job to end it; at once when that is this one. Never rejects. */
+  interrupt: (record: JobRecord) => Promise<void>;
+  /** Instance on whose disk the worktree of an earlier job still is, if that one must run what goes on there; null: any may. */
+  instanceWith: (previous: JobRecord) => Promise<string | null>;
   /** Throws a `ServiceError` when no new work is taken: draining, or too little room on a disk. */
   admit: () => Promise<void>;
   /** Accepts a job into a worktree: runs `accept` while nothing can take the worktree away. Throws a `ServiceError`. */
-  joinWorktree: <Value>(id: string, accept: (worktree: NamedWorktree) => Promise<Value>) => Promise<Value>;
+  joinWorktree: (id: string, accept: (worktree: NamedWorktree) => Promise<JobRecord>) => Promise<JobRecord>;
 };
 
-type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string };
+type AcceptedProfile = { name: string; model: string; retryLost: boolean };
+
+type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string; boundTo: string | null };
 
 /** What a caller can do with jobs. Knows no agent and no git. */
 export const createJobs = (deps: Dependencies) => {
@@ -47,17 +52,9 @@ export const createJobs = (deps: Dependencies) => {
   const enqueue = async (input: RunTaskInput, origin: Origin): Promise<JobRecord> => {
     const { repoUrl, profile } = await deps.check(input);
     const worktree = worktreeOf(origin, repoUrl);
-    if ((await store.counts()).queued >= settings.maxQueuedJobs) {
-      throw new ServiceError(
-        "queue_full",
-        `${settings.maxQueuedJobs} jobs are waiting already; try again later`,
-        {
-          retryAfter: 30,
-        },
-      );
-    }
+    const boundTo = await boundToOf(origin, worktree);
     const { idempotency } = origin;
-    const { record, created } = await store.create(
+    const fresh = (): JobRecord =>
       newRecord({
         id: deps.newId(),
         now: now(),
@@ -67,8 +64,9 @@ export const createJobs = (deps: Dependencies) => {
         ttlSeconds: settings.jobTtl,
         idempotency,
         worktree,
-      }),
-    );
+        boundTo,
+      });
+    const { record, created } = await createWith(fresh);
     if (!created && record.idempotency?.body !== idempotency?.body) {
       throw new ServiceError(
         "idempotency_conflict",
@@ -77,9 +75,30 @@ export const createJobs = (deps: Dependencies) => {
     }
     if (created) {
       events.begin(record.id, record.created_at);
-      queue.add(record.id);
+      await queue.add({ id: record.id, boundTo });
     }
     return record;
+  };
+
+  /** Stores a new job, under another id when the first eight digits of its id are another job's. */
+  const createWith = async (fresh: () => JobRecord): Promise<{ record: JobRecord; created: boolean }> => {
+    for (;;) {
+      const creation = await store.create(fresh(), { maxQueued: settings.maxQueuedJobs });
+      if (!("refused" in creation)) return creation;
+      if (creation.refused === "full") {
+        throw new ServiceError(
+          "queue_full",
+          `${settings.maxQueuedJobs} jobs are waiting already; try again later`,
+          { retryAfter: 30 },
+        );
+      }
+    }
+  };
+
+  /** A job goes on where its worktree is. */
+  const boundToOf = async (origin: Origin, worktree: NewRecord["worktree"]): Promise<string | null> => {
+    if (origin.worktree !== null) return origin.worktree.boundTo;
+    return worktree === null || origin.previous === null ? null : await deps.instanceWith(origin.previous);
   };
 
   const get = async (id: string): Promise<JobRecord> => {
@@ -90,21 +109,20 @@ export const createJobs = (deps: Dependencies) => {
 
   /** Final at once; the agent is ended and its work saved behind it. */
   const cancel = async (id: string, reason?: string): Promise<JobRecord> => {
-    const before = await get(id);
+    await get(id);
     const cancelled = await takeStep(store, {
       id,
       trigger: "cancel",
       patch: (record) => ({ ...endPatch(record, now()), ...(reason !== undefined && { error: reason }) }),
     });
     if (cancelled === null) return await get(id);
-    queue.remove(id);
     if (cancelled.unsettled) {
-      deps.interrupt(id);
+      settlements.ring(id);
+      await deps.interrupt(cancelled);
     } else {
-      events.append(id, before.attempt, { type: "stage", stage: "ended", detail: "cancelled" });
-      await events.finish(id);
+      await queue.remove({ id, boundTo: cancelled.bound_to });
+      await announceEnd({ events, settlements }, cancelled);
     }
-    settlements.ring(id);
     return cancelled;
   };
 

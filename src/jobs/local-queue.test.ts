@@ -1,15 +1,32 @@
 import { expect, test } from "vitest";
+import { anywhere, handWork, queueSuite } from "../../test/ports/queue-suite.ts";
 import { until } from "../../test/until.ts";
 import { createLocalQueue } from "./local-queue.ts";
 
-test("a job that has to wait is looked at again although no other job ends", async () => {
+queueSuite("local", {
+  open: async ({ concurrency }) => {
+    const thrown: string[] = [];
+    return { queue: createLocalQueue({ concurrency, onError: (_error, id) => thrown.push(id) }), thrown };
+  },
+});
+
+test("an id that is bound to whatever instance is handed out: there is only this one", async () => {
   const queue = createLocalQueue({ concurrency: 1, onError: (error) => expect.fail(String(error)) });
-  const handed: string[] = [];
-  queue.start(async (id) => {
-    handed.push(id);
-    return handed.length === 1 ? "later" : "done";
-  });
-  queue.add("a");
-  await until(() => handed.length === 2);
-  expect(handed).toEqual(["a", "a"]);
+  const { work, running, end } = handWork();
+  queue.start(work);
+  await queue.add({ id: "a", boundTo: "another" });
+  await until(() => running.has("a"));
+  end("a");
+});
+
+test("when another job ends an id that has to wait is looked at before those that came later", async () => {
+  const queue = createLocalQueue({ concurrency: 2, onError: (error) => expect.fail(String(error)) });
+  const { work, running, handed, end } = handWork();
+  queue.start(work);
+  await queue.add(...["a", "b", "c", "d"].map(anywhere));
+  end("b", "later");
+  await until(() => running.has("c"));
+  end("a");
+  await until(() => running.size === 2);
+  expect(handed).toEqual(["a", "b", "c", "b"]);
 });

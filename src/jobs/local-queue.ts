@@ -3,7 +3,10 @@ import type { Queue } from "./queue.ts";
 /** How long an id rests at most that has to wait, or whose worker threw (the store was away), ms. */
 const rest = 1000;
 
-/** In process. `onError` hears of a worker that threw; the id is handed out again after a rest. */
+/**
+ * In process, for the one instance that there is: bound ids wait with all others. `onError` hears of a worker that
+ * threw; an id that rested is handed out before those that came after it.
+ */
 export const createLocalQueue = ({
   concurrency,
   onError,
@@ -13,8 +16,9 @@ export const createLocalQueue = ({
 }): Queue => {
   let waiting: string[] = [];
   let held: string[] = [];
-  let active = 0;
+  const active = new Set<string>();
   let work: ((id: string) => Promise<"done" | "later">) | null = null;
+  let paused = false;
 
   const takeBack = (): void => {
     waiting = [...held, ...waiting];
@@ -35,32 +39,31 @@ export const createLocalQueue = ({
       if ((await handle(id)) === "later") hold(id);
       else takeBack();
     } catch (error) {
+      hold(id);
       onError(error, id);
-      setTimeout(() => {
-        waiting.unshift(id);
-        pump();
-      }, rest).unref();
     } finally {
-      active -= 1;
+      active.delete(id);
       pump();
     }
   };
 
   const pump = (): void => {
-    while (work !== null && active < concurrency) {
+    while (work !== null && !paused && active.size < concurrency) {
       const id = waiting.shift();
       if (id === undefined) return;
-      active += 1;
+      active.add(id);
       void run(id, work);
     }
   };
 
+  const isKnown = (id: string): boolean => active.has(id) || waiting.includes(id) || held.includes(id);
+
   return {
-    add: (id) => {
-      waiting.push(id);
+    add: async (...entries) => {
+      for (const { id } of entries) if (!isKnown(id)) waiting.push(id);
       pump();
     },
-    remove: (id) => {
+    remove: async ({ id }) => {
       waiting = waiting.filter((other) => other !== id);
       held = held.filter((other) => other !== id);
     },
@@ -68,7 +71,17 @@ export const createLocalQueue = ({
       work = handle;
       pump();
     },
+    pause: () => {
+      paused = true;
+    },
+    resume: () => {
+      paused = false;
+      pump();
+    },
     stop: () => {
+      work = null;
+    },
+    close: async () => {
       work = null;
     },
   };

@@ -7,11 +7,13 @@ export type NewRecord = {
   input: RunTaskInput;
   /** Normalised. */
   repoUrl: string;
-  profile: { name: string; model: string };
+  profile: { name: string; model: string; retryLost: boolean };
   ttlSeconds: number;
   idempotency: JobRecord["idempotency"];
   /** The worktree to run in and its branch; null: one of the job's own. */
   worktree: { id: string | null; branch: string | null } | null;
+  /** Instance on whose disk that worktree is; null: any instance may run the job. */
+  boundTo: string | null;
 };
 
 /** A job as it is accepted. */
@@ -24,6 +26,7 @@ export const newRecord = ({
   ttlSeconds,
   idempotency,
   worktree,
+  boundTo,
 }: NewRecord): JobRecord => ({
   format: recordFormat,
   id,
@@ -70,6 +73,8 @@ export const newRecord = ({
   idempotency,
   instance_epoch: null,
   process: null,
+  bound_to: boundTo,
+  retry_lost: profile.retryLost,
   unsettled: false,
   worktree_removed_at: null,
 });

@@ -1,4 +1,4 @@
-import type { JobStatus } from "../contract/job.ts";
+import { jobStatuses, type JobStatus } from "../contract/job.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 
@@ -8,15 +8,16 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
  * A job is accepted as `queued`. A worker claims it, which makes it `running` and counts one `attempt`. It ends
  * `succeeded` when the agent finished well and what was asked after it (commit, push, pull request) is done, `failed` on
  * anything else. A caller may cancel it until it has ended; a job that waits longer than its time expires. When the
- * instance that ran it is gone, a job whose agent had not been started (or whose profile says so) is queued again.
+ * instance that ran it is gone, a job whose agent had not been started (or whose profile says so) is queued again; one that
+ * waits for a worktree on the disk of an instance that is gone is given up.
  *
  * Final states are written once: every transition is one compare-and-set on the status and, while running, on the
  * attempt, so that a late or frozen writer loses.
  */
-export type Trigger = "claim" | "cancel" | "expire" | "succeed" | "fail" | "requeue";
+export type Trigger = "claim" | "cancel" | "expire" | "succeed" | "fail" | "requeue" | "giveUp";
 
 const transitions: Record<JobStatus, Partial<Record<Trigger, JobStatus>>> = {
-  queued: { claim: "running", cancel: "cancelled", expire: "expired" },
+  queued: { claim: "running", cancel: "cancelled", expire: "expired", giveUp: "failed" },
   running: { succeed: "succeeded", fail: "failed", cancel: "cancelled", requeue: "queued" },
   succeeded: {},
   failed: {},
@@ -32,17 +33,14 @@ type Step = {
 };
 
 /** Takes a job one step on and returns the new record; null when it is not (or no longer) in a state that allows it. */
-export const takeStep = async (
+export const takeStep = (
   store: JobStore,
   { id, trigger, attempt, patch }: Step,
 ): Promise<JobRecord | null> => {
-  const record = await store.get(id);
-  const next = record === null ? undefined : transitions[record.status][trigger];
-  if (record === null || next === undefined) return null;
-  // The record may change between the two calls: then the guard fails, and what the record says now decides.
-  const guard = { status: [record.status], attempt: attempt ?? record.attempt };
-  const changed = await store.update(id, guard, { ...patch(record), status: next });
-  if (changed !== null || attempt !== undefined) return changed;
-  // A lost race is no refusal: tried again on the state that won, which at the latest is a final one.
-  return await takeStep(store, { id, trigger, patch });
+  const from = jobStatuses.filter((status) => transitions[status][trigger] !== undefined);
+  const guard = { status: from, ...(attempt !== undefined && { attempt }) };
+  return store.update(id, guard, (record) => {
+    const status = transitions[record.status][trigger];
+    return status === undefined ? {} : { ...patch(record), status };
+  });
 };

@@ -1,19 +1,24 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Job } from "../contract/job.ts";
+import type { Job, JobStatus } from "../contract/job.ts";
+import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
 import { redactDeep, type Redactor } from "../lib/redact.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { toJob, type JobRecord } from "../store/job-record.ts";
-import type { JobPatch, JobStore } from "../store/job-store.ts";
-import type { Execute, Interruption, Outcome, Run } from "./execute.ts";
-import { endPatch } from "./jobs.ts";
-import { maskEvents } from "./mask-events.ts";
-import type { Bell } from "../lib/bell.ts";
-import { takeStep, type Trigger } from "./state.ts";
+import type { JobStore } from "../store/job-store.ts";
+import type { Lock, Locks } from "../store/locks.ts";
+import type { Execute, Interruption, Outcome } from "./execute.ts";
+import { claimed } from "./claim.ts";
+import { createRun } from "./run.ts";
+import { announceEnd, writeOutcome, type Settled } from "./settle.ts";
+import type { Spool, Spooled } from "./spool.ts";
 
 type Dependencies = {
   store: JobStore;
   events: EventLog;
+  /** Keeps jobs of one agent session apart, on whatever instance they run. */
+  locks: Locks;
+  spool: Spool;
   /** Rung with its id when a job has ended. */
   settlements: Bell;
   execute: Execute;
@@ -25,100 +30,129 @@ type Dependencies = {
   log: Log;
 };
 
+/** A run of this instance. */
+export type OwnRun = { id: string; attempt: number; retryLost: boolean };
+
+type Entry = OwnRun & { controller: AbortController; done: Promise<void> };
+
 /**
  * Works on one job after another (the queue decides how many at once): claims the record, runs it, writes how it
  * ended. Jobs of the same agent session or worktree never overlap.
  */
 export const createWorker = (deps: Dependencies) => {
   const { store, events, settlements, now, log } = deps;
-  const running = new Map<string, { controller: AbortController; done: Promise<void> }>();
+  const running = new Map<string, Entry>();
   const busy = new Set<string>();
   const stopping = new AbortController();
 
   /** Handed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
-    const claimed = await inOrder(() => tryClaim(id));
-    if (claimed === "later" || claimed === null) return claimed ?? "done";
+    const claim = await underWay(tryClaim(id));
+    if (claim === "later" || claim === null) return claim ?? "done";
     try {
-      await runClaimed(claimed.record);
-      return "done";
+      // A job that is to be run again keeps its place in the queue.
+      return (await runClaimed(claim.record, claim.entry)) === "queued" ? "later" : "done";
     } finally {
-      for (const need of claimed.needs) busy.delete(need);
+      claim.entry.finish();
+      await giveBack(claim.needs);
     }
   };
 
-  let lastClaim: Promise<unknown> = Promise.resolve();
+  const claims = new Set<Promise<unknown>>();
 
-  /** One claim after another: jobs start in the order in which they are handed out. */
-  const inOrder = <Value>(step: () => Promise<Value>): Promise<Value> => {
-    const result = lastClaim.then(step, step);
-    lastClaim = result.catch(() => undefined);
-    return result;
+  /** Whoever stops must wait for it: a claim under way is a run a moment later. */
+  const underWay = <Value>(claim: Promise<Value>): Promise<Value> => {
+    claims.add(claim);
+    return claim.finally(() => claims.delete(claim));
   };
 
   /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
-  const tryClaim = async (id: string): Promise<{ record: JobRecord; needs: string[] } | "later" | null> => {
-    const queued = await store.get(id);
+  const tryClaim = async (id: string) => {
+    const found = await store.get(id);
     // Once the service stops no run begins any more: the next start takes the job up.
-    if (queued === null || queued.status !== "queued" || stopping.signal.aborted) return null;
-    const needs = needsOf(queued);
-    if (needs.some((need) => busy.has(need))) return "later";
-    for (const need of needs) busy.add(need);
+    if (found === null || stopping.signal.aborted) return null;
+    const isClaimed = wasClaimed(found);
+    if (found.status !== "queued" && !isClaimed) return null;
+    // Another instance's queue is the right one for it.
+    if (found.bound_to !== null && found.bound_to !== deps.instance.podName) return null;
+    const needs = await takeNeeds(found);
+    if (needs === null) return "later" as const;
+    // Known before it is claimed: a cancel that comes in the same moment must find the run.
+    const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
     let record: JobRecord | null = null;
     try {
-      record = await claim(queued);
-      return record === null ? null : { record, needs };
+      record = isClaimed ? found : await claimed(store, found, { instance: deps.instance, at: now() });
+      if (record?.status === "cancelled") entry.controller.abort("cancel" satisfies Interruption);
+      return record === null ? null : { record, needs, entry };
     } finally {
-      if (record === null) for (const need of needs) busy.delete(need);
+      if (record === null) {
+        entry.finish();
+        await giveBack(needs);
+      }
     }
   };
 
-  const claim = (queued: JobRecord): Promise<JobRecord | null> => {
-    const at = now();
-    if (Date.parse(queued.created_at) + queued.ttl_seconds * 1000 <= at.getTime())
-      return Promise.resolve(null);
-    const attempt = queued.attempt + 1;
-    return takeStep(store, {
+  /** Claimed by us without our hearing of it, as the store went away before it answered: the run begins, or ends, now. */
+  const wasClaimed = ({ id, status, unsettled, process, instance_epoch }: JobRecord): boolean =>
+    (status === "running" || status === "cancelled") &&
+    unsettled &&
+    process === null &&
+    instance_epoch === deps.instance.epoch &&
+    !running.has(id);
+
+  const register = (queued: JobRecord, attempt: number) => {
+    const finished = Promise.withResolvers<void>();
+    const entry = {
       id: queued.id,
-      trigger: "claim",
-      attempt: queued.attempt,
-      patch: (record) => ({
-        started_at: at.toISOString(),
-        pod_name: deps.instance.podName,
-        instance_epoch: deps.instance.epoch,
-        attempt,
-        unsettled: true,
-        process: null,
-        pid: null,
-        stages: [...record.stages, { stage: "claimed", at: at.toISOString(), attempt }],
-      }),
-    });
+      attempt,
+      retryLost: queued.retry_lost === true,
+      controller: new AbortController(),
+      done: finished.promise,
+    };
+    running.set(queued.id, entry);
+    const finish = (): void => {
+      if (running.get(queued.id) === entry) running.delete(queued.id);
+      finished.resolve();
+    };
+    return { ...entry, finish };
   };
 
-  const runClaimed = async (record: JobRecord): Promise<void> => {
-    const controller = new AbortController();
-    const finished = Promise.withResolvers<void>();
-    running.set(record.id, { controller, done: finished.promise });
+  /** Null: something that it needs is in use. */
+  const takeNeeds = async (queued: JobRecord): Promise<Needs | null> => {
+    const names = needsOf(queued);
+    if (names.some((name) => busy.has(name))) return null;
+    for (const name of names) busy.add(name);
+    let lock: Lock | null = null;
+    try {
+      if (queued.session_id !== null) {
+        lock = await deps.locks.take(`session ${queued.session_id}`);
+        if (lock === null) return null;
+      }
+      return { names, lock };
+    } finally {
+      if (queued.session_id !== null && lock === null) for (const name of names) busy.delete(name);
+    }
+  };
+
+  const giveBack = async ({ names, lock }: Needs): Promise<void> => {
+    for (const name of names) busy.delete(name);
+    await lock?.release();
+  };
+
+  /** Resolves to the state that the job has then; null: it is another run's, or could not be written. */
+  const runClaimed = async (record: JobRecord, { controller }: Entry): Promise<JobStatus | null> => {
+    events.begin(record.id, record.created_at);
     events.append(record.id, record.attempt, {
       type: "stage",
       stage: "claimed",
       detail: deps.instance.podName,
     });
-    try {
-      // A cancel between the claim and this line found no run to interrupt.
-      if ((await store.get(record.id))?.status === "cancelled")
-        controller.abort("cancel" satisfies Interruption);
-      const outcome = await deps.execute(record, runOf(record, controller.signal)).catch(asBug(record));
-      await settle(record, outcome).catch((error: unknown) => {
-        log.error(
-          { err: error, job: record.id },
-          "the outcome of the job is not written; the next start settles it",
-        );
-      });
-    } finally {
-      running.delete(record.id);
-      finished.resolve();
-    }
+    const run = createRun(deps, record, controller.signal);
+    const outcome = await deps.execute(record, run).catch(asBug(record));
+    return await settle(record, outcome).catch((err: unknown) => {
+      log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
+      return null;
+    });
   };
 
   const asBug =
@@ -129,77 +163,35 @@ export const createWorker = (deps: Dependencies) => {
       return { kind: "failed", patch: { failure_reason: "internal", retryable: true, error: message } };
     };
 
-  const runOf = (record: JobRecord, signal: AbortSignal): Run => {
-    const stages = [...record.stages];
-    const warnings = [...record.warnings];
-    const guard = { status: ["running" as const], attempt: record.attempt };
-    const note = (patch: JobPatch): void => {
-      store.update(record.id, guard, patch, { lazy: true }).catch((error: unknown) => {
-        log.warn({ err: error, job: record.id }, "progress of the job was not noted");
-      });
-    };
-    return {
-      signal,
-      stage: (stage, detail) => {
-        events.append(record.id, record.attempt, { type: "stage", stage, detail: detail ?? null });
-        stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
-        note({ stages: [...stages] });
-      },
-      event: maskEvents(deps.redact, (event) => events.append(record.id, record.attempt, event)),
-      warn: (message) => {
-        const text = deps.redact(message);
-        events.append(record.id, record.attempt, { type: "warning", message: text });
-        warnings.push(text);
-        note({ warnings: [...warnings] });
-      },
-      note,
-      record: async (patch) => (await store.update(record.id, guard, patch)) !== null,
-    };
-  };
-
   /**
    * Writes the outcome, however long the store is away: an outcome that is not written would be a lost job. When the service
-   * stops meanwhile, the next start settles the job from what is on disk.
+   * stops meanwhile, the next start writes it from the spool.
    */
-  const settle = async (record: JobRecord, outcome: Outcome): Promise<void> => {
-    const patch = { ...redactDeep(outcome.patch, deps.redact), unsettled: false };
-    const ended = await persist(record, async () => {
-      const written = await takeStep(store, {
-        id: record.id,
-        trigger: triggers[outcome.kind],
-        attempt: record.attempt,
-        patch: (current) => ({ ...(outcome.kind === "requeue" ? {} : endPatch(current, now())), ...patch }),
-      });
-      // Cancelled meanwhile: the state stays, what the run left behind is added to it.
-      return (
-        written ??
-        (await store.update(record.id, { status: ["cancelled"], attempt: record.attempt }, addition(patch)))
-      );
-    });
-    if (outcome.kind === "requeue" && ended?.status === "queued") return;
-    events.append(record.id, record.attempt, {
-      type: "stage",
-      stage: "ended",
-      detail: ended?.status ?? null,
-    });
-    await events.finish(record.id);
-    settlements.ring(record.id);
-    if (ended !== null) deps.onEnded(toJob(ended));
-    log.info(
-      { job: record.id, status: ended?.status, reason: ended?.failure_reason ?? undefined },
-      "job ended",
-    );
+  const settle = async (record: JobRecord, { kind, patch }: Outcome): Promise<JobStatus | null> => {
+    const { id, attempt } = record;
+    const outcome = { kind, patch: redactDeep(patch, deps.redact) };
+    const settled = await persist({ id, attempt, at: now().toISOString(), outcome });
+    if (settled?.announce !== true) return settled?.record.status ?? null;
+    const { record: ended } = settled;
+    // The slot is free before the last event is on the disk.
+    void announceEnd({ events, settlements }, ended);
+    deps.onEnded(toJob(ended));
+    log.info({ job: id, status: ended.status, reason: ended.failure_reason ?? undefined }, "job ended");
+    return ended.status;
   };
 
-  const persist = async <Value>(record: JobRecord, write: () => Promise<Value>): Promise<Value> => {
-    for (let wait = 100; ; wait = Math.min(wait * 2, 5000)) {
+  const persist = async (spooled: Spooled): Promise<Settled | null> => {
+    for (let wait = 100; ; wait = Math.min(wait * 2, 2000)) {
       try {
-        return await write();
+        const written = await writeOutcome(store, spooled, { again: wait > 100 });
+        if (wait > 100) await deps.spool.drop(spooled);
+        return written;
       } catch (error) {
         log.error(
-          { err: error, job: record.id },
+          { err: error, job: spooled.id },
           `the outcome of the job cannot be written; next try in ${wait} ms`,
         );
+        if (wait === 100) await deps.spool.keep(spooled);
         if (stopping.signal.aborted) throw error;
         await delay(wait, undefined, { signal: stopping.signal }).catch(() => undefined);
       }
@@ -208,17 +200,28 @@ export const createWorker = (deps: Dependencies) => {
 
   return {
     work,
-    interrupt: (id: string): void => running.get(id)?.controller.abort("cancel" satisfies Interruption),
+    /** Ends the run of a job for this reason, if there is one here. */
+    interrupt: (id: string, reason: Interruption = "cancel"): void =>
+      running.get(id)?.controller.abort(reason satisfies Interruption),
+    /** Resolves when no run is left, or the signal aborts. */
+    idle: async (signal: AbortSignal): Promise<void> => {
+      const { promise: enough, resolve } = Promise.withResolvers<void>();
+      if (signal.aborted) return;
+      signal.addEventListener("abort", () => resolve(), { once: true });
+      await Promise.allSettled(claims);
+      while (running.size > 0 && !signal.aborted) {
+        await Promise.race([enough, Promise.all([...running.values()].map((run) => run.done))]);
+      }
+    },
     /** Ends every run and waits until all have been settled. */
     stop: async (): Promise<void> => {
       stopping.abort();
-      // A claim under way is a run a moment later.
-      await lastClaim;
+      await Promise.allSettled(claims);
       const runs = [...running.values()];
       for (const { controller } of runs) controller.abort("shutdown" satisfies Interruption);
       await Promise.all(runs.map((run) => run.done));
     },
-    isRunning: (id: string): boolean => running.has(id),
+    runs: (): OwnRun[] => [...running.values()],
     /** Keeps jobs out of a worktree until it is disposed of; null: a job uses it. */
     reserveWorktree: (worktreeId: string): Disposable | null => {
       const need = `worktree ${worktreeId}`;
@@ -230,21 +233,12 @@ export const createWorker = (deps: Dependencies) => {
   };
 };
 
-const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const satisfies Record<
-  Outcome["kind"],
-  Trigger
->;
+export type Worker = ReturnType<typeof createWorker>;
+
+type Needs = { names: string[]; lock: Lock | null };
 
 /** What only one job at a time may use. */
 const needsOf = (record: JobRecord): string[] => [
   `worktree ${record.worktree_id ?? record.id}`,
   ...(record.session_id === null ? [] : [`session ${record.session_id}`]),
 ];
-
-/** Of an outcome, what may be added to a job that was cancelled. */
-const addition = ({
-  failure_reason: _reason,
-  retryable: _retryable,
-  error: _error,
-  ...patch
-}: JobPatch): JobPatch => patch;

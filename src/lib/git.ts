@@ -1,4 +1,5 @@
 import { CommandMissingError, runCommand, type Command, type CommandResult } from "./command.ts";
+import { instanceVariable, jobVariable } from "./process/marker.ts";
 import { createRedactor } from "./redact.ts";
 
 export type GitOptions = Pick<
@@ -101,6 +102,7 @@ const passedOn = [
   "GIT_SSL_CAPATH",
   "SSH_AUTH_SOCK",
   "GIT_SSH_COMMAND",
+  instanceVariable,
 ] as const;
 
 export const pickEnvironment = (env: NodeJS.ProcessEnv): Record<string, string> =>
@@ -160,7 +162,7 @@ const gitEnvironment = ({ env, variables, config = [], jobId }: GitOptions): Rec
     GIT_PAGER: "cat",
     GIT_EDITOR: "false",
     GIT_SSH_COMMAND: `${passed["GIT_SSH_COMMAND"] ?? "ssh"} -oBatchMode=yes`,
-    ...(jobId === undefined ? {} : { SERVICE_JOB_ID: jobId }),
+    ...(jobId === undefined ? {} : { [jobVariable]: jobId }),
     ...asVariables([...safeConfig, ...config]),
     ...variables,
   };

@@ -1,6 +1,7 @@
 import type { Agent, AgentOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
 import type { Log } from "../lib/log.ts";
+import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles, type ResolvedProfile } from "../profiles/profile.ts";
@@ -9,7 +10,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
-import { runTurn, UnknownSession } from "./turn.ts";
+import { NoLongerOurs, runTurn, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -19,6 +20,8 @@ type Dependencies = {
   /** For what leaves the service with a pull request. */
   redact: Redact;
   log: Log;
+  /** What marks the processes that this instance starts. */
+  instance: string;
   /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
   orphanGrace: number;
   /** Seconds that saving the work of an interrupted job may take. */
@@ -34,7 +37,7 @@ export const createRunner = (deps: Dependencies) => {
     try {
       return await attempt(record, run, progress);
     } catch (error) {
-      const failure = run.signal.aborted ? interrupted(run.signal, progress) : failureOf(error);
+      const failure = run.signal.aborted ? interrupted(run.signal, record, progress) : failureOf(error);
       if (failure.kind !== "failed" || failure.patch.failure_reason === "internal") {
         log.warn({ err: error, job: record.id }, "the run of the job ended early");
       }
@@ -72,6 +75,8 @@ export const createRunner = (deps: Dependencies) => {
     progress.agent = agent;
     run.signal.throwIfAborted();
     if (!agent.ok) return await keepWork(record, run, progress, failedRun(agent));
+    // A push cannot be taken back: a job that another instance has by now is not ours to deliver.
+    if (!(await run.isOurs())) throw new NoLongerOurs("the job was taken away from this run");
     const { before } = progress;
     const { redact } = deps;
     const delivered = await deliver({ record, run, worktree, before, profile, agent, repos, redact });
@@ -123,19 +128,17 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const settleLost: SettleLost = async (record) => {
-    await killOrphans(
-      record.process,
-      { name: "SERVICE_JOB_ID", value: record.id },
-      { graceSeconds: deps.orphanGrace },
-    );
+    await killOrphans(record.process, jobMarker(record.id, deps.instance), {
+      graceSeconds: deps.orphanGrace,
+    });
     const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
     const profile = await profiles
       .route({ name: record.profile, task: record.task, repoUrl: record.repo_url })
       // A profile that is gone since can no longer say `read_only` or `retry_lost`: the work is saved, the job fails.
       .catch(() => null);
     const neverSpawned = record.process === null;
-    if (record.status === "running" && (neverSpawned || profile?.retryLost === true))
-      return { requeue: true, patch: {} };
+    const retryLost = record.retry_lost ?? profile?.retryLost ?? false;
+    if (record.status === "running" && (neverSpawned || retryLost)) return { requeue: true, patch: {} };
     const warnings = [...record.warnings];
     const saved =
       worktree === null
@@ -147,15 +150,6 @@ export const createRunner = (deps: Dependencies) => {
   return {
     execute,
     settleLost,
-    removeWorktree: async (record: JobRecord): Promise<void> => {
-      const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
-      if (worktree === null) return;
-      const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
-      const state = await repos.inspect(worktree, signal).catch(() => null);
-      // Somebody may have worked on in the worktree after the job: that is saved too.
-      if (state === null || state.dirty) await repos.salvage(worktree, record.id, signal);
-      await repos.removeWorktree(worktree, signal);
-    },
     removeConfig: (record: JobRecord): Promise<void> => profiles.discard(record.id),
   };
 };
@@ -187,19 +181,17 @@ const failedRun = (agent: AgentOutcome): Outcome => ({
   patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
 });
 
-const interrupted = (signal: AbortSignal, { agent }: Progress): Outcome => {
-  // A run that had not come to its agent can simply be done again.
-  if ((signal.reason as Interruption) === "shutdown" && agent === null) {
+const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress): Outcome => {
+  const reason = signal.reason as Interruption;
+  const isFenced = reason === "fence";
+  // A run that had not come to its agent can simply be done again. When nobody has taken over what was fenced after all, it
+  // is queued again as if somebody had seen it lost.
+  if (reason !== "cancel" && (record.retry_lost === true || (agent === null && !isFenced)))
     return { kind: "requeue", patch: { pid: null, process: null } };
-  }
-  return {
-    kind: "failed",
-    patch: {
-      failure_reason: "instance_lost",
-      retryable: true,
-      error: "The service was stopped while the job ran; submit the task again",
-    },
-  };
+  const error = isFenced
+    ? "The instance lost touch with the others while the job ran; submit the task again"
+    : "The service was stopped while the job ran; submit the task again";
+  return { kind: "failed", patch: { failure_reason: "instance_lost", retryable: true, error } };
 };
 
 const failureOf = (error: unknown): Outcome => {

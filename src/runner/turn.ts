@@ -15,7 +15,7 @@ type Turn = {
 };
 
 /** Thrown in `onSpawn` when the job is no longer this run's: the agent is ended before it has done anything. */
-class NoLongerOurs extends Error {
+export class NoLongerOurs extends Error {
   override name = "NoLongerOurs";
 }
 

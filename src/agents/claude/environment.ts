@@ -1,3 +1,4 @@
+import { instanceVariable, jobVariable } from "../../lib/process/marker.ts";
 import type { AgentTurn } from "../agent.ts";
 import { isForbidden, secretValue } from "./forbidden.ts";
 import type { ClaudeSettings } from "./settings.ts";
@@ -19,9 +20,6 @@ type Request = {
   root: boolean;
 };
 
-/** Name of the variable that marks every process of a job. */
-export const markerName = "SERVICE_JOB_ID";
-
 /**
  * The environment of the agent, built from an allow-list: whatever is not named here, or by the operator in
  * SERVICE_AGENT_ENV, does not reach it. The agent runs commands of its own, so all it has can be read by any of them.
@@ -40,7 +38,7 @@ export const agentEnvironment = ({ settings, env, turn, root }: Request): AgentE
       ...(root && turn.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
       CLAUDE_CONFIG_DIR: turn.launch.configDir,
-      [markerName]: turn.jobId,
+      [jobVariable]: turn.jobId,
       SERVICE_JOB_ATTEMPT: String(turn.attempt),
       SERVICE_PROFILE: turn.launch.profile,
     },
@@ -63,6 +61,7 @@ const certificates =
 
 const inherited = new Set([
   ..."PATH LANG LANGUAGE TZ TMPDIR".split(" "),
+  instanceVariable,
   ...proxies,
   ...proxies.map((name) => name.toLowerCase()),
   ...certificates,

@@ -1,10 +1,11 @@
 import type { AgentEvent } from "../../contract/event.ts";
 import { createRedactor, type Redact } from "../../lib/redact.ts";
+import { instanceVariable, jobMarker } from "../../lib/process/marker.ts";
 import { supervise, type SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { AgentOutcome, AgentTurn } from "../agent.ts";
 import { claudeArguments, promptLine } from "./arguments.ts";
 import type { EndCause } from "./classify.ts";
-import { agentEnvironment, markerName } from "./environment.ts";
+import { agentEnvironment } from "./environment.ts";
 import { watchLimits } from "./limits.ts";
 import { type Attended, endWarnings, outcomeOf, unstarted } from "./outcome.ts";
 import { readOutput } from "./read-output.ts";
@@ -38,7 +39,7 @@ export const runTurn = async (run: Run): Promise<AgentOutcome> => {
     args: claudeArguments(turn),
     cwd: turn.cwd,
     env: variables,
-    marker: { name: markerName, value: turn.jobId },
+    marker: jobMarker(turn.jobId, env[instanceVariable]),
   });
   if (!spawned.ok) {
     emit({ type: "exited", exit_code: null, signal: null });
@@ -66,7 +67,7 @@ const attend = async ({
     cause = why;
     interruption = reason;
     // `ended` below is what the stop resolves with.
-    void agent.stop({ graceSeconds: settings.agentCliKillGrace });
+    void agent.stop({ graceSeconds: reason === "fence" ? 0 : settings.agentCliKillGrace });
   };
 
   using limits = watchLimits(

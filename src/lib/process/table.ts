@@ -3,7 +3,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ProcessIdentity } from "./identity.ts";
 
 /** A variable in the environment of a process that tells to whom it belongs; its children inherit it. */
-export type Marker = { name: string; value: string };
+export type Marker = {
+  name: string;
+  value: string;
+  /** A second one, which it must carry too. */ also?: Marker;
+};
 
 export type ProcessRow = { pid: number; parent: number; group: number; state: string; startTime: string };
 
@@ -21,13 +25,13 @@ export const processTable = async (): Promise<ProcessRow[]> => {
 };
 
 /**
- * Living processes whose environment holds exactly `NAME=VALUE`, never this process or init. `visit` is called in the
+ * Living processes whose environment holds exactly `NAME=VALUE` (and what `also` says), never this process or init. `visit` is called in the
  * same breath as the look at /proc, so that a signal sent in it cannot meet a later process of the same number.
  */
 export const visitMarked = async (marker: Marker, visit: (row: ProcessRow) => void): Promise<void> => {
-  const entry = Buffer.from(`${marker.name}=${marker.value}\0`);
+  const entries = entriesOf(marker);
   for await (const pid of pids()) {
-    if (!carries(pid, entry)) continue;
+    if (!carries(pid, entries)) continue;
     const row = readRow(pid);
     if (row !== null) visit(row);
   }
@@ -72,9 +76,17 @@ export const signalProcess = (pid: number, signal: NodeJS.Signals): void => {
   }
 };
 
-const carries = (pid: number, entry: Buffer): boolean => {
+const entriesOf = (marker: Marker): Buffer[] => [
+  Buffer.from(`${marker.name}=${marker.value}\0`),
+  ...(marker.also === undefined ? [] : entriesOf(marker.also)),
+];
+
+const carries = (pid: number, entries: readonly Buffer[]): boolean => {
   const environment = readProc(`/proc/${pid}/environ`);
-  if (environment === null) return false;
+  return environment !== null && entries.every((entry) => holds(environment, entry));
+};
+
+const holds = (environment: Buffer, entry: Buffer): boolean => {
   for (let at = environment.indexOf(entry); at !== -1; at = environment.indexOf(entry, at + 1)) {
     if (at === 0 || environment[at - 1] === 0) return true;
   }

@@ -1,0 +1,148 @@
+import { beforeAll, expect, test } from "vitest";
+import { openKv } from "../../test/kv.ts";
+import { anywhere, handWork, here, queueSuite } from "../../test/ports/queue-suite.ts";
+import { startRedisCluster } from "../../test/redis-cluster.ts";
+import { startRedis, type TestRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { another, ids, openOn } from "./bullmq-queue.fixture.ts";
+
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+
+queueSuite("BullMQ", {
+  open: async ({ concurrency }) => openOn({ kv: await openKv(redis.url), concurrency }),
+});
+
+test("several instances share what waits: each id is handed out once", async () => {
+  const kv = await openKv(redis.url);
+  const one = openOn({ kv, concurrency: 3 });
+  const two = await another(kv, redis.url, { concurrency: 3 });
+  const handed: [string, string][] = [];
+  const workOf = (pod: string) => async (id: string) => {
+    handed.push([id, pod]);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    return "done" as const;
+  };
+  one.queue.start(workOf("one"));
+  two.queue.start(workOf("two"));
+  const all = ids(300);
+  for (const id of all.slice(0, 100)) await one.queue.add(anywhere(id));
+  await two.queue.add(...all.slice(100).map(anywhere));
+  await until(() => handed.length >= all.length);
+  expect(handed.map(([id]) => id).toSorted()).toEqual(all.toSorted());
+  expect(new Set(handed.map(([, pod]) => pod)).size).toBe(2);
+});
+
+test("bound ids go to their instance only, whoever adds them, and wait for it; they go first", async () => {
+  const kv = await openKv(redis.url);
+  const one = openOn({ kv });
+  const two = await another(kv, redis.url, { podName: "a:{b} c" });
+  const first = handWork();
+  one.queue.start(first.work);
+  await one.queue.add(anywhere("a"));
+  await until(() => first.running.has("a"));
+  await one.queue.add(anywhere("b"), { id: "c", boundTo: "a:{b} c" }, { id: "d", boundTo: here });
+  first.end("a");
+  await until(() => first.running.has("d"));
+  first.end("d");
+  await until(() => first.running.has("b"));
+  const second = handWork();
+  two.queue.start(second.work);
+  await until(() => second.running.has("c"));
+  second.end("c");
+  first.end("b");
+  await two.queue.add({ id: "e", boundTo: here });
+  await until(() => first.running.has("e"));
+  first.end("e");
+  expect([first.handed, second.handed]).toEqual([["a", "d", "b", "e"], ["c"]]);
+});
+
+test("a bound id is removed by another instance", async () => {
+  const kv = await openKv(redis.url);
+  const one = openOn({ kv });
+  const two = await another(kv, redis.url);
+  const { work, handed } = handWork();
+  await one.queue.add({ id: "a", boundTo: "another" });
+  await one.queue.remove({ id: "a", boundTo: "another" });
+  await one.queue.add({ id: "b", boundTo: "another" });
+  two.queue.start(work);
+  await until(() => handed.length > 0);
+  expect(handed).toEqual(["b"]);
+});
+
+test("what is worked on is handed to nobody else however long it lasts", async () => {
+  const kv = await openKv(redis.url);
+  const one = openOn({ kv, lockSeconds: 1 });
+  const two = await another(kv, redis.url, { lockSeconds: 1 });
+  const first = handWork();
+  const second = handWork();
+  one.queue.start(first.work);
+  await one.queue.add(anywhere("a"));
+  await until(() => first.running.has("a"));
+  two.queue.start(second.work);
+  let left = 0;
+  // Each of these is a third of the time after which it would have lapsed.
+  for (let extended = 0; extended < 5; extended += 1) {
+    await until(async () => {
+      const before = left;
+      left = await kv.client.pttl(`{${kv.prefix}:q}:jobs:a:lock`);
+      return left > before;
+    });
+  }
+  expect(second.handed).toEqual([]);
+  first.end("a");
+});
+
+test("an id that rests on an instance that drains goes to another", async () => {
+  const kv = await openKv(redis.url);
+  const one = openOn({ kv });
+  const two = await another(kv, redis.url);
+  const first = handWork();
+  const second = handWork();
+  one.queue.start(first.work);
+  await one.queue.add(anywhere("a"));
+  await until(() => first.running.has("a"));
+  two.queue.start(second.work);
+  one.queue.pause();
+  first.end("a", "later");
+  await until(() => second.running.has("a"));
+  second.end("a");
+});
+
+test("it works on a Cluster", async () => {
+  const { url } = await startRedisCluster();
+  const kv = await openKv(url);
+  const { queue } = openOn({ kv, concurrency: 3, lockSeconds: 1 });
+  const two = openOn({ kv: await openKv(url, kv.prefix), podName: "another", lockSeconds: 1 });
+  const { work, handed, running, end } = handWork();
+  await two.queue.add(...ids(20).map(anywhere), { id: "bound", boundTo: here });
+  await queue.add(anywhere("more"), anywhere("more"), anywhere("removed"));
+  await two.queue.remove(anywhere("removed"));
+  queue.start(work);
+  await until(() => running.size === 3);
+  end("job-0", "later");
+  await until(() => {
+    for (const id of running.keys()) end(id);
+    return handed.length === 23;
+  });
+  expect(new Set(handed)).toEqual(new Set(["bound", "more", ...ids(20)]));
+});
+
+test("a closed queue has given back what rested and leaves the connection as it was", async () => {
+  const kv = await openKv(redis.url);
+  const listeners = (["error", "close", "ready"] as const).map((name) => kv.client.listenerCount(name));
+  const { queue } = openOn({ kv });
+  const { work, running, end } = handWork();
+  queue.start(work);
+  await queue.add(anywhere("a"));
+  await until(() => running.has("a"));
+  end("a", "later");
+  await queue.close();
+  expect(await kv.client.lrange(`{${kv.prefix}:q}:jobs:wait`, 0, -1)).toEqual(["a"]);
+  expect((["error", "close", "ready"] as const).map((name) => kv.client.listenerCount(name))).toEqual(
+    listeners,
+  );
+  expect(await kv.client.ping()).toBe("PONG");
+});

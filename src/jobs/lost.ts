@@ -1,0 +1,84 @@
+import type { Bell } from "../lib/bell.ts";
+import type { Log } from "../lib/log.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobPatch, JobStore } from "../store/job-store.ts";
+import { endPatch } from "./jobs.ts";
+import type { Queue } from "./queue.ts";
+import { announceEnd } from "./settle.ts";
+import { takeStep } from "./state.ts";
+
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  queue: Queue;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
+  now: () => Date;
+  log: Log;
+};
+
+/** A job whose instance died this often is not tried again: it may be the cause. */
+const maxAttempts = 5;
+
+export const mayRunAgain = ({ attempt }: JobRecord): boolean => attempt < maxAttempts;
+
+/** Queues a job again whose instance was lost. False: it is not that run's any more. */
+export const requeueLost = async (
+  deps: Dependencies,
+  { id, attempt, pod_name }: JobRecord,
+  patch: JobPatch,
+): Promise<boolean> => {
+  const again = await takeStep(deps.store, {
+    id,
+    trigger: "requeue",
+    attempt,
+    patch: () => ({ ...patch, pid: null, process: null, unsettled: false }),
+  });
+  if (again === null) return false;
+  await deps.store.count("recovered");
+  // What is left of the old entry must not stand in the way of the new one.
+  await deps.queue.remove({ id, boundTo: again.bound_to });
+  await deps.queue.add({ id, boundTo: again.bound_to });
+  deps.log.info({ job: id, instance: pod_name }, "job of a lost run queued again");
+  return true;
+};
+
+type Loss = { neverStarted: boolean; patch: JobPatch };
+
+/** Fails a job whose instance was lost. False: it is not that run's any more. */
+export const failLost = async (
+  deps: Dependencies,
+  record: JobRecord,
+  { neverStarted, patch }: Loss,
+): Promise<boolean> => {
+  const lost = await takeStep(deps.store, {
+    id: record.id,
+    trigger: "fail",
+    attempt: record.attempt,
+    patch: (current) => ({
+      ...endPatch(current, deps.now()),
+      failure_reason: "instance_lost",
+      retryable: true,
+      error: sentence(record, neverStarted, patch),
+      ...patch,
+    }),
+  });
+  if (lost === null) return false;
+  await deps.store.count("lost");
+  deps.log.info({ job: record.id, instance: record.pod_name }, "job of a lost run failed");
+  await announceEnd(deps, lost);
+  return true;
+};
+
+const sentence = (record: JobRecord, neverStarted: boolean, { salvage_ref, unsettled }: JobPatch): string => {
+  if (neverStarted)
+    return `The service ended ${record.attempt} times while it prepared this job; submit it again if the service is stable`;
+  const saved = salvage_ref ?? null;
+  // Nothing is saved when the work is kept for the instance to save it when it is back.
+  if (unsettled === true) {
+    return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved under salvage_ref when it comes back. Submit the task again`;
+  }
+  const work = saved === null ? "" : "its unfinished work is in salvage_ref, ";
+  return `The service ended while the agent was at work; ${work}submit the task again`;
+};

@@ -1,0 +1,113 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Log } from "../lib/log.ts";
+import type { InstanceFacts, Instances } from "../store/instances.ts";
+import type { Ownership } from "./ownership.ts";
+import type { Queue } from "./queue.ts";
+
+type Dependencies = {
+  instances: Instances;
+  ownership: Ownership;
+  queue: Pick<Queue, "pause" | "resume">;
+  /** What this instance says about itself now. */
+  facts: () => InstanceFacts;
+  leaseSeconds: number;
+  /** Told when another start has taken this instance's name: it must end. */
+  onSuperseded: () => void;
+  log: Log;
+};
+
+/** How often an instance looks at its own runs and whether it is asked to drain, ms. */
+const interval = 1000;
+
+/** How long after the request to drain is gone jobs are taken again, ms: not between the end of a drain and the SIGTERM. */
+const afterDrain = 10_000;
+
+/** What an instance does to be one of several: renews its lease, watches its own runs, hears the others, drains when asked. */
+export const createMembership = ({
+  instances,
+  ownership,
+  queue,
+  facts,
+  leaseSeconds,
+  onSuperseded,
+  log,
+}: Dependencies) => {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let renewed = performance.now();
+  let askedToDrain = false;
+  let lastAsked = Number.NEGATIVE_INFINITY;
+
+  const renew = async (): Promise<void> => {
+    const asked = performance.now();
+    const result = await instances.renew(facts());
+    if (result === "taken") {
+      log.error("another instance has started under this instance's name (SERVICE_POD_NAME): this one ends");
+      onSuperseded();
+      return;
+    }
+    // The lease counts from when it was asked for: the store's may end later, never earlier.
+    renewed = asked;
+    // Others may have settled its jobs meanwhile.
+    if (result === "lapsed") {
+      log.warn("the lease of this instance had lapsed: it was frozen, overloaded or cut off from the store");
+      await ownership.look();
+    }
+  };
+
+  const heedDrain = async (): Promise<void> => {
+    const asked = await instances.isAskedToDrain();
+    if (asked) lastAsked = performance.now();
+    const drains = performance.now() - lastAsked < afterDrain;
+    if (drains === askedToDrain) return;
+    askedToDrain = drains;
+    log.info(drains ? "asked to drain: no new jobs are taken" : "no longer asked to drain");
+    if (drains) queue.pause();
+    else queue.resume();
+    await renew();
+  };
+
+  const listen = async (): Promise<void> => {
+    for await (const message of instances.messages(signal)) {
+      if (message.type === "cancel") await ownership.look(message.job_id);
+      else await heedDrain().catch(quietly);
+    }
+  };
+
+  // The store's own connection tells when it cannot be reached.
+  const quietly = (err: unknown): void => log.debug({ err }, "the key-value store could not be asked");
+
+  const repeat = async (ms: number, step: () => Promise<void>): Promise<void> => {
+    while (!signal.aborted) {
+      await step().catch(quietly);
+      await delay(ms, undefined, { signal, ref: false }).catch(() => undefined);
+    }
+  };
+
+  let loops: Promise<unknown> = Promise.resolve();
+
+  return {
+    /** @throws Error with a sentence for the operator when the name is taken */
+    join: async (): Promise<void> => {
+      const asked = performance.now();
+      await instances.join(facts());
+      renewed = asked;
+    },
+    start: (): void => {
+      loops = Promise.all([
+        repeat((leaseSeconds * 1000) / 4, renew),
+        repeat(Math.min(interval, (leaseSeconds * 1000) / 4), () => ownership.look()),
+        repeat(interval, heedDrain),
+        listen(),
+      ]);
+    },
+    leaseMayHaveLapsed: (): boolean => performance.now() - renewed >= leaseSeconds * 1000,
+    isDraining: (): boolean => askedToDrain,
+    /** Gives the name back; to be called when no run is left. */
+    stop: async (): Promise<void> => {
+      stopping.abort();
+      await loops;
+      await instances.leave().catch(quietly);
+    },
+  };
+};

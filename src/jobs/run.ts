@@ -1,0 +1,70 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { ServiceError } from "../contract/errors.ts";
+import type { Log } from "../lib/log.ts";
+import type { Redactor } from "../lib/redact.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobPatch, JobStore } from "../store/job-store.ts";
+import type { Run } from "./execute.ts";
+import { maskEvents } from "./mask-events.ts";
+
+type Dependencies = { store: JobStore; events: EventLog; now: () => Date; redact: Redactor; log: Log };
+
+/** How often a store that is away is asked again, ms. */
+const retryAfter = 200;
+
+/** How the execution of a claimed job tells what it does. */
+export const createRun = (
+  { store, events, now, redact, log }: Dependencies,
+  record: JobRecord,
+  signal: AbortSignal,
+): Run => {
+  const stages = [...record.stages];
+  const warnings = [...record.warnings];
+  const guard = { status: ["running" as const], attempt: record.attempt };
+  const note = (patch: JobPatch): void => {
+    store.update(record.id, guard, patch, { lazy: true }).catch((error: unknown) => {
+      log.warn({ err: error, job: record.id }, "progress of the job was not noted");
+    });
+  };
+  /** While the store is away the run waits, until it is to end. */
+  const whenThere = async <Value>(ask: () => Promise<Value>): Promise<Value> => {
+    for (;;) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!(error instanceof ServiceError) || error.code !== "store_unavailable") throw error;
+        await delay(retryAfter, undefined, { signal });
+      }
+    }
+  };
+  return {
+    signal,
+    stage: (stage, detail) => {
+      events.append(record.id, record.attempt, { type: "stage", stage, detail: detail ?? null });
+      stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
+      note({ stages: [...stages] });
+    },
+    event: maskEvents(redact, (event) => events.append(record.id, record.attempt, event)),
+    warn: (message) => {
+      const text = redact(message);
+      events.append(record.id, record.attempt, { type: "warning", message: text });
+      warnings.push(text);
+      note({ warnings: [...warnings] });
+    },
+    note,
+    record: async (patch) => (await whenThere(() => store.update(record.id, guard, patch))) !== null,
+    isOurs: async () => {
+      const look = async (): Promise<boolean> => {
+        const current = await store.get(record.id);
+        return current?.status === "running" && current.attempt === record.attempt;
+      };
+      // While the store is away it may be run by another by now only if it may be run twice.
+      if (record.retry_lost === true) return await whenThere(look);
+      return await look().catch((error: unknown) => {
+        if (!(error instanceof ServiceError)) throw error;
+        return true;
+      });
+    },
+  };
+};
