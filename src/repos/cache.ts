@@ -7,7 +7,7 @@ import { heal, isDamage } from "./heal.ts";
 import { pastStaleLocks, removeHalfMade } from "./leftovers.ts";
 import { networkAccess } from "./network.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { pushedRefs } from "./push.ts";
+import { dropNotes, pushNotes } from "./push-notes.ts";
 import type { CachedRepo } from "./repos.ts";
 import { cacheDirectory, cacheGitDir, gitDirVariables, runGit, type Room } from "./room.ts";
 import { parseRepoUrl, repoKey } from "./url.ts";
@@ -28,10 +28,10 @@ export const fetchRepo = async (
     const url = parseRepoUrl(request.url, { allowLocal });
     const key = repoKey(url);
     const repo: CachedRepo = { url, key, gitDir: cacheGitDir(room, key), warnings: [] };
-    await withRepositoryLock(room, { key, url, reason: "clone_failed", signal }, async (lockFd) => {
+    await withRepositoryLock(room, { key, url, reason: "clone_failed", signal }, async (held) => {
       if (!room.lookedOver.has(key)) await removeHalfMade(cacheDirectory(room, key));
       room.lookedOver.add(key);
-      await update(room, repo, { jobId, signal, lockFd });
+      await update(room, repo, { jobId, ...held });
     });
     return repo;
   } catch (error) {
@@ -44,11 +44,13 @@ export type LockHeld = { jobId: string; signal: AbortSignal; lockFd: number };
 const update = async (room: Room, repo: CachedRepo, held: LockHeld): Promise<void> => {
   if (!(await exists(repo.gitDir))) return cloneInto(room, repo, { ...held, target: repo.gitDir });
   await restoreCache(room, repo);
+  // A push that is noted while we fetch may be unknown to what we fetched.
+  const notes = await pushNotes(repo.gitDir);
   try {
     await pastStaleLocks(repo.gitDir, held.signal, () =>
       fetchAll(room, repo, { ...held, into: repo.gitDir }),
     );
-    await rm(join(repo.gitDir, pushedRefs), { recursive: true, force: true });
+    await dropNotes(notes);
   } catch (error) {
     if (!isDamage(error)) throw error;
     repo.warnings.push(await repair(room, repo, held));

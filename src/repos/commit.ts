@@ -5,6 +5,7 @@ import { asRepoError } from "./failure.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
 import { takeSnapshot, type Contents } from "./snapshot.ts";
+import { refuseTaken } from "./taken.ts";
 import { updateRef } from "./update-ref.ts";
 import { worktreeVariables } from "./worktree-links.ts";
 
@@ -19,6 +20,7 @@ export const commitAll = async (
   { worktree, message, signal }: CommitRequest,
 ): Promise<string> => {
   try {
+    await refuseTaken(room, worktree);
     return await commit(room, { worktree, message, signal });
   } catch (error) {
     throw asRepoError(error, {
@@ -37,7 +39,8 @@ const commit = async (room: Room, { worktree, message, signal }: CommitRequest):
   const tip = await commitSnapshot(room, { worktree, state, message, signal });
   if (tip === null) return "";
   const call = { variables: worktreeVariables(worktree), signal };
-  if (tip !== state.tip) await updateRef(room, { worktree, ref: `refs/heads/${branch}`, to: tip, signal });
+  if (tip !== state.tip)
+    await updateRef(room, { worktree, ref: `refs/heads/${branch}`, to: tip, from: state.tip, signal });
   await runGit(room, ["symbolic-ref", "HEAD", `refs/heads/${branch}`], call);
   await rename(index, join(gitDir, "index")).catch(unlessMissing);
   // A clean look at an older commit: the files follow the branch again.

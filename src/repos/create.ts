@@ -14,20 +14,32 @@ import { withRealRoots } from "./real-roots.ts";
 import { pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
 import type { Repos } from "./repos.ts";
-import type { RepoSettings, Room } from "./room.ts";
+import type { RepoSettings, Room, TakeLease } from "./room.ts";
 import { salvage } from "./salvage.ts";
 import { surveyWorktree } from "./survey.ts";
 import { createTokens } from "./tokens.ts";
 import { parseRepoUrl, repoKey } from "./url.ts";
 import { removeWorktree } from "./worktree-remove.ts";
 
-/** Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates. */
-export const createRepos = ({ settings, env }: { settings: RepoSettings; env: NodeJS.ProcessEnv }): Repos => {
+/**
+ * Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates;
+ * `takeLease` takes what instances on other hosts respect too, where there are any.
+ */
+export const createRepos = ({
+  settings,
+  env,
+  takeLease,
+}: {
+  settings: RepoSettings;
+  env: NodeJS.ProcessEnv;
+  takeLease?: TakeLease;
+}): Repos => {
   const room: Room = {
     settings: withRealRoots(settings),
     env,
     tokens: createTokens(settings),
     lookedOver: new Set(),
+    ...(takeLease !== undefined && { takeLease }),
   };
   const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
   return {
@@ -39,6 +51,7 @@ export const createRepos = ({ settings, env }: { settings: RepoSettings; env: No
     inspect: (worktree, signal) => inspectWorktree(room, worktree, signal),
     commitAll: (worktree, message, signal) => commitAll(room, { worktree, message, signal }),
     salvage: (worktree, jobId, signal) => salvage(room, { worktree, jobId, signal }),
+    salvageStray: (worktree, jobId, signal) => salvage(room, { worktree, jobId, signal, stray: true }),
     snapshot: (worktree, signal) => snapshot(room, { worktree, signal }),
     discardChanges: (worktree, since, signal) => discardChanges(room, { worktree, since, signal }),
     push: (worktree, signal) => pushBranch(room, worktree, signal),

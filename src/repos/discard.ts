@@ -6,6 +6,7 @@ import { clearPlace, putBackToBase } from "./put-back.ts";
 import type { Snapshot, Worktree } from "./repos.ts";
 import type { Room } from "./room.ts";
 import { emptyTree, takeSnapshot } from "./snapshot.ts";
+import { refuseTaken } from "./taken.ts";
 
 type Discard = { worktree: Worktree; since: Snapshot | null; signal: AbortSignal };
 
@@ -16,6 +17,7 @@ type Discard = { worktree: Worktree; since: Snapshot | null; signal: AbortSignal
 export const discardChanges = async (room: Room, discard: Discard): Promise<string[]> => {
   const { worktree, since, signal } = discard;
   try {
+    await refuseTaken(room, worktree);
     await clearPlace(worktree);
     // Of a directory that is gone every file was deleted.
     if (since !== null) await mkdir(worktree.path, { recursive: true });

@@ -1,6 +1,7 @@
 import { lstat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { markerFile } from "./marker.ts";
+import { ownerOf } from "./ownership.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import type { Room } from "./room.ts";
 import { hasDirectory, textOf } from "./worktree-links.ts";
@@ -20,6 +21,9 @@ export const refuseWhatIsElsewhere = async (
       `${marker} is broken or of another version of the service; use that one, or remove the file and ${path}`,
     );
   }
+  // Another instance has it on its own disk, and must be gone: whoever asks has made sure of that.
+  const owner = await ownerOf(gitDir);
+  if (owner !== null && owner !== room.settings.podName) return;
   const link = (await textOf(join(gitDir, "gitdir")))?.trim() ?? "";
   const other = link.startsWith("/") ? dirname(link) : null;
   if (other === null || other === path || !(await hasDirectory({ path: other }))) return;

@@ -1,8 +1,9 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { z } from "zod";
 import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
 import { withoutWaiting } from "../lib/without-waiting.ts";
+import { exhausted, isGitDirName, lostGitDir, ownerOf, takenBy } from "./ownership.ts";
 import type { Worktree } from "./repos.ts";
 import { cacheGitDir, type Room } from "./room.ts";
 
@@ -31,9 +32,20 @@ const Marker = z.object({
       .nullable(),
     warnings: z.array(z.string()),
   }),
+  /** The instance that made it; null: an older version did not say. */
+  instance: z.string().nullable().default(null),
+  /** Name of the administrative directory; null: the id. */
+  admin: z.string().nullable().default(null),
 });
 
 export type Marker = { ready: boolean; leftOut: string[]; worktree: Worktree };
+
+/** What the disk says besides. */
+export type ReadMarker = Marker & {
+  instance: string | null;
+  /** The instance that has made a worktree of this id since, in the same clone, and has its branch; null: none has. */
+  takenBy: string | null;
+};
 
 export const ownedDirectory = ({ settings }: Room): string => join(settings.worktreeRoot, ".owned");
 
@@ -51,16 +63,18 @@ export const locate = (
   room: Room,
   id: string,
   repoKey: string | null,
+  admin: string | null = null,
 ): Pick<Worktree, "path" | "gitDir" | "commonDir"> => {
   const path = worktreePath(room, id);
   const scratch = join(ownedDirectory(room), `${id}.git`);
   if (repoKey === null) return { path, gitDir: scratch, commonDir: scratch };
   const commonDir = cacheGitDir(room, repoKey);
-  return { path, gitDir: join(commonDir, "worktrees", id), commonDir };
+  const name = admin !== null && isGitDirName(admin, id) ? admin : id;
+  return { path, gitDir: join(commonDir, "worktrees", name), commonDir };
 };
 
 /** Null: there is none, or what is there is not of our making, be it a directory, a link or unreadable. */
-export const readMarker = async (room: Room, id: string): Promise<Marker | null> => {
+export const readMarker = async (room: Room, id: string): Promise<ReadMarker | null> => {
   if (!isWorktreeId(id)) return null;
   const text = await readFile(markerFile(room, id), {
     encoding: "utf8",
@@ -72,23 +86,29 @@ export const readMarker = async (room: Room, id: string): Promise<Marker | null>
   });
   const parsed = Marker.safeParse(parseJson(text));
   if (!parsed.success || parsed.data.worktree.worktreeId !== id) return null;
-  const { worktree, ready, leftOut } = parsed.data;
-  return { ready, leftOut, worktree: { ...worktree, ...locate(room, id, worktree.repoKey) } };
+  const { worktree, ready, leftOut, instance, admin } = parsed.data;
+  const place = locate(room, id, worktree.repoKey, admin);
+  const found = { ready, leftOut, instance, takenBy: null, worktree: { ...worktree, ...place } };
+  if (worktree.repoKey === null) return found;
+  const owner = await ownerOf(place.gitDir);
+  if (instance === null || owner === null || owner === instance)
+    return { ...found, takenBy: await takenBy(place.gitDir) };
+  // Its administrative directory is gone, and the name given to another instance's.
+  const gitDir = lostGitDir(place.commonDir, id);
+  return { ...found, takenBy: owner, worktree: { ...found.worktree, gitDir } };
 };
-
-const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE"]);
 
 /** Durable when it resolves. */
 export const writeMarker = async (room: Room, marker: Marker): Promise<void> => {
   await mkdir(ownedDirectory(room), { recursive: true });
-  await writeFileAtomic(markerFile(room, marker.worktree.worktreeId), serialise(marker));
+  await writeFileAtomic(markerFile(room, marker.worktree.worktreeId), serialise(room, marker));
 };
 
 /** As `writeMarker`, but safe only from a kill of the service, not from a crash of the machine: no wait for the disk. */
 export const announce = async (room: Room, marker: Marker): Promise<void> => {
   await mkdir(ownedDirectory(room), { recursive: true });
   const file = markerFile(room, marker.worktree.worktreeId);
-  await writeFile(`${file}.new`, serialise(marker), { mode: 0o600 });
+  await writeFile(`${file}.new`, serialise(room, marker), { mode: 0o600 });
   await rename(`${file}.new`, file);
 };
 
@@ -125,9 +145,10 @@ const markerSuffix = ".json";
 export const markerFile = (room: Room, id: string): string =>
   join(ownedDirectory(room), `${id}${markerSuffix}`);
 
-const serialise = ({ ready, leftOut, worktree }: Marker): string => {
-  const { path: _path, gitDir: _gitDir, commonDir: _commonDir, ...kept } = worktree;
-  return `${JSON.stringify({ version: 1, ready, leftOut, worktree: kept }, null, 2)}\n`;
+const serialise = ({ settings }: Room, { ready, leftOut, worktree }: Marker): string => {
+  const { path: _path, gitDir, commonDir: _commonDir, ...kept } = worktree;
+  const maker = { instance: settings.podName, admin: kept.repoKey === null ? null : basename(gitDir) };
+  return `${JSON.stringify({ version: 1, ready, leftOut, worktree: kept, ...maker }, null, 2)}\n`;
 };
 
 const parseJson = (text: string | null): unknown => {

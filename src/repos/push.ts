@@ -2,8 +2,10 @@ import { GitError } from "../lib/git.ts";
 import { commitOf } from "./base.ts";
 import { asRepoError } from "./failure.ts";
 import { networkAccess } from "./network.ts";
+import { pushedRef } from "./push-notes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
+import { refuseTaken } from "./taken.ts";
 import { updateRef } from "./update-ref.ts";
 import { reclaim } from "./worktree-links.ts";
 
@@ -13,6 +15,7 @@ export const pushBranch = async (room: Room, worktree: Worktree, signal: AbortSi
   if (url === "")
     throw new RepoError("push_failed", "There is nowhere to push to: the job has no repository.");
   try {
+    await refuseTaken(room, worktree);
     await reclaim(room, worktree);
     const network = await networkAccess(room, url, signal);
     const ref = `refs/heads/${branch}`;
@@ -31,15 +34,6 @@ export const pushBranch = async (room: Room, worktree: Worktree, signal: AbortSi
     throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });
   }
 };
-
-/** Under this directory of refs stands what was pushed since the last fetch, which tells more: it clears it. */
-export const pushedRefs = "refs/service/pushed";
-
-/**
- * Not among the remote's branches: those are what salvage does not save, and a job that fails after its push must have its
- * work saved all the same.
- */
-export const pushedRef = (branch: string): string => `${pushedRefs}/${branch}`;
 
 const note = async (
   room: Room,

@@ -5,7 +5,7 @@ import { commitOf } from "./base.ts";
 import { present } from "./hidden-changes.ts";
 import { readIndexFlags } from "./index-flags.ts";
 import { readMarker } from "./marker.ts";
-import { pushedRef } from "./push.ts";
+import { pushedRef } from "./push-notes.ts";
 import { pastPipes } from "./remove-pipes.ts";
 import { beside, repositoriesIn } from "./repositories-inside.ts";
 import type { Worktree } from "./repos.ts";

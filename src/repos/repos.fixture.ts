@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRepos } from "./create.ts";
 import type { AddWorktree, CachedRepo, Repos, Worktree } from "./repos.ts";
-import type { RepoSettings } from "./room.ts";
+import type { RepoSettings, TakeLease } from "./room.ts";
 
 export const never = new AbortController().signal;
 
@@ -67,10 +67,12 @@ export type Place = { repos: Repos; settings: RepoSettings; root: string };
 export const makePlace = async (
   overrides: Partial<RepoSettings> = {},
   env: NodeJS.ProcessEnv = process.env,
+  takeLease?: TakeLease,
 ): Promise<Place> => {
   const root = await temporaryDirectory();
   const settings: RepoSettings = {
     host: "127.0.0.1",
+    podName: "pod",
     reposRoot: join(root, "repos"),
     worktreeRoot: join(root, "worktrees"),
     worktreeSizeExclude: [],
@@ -88,7 +90,7 @@ export const makePlace = async (
     gitHostAppPrivateKeyBase64: null,
     ...overrides,
   };
-  return { repos: createRepos({ settings, env }), settings, root };
+  return { repos: createRepos({ settings, env, ...(takeLease && { takeLease }) }), settings, root };
 };
 
 export const fetchInto = (repos: Repos, url: string): Promise<CachedRepo> =>

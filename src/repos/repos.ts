@@ -14,7 +14,8 @@ export type Repos = {
   /**
    * A worktree of the cached repository on a new branch from `origin/{baseRef}` (or a tag); for no repository a fresh
    * directory with an empty git repository. An existing worktree of this id is put back into use (resume): recreated
-   * at the same path from its branch when its directory is gone.
+   * at the same path from its branch when its directory is gone. One that another instance has, which must be lost, is
+   * made here from its branch; what of it is on the other's disk is kept for that one.
    * @throws RepoError `worktree_failed`
    */
   addWorktree: (request: AddWorktree) => Promise<Worktree>;
@@ -33,6 +34,12 @@ export type Repos = {
    * @throws RepoError when anything could not be saved
    */
   salvage: (worktree: Worktree, jobId: string, signal: AbortSignal) => Promise<string | null>;
+  /**
+   * The same for what is left of a worktree that another instance has made anew: under `refs/service/salvage/{jobId}-{the
+   * instance it is on}`, so that it is not mixed with what that one saves. `salvage` does so by itself where the two
+   * share the cached clone.
+   */
+  salvageStray: (worktree: Worktree, jobId: string, signal: AbortSignal) => Promise<string | null>;
   /** What the worktree holds at this moment, to go back to. Nobody may be at work in it. */
   snapshot: (worktree: Worktree, signal: AbortSignal) => Promise<Snapshot>;
   /**
@@ -101,6 +108,10 @@ export type WorktreeSurvey = {
   standing: boolean;
   /** When it was checked out. */
   since: Date;
+  /** The instance that made it; null: an older version, which did not say. */
+  instance: string | null;
+  /** Another instance that shares the clone has made the worktree anew, and has its branch. */
+  isTaken: boolean;
 };
 
 export type CachedRepo = {

@@ -1,31 +1,87 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { LockTimeoutError, lockFile } from "../lib/file-lock.ts";
 import { RepoError } from "./repos.ts";
-import { cacheDirectory, type Room } from "./room.ts";
+import { cacheDirectory, type Lease, type Room } from "./room.ts";
 
 type Locked = { key: string; url: string; reason: RepoError["reason"]; signal: AbortSignal };
 
+/** What an action may do while it holds the lock. */
+export type Held = {
+  /** The locked descriptor, for the git processes that are started: one that outlives a killed service keeps the next out until it is done. */
+  lockFd: number;
+  /** The caller's, aborted also when the lock could not be kept. */
+  signal: AbortSignal;
+};
+
 /**
- * Runs an action while holding a repository's lock, which is one across all processes and hosts that share the cache.
- * The action gets the locked descriptor for the git processes that it starts: one that outlives a killed service keeps
- * the next service out until it is done.
- * @throws RepoError when the lock does not come free in time: it never goes ahead without it
+ * Runs an action while holding a repository's lock, which is one across all processes and hosts that share the cache: a
+ * lock of the file system and, with a key-value store, a lease in that too, for file systems whose locks do not reach
+ * other hosts.
+ * @throws RepoError when the lock does not come free in time, or could not be kept: it never goes ahead without it
  */
 export const withRepositoryLock = async <Value>(
   room: Room,
   { key, url, reason, signal }: Locked,
-  action: (lockFd: number) => Promise<Value>,
+  action: (held: Held) => Promise<Value>,
 ): Promise<Value> => {
   const directory = cacheDirectory(room, key);
   const timeoutSeconds = room.settings.repoLockTimeout;
+  const limit = performance.now() + timeoutSeconds * 1000;
   await mkdir(directory, { recursive: true, mode: 0o700 });
+  const retryable = (message: string, cause: unknown): RepoError =>
+    new RepoError(reason, message, { cause, retryable: true });
+  const busy = (cause: unknown): RepoError =>
+    retryable(
+      `The cached clone of ${url} was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
+      cause,
+    );
+  await using lock = await lockFile({ path: join(directory, ".lock"), timeoutSeconds, signal }).catch(
+    (error: unknown) => {
+      throw error instanceof LockTimeoutError ? busy(error) : error;
+    },
+  );
+  if (room.takeLease === undefined) return await action({ lockFd: lock.fd, signal });
+  const taken = await takeInTime(room.takeLease, { name: `repo ${key}`, limit, signal });
+  if (taken instanceof Away) {
+    const message = `The cached clone of ${url} cannot be locked while the key-value store is away; try again when it is back.`;
+    throw retryable(message, taken.cause);
+  }
+  if (taken === null) throw busy(null);
   try {
-    await using lock = await lockFile({ path: join(directory, ".lock"), timeoutSeconds, signal });
-    return await action(lock.fd);
+    taken.lost.throwIfAborted();
+    return await action({ lockFd: lock.fd, signal: AbortSignal.any([signal, taken.lost]) });
   } catch (error) {
-    if (!(error instanceof LockTimeoutError)) throw error;
-    const message = `The cached clone of ${url} was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`;
-    throw new RepoError(reason, message, { cause: error, retryable: true });
+    if (!taken.lost.aborted || signal.aborted) throw error;
+    throw retryable(
+      `The lock of the cached clone of ${url} could not be kept: the key-value store was away. Try again.`,
+      error,
+    );
+  } finally {
+    await taken.release();
+  }
+};
+
+/** The store could not be asked. */
+class Away extends Error {
+  override name = "Away";
+}
+
+/** Null: others held it all the time. A store that is away for a moment only is waited for. */
+const takeInTime = async (
+  take: NonNullable<Room["takeLease"]>,
+  { name, limit, signal }: { name: string; limit: number; signal: AbortSignal },
+): Promise<Lease | Away | null> => {
+  for (let pause = 10; ; pause = Math.min(pause * 2, 500)) {
+    signal.throwIfAborted();
+    const lease = await take(name, signal).catch((cause: unknown) => {
+      signal.throwIfAborted();
+      return new Away("the key-value store is away", { cause });
+    });
+    if (lease !== null && !(lease instanceof Away)) return lease;
+    const left = limit - performance.now();
+    if (left <= 0) return lease;
+    await delay(Math.min(pause, left), undefined, { signal });
   }
 };

@@ -7,6 +7,7 @@ export type RepoSettings = TokenSettings &
   Pick<
     Settings,
     | "host"
+    | "podName"
     | "reposRoot"
     | "worktreeRoot"
     | "worktreeSizeExclude"
@@ -24,7 +25,19 @@ export type Room = {
   tokens: Tokens;
   /** Keys of the caches that this process has looked over for what a crash may have left. */
   lookedOver: Set<string>;
+  takeLease?: TakeLease;
 };
+
+/** A lock that all instances know, held until it is given back. */
+export type Lease = {
+  /** Never rejects. */
+  release: () => Promise<void>;
+  /** Aborted when it could not be kept: another instance may hold it now. */
+  lost: AbortSignal;
+};
+
+/** Null: somebody holds it. Rejects when the store that keeps the leases cannot be asked. */
+export type TakeLease = (name: string, signal: AbortSignal) => Promise<Lease | null>;
 
 export type GitCall = Omit<GitOptions, "env" | "timeoutSeconds">;
 

@@ -1,7 +1,9 @@
+import { GitError } from "../lib/git.ts";
 import { commitOf } from "./base.ts";
 import { commitSnapshot, hasNews, isAncestor, writeCommit } from "./commit.ts";
 import { asRepoError } from "./failure.ts";
-import { isWorktreeId } from "./marker.ts";
+import { isWorktreeId, readMarker } from "./marker.ts";
+import { headAt, lostBranch } from "./ownership.ts";
 import { salvageRef, type Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
 import { withSalvagedFiles } from "./salvaged-files.ts";
@@ -10,7 +12,12 @@ import { refsOfItsOwn, stagedOnly } from "./staged.ts";
 import { updateRef } from "./update-ref.ts";
 import { worktreeVariables } from "./worktree-links.ts";
 
-type SalvageRequest = { worktree: Worktree; jobId: string; signal: AbortSignal };
+type SalvageRequest = {
+  worktree: Worktree;
+  jobId: string;
+  signal: AbortSignal;
+  /** Under a ref of this instance's own. */ stray?: boolean;
+};
 
 /** See the port. What was salvaged for the job before stays reachable from the new commit. */
 export const salvage = async (room: Room, request: SalvageRequest): Promise<string | null> => {
@@ -27,8 +34,12 @@ export const salvage = async (room: Room, request: SalvageRequest): Promise<stri
   }
 };
 
-const save = async (room: Room, { worktree, jobId, signal }: SalvageRequest): Promise<string | null> => {
-  const ref = salvageRef(jobId);
+const save = async (
+  room: Room,
+  { worktree: given, jobId, signal, stray = false }: SalvageRequest,
+): Promise<string | null> => {
+  const { worktree, isTaken } = await asLeft(room, given);
+  const ref = salvageRef(stray || isTaken ? `${jobId}-${nameOf(room)}` : jobId);
   const message = `Unfinished work of job ${jobId}`;
   const found = await takeSnapshot(room, { worktree, signal, asItIs: true, whole: true });
   const state = { ...found, tree: await withSalvagedFiles(room, { worktree, state: found, signal }) };
@@ -40,17 +51,41 @@ const save = async (room: Room, { worktree, jobId, signal }: SalvageRequest): Pr
       ? own
       : await writeCommit(room, { worktree, tree: state.tree, parents, message, signal });
   const base = worktree.baseSha === null ? [] : [worktree.baseSha];
-  if (commit === null || !(await hasNews(room, { worktree, commit, besides: base, signal }))) return null;
-  const before = await commitOf(room, { gitDir: worktree.commonDir, name: ref, signal });
-  if (before === null || (await isAncestor(room, { worktree, ancestor: before, of: commit, signal }))) {
-    await updateRef(room, { worktree, ref, to: commit, signal });
-  } else if (!(await holds(room, { worktree, commit: before, state, staged: aside.staged, signal }))) {
-    const together = { worktree, tree: state.tree, parents: [commit, before], message, signal };
-    const both = await writeCommit(room, together);
-    await updateRef(room, { worktree, ref, to: both, signal });
-  }
+  if (commit === null || !(await hasNews(room, { worktree: given, commit, besides: base, signal })))
+    return null;
+  const add = async (): Promise<void> => {
+    const before = await commitOf(room, { gitDir: worktree.commonDir, name: ref, signal });
+    if (before === null || (await isAncestor(room, { worktree, ancestor: before, of: commit, signal }))) {
+      await updateRef(room, { worktree, ref, to: commit, from: before, signal });
+    } else if (!(await holds(room, { worktree, commit: before, state, staged: aside.staged, signal }))) {
+      const together = { worktree, tree: state.tree, parents: [commit, before], message, signal };
+      const both = await writeCommit(room, together);
+      await updateRef(room, { worktree, ref, to: both, from: before, signal });
+    }
+  };
+  // Another instance may save under the same name: then what it saved is kept too.
+  await add().catch((error: unknown) => {
+    if (!(error instanceof GitError) || !/but expected|already exists/.test(error.said)) throw error;
+    return add();
+  });
   return ref;
 };
+
+/**
+ * A worktree whose branch another instance has now is saved as it was left: by what it had checked out, and by its base
+ * where nothing tells that.
+ */
+const asLeft = async (room: Room, worktree: Worktree): Promise<{ worktree: Worktree; isTaken: boolean }> => {
+  const marker = worktree.repoKey === null ? null : await readMarker(room, worktree.worktreeId);
+  if (marker === null || marker.takenBy === null) return { worktree, isTaken: false };
+  const { gitDir } = marker.worktree;
+  await headAt(gitDir, worktree.baseSha);
+  return { worktree: { ...worktree, gitDir, branch: lostBranch(worktree.worktreeId) }, isTaken: true };
+};
+
+/** The instance, as part of a ref. */
+const nameOf = ({ settings }: Room): string =>
+  settings.podName.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 60);
 
 /** Commits that are on no branch, and one for what is only staged, as `git stash` makes it. */
 const commitsAside = async (

@@ -11,6 +11,13 @@ export const surveyWorktree = async (room: Room, worktreeId: string): Promise<Wo
   // Gone meanwhile: it was removed.
   const file = await stat(markerFile(room, worktreeId)).catch(() => null);
   if (file === null) return null;
-  const { worktree, ready } = marker;
-  return { worktree, ready, standing: await hasDirectory(worktree), since: file.mtime };
+  const { worktree, ready, instance, takenBy } = marker;
+  return {
+    worktree,
+    ready,
+    standing: await hasDirectory(worktree),
+    since: file.mtime,
+    instance,
+    isTaken: takenBy !== null,
+  };
 };

@@ -20,6 +20,8 @@ test("a survey tells what is on disk and changes nothing", async () => {
   expect(await repos.surveyWorktree("one")).toEqual({
     worktree,
     ready: true,
+    instance: "pod",
+    isTaken: false,
     standing: true,
     since: marker.mtime,
   });

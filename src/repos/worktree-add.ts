@@ -1,5 +1,5 @@
-import { lstat, mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { lstat, mkdir } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { GitError } from "../lib/git.ts";
 import { resolveBase } from "./base.ts";
 import { repair, restoreCache } from "./cache.ts";
@@ -8,14 +8,16 @@ import { refuseWhatIsElsewhere } from "./elsewhere.ts";
 import { asRepoError } from "./failure.ts";
 import { isDamage } from "./heal.ts";
 import { pastStaleLocks } from "./leftovers.ts";
-import { announce, isWorktreeId, locate, readMarker, writeMarker, type Marker } from "./marker.ts";
+import { announce, isWorktreeId, locate, readMarker, writeMarker, type ReadMarker } from "./marker.ts";
+import { freeGitDir, isGitDirName, makeRoom, writeOwner } from "./ownership.ts";
 import { isRefName } from "./ref.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import type { AddWorktree, CachedRepo, Worktree } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
+import { salvage } from "./salvage.ts";
 import { addScratch } from "./scratch.ts";
 import { specialEntries, type SpecialEntries } from "./tree.ts";
-import { hasDirectory, reclaim, verify } from "./worktree-links.ts";
+import { hasDirectory, reclaim, textOf, verify } from "./worktree-links.ts";
 import { abandon, clearAway } from "./worktree-remove.ts";
 
 /** See the port. @throws RepoError `worktree_failed` */
@@ -27,7 +29,10 @@ export const addWorktree = async (room: Room, request: AddWorktree): Promise<Wor
     await mkdir(room.settings.worktreeRoot, { recursive: true, mode: 0o700 });
     if (repo === null) return await addScratch(room, request);
     const locked = { key: repo.key, url: repo.url, reason: "worktree_failed" as const, signal };
-    return await withRepositoryLock(room, locked, (lockFd) => addLocked(room, { ...request, repo, lockFd }));
+    const saved = await saveTaken(room, request);
+    return await withRepositoryLock(room, locked, (held) =>
+      addLocked(room, { ...request, ...held, repo }, saved),
+    );
   } catch (error) {
     throw asRepoError(error, { reason: "worktree_failed", what: `make the worktree ${worktreeId}`, signal });
   }
@@ -35,13 +40,18 @@ export const addWorktree = async (room: Room, request: AddWorktree): Promise<Wor
 
 type Locked = AddWorktree & { repo: CachedRepo; lockFd: number };
 
-const addLocked = async (room: Room, request: Locked): Promise<Worktree> => {
+/** What we left of a worktree before another instance took it over is saved: it is made anew. Resolves to that one's name. */
+const saveTaken = async (room: Room, { worktreeId, signal }: AddWorktree): Promise<string | null> => {
+  const marker = await readMarker(room, worktreeId);
+  if (marker === null || marker.takenBy === null) return null;
+  if (marker.ready) await salvage(room, { worktree: marker.worktree, jobId: worktreeId, signal });
+  return marker.takenBy;
+};
+
+const addLocked = async (room: Room, request: Locked, saved: string | null): Promise<Worktree> => {
   const { repo, worktreeId } = request;
-  const existing = await readMarker(room, worktreeId);
-  if (existing !== null && existing.worktree.repoKey !== repo.key) {
-    throw new Error(`it exists already, of the repository ${existing.worktree.repoUrl}`);
-  }
-  if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
+  const existing = await existingOf(room, request, saved);
+  if (existing?.takenBy === null && existing.ready && (await hasDirectory(existing.worktree))) {
     await reclaim(room, existing.worktree);
     return existing.worktree;
   }
@@ -58,14 +68,30 @@ const addLocked = async (room: Room, request: Locked): Promise<Worktree> => {
       if (existing === null) await abandon(room, worktreeId).catch(() => undefined);
       throw error;
     }
-    await clearAway(room, { worktreeId, ...locate(room, worktreeId, repo.key) });
+    const half = await readMarker(room, worktreeId);
+    if (half !== null) await clearAway(room, half.worktree);
     const mended = await repair(room, repo, request);
     const worktree = await make(room, request, existing);
     return { ...worktree, warnings: [mended, ...worktree.warnings] };
   }
 };
 
-const make = async (room: Room, request: Locked, existing: Marker | null): Promise<Worktree> => {
+/** What there is of the worktree here. `saved`: the instance that has taken it over, and before which it was saved. */
+const existingOf = async (
+  room: Room,
+  { repo, worktreeId }: Locked,
+  saved: string | null,
+): Promise<ReadMarker | null> => {
+  const existing = await readMarker(room, worktreeId);
+  if (existing !== null && existing.worktree.repoKey !== repo.key) {
+    throw new Error(`it exists already, of the repository ${existing.worktree.repoUrl}`);
+  }
+  const taken = existing?.takenBy ?? null;
+  if (taken !== null && taken !== saved) throw new Error(`the instance ${taken} takes it over`);
+  return existing;
+};
+
+const make = async (room: Room, request: Locked, existing: ReadMarker | null): Promise<Worktree> => {
   const { repo, worktreeId, branch, baseRef, signal } = request;
   const place = locate(room, worktreeId, repo.key);
   const known = existing?.ready === true ? existing.worktree.baseSha : undefined;
@@ -82,13 +108,14 @@ const make = async (room: Room, request: Locked, existing: Marker | null): Promi
   };
   if (await somethingAt(place.path)) throw new Error(`${place.path} exists and is not ours; remove it`);
   await announce(room, { ready: false, leftOut: [], worktree });
-  // An administrative directory without a worktree is what a crash left.
-  await rm(place.gitDir, { recursive: true, force: true });
+  await makeRoom(room, { commonDir: repo.gitDir, worktreeId, signal }, [existing?.instance ?? null]);
   const fresh = !(await somethingAt(join(repo.gitDir, "refs/heads", branch)));
   if (fresh && baseSha === null) return makeOrphan(room, worktree);
   const begun = fresh && baseSha !== null ? await begin(room, request, { worktree, baseSha }) : null;
   const special = begun ?? (await resume(room, request, worktree));
   if (begun === null && known === undefined) worktree.baseSha = await forkPoint(room, request, baseSha);
+  worktree.gitDir = await madeGitDir(worktree);
+  await writeOwner(worktree.gitDir, room.settings.podName);
   await verify(worktree);
   const leftOut = await leaveOutEscapingLinks(room, { worktree, links: special.links, signal });
   const warnings = await checkoutWarnings(worktree, special, leftOut);
@@ -142,6 +169,13 @@ const gitWorktreeAdd = (
     ),
   );
 
+/** The administrative directory that git has made: its name has a number when another instance's has the id. */
+const madeGitDir = async ({ path, gitDir, worktreeId }: Worktree): Promise<string> => {
+  const made = /^gitdir: (.+)\n$/.exec((await textOf(join(path, ".git"))) ?? "")?.[1] ?? "";
+  const isOurs = dirname(made) === dirname(gitDir) && isGitDirName(basename(made), worktreeId);
+  return isOurs ? made : gitDir;
+};
+
 /** Where a branch from an earlier time left its base. */
 const forkPoint = async (
   room: Room,
@@ -162,7 +196,9 @@ const forkPoint = async (
 };
 
 /** A worktree of a repository without a commit, which `git worktree add` cannot make. */
-const makeOrphan = async (room: Room, worktree: Worktree): Promise<Worktree> => {
+const makeOrphan = async (room: Room, made: Worktree): Promise<Worktree> => {
+  const worktree = { ...made, gitDir: await freeGitDir(made.commonDir, made.worktreeId) };
+  await announce(room, { ready: false, leftOut: [], worktree });
   await mkdir(worktree.path);
   await reclaim(room, worktree);
   await verify(worktree);

@@ -2,8 +2,9 @@ import { lstat, mkdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { canonicalConfig, restoreGitDirectory } from "./git-directory.ts";
-import { ownedDirectory, ownedNames } from "./marker.ts";
+import { ownedDirectory, ownedNames, readMarker } from "./marker.ts";
 import { openDirectory } from "./open-up.ts";
+import { ownerOf, writeOwner } from "./ownership.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import type { Room } from "./room.ts";
 
@@ -31,6 +32,10 @@ export const reclaim = async (room: Room, worktree: Worktree): Promise<void> => 
     await ensure(join(gitDir, "commondir"), "../..\n");
     await ensure(join(gitDir, "gitdir"), `${join(path, ".git")}\n`);
     await ensure(join(gitDir, "locked"), "belongs to the service\n");
+    if ((await ownerOf(gitDir)) === null) {
+      const maker = (await readMarker(room, worktree.worktreeId))?.instance;
+      await writeOwner(gitDir, maker ?? room.settings.podName);
+    }
   }
   for (const left of ["index.lock", "HEAD.lock", "config.worktree"])
     await rm(join(gitDir, left), { recursive: true, force: true });

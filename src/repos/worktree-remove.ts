@@ -25,9 +25,12 @@ export const removeWorktree = async (
     const { repoKey: key, repoUrl: url } = worktree;
     if (key === null) await clearAway(room, worktree);
     else
-      await withRepositoryLock(room, { key, url, reason: "worktree_failed", signal }, () =>
-        clearAway(room, worktree).then(() => dropEmptyBranch(room, worktree, signal)),
-      );
+      await withRepositoryLock(room, { key, url, reason: "worktree_failed", signal }, async (held) => {
+        const now = await readMarker(room, worktreeId);
+        await clearAway(room, now?.worktree ?? worktree);
+        // The branch is that of the instance which has taken the worktree over.
+        if (now?.takenBy === null) await dropEmptyBranch(room, worktree, held.signal);
+      });
     if (key === null) await dropEmptyScratch(room, worktree, signal);
     for (const path of await setAsidePaths(room, worktree)) await removeTree(path);
     await removeMarker(room, worktreeId);

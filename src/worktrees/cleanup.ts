@@ -6,8 +6,17 @@ import type { CleanupResult } from "../contract/worktree.ts";
 import { salvageRef } from "../repos/repos.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
-import { forgetKnown, ownerOf, removeKnown } from "./removal.ts";
-import { activeUses, factsOf, isOutOfReach, lookUp, lookUpAll, statusOf, type Known } from "./state.ts";
+import { forgetKnown, JobCame, ownerOf, removeKnown } from "./removal.ts";
+import {
+  activeUses,
+  factsOf,
+  isCutOff,
+  isOutOfReach,
+  lookUp,
+  lookUpAll,
+  statusOf,
+  type Known,
+} from "./state.ts";
 
 type Asked = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
 
@@ -75,11 +84,12 @@ const choose = async (
     survey: null,
     uses: [],
     home: record.path,
+    elsewhere: null,
   }));
   const chosen = new Map<string, Known>();
   const foreign: string[] = [];
   for (const name of names) {
-    const known = [...all, ...past].find((each) => isNamed(each, name));
+    const known = [...all, ...past].find((each) => isNamed(each, name)) ?? (await onAnotherDisk(deps, name));
     if (known === undefined) foreign.push(name);
     else chosen.set(known.id, known);
   }
@@ -87,6 +97,12 @@ const choose = async (
     for (const known of all.filter(olderThan(deps, asked))) chosen.set(known.id, known);
   return { chosen: [...chosen.values()], foreign };
 };
+
+/** The worktree of a job that another instance has is not in the list. */
+const onAnotherDisk = async (deps: Cleaning, name: string): Promise<Known | undefined> =>
+  isId.test(name) ? ((await lookUp(deps, name)) ?? undefined) : undefined;
+
+const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const isNamed = (known: Known, name: string): boolean =>
   name === known.id || (name.startsWith("/") && resolve(name) === factsOf(known).path);
@@ -132,19 +148,29 @@ const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<Cl
       const salvage_ref = (await deps.records.get(id))?.salvage_ref ?? null;
       return { ...about, removed: false, size_bytes: 0, salvage_ref };
     }
-    const reason = error instanceof Refusal ? error.message : unexpected(deps, id, error);
+    const reason =
+      error instanceof JobCame
+        ? "A job has just begun in it; wait for its end, or use force"
+        : error instanceof Refusal
+          ? error.message
+          : unexpected(deps, id, error);
     return { ...about, success: false, removed: false, error: reason };
   }
 };
 
-type Done = Pick<CleanupResult, "cancelled_jobs" | "size_bytes" | "salvage_ref">;
+type Done = Pick<CleanupResult, "cancelled_jobs" | "size_bytes" | "salvage_ref"> & { error?: string };
 
 const remove = async (
   deps: Cleaning,
   id: string,
   { asked, cancelled }: { asked: Asked; cancelled: string[] },
 ): Promise<Omit<Done, "cancelled_jobs">> => {
-  await makeFree(deps, await standing(deps, id), { asked, cancelled });
+  const first = await standing(deps, id);
+  await makeFree(deps, first, { asked, cancelled });
+  if (isCutOff(first)) {
+    await forgetKnown(deps, first);
+    return { size_bytes: 0, salvage_ref: null, error: forgotten(first) };
+  }
   using reserved = await reserveSoon(deps, id);
   if (reserved === null) throw new Refusal("A job has just begun in it; wait for its end, or use force");
   const known = await standing(deps, id);
@@ -174,7 +200,11 @@ const inspect = async (
   reservation?: { keepsJobsOut: true },
 ): Promise<Done> => {
   const known = await standing(deps, id);
-  refuseUnlessFree(deps, known, asked);
+  refuseUnlessFree(known, asked);
+  if (isCutOff(known)) {
+    const cancelled_jobs = activeUses(known).map(({ jobId }) => jobId);
+    return { cancelled_jobs, size_bytes: 0, salvage_ref: null, error: forgotten(known) };
+  }
   // What a list has shown a moment ago is not good enough to decide on.
   deps.measuring.forget(id);
   const { size, pushed } = await deps.measuring.measure(known, reservation);
@@ -201,10 +231,9 @@ const standing = async (deps: Cleaning, id: string): Promise<Known> => {
 };
 
 /** @throws Refusal with the reason why, as it is, it must be left in place */
-const refuseUnlessFree = (deps: Cleaning, known: Known, { force }: Asked): void => {
-  const { record } = known;
-  if (record !== null && record.pod_name !== deps.settings.podName)
-    throw new Refusal(`It is on the disk of the instance ${record.pod_name}; ask that one`);
+const refuseUnlessFree = (known: Known, { force }: Asked): void => {
+  const { record, elsewhere } = known;
+  if (elsewhere !== null && !(force && isCutOff(known))) throw new Refusal(otherDisk(known, elsewhere));
   if (force) return;
   if (isOutOfReach(known)) throw new Refusal(statusOf(known).error ?? "It cannot be reached");
   if (record?.status === "preparing")
@@ -218,20 +247,33 @@ const refuseUnlessFree = (deps: Cleaning, known: Known, { force }: Asked): void 
   }
 };
 
+const otherDisk = (known: Known, { podName, isAlive }: NonNullable<Known["elsewhere"]>): string => {
+  if (isAlive) return `It is on the disk of the instance ${podName}; ask that one`;
+  const choice = isCutOff(known) ? ", or use force: then it is forgotten" : "";
+  return `It is on the disk of the instance ${podName}, which does not answer; wait until it is back${choice}`;
+};
+
+const forgotten = ({ elsewhere }: Known): string =>
+  `Forgotten: its instance ${elsewhere?.podName} does not answer; should it come back, it saves what is there and removes it`;
+
 /** Ends what uses the worktree, when that is asked for, and notes the jobs that it cancels. */
 const makeFree = async (
   deps: Cleaning,
   known: Known,
   { asked, cancelled }: { asked: Asked; cancelled: string[] },
 ): Promise<void> => {
-  refuseUnlessFree(deps, known, asked);
-  if (known.record?.status === "preparing") await deps.stopPreparing(known.id);
-  const signal = AbortSignal.any([deps.closing, AbortSignal.timeout(endOfJob)]);
+  refuseUnlessFree(known, asked);
+  const nobodyAnswers = isCutOff(known);
+  if (known.record?.status === "preparing" && !nobodyAnswers) await deps.stopPreparing(known.id);
+  // An instance that is gone brings none of its runs to their end.
+  const limit = nobodyAnswers ? AbortSignal.abort() : AbortSignal.timeout(endOfJob);
+  const signal = AbortSignal.any([deps.closing, limit]);
   for (const { jobId } of activeUses(known)) {
     cancelled.push(jobId);
     await deps
       .endJob(jobId, "Cancelled: its worktree was removed with force", signal)
       .catch((cause: unknown) => {
+        if (nobodyAnswers && cause === limit.reason) return;
         throw new Refusal(`Its job ${jobId} was cancelled but has not ended yet; try again`, { cause });
       });
   }

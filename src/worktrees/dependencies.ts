@@ -7,7 +7,9 @@ import type { WorktreeStore } from "../store/worktree-store.ts";
 /** What the functions of this room work with. */
 export type Dependencies = {
   records: WorktreeStore;
-  jobs: Pick<JobStore, "usesOfWorktree" | "update">;
+  jobs: Pick<JobStore, "usesOfWorktree" | "update" | "get">;
+  /** Whether another instance holds its lease. */
+  isAlive: (podName: string) => Promise<boolean>;
   repos: Repos;
   /** Cancels a job, with a reason for its owner; resolves when its agent is gone and its work is saved, or rejects when the signal aborts. */
   endJob: (jobId: string, reason: string, signal: AbortSignal) => Promise<void>;
@@ -21,6 +23,10 @@ export type Dependencies = {
   turns: Turns;
   settings: {
     podName: string;
+    /** Whether several instances may share the records; else only what is told to go goes. */
+    shared: boolean;
+    /** Seconds that a job's worktree stays after its end. */
+    worktreeTtl: number;
     preparedWorktreeTtl: number;
     /** Preparations that go on at once. */
     maxParallelJobs: number;

@@ -3,9 +3,8 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
 import type { RepositoryUsage, Volume } from "../contract/worktree.ts";
-import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
-import { factsOf, lookUpAll } from "./state.ts";
+import { factsOf, lookUpAll, type KnownSources } from "./state.ts";
 
 export type Places = { path: string; purpose: Volume["purpose"] }[];
 
@@ -71,15 +70,16 @@ const statfsAbove = async (path: string): Promise<StatsFs> => {
 
 /** Room that each repository takes, largest first. */
 export const repositoryUsage = async (
-  deps: Pick<Dependencies, "records" | "repos" | "jobs"> & { measuring: Measuring },
+  deps: KnownSources & { measuring: Measuring },
   signal: AbortSignal,
 ): Promise<RepositoryUsage[]> => {
   const [caches, worktrees] = await Promise.all([deps.repos.cacheUsage(signal), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
   for (const { key, url, bytes } of caches)
     byKey.set(key, { repo_key: key, repo_url: url, cache_bytes: bytes, worktrees: 0, worktree_bytes: 0 });
+  const here = worktrees.filter(({ elsewhere }) => elsewhere === null);
   await Promise.all(
-    worktrees.map(async (known) => {
+    here.map(async (known) => {
       const { size } = await deps.measuring.measure(known);
       const { repoKey: key, repoUrl: url } = factsOf(known);
       const usage = byKey.get(key) ?? {

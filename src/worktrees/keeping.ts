@@ -74,7 +74,8 @@ export const leaveWorktree = async (deps: Dependencies, job: JobRecord): Promise
   const id = job.worktree_id ?? job.id;
   await deps.turns.inTurn(id, async () => {
     const known = await lookUp(deps, id);
-    if (known === null) return;
+    // What another instance has taken over is a stray here.
+    if (known === null || known.elsewhere !== null) return;
     if (known.record === null) {
       await removeKnown(deps, known);
       return;

@@ -23,11 +23,15 @@ export const createPreparing = (deps: Dependencies) => {
   const limit = pLimit(settings.maxParallelJobs);
   const underWay = new Map<string, { stop: AbortController; phase: string; ended: Promise<Ended> }>();
 
+  /** Of this start, from before their records are stored: they are not to be taken up. */
+  const own = new Set<string>();
+
   const begin = (record: WorktreeRecord): Promise<Ended> => {
     const stop = new AbortController();
-    const ended = limit(() => run(record, AbortSignal.any([stop.signal, deps.closing]))).finally(() =>
-      underWay.delete(record.worktree_id),
-    );
+    const ended = limit(() => run(record, AbortSignal.any([stop.signal, deps.closing]))).finally(() => {
+      underWay.delete(record.worktree_id);
+      own.delete(record.worktree_id);
+    });
     underWay.set(record.worktree_id, { stop, phase: "waiting for its turn", ended });
     return ended;
   };
@@ -113,7 +117,11 @@ export const createPreparing = (deps: Dependencies) => {
         );
       }
       const record = newRecord(deps, { url, baseRef });
-      await records.create(record);
+      own.add(record.worktree_id);
+      await records.create(record).catch((error: unknown) => {
+        own.delete(record.worktree_id);
+        throw error;
+      });
       const told = await wait(record.worktree_id, begin(record), context);
       if (told !== null && told.error !== null) throw told.error;
       return record.worktree_id;
@@ -124,6 +132,7 @@ export const createPreparing = (deps: Dependencies) => {
       for (const record of await records.list()) {
         if (record.status !== "preparing" || record.pod_name !== settings.podName) continue;
         const { worktree_id: id } = record;
+        if (own.has(id)) continue;
         await deps.endOrphans(id);
         if (record.attempt >= maxAttempts) {
           const error = `The service ended ${record.attempt} times while it prepared this worktree; prepare another if the service is stable`;

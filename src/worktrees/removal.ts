@@ -1,6 +1,6 @@
 import { finalStatuses } from "../contract/job.ts";
 import type { Dependencies } from "./dependencies.ts";
-import type { Known } from "./state.ts";
+import { isActive, type Known } from "./state.ts";
 
 /**
  * Removes a worktree that nobody uses, in its turn and with jobs kept out of it. Resolves to the ref under which what was
@@ -9,13 +9,23 @@ import type { Known } from "./state.ts";
  * Each step is written down before the next one is taken, and can be repeated: first the work is saved and the ref noted,
  * then the removal is announced, then the directory goes. What fails before the announcement changes nothing; what a crash
  * cuts short after it is brought to its end by the housekeeping.
+ *
+ * Jobs that another instance accepts into it are not kept out, but seen: that instance stores the job and then looks
+ * whether a removal is announced, we announce it and then look for jobs. At least one of the two sees the other.
+ * @throws JobCame when one was: then the removal is taken back
  */
 export const removeKnown = async (deps: Dependencies, known: Known): Promise<string | null> => {
   const { records, repos, now, log } = deps;
   const { id, record, survey } = known;
   const ref = await save(deps, known);
-  if (record !== null) await records.update(id, [record.status], { removing: true });
-  if (survey !== null) await repos.removeWorktree(survey.worktree, limit(deps));
+  const announced = await announce(deps, known);
+  await refuseIfJobCame(deps, id, announced);
+  try {
+    if (survey !== null) await repos.removeWorktree(survey.worktree, limit(deps));
+  } catch (error) {
+    if (record === null) await announced.takeBack();
+    throw error;
+  }
   const removed = now().toISOString();
   await freeJobs(deps, known, removed);
   if (record !== null) {
@@ -24,6 +34,43 @@ export const removeKnown = async (deps: Dependencies, known: Known): Promise<str
   }
   log.info({ worktree: id, salvage_ref: ref ?? undefined }, "worktree removed");
   return ref;
+};
+
+/** A job has been accepted into the worktree meanwhile; it stays. */
+export class JobCame extends Error {
+  override name = "JobCame";
+}
+
+type Announced = { takeBack: () => Promise<void> };
+
+/** Durable: whoever looks at the worktree now learns that it goes. */
+const announce = async (deps: Dependencies, { id, record, uses }: Known): Promise<Announced> => {
+  const { records, jobs, now } = deps;
+  if (record !== null) {
+    await records.update(id, [record.status], { removing: true });
+    return { takeBack: async () => void (await records.update(id, [record.status], { removing: false })) };
+  }
+  const marked: string[] = [];
+  const mark = async (jobId: string, at: string | null): Promise<void> => {
+    await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
+  };
+  for (const { jobId } of uses) {
+    if ((await jobs.get(jobId))?.worktree_removed_at !== null) continue;
+    marked.push(jobId);
+    await mark(jobId, now().toISOString());
+  }
+  return {
+    takeBack: async () => {
+      for (const jobId of marked) await mark(jobId, null);
+    },
+  };
+};
+
+const refuseIfJobCame = async ({ jobs }: Dependencies, id: string, announced: Announced): Promise<void> => {
+  const [active] = (await jobs.usesOfWorktree(id)).filter(isActive);
+  if (active === undefined) return;
+  await announced.takeBack();
+  throw new JobCame(`job ${active.jobId} (${active.status}) has come into the worktree ${id}`);
 };
 
 /** The service knows the worktree no more; what is on the disk, where it cannot be told to be ours, stays. */

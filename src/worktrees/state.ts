@@ -1,9 +1,12 @@
 import { isFinal } from "../contract/job.ts";
 import type { WorktreeStatus } from "../contract/worktree.ts";
+import { repoKey } from "../repos/url.ts";
 import type { WorktreeSurvey } from "../repos/repos.ts";
+import type { JobRecord } from "../store/job-record.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
+import { holderOf, isOurs, type Elsewhere } from "./elsewhere.ts";
 
 /**
  * All there is to know of a worktree: its record if it was prepared, what the disk says, the jobs that used it. None of
@@ -16,19 +19,42 @@ export type Known = {
   uses: WorktreeUse[];
   /** Where a worktree of this id would be made now. */
   home: string;
+  /** Null: it is on this instance's disk, or should be. */
+  elsewhere: Elsewhere | null;
 };
 
-export type KnownSources = Pick<Dependencies, "records" | "repos" | "jobs">;
+export type KnownSources = Pick<Dependencies, "records" | "repos" | "jobs" | "isAlive" | "settings">;
 
 /** Null: there is no such worktree. */
-export const lookUp = async ({ records, repos, jobs }: KnownSources, id: string): Promise<Known | null> => {
-  const [record, survey, uses] = await Promise.all([
+export const lookUp = async (sources: KnownSources, id: string): Promise<Known | null> => {
+  const { records, repos, jobs } = sources;
+  const [record, found, uses] = await Promise.all([
     records.get(id),
     repos.surveyWorktree(id),
     jobs.usesOfWorktree(id),
   ]);
-  if (record === null && survey === null) return null;
-  return { id, record, survey, uses, home: repos.worktreePath(id) };
+  if (record === null && found === null && uses.length === 0) return null;
+  const survey = found !== null && (await isOurs(sources, found)) ? found : null;
+  const known = { id, record, survey, uses, home: repos.worktreePath(id), elsewhere: null };
+  const elsewhere = await elsewhereOf(sources, known);
+  if (elsewhere !== null) return { ...known, survey: null, elsewhere };
+  return record === null && survey === null ? null : known;
+};
+
+const elsewhereOf = async (
+  { jobs, isAlive, settings }: KnownSources,
+  { record, survey, uses }: Known,
+): Promise<Elsewhere | null> => {
+  const here = settings.podName;
+  if (record !== null) {
+    const podName = record.pod_name;
+    if (podName === here || survey !== null) return null;
+    return { podName, isAlive: await isAlive(podName), job: null };
+  }
+  const job = await holderOf(jobs, uses);
+  // What is on an inherited disk is where it was.
+  if (job === null || job.pod_name === here || survey?.instance === job.pod_name) return null;
+  return { podName: job.pod_name, isAlive: await isAlive(job.pod_name), job };
 };
 
 /** All that are, or should be, on disk. */
@@ -47,6 +73,7 @@ export const isActive = ({ status, unsettled }: WorktreeUse): boolean => !isFina
 /** The status as the contract has it, and what to say with it. */
 export const statusOf = (known: Known): { status: WorktreeStatus; error: string | null } => {
   const { record, survey } = known;
+  if (known.elsewhere !== null) return statusElsewhere(known, known.elsewhere);
   if (record?.removing === true) {
     return survey === null
       ? { status: "removed", error: null }
@@ -58,6 +85,18 @@ export const statusOf = (known: Known): { status: WorktreeStatus; error: string 
   return error === null
     ? { status: "ready", error: survey === null ? null : (record?.error ?? null) }
     : { status: "failed", error };
+};
+
+/** Told from the record and the jobs: the disk is another's. */
+const statusElsewhere = (
+  known: Known,
+  { podName, isAlive }: Elsewhere,
+): { status: WorktreeStatus; error: string | null } => {
+  const { status = "ready", removing = false, error = null } = known.record ?? {};
+  const away = isAlive ? null : `Its instance ${podName} does not answer`;
+  if (status === "removed" || status === "failed") return { status, error };
+  if (removing) return { status: "failed", error: away ?? "It is being removed" };
+  return { status: activeUses(known).length > 0 ? "in_use" : status, error: away ?? error };
 };
 
 const faultOf = ({ record, survey, home }: Known): string | null => {
@@ -73,8 +112,12 @@ const faultOf = ({ record, survey, home }: Known): string | null => {
 };
 
 /** A worktree that was ready and that the disk does not say to be ours any more: whatever is there, we leave it alone. */
-export const isOutOfReach = ({ record, survey }: Known): boolean =>
-  survey === null && record?.status === "ready" && !record.removing;
+export const isOutOfReach = ({ record, survey, elsewhere }: Known): boolean =>
+  elsewhere === null && survey === null && record?.status === "ready" && !record.removing;
+
+/** On the disk of an instance that does not hold its lease: nobody can look at it or remove it. */
+export const isCutOff = ({ record, elsewhere }: Known): boolean =>
+  record !== null && elsewhere !== null && !elsewhere.isAlive;
 
 type Facts = {
   repoUrl: string;
@@ -88,7 +131,7 @@ type Facts = {
 };
 
 /** What the record says where there is one, else what the disk says; but where it is now, the disk knows better. */
-export const factsOf = ({ id, record, survey }: Known): Facts => {
+export const factsOf = ({ id, record, survey, elsewhere }: Known): Facts => {
   if (record !== null) {
     return {
       repoUrl: record.repo_url,
@@ -100,6 +143,17 @@ export const factsOf = ({ id, record, survey }: Known): Facts => {
       createdAt: new Date(record.created_at),
     };
   }
+  if (elsewhere !== null && elsewhere.job !== null) return factsOfJob(elsewhere.job, elsewhere.podName);
   if (survey === null) throw new Error(`nothing is known of the worktree ${id}`);
   return { ...survey.worktree, podName: null, createdAt: survey.since };
 };
+
+const factsOfJob = (job: JobRecord, podName: string): Facts => ({
+  repoUrl: job.repo_url,
+  repoKey: job.repo_url === "" ? null : repoKey(job.repo_url),
+  baseRef: job.base_ref,
+  branch: job.branch ?? `service/${(job.worktree_id ?? job.id).slice(0, 8)}`,
+  path: job.worktree_path ?? "",
+  podName,
+  createdAt: new Date(job.started_at ?? job.created_at),
+});

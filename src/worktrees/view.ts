@@ -7,7 +7,7 @@ type Viewing = Pick<Dependencies, "settings" | "now"> & { measuring: Measuring }
 
 /** A worktree as the doors send it. */
 export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known): Promise<Worktree> => {
-  const { id, record, survey, uses } = known;
+  const { id, record, uses } = known;
   const facts = factsOf(known);
   const { size, pushed } = await measuring.measure(known);
   return {
@@ -26,8 +26,15 @@ export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known
     pushed,
     prepared: record !== null,
     salvage_ref: record?.salvage_ref ?? null,
-    warnings: survey?.worktree.warnings ?? [],
+    warnings: warningsOf(known),
   };
+};
+
+const warningsOf = ({ survey, elsewhere }: Known): string[] => {
+  if (elsewhere === null) return survey?.worktree.warnings ?? [];
+  return [
+    `It is on the disk of the instance ${elsewhere.podName}, which alone can tell its size and whether everything is pushed`,
+  ];
 };
 
 const atWork = (uses: Known["uses"]): Known["uses"][number] | undefined =>

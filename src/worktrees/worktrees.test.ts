@@ -28,6 +28,8 @@ const world = async (over: { removalFails?: boolean } = {}) => {
     worktree: { worktreeId: id, path: record.path },
     ready: true,
     standing: true,
+    instance: "pod",
+    isTaken: false,
   } as WorktreeSurvey;
   const repos: Partial<Repos> = {
     surveyWorktree: async () => (scene.removed === 0 ? survey : null),
@@ -43,11 +45,13 @@ const world = async (over: { removalFails?: boolean } = {}) => {
   const deps: Partial<Dependencies> = {
     records,
     repos: repos as Repos,
-    jobs: { usesOfWorktree: async () => scene.uses, update: async () => null },
+    jobs: { usesOfWorktree: async () => scene.uses, update: async () => null, get: async () => null },
     reserve: () => ({ [Symbol.dispose]: () => undefined }),
     turns: createTurns(),
     settings: {
       podName: "pod",
+      shared: true,
+      worktreeTtl: hour / 1000,
       preparedWorktreeTtl: hour / 1000,
       maxParallelJobs: 1,
       maxQueuedJobs: 1,
@@ -116,6 +120,7 @@ test("a worktree whose removal has begun is not said to be usable, nor to be los
     survey: survey as WorktreeSurvey | null,
     uses: [],
     home: "/worktrees/a",
+    elsewhere: null,
   });
   const standing = { ready: true, standing: true };
   expect(statusOf(known({}, standing)).status).toBe("ready");

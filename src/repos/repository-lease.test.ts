@@ -1,0 +1,100 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { createLocalLocks } from "../store/local/local-locks.ts";
+import { until } from "../../test/until.ts";
+import { fetchInto, makePlace, makeRemote, plainGit } from "./repos.fixture.ts";
+import type { TakeLease } from "./room.ts";
+
+const away = (): Promise<never> => Promise.reject(new Error("connection refused"));
+
+test("a lease that another instance holds is waited for, and the fetch is done once it is given back", async () => {
+  const remote = await makeRemote();
+  const locks = createLocalLocks();
+  const asked: string[] = [];
+  const takeLease: TakeLease = (name) => {
+    asked.push(name);
+    return locks.take(name);
+  };
+  const { repos, settings } = await makePlace({}, process.env, takeLease);
+  const key = repos.keyOf(repos.parseUrl(remote.url));
+  const other = await locks.take(`repo ${key}`);
+  const fetched = fetchInto(repos, remote.url);
+  await until(() => asked.length > 1 || null, { what: "the lease to be asked for again" });
+  await other?.release();
+  expect((await fetched).gitDir).toContain(settings.reposRoot);
+  expect(new Set(asked)).toEqual(new Set([`repo ${key}`]));
+  expect(await locks.take(`repo ${key}`)).not.toBeNull();
+});
+
+test("a lease that does not come free in time, and one that cannot be asked for, end the attempt with a sentence each", async () => {
+  const remote = await makeRemote();
+  const held = await makePlace({ repoLockTimeout: 1 }, process.env, async () => null);
+  await expect(fetchInto(held.repos, remote.url)).rejects.toMatchObject({
+    name: "RepoError",
+    reason: "clone_failed",
+    retryable: true,
+    message: expect.stringContaining("was in use by others for 1 s") as string,
+  });
+  const cutOff = await makePlace({ repoLockTimeout: 1 }, process.env, away);
+  await expect(fetchInto(cutOff.repos, remote.url)).rejects.toMatchObject({
+    name: "RepoError",
+    retryable: true,
+    message: expect.stringContaining("while the key-value store is away") as string,
+  });
+});
+
+test("a store that is away for a moment only is waited for", async () => {
+  const remote = await makeRemote();
+  const never = new AbortController().signal;
+  let asked = 0;
+  const takeLease: TakeLease = async () => {
+    asked += 1;
+    return asked < 3 ? away() : { release: async () => undefined, lost: never };
+  };
+  const { repos } = await makePlace({}, process.env, takeLease);
+  expect((await fetchInto(repos, remote.url)).key).toHaveLength(12);
+  expect(asked).toBe(3);
+});
+
+test("git is ended when the lease is lost while it runs, and nothing is left half done", async () => {
+  const remote = await makeRemote();
+  const lost = new AbortController();
+  let released = 0;
+  const takeLease: TakeLease = async () => ({
+    lost: lost.signal,
+    release: async () => void (released += 1),
+  });
+  const { repos, settings } = await makePlace({}, process.env, takeLease);
+  const repo = await fetchInto(repos, remote.url);
+  const before = await plainGit(repo.gitDir, "rev-parse", "origin/main");
+  await remote.commit({ "a.txt": "1\n" });
+  const directory = await temporaryDirectory();
+  const { path, begun } = await endlessFetch(directory);
+  const slow = await makePlace(settings, { ...process.env, PATH: path }, takeLease);
+  const fetching = fetchInto(slow.repos, remote.url);
+  const ended = fetching.then(
+    () => null,
+    (error: unknown) => error,
+  );
+  const pid = await until(() => readFile(begun, "utf8").catch(() => ""), { what: "git to run" });
+  lost.abort(new Error("the lease has lapsed"));
+  expect(await ended).toMatchObject({
+    name: "RepoError",
+    retryable: true,
+    message: expect.stringContaining("could not be kept") as string,
+  });
+  expect(() => process.kill(Number(pid), 0)).toThrow("ESRCH");
+  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(before);
+  expect(released).toBe(2);
+});
+
+/** A PATH on which a fetch by git never ends, and the file that it writes its pid to. */
+const endlessFetch = async (directory: string): Promise<{ path: string; begun: string }> => {
+  const path = String(process.env["PATH"]);
+  const begun = join(directory, "begun");
+  const script = `#!/bin/sh\ncase " $* " in *" fetch "*) printf $$ > "${begun}.new"; mv "${begun}.new" "${begun}"; exec sleep 600;; esac\nPATH="${path}" exec git "$@"\n`;
+  await writeFile(join(directory, "git"), script, { mode: 0o755 });
+  return { path: `${directory}:${path}`, begun };
+};

@@ -1,0 +1,120 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { ServiceError } from "../contract/errors.ts";
+import type { WorktreeRecord } from "../store/worktree-store.ts";
+import type { Dependencies } from "./dependencies.ts";
+import { holderOf } from "./elsewhere.ts";
+import { factsOf, isOutOfReach, lookUp, type Known } from "./state.ts";
+
+/** What a submission needs to know of the worktree that it names. */
+export type NamedWorktree = {
+  id: string;
+  repoUrl: string;
+  baseRef: string;
+  branch: string;
+  /** Instance on whose disk it is. */
+  boundTo: string;
+};
+
+/**
+ * How long a removal that another instance has announced may take to go on or be taken back, ms. Of a worktree that was not
+ * prepared only the second can be told.
+ */
+const patience = { prepared: 5000, ofJob: 1000 };
+
+/**
+ * Accepts a job into a worktree: `accept` stores it while nothing can take the worktree away. From one that is on another
+ * instance's disk nothing keeps that one: once the job is stored we look whether it is still there, as the other, once it
+ * has announced a removal, looks for jobs. To be called in the worktree's turn.
+ * @throws ServiceError `worktree_not_found`, `worktree_not_ready`
+ */
+export const joinWorktree = async <Value extends { id: string }>(
+  deps: Dependencies,
+  id: string,
+  accept: (worktree: NamedWorktree) => Promise<Value>,
+): Promise<Value> => {
+  const known = await lookUp(deps, id);
+  const accepted = await accept(usable(known, id, deps.settings.podName));
+  if (known === null || known.elsewhere === null || (await staysThere(deps, known, accepted.id)))
+    return accepted;
+  // Its agent, should it have been started already, is ended behind this.
+  const atOnce = AbortSignal.abort(new Error("its end is not waited for"));
+  await deps
+    .endJob(accepted.id, "Cancelled: its worktree was removed when the job was submitted", atOnce)
+    .catch((error: unknown) => {
+      if (error !== atOnce.reason) throw error;
+    });
+  throw gone(id);
+};
+
+const staysThere = async (deps: Dependencies, known: Known, jobId: string): Promise<boolean> => {
+  const until = performance.now() + (known.record === null ? patience.ofJob : patience.prepared);
+  for (let pause = 5; ; pause = Math.min(pause * 2, 200)) {
+    const state = await stateOf(deps, known, jobId);
+    if (state !== "going") return state === "stays";
+    if (performance.now() > until || deps.closing.aborted) return false;
+    await delay(pause, undefined, { signal: deps.closing }).catch(() => undefined);
+  }
+};
+
+/** `going`: its removal is announced, and goes on or is taken back. */
+const stateOf = async (
+  { records, jobs }: Dependencies,
+  { id, record }: Known,
+  jobId: string,
+): Promise<"stays" | "going" | "gone"> => {
+  if (record === null) {
+    const others = (await jobs.usesOfWorktree(id)).filter((use) => use.jobId !== jobId);
+    return (await holderOf(jobs, others)) === null ? "going" : "stays";
+  }
+  const now = await records.get(id);
+  if (now === null || now.status !== "ready") return "gone";
+  return now.removing ? "going" : "stays";
+};
+
+export const notFound = (id: string): ServiceError =>
+  new ServiceError(
+    "worktree_not_found",
+    `There is no worktree ${id.slice(0, 100)}; list the worktrees to see those there are, or prepare one`,
+  );
+
+const gone = (id: string): ServiceError =>
+  new ServiceError("worktree_not_found", `The worktree ${id} was removed meanwhile; prepare another`);
+
+const removed = (id: string, { salvage_ref: ref }: WorktreeRecord): ServiceError => {
+  const work = ref === null ? "" : `, what it held that was not pushed is saved as ${ref}`;
+  return new ServiceError("worktree_not_found", `The worktree ${id} was removed${work}; prepare another`);
+};
+
+const usable = (known: Known | null, id: string, podName: string): NamedWorktree => {
+  if (known === null) throw notFound(id);
+  if (known.record?.status === "removed") throw removed(id, known.record);
+  const why = (known.record === null ? null : unusable(known.record)) ?? outOfReach(known);
+  if (why !== null) throw new ServiceError("worktree_not_ready", `The worktree ${id} ${why}`);
+  const { elsewhere, survey } = known;
+  if (elsewhere !== null) return { ...namedBy(id, factsOf(known)), boundTo: elsewhere.podName };
+  if (survey?.ready !== true) throw notFound(id);
+  return { ...namedBy(id, survey.worktree), boundTo: podName };
+};
+
+const namedBy = (
+  id: string,
+  { repoUrl, baseRef, branch }: Omit<NamedWorktree, "id" | "boundTo">,
+): Omit<NamedWorktree, "boundTo"> => ({ id, repoUrl, baseRef, branch });
+
+/** Completes "The worktree …"; null: it can be reached. */
+const outOfReach = (known: Known): string | null => {
+  const { record, elsewhere } = known;
+  if (elsewhere !== null && !elsewhere.isAlive)
+    return `cannot be used now: its instance ${elsewhere.podName} does not answer; try again when it is back, or prepare another`;
+  return record !== null && isOutOfReach(known)
+    ? `is not under this service's SERVICE_WORKTREE_ROOT (it was made at ${record.path}); set that back, or prepare another`
+    : null;
+};
+
+/** Completes "The worktree …"; null: nothing in the record speaks against it. */
+const unusable = ({ status, removing, error }: WorktreeRecord): string | null => {
+  if (status === "preparing") return "is being prepared; try again when its status is ready";
+  if (status === "failed") return `could not be prepared (${error ?? "no reason is known"}); prepare another`;
+  if (removing) return "is being removed; prepare another";
+  return null;
+};

@@ -1,0 +1,96 @@
+import { isFinal } from "../contract/job.ts";
+import type { WorktreeSurvey } from "../repos/repos.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { Dependencies } from "./dependencies.ts";
+import { isAnybodyIn } from "./at-work.ts";
+import { concerns, isOurs } from "./elsewhere.ts";
+
+/** How often the disk is looked over, ms. */
+const interval = 60_000;
+
+/**
+ * Finds worktrees of jobs on this instance's disk that are no longer the jobs': an instance that was lost for a while may
+ * have lost its jobs to others, which run them in worktrees of their own. What is not pushed is saved, then they go.
+ */
+export const createStrays = (deps: Dependencies) => {
+  let last = Number.NEGATIVE_INFINITY;
+
+  return {
+    /** One round, unless there was one less than a minute ago. */
+    tidy: async (signal: AbortSignal): Promise<void> => {
+      const at = deps.now().getTime();
+      if (Math.abs(at - last) < interval) return;
+      for (const id of await deps.repos.listWorktreeIds()) {
+        if (signal.aborted) return;
+        if ((await whyStray(deps, id)) === null) continue;
+        await deps.turns
+          .inTurn(id, () => removeStray(deps, id))
+          .catch((err: unknown) =>
+            deps.log.warn({ err, worktree: id }, "a stray worktree could not be removed"),
+          );
+      }
+      last = at;
+    },
+  };
+};
+
+/** `taken`: another instance has made the worktree anew; `left`: its removal was begun, or everybody has forgotten it. */
+type Stray = { survey: WorktreeSurvey; why: "taken" | "left" };
+
+const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
+  const { repos, log } = deps;
+  using reserved = deps.reserve(id);
+  // Looked at again: a job may have come meanwhile.
+  const stray = reserved === null ? null : await whyStray(deps, id);
+  if (stray === null) return;
+  const { worktree, ready } = stray.survey;
+  if (await isAnybodyIn(worktree.path)) {
+    log.warn({ worktree: id }, "a stray worktree is left in place: a process is at work in it");
+    return;
+  }
+  const limit = AbortSignal.timeout(deps.settings.gitTimeout * 2000);
+  const save = stray.why === "taken" ? repos.salvageStray : repos.salvage;
+  const isSafe = !ready || (await repos.isPushed(worktree, limit));
+  const ref = isSafe ? null : await save(worktree, id, limit);
+  await repos.removeWorktree(worktree, limit);
+  log.warn({ worktree: id, salvage_ref: ref ?? undefined }, "a stray worktree was removed");
+};
+
+/** Null: it is none. */
+const whyStray = async (deps: Dependencies, id: string): Promise<Stray | null> => {
+  const survey = await deps.repos.surveyWorktree(id);
+  if (survey === null || (await deps.records.get(id)) !== null || !(await isOurs(deps, survey))) return null;
+  const why = await reasonOf(deps, id, survey);
+  return why === null ? null : { survey, why };
+};
+
+const reasonOf = async (
+  deps: Dependencies,
+  id: string,
+  survey: WorktreeSurvey,
+): Promise<Stray["why"] | null> => {
+  const { jobs, settings } = deps;
+  const uses = await jobs.usesOfWorktree(id);
+  const all = await Promise.all(uses.map(({ jobId }) => jobs.get(jobId)));
+  const records = all.filter((job) => job !== null);
+  if (records.some((job) => concerns(job, settings))) return null;
+  if (survey.isTaken) return "taken";
+  // Whoever claims it next may be this instance.
+  if (records.at(-1)?.status === "queued") return null;
+  const ran = records.findLast(({ pod_name }) => pod_name !== null);
+  if (ran === undefined) {
+    if (records.some((job) => job.worktree_removed_at !== null)) return "left";
+    // Two services with stores of their own that share a root do not know each other's jobs.
+    return settings.shared && isOld(deps, survey.since) ? "left" : null;
+  }
+  if (ran.pod_name === settings.podName) return ran.worktree_removed_at === null ? null : "left";
+  if (ran.pod_name !== survey.instance) return "taken";
+  return isOver(deps, ran) ? "left" : null;
+};
+
+/** On a disk that was inherited from an instance which is gone: nobody else looks after it. */
+const isOver = (deps: Dependencies, { status, unsettled, ended_at }: JobRecord): boolean =>
+  isFinal(status) && !unsettled && ended_at !== null && isOld(deps, new Date(ended_at));
+
+const isOld = ({ now, settings }: Dependencies, since: Date): boolean =>
+  since.getTime() + settings.worktreeTtl * 1000 <= now().getTime();

@@ -1,0 +1,255 @@
+import { existsSync } from "node:fs";
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { spawn } from "node:child_process";
+import { expect, test } from "vitest";
+import { ServiceError } from "../../src/contract/errors.ts";
+import { plainGit } from "../../src/repos/repos.fixture.ts";
+import { until } from "../until.ts";
+import { makeCluster, type Cluster, type Started } from "./instances.fixture.ts";
+
+const signal = new AbortController().signal;
+
+const two = async () => {
+  const cluster = await makeCluster();
+  return { cluster, a: await cluster.start("pod-a"), b: await cluster.start("pod-b") };
+};
+
+const clone = async ({ root }: Cluster): Promise<string> => {
+  const [key = ""] = await readdir(join(root, "repos"));
+  return join(root, "repos", key, "repo.git");
+};
+
+const clean = ({ worktrees }: Started, paths: string, over: { force?: boolean; dry_run?: boolean } = {}) =>
+  worktrees.cleanup({ paths, max_age_hours: 0, force: false, dry_run: false, ...over }, {});
+
+const ids = async ({ repos }: Started): Promise<string[]> => repos.listWorktreeIds();
+
+test("a worktree that another instance has prepared is told from its record and its jobs", async () => {
+  const { cluster, a, b } = await two();
+  const made = await cluster.prepare(a);
+  const seen = await b.worktrees.get(made.worktree_id);
+  expect(seen).toMatchObject({
+    status: "ready",
+    error: null,
+    pod_name: "pod-a",
+    path: made.path,
+    size_bytes: null,
+    pushed: null,
+    prepared: true,
+    warnings: [expect.stringContaining("on the disk of the instance pod-a")],
+  });
+  expect(await b.worktrees.list()).toEqual([{ ...seen, age_hours: expect.any(Number) as number }]);
+  const job = await cluster.submit(b, made.worktree_id);
+  expect(job.bound_to).toBe("pod-a");
+  expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "in_use", job_id: job.id });
+  expect((await b.worktrees.usage(signal)).map(({ worktrees }) => worktrees)).toEqual([0]);
+  await cluster.records.update(made.worktree_id, ["ready"], { status: "failed", error: "no room" });
+  expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "failed", error: "no room" });
+});
+
+test("one whose instance is lost says so, and takes no job", async () => {
+  const { cluster, a, b } = await two();
+  const { worktree_id: id } = await cluster.prepare(a);
+  const job = await cluster.ran(a);
+  cluster.dead.add("pod-a");
+  for (const each of [id, job.id]) {
+    expect(await b.worktrees.get(each)).toMatchObject({
+      status: "ready",
+      error: "Its instance pod-a does not answer",
+    });
+    await expect(cluster.submit(b, each)).rejects.toMatchObject({
+      code: "worktree_not_ready",
+      message: expect.stringContaining("its instance pod-a does not answer") as string,
+    });
+  }
+});
+
+test("the worktree of a job is found from every instance as long as it stands", async () => {
+  const { cluster, a, b } = await two();
+  const job = await cluster.ran(a);
+  expect(await b.worktrees.get(job.id)).toMatchObject({
+    worktree_id: job.id,
+    status: "ready",
+    path: job.worktree_path,
+    branch: job.branch,
+    repo_key: expect.stringMatching(/^[0-9a-f]{12}$/) as string,
+    pod_name: "pod-a",
+    job_id: job.id,
+    prepared: false,
+  });
+  expect(await b.worktrees.list()).toEqual([]);
+  const next = await cluster.submit(b, job.id);
+  expect(next).toMatchObject({ bound_to: "pod-a", worktree_id: job.id, branch: job.branch });
+  expect(await b.worktrees.get(job.id)).toMatchObject({ status: "in_use", job_id: next.id });
+  await b.deps.endJob(next.id, "test", signal);
+  await a.worktrees.leave((await cluster.jobs.get(next.id)) ?? job);
+  await expect(b.worktrees.get(job.id)).rejects.toThrow("There is no worktree");
+  await expect(cluster.submit(b, job.id)).rejects.toMatchObject({ code: "worktree_not_found" });
+});
+
+test("only the instance that has a worktree removes it", async () => {
+  const { cluster, a, b } = await two();
+  const { worktree_id: id } = await cluster.prepare(a);
+  const job = await cluster.ran(a);
+  for (const force of [false, true]) {
+    const { removed, results } = await clean(b, `${id},${job.id}`, { force });
+    expect(removed).toBe(0);
+    for (const { error } of results) expect(error).toContain("on the disk of the instance pod-a; ask that");
+  }
+  expect((await clean(a, `${id},${job.id}`)).removed).toBe(2);
+});
+
+test("one whose instance is lost is forgotten by force, and removed by that instance when it is back, its work saved", async () => {
+  const { cluster, a, b } = await two();
+  const { worktree_id: id, path } = await cluster.prepare(a);
+  const waiting = await cluster.submit(b, id);
+  await writeFile(join(path, "work.txt"), "not committed\n");
+  cluster.dead.add("pod-a");
+  const refused = await clean(b, id);
+  expect(refused.results[0]?.error).toContain("does not answer; wait until it is back, or use force");
+  const told = await clean(b, id, { force: true, dry_run: true });
+  expect(told).toMatchObject({ removed: 1, results: [{ success: true, cancelled_jobs: [waiting.id] }] });
+  const { removed, results } = await clean(b, id, { force: true });
+  expect({ removed, results }).toMatchObject({
+    removed: 1,
+    results: [{ success: true, cancelled_jobs: [waiting.id], error: expect.stringContaining("Forgotten") }],
+  });
+  await expect(b.worktrees.get(id)).rejects.toThrow(ServiceError);
+  expect((await cluster.jobs.get(waiting.id))?.status).toBe("cancelled");
+  cluster.dead.delete("pod-a");
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([]);
+  expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${id}:work.txt`)).toBe(
+    "not committed",
+  );
+});
+
+/** A job that was at work on the first instance when that was lost, and is run again by the second. */
+const takenOver = async () => {
+  const { cluster, a, b } = await two();
+  const job = await cluster.ran(a, { status: "running", ended_at: null });
+  await writeFile(join(String(job.worktree_path), "lost.txt"), "from a\n");
+  const repo = await b.repos.fetch({ url: cluster.remote.url, jobId: job.id, signal });
+  const onB = await b.repos.addWorktree({
+    repo,
+    worktreeId: job.id,
+    jobId: job.id,
+    branch: String(job.branch),
+    baseRef: "main",
+    signal,
+  });
+  const again = { pod_name: "pod-b", worktree_path: onB.path, attempt: 2 };
+  await cluster.jobs.update(job.id, { status: ["running"] }, again);
+  return { cluster, a, b, job, onB };
+};
+
+test("what a lost instance still has of a job that another has taken over is saved and removed; the other's stays", async () => {
+  const { cluster, a, job, onB } = await takenOver();
+  await writeFile(join(onB.path, "b.txt"), "from b\n");
+  expect(await a.worktrees.get(job.id)).toMatchObject({ pod_name: "pod-b", path: onB.path });
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([]);
+  expect(existsSync(String(job.worktree_path))).toBe(false);
+  const saved = await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
+  expect(saved).toBe("from a");
+  expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe(
+    `## ${String(job.branch)}\n?? b.txt`,
+  );
+});
+
+test("the instance that has taken a job over looks after its worktree as after any other", async () => {
+  const { a, b, cluster, job } = await takenOver();
+  await a.worktrees.tidy(signal);
+  await b.worktrees.tidy(signal);
+  expect(await ids(b)).toEqual([job.id]);
+  const ended = await cluster.jobs.update(
+    job.id,
+    { status: ["running"] },
+    { status: "succeeded", ended_at: new Date().toISOString(), unsettled: false },
+  );
+  await b.worktrees.leave(ended ?? job);
+  expect(await ids(b)).toEqual([]);
+  expect(await readdir(join(await clone(cluster), "worktrees"))).toEqual([]);
+});
+
+test("a stray in which a process is at work is left until that has ended, and found a minute later", async () => {
+  const { a, cluster, job } = await takenOver();
+  const cwd = String(job.worktree_path);
+  const agent = spawn("sleep", ["600"], { cwd, stdio: "ignore" });
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([job.id]);
+  agent.kill("SIGKILL");
+  await until(() => agent.signalCode !== null || null, { what: "the process to end" });
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([job.id]);
+  cluster.clock.ahead += 60_000;
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([]);
+});
+
+test("worktrees of jobs that run here, wait for this instance or are kept are no strays", async () => {
+  const { cluster, a } = await two();
+  await cluster.ran(a, { status: "running", ended_at: null, unsettled: true });
+  await cluster.ran(a, { status: "failed", unsettled: true, worktree_removed_at: new Date().toISOString() });
+  await cluster.ran(a);
+  await cluster.ran(a, { status: "queued", pod_name: null, ended_at: null });
+  const before = await ids(a);
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual(before);
+  expect(before).toHaveLength(4);
+});
+
+test("a removal that a crash cut short after it was announced is brought to its end", async () => {
+  const { cluster, a } = await two();
+  const job = await cluster.ran(a);
+  await writeFile(join(String(job.worktree_path), "late.txt"), "late\n");
+  const at = { worktree_removed_at: new Date().toISOString() };
+  await cluster.jobs.update(job.id, { status: ["succeeded"] }, at);
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([]);
+  expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}:late.txt`)).toBe(
+    "late",
+  );
+});
+
+test("a worktree that nobody knows is removed when it is as old as any may become, and not where stores are not shared", async () => {
+  const { cluster, a } = await two();
+  const job = await cluster.ran(a);
+  await cluster.jobs.remove(job.id);
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([job.id]);
+  cluster.clock.ahead += 86_400_000;
+  a.deps.settings.shared = false;
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([job.id]);
+  cluster.clock.ahead += 60_000;
+  a.deps.settings.shared = true;
+  await a.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([]);
+});
+
+test("two instances that were given one worktree root by mistake leave each other's alone", async () => {
+  const { cluster, a, b } = await two();
+  const job = await cluster.ran(a);
+  b.deps.repos = a.repos;
+  await b.worktrees.tidy(signal);
+  cluster.clock.ahead += 86_400_000;
+  await b.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([job.id]);
+  expect((await clean(b, job.id, { force: true })).removed).toBe(0);
+});
+
+test("an instance with another name goes on with the disk of one that is gone, and removes what is old", async () => {
+  const { cluster, a } = await two();
+  const job = await cluster.ran(a);
+  cluster.dead.add("pod-a");
+  const renamed = await cluster.start("pod-c");
+  renamed.deps.repos = a.repos;
+  expect((await renamed.worktrees.get(job.id)).size_bytes).toBeGreaterThan(0);
+  await renamed.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([job.id]);
+  cluster.clock.ahead += 86_400_000;
+  await renamed.worktrees.tidy(signal);
+  expect(await ids(a)).toEqual([]);
+});

@@ -1,0 +1,230 @@
+import { expect, test } from "vitest";
+import type { Repos, WorktreeSurvey } from "../../src/repos/repos.ts";
+import { createLog } from "../../src/lib/log.ts";
+import { createTurns } from "../../src/lib/turns.ts";
+import { openRedisJobStore } from "../../src/store/redis/redis-job-store.ts";
+import { openRedisWorktreeStore } from "../../src/store/redis/redis-worktree-store.ts";
+import type { JobStore } from "../../src/store/job-store.ts";
+import type { WorktreeStore } from "../../src/store/worktree-store.ts";
+import type { Dependencies } from "../../src/worktrees/dependencies.ts";
+import { createWorktrees } from "../../src/worktrees/worktrees.ts";
+import { openKv } from "../kv.ts";
+import { sampleRecord } from "../ports/job-record-sample.ts";
+import { sampleWorktree } from "../ports/worktree-record-sample.ts";
+import { startRedis } from "../redis.ts";
+
+const log = createLog("silent", (text) => text);
+
+/** Holds somebody up before one of the calls that he makes, counted from 0. */
+const createHold = (before: number) => {
+  const reached = Promise.withResolvers<"held">();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  let calls = 0;
+  return {
+    reached: reached.promise,
+    release,
+    calls: () => calls,
+    wrap: <Port extends object>(port: Port): Port =>
+      new Proxy(port, {
+        get: (target, name, receiver) => {
+          const method: unknown = Reflect.get(target, name, receiver);
+          if (typeof method !== "function") return method;
+          return async (...args: unknown[]): Promise<unknown> => {
+            calls += 1;
+            if (calls - 1 === before) {
+              reached.resolve("held");
+              await released;
+            }
+            return (method as (...given: unknown[]) => Promise<unknown>)(...args);
+          };
+        },
+      }),
+  };
+};
+
+type Hold = ReturnType<typeof createHold>;
+
+type Stores = { jobs: JobStore; records: WorktreeStore };
+
+const instance = (
+  podName: string,
+  { jobs, records }: Stores,
+  { hold, disk }: { hold: Hold; disk: Set<string> },
+) => {
+  const survey = (id: string): WorktreeSurvey => ({
+    worktree: {
+      worktreeId: id,
+      path: `/worktrees/${id}`,
+      gitDir: "",
+      commonDir: "",
+      repoUrl: "/srv/app.git",
+      repoKey: "0123456789ab",
+      branch: `service/wt-${id.slice(0, 8)}`,
+      baseRef: "main",
+      baseSha: null,
+      warnings: [],
+    },
+    ready: true,
+    standing: true,
+    since: new Date(0),
+    instance: podName,
+    isTaken: false,
+  });
+  const repos: Partial<Repos> = {
+    surveyWorktree: async (id) => (podName === "a" && disk.has(id) ? survey(id) : null),
+    listWorktreeIds: async () => (podName === "a" ? [...disk] : []),
+    worktreePath: (id) => `/worktrees/${id}`,
+    isPushed: async () => true,
+    worktreeSize: async () => 0,
+    removeWorktree: async ({ worktreeId }) => void disk.delete(worktreeId),
+  };
+  const deps: Partial<Dependencies> = {
+    jobs: hold.wrap(jobs),
+    records: hold.wrap(records),
+    repos: repos as Repos,
+    isAlive: async () => true,
+    endJob: async (id) => {
+      await jobs.update(
+        id,
+        { status: ["queued"] },
+        { status: "cancelled", ended_at: new Date().toISOString() },
+      );
+    },
+    reserve: () => ({ [Symbol.dispose]: () => undefined }),
+    turns: createTurns(),
+    settings: {
+      podName,
+      shared: true,
+      worktreeTtl: 86_400,
+      preparedWorktreeTtl: 86_400,
+      maxParallelJobs: 1,
+      maxQueuedJobs: 1,
+      gitTimeout: 1,
+    },
+    now: () => new Date(),
+    redact: (text) => text,
+    log,
+    closing: new AbortController().signal,
+  };
+  return createWorktrees(deps as Dependencies);
+};
+
+const redis = await startRedis();
+const first = await openKv(redis.url);
+const second = await openKv(redis.url, first.prefix);
+const stores = (kv: typeof first, podName: string): Stores => ({
+  jobs: openRedisJobStore({ kv, podName, log }),
+  records: openRedisWorktreeStore({ kv, log }),
+});
+const [ofA, ofB] = [stores(first, "a"), stores(second, "b")];
+
+/** A worktree on the disk of `a`: a prepared one, or that of a job. */
+const makeWorktree = async (kind: "prepared" | "of a job", disk: Set<string>): Promise<string> => {
+  if (kind === "prepared") {
+    const record = sampleWorktree({ status: "ready", pod_name: "a", repo_url: "/srv/app.git" });
+    await ofA.records.create(record);
+    disk.add(record.worktree_id);
+    return record.worktree_id;
+  }
+  const at = new Date().toISOString();
+  const job = sampleRecord({ status: "succeeded", pod_name: "a", created_at: at, ended_at: at });
+  const stands = { worktree_id: job.id, worktree_path: `/worktrees/${job.id}`, branch: "service/x" };
+  await ofA.jobs.create({ ...job, ...stands });
+  disk.add(job.id);
+  return job.id;
+};
+
+/** One of the two is held up before its call `i`, the other goes on to its call `j`; then the first ends, then the other. */
+const race = async (
+  kind: "prepared" | "of a job",
+  { held, i, j }: { held: "remover" | "submitter"; i: number; j: number },
+) => {
+  const disk = new Set<string>();
+  const id = await makeWorktree(kind, disk);
+  const [one, other] = [createHold(i), createHold(j)];
+  const [removerHold, submitterHold] = held === "remover" ? [one, other] : [other, one];
+  const a = instance("a", ofA, { hold: removerHold, disk });
+  const b = instance("b", ofB, { hold: submitterHold, disk });
+  const remove = async (): Promise<number> =>
+    (await a.cleanup({ paths: id, max_age_hours: 0, force: false, dry_run: false }, {})).removed;
+  const submit = (): Promise<string | null> =>
+    b
+      .join(id, async ({ branch, boundTo }) => {
+        const record = sampleRecord({
+          worktree_id: id,
+          branch,
+          bound_to: boundTo,
+          created_at: new Date().toISOString(),
+        });
+        const made = await submitterHold.wrap(ofB.jobs).create(record);
+        if ("refused" in made) throw new Error(made.refused);
+        return made.record;
+      })
+      .then(
+        (job) => job.id,
+        () => null,
+      );
+  const begin = { remover: remove, submitter: submit };
+  const [slow, quick] =
+    held === "remover" ? [begin.remover, begin.submitter] : [begin.submitter, begin.remover];
+  const slowly = slow();
+  await Promise.race([one.reached, slowly]);
+  const quickly = quick();
+  await Promise.race([other.reached, quickly]);
+  one.release();
+  // The submitter waits for what the remover decides: it is not held up for ever.
+  const asked = one.calls();
+  await Promise.race([slowly, callsOf(one, asked + 3)]);
+  other.release();
+  const [a1, b1] = await Promise.all([slowly, quickly]);
+  const [removed, accepted] = held === "remover" ? [a1, b1] : [b1, a1];
+  const waiting = (await ofA.jobs.usesOfWorktree(id)).filter(({ status }) => status === "queued");
+  const known = (await b.get(id).catch(() => null))?.status ?? null;
+  // A cleanup looks at all that are known.
+  await ofA.records.remove(id);
+  return {
+    removed: removed === 1,
+    accepted: accepted !== null,
+    stands: disk.has(id),
+    waits: waiting.length,
+    known,
+    reached: [one.calls() > i, other.calls() > j],
+  };
+};
+
+const callsOf = async (hold: Hold, count: number): Promise<void> => {
+  while (hold.calls() < count) await new Promise((resolve) => setImmediate(resolve));
+};
+
+const steps = Array.from({ length: 60 }, (_, step) => step);
+
+test.each([
+  ["prepared", "remover"],
+  ["prepared", "submitter"],
+  ["of a job", "remover"],
+  ["of a job", "submitter"],
+] as const)(
+  "a worktree %s that one instance removes while another accepts a job into it goes or takes the job, whichever step of the %s comes late",
+  { timeout: 120_000 },
+  async (kind, held) => {
+    const seen = new Set<string>();
+    let isLate = true;
+    for (const i of steps) {
+      for (const j of steps) {
+        const { removed, accepted, stands, waits, known, reached } = await race(kind, { held, i, j });
+        // A job waits exactly where its submission was accepted, and only in a worktree that stands and is known to.
+        const right = stands !== removed && waits === (accepted ? 1 : 0) && !(accepted && removed);
+        const told = stands ? (accepted ? known === "in_use" : known === "ready") : known !== "ready";
+        expect({ i, j, removed, accepted, stands, waits, known, right, told }).toMatchObject({
+          right: true,
+          told: true,
+        });
+        seen.add(`${accepted ? "accepted" : "refused"}, ${removed ? "removed" : "stays"}`);
+        isLate &&= reached[0] === true;
+        if (!reached[1]) break;
+      }
+      if (!isLate) break;
+    }
+    expect([...seen]).toEqual(expect.arrayContaining(["accepted, stays", "refused, removed"]));
+  },
+);
