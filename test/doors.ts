@@ -99,6 +99,7 @@ const commands: Record<keyof Operations, Command | null> = {
     options: { max_age_hours: "--max-age-hours", force: "--force", dry_run: "--dry-run" },
   },
   get_disk_usage: { command: "disk", options: {} },
+  list_instances: { command: "instances", options: {} },
 };
 
 type Command = {

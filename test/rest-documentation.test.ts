@@ -23,6 +23,13 @@ test("docs/rest.md has each metric of the service", async () => {
   const metrics = createMetrics({
     jobCounts: () =>
       Promise.resolve({ queued: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0 }),
+    overview: () =>
+      Promise.resolve({
+        queue: { waiting: 0, running: 0, oldest_wait_seconds: null },
+        lost: 0,
+        recovered: 0,
+        instances: [],
+      }),
     running: () => 0,
     maxParallel: 1,
     volumes: () => Promise.resolve([]),

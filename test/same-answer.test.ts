@@ -4,6 +4,7 @@ import { Failure, statusOf } from "../src/contract/errors.ts";
 import type { Operation } from "../src/contract/operation.ts";
 import { operations, type Operations } from "../src/contract/operations.ts";
 import { doors } from "./doors.ts";
+import { instanceRows } from "./same-answer/instance-rows.ts";
 import { jobRows } from "./same-answer/job-rows.ts";
 import { openScene, type Row, type Scene } from "./same-answer/scene.ts";
 import { worktreeRows } from "./same-answer/worktree-rows.ts";
@@ -17,7 +18,7 @@ let scene: Scene;
 beforeAll(async () => void (scene = await openScene()));
 afterAll(() => scene.close());
 
-const rows = [...jobRows(() => scene), ...worktreeRows(() => scene)];
+const rows = [...jobRows(() => scene), ...worktreeRows(() => scene), ...instanceRows(() => scene)];
 
 describe("every door gives the same answer", () => {
   test.each(rows)(

@@ -33,6 +33,7 @@ export const spawnService = async ({ home, env = {}, under = [], program = svcPr
     SERVICE_AGENT_CLI_BINARY: fakeAgent,
     SERVICE_AGENT_CLI_KILL_GRACE: "1",
     SERVICE_OTEL_ENABLED: "false",
+    SERVICE_DRAIN_TIMEOUT: "0",
     ...env,
   });
   const [command, ...args] = [...under, ...program, "serve"];

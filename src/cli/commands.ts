@@ -1,6 +1,7 @@
 import { Command, Option } from "commander";
 import type { ExitCode } from "./exit-code.ts";
 import { helpEnd, runExamples } from "./help.ts";
+import { addDrainCommand, addInitSharedFsCommand } from "./operator-commands.ts";
 import { whole } from "./option-values.ts";
 import { statuses } from "./text/status.ts";
 import { addDiskCommand, addWorktreeCommands } from "./worktree-commands.ts";
@@ -62,7 +63,7 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
   program
     .command("jobs")
     .summary("list jobs, newest first")
-    .description("List jobs, newest first.")
+    .description("List jobs, newest first; below them how many wait, and what each instance runs.")
     .option("-n, --limit <number>", "how many at most, 1 to 1000", whole(1, 1000), 20)
     .addOption(new Option("-s, --status <status>", "only jobs of this status").choices(statuses))
     .option("--cursor <cursor>", "go on where the list before this ended")
@@ -106,12 +107,19 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     )
     .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
     .action(lazily(async () => (await import("./commands/serve.ts")).serve));
+  addDrainCommand(program, lazily);
   program
     .command("status")
     .summary("tell whether the service is up")
     .description("Tell whether the service is up; exit 1 when it is not.")
     .option("--json", "print the service's answer as JSON")
     .action(lazily(async () => (await import("./commands/status.ts")).status));
+  program
+    .command("instances")
+    .summary("list the instances and what they run")
+    .description("List the instances that share the queue, with what each runs, and how many jobs wait.")
+    .option("--json", "print the service's answer as JSON")
+    .action(lazily(async () => (await import("./commands/instances.ts")).instances));
   program
     .command("config")
     .summary("show the settings and their sources")
@@ -120,6 +128,7 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     )
     .option("--json", "print them as JSON")
     .action(lazily(async () => (await import("./commands/config.ts")).config));
+  addInitSharedFsCommand(program, lazily);
   program
     .command("version")
     .summary("print program name and version")

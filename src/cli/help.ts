@@ -1,12 +1,13 @@
 /** What `svc --help` ends with. */
 export const helpEnd = `
-Commands other than serve, config and version ask the service at SERVICE_HOST (127.0.0.1) and
-SERVICE_PORT (8200), with the key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS.
+Commands other than serve, config, init-shared-fs and version ask the service at SERVICE_HOST (127.0.0.1)
+and SERVICE_PORT (8200), with the key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain asks
+the key-value store at KV_URL.
 Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
 
 Exit codes:
   0    done; with --wait or --events: the job succeeded
-  1    the job did not succeed, the service refused or failed, or it cannot be reached
+  1    the job did not succeed, the service refused or failed, or it cannot be reached; drain: jobs are left
   2    the command was not understood, or the service calls its input invalid
   130  interrupted while waiting; the job goes on (143: by SIGTERM)
 
@@ -46,4 +47,16 @@ Examples:
 
 What a job uses and what is not pushed is left in place. With --force its jobs are cancelled first, and its work is
 saved under a ref of the cached clone that the answer names. Exit 1 when one that was named is left in place.
+`;
+
+export const drainEnd = `
+Needs KV_URL; a single instance with its jobs in files drains by itself when it gets SIGTERM. It is meant for the
+hook that runs before an instance is stopped (preStop), in the instance's own environment.
+When it is drained, or drain is interrupted, the instance takes jobs again until it is stopped. When jobs are left
+after the time-out it takes none for another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+`;
+
+export const initSharedFsEnd = `
+Set for every instance:  SERVICE_SHARED_FS_ROOT=ROOT, and SERVICE_REPOS_ROOT=ROOT/repos to share the clones.
+A copied profile is used instead of the bundled one of its name, also by a newer svc: remove the copy to have that.
 `;

@@ -4,29 +4,44 @@ import type { ExitCode } from "./exit-code.ts";
 /** The first SIGINT or SIGTERM aborts the signal; the same once more ends the process at once. */
 export type Interruption = Disposable & {
   signal: AbortSignal;
+  /** What aborted it; null: nothing yet. */
+  by: () => NodeJS.Signals | null;
+  /** Aborted by a signal that follows, where a SIGTERM is given time. */
+  again: AbortSignal;
   /** How to exit when the signal is aborted. */
   exit: () => ExitCode;
 };
 
-/** @param hangup the end of the terminal is a SIGTERM too; it may be told more than once, by the kernel and by the shell */
-export const catchInterruption = ({ hangup = false } = {}): Interruption => {
+type Options = {
+  /** The end of the terminal ends the process too; it may be told more than once, by the kernel and by the shell. */
+  hangup?: boolean;
+  /** What a SIGTERM begins may take long: only the second signal after it ends the process at once. */
+  patient?: boolean;
+};
+
+export const catchInterruption = ({ hangup = false, patient = false }: Options = {}): Interruption => {
   const controller = new AbortController();
-  let exit: ExitCode = exitCode.interrupted;
-  const interrupt = (): void => controller.abort();
-  const terminate = (): void => {
-    exit = exitCode.terminated;
+  const again = new AbortController();
+  let by: NodeJS.Signals | null = null;
+
+  const hear = (signal: NodeJS.Signals): void => {
+    if (by !== null) return again.abort();
+    by = signal;
+    if (signal === "SIGTERM" && patient) process.once("SIGTERM", hear);
     controller.abort();
   };
-  process.once("SIGINT", interrupt);
-  process.once("SIGTERM", terminate);
+  process.once("SIGINT", hear);
+  process.once("SIGTERM", hear);
   // Never let go of: it may be told once more while the process ends.
-  if (hangup) process.on("SIGHUP", terminate);
+  if (hangup) process.on("SIGHUP", hear);
   return {
     signal: controller.signal,
-    exit: () => exit,
+    by: () => by,
+    again: again.signal,
+    exit: () => (by === null || by === "SIGINT" ? exitCode.interrupted : exitCode.terminated),
     [Symbol.dispose]: () => {
-      process.removeListener("SIGINT", interrupt);
-      process.removeListener("SIGTERM", terminate);
+      process.removeListener("SIGINT", hear);
+      process.removeListener("SIGTERM", hear);
     },
   };
 };

@@ -1,5 +1,5 @@
 /** The documented commands that a later version brings. They are in no help: what is not built is not promised. */
-const later = ["init-shared-fs", "drain", "update", "agent", "push", "agents", "hooks"];
+const later = ["update", "agent", "push", "agents", "hooks"];
 
 /** The answer to one of them, or null. */
 export const notBuilt = (argv: string[]): string | null => {

@@ -1,8 +1,14 @@
+import { instanceOperations } from "./instance.ts";
 import { jobOperations } from "./job.ts";
 import { profileOperations } from "./profile.ts";
 import { worktreeOperations } from "./worktree.ts";
 
 /** Every operation of the service: the doors and the client loop over this. */
-export const operations = { ...jobOperations, ...profileOperations, ...worktreeOperations };
+export const operations = {
+  ...jobOperations,
+  ...profileOperations,
+  ...worktreeOperations,
+  ...instanceOperations,
+};
 
 export type Operations = typeof operations;

@@ -97,6 +97,7 @@ export const memoryHandlers = (
     list_worktrees: async () => examples.list_worktrees.output,
     cleanup_worktrees: async () => examples.cleanup_worktrees.output,
     get_disk_usage: async () => examples.get_disk_usage.output,
+    list_instances: async () => examples.list_instances.output,
   };
 };
 

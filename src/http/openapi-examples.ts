@@ -183,6 +183,26 @@ export const examples: Examples = {
       ],
     },
   },
+  list_instances: {
+    input: {},
+    output: {
+      success: true,
+      count: 1,
+      queue: { waiting: 2, running: 3, oldest_wait_seconds: 41.5 },
+      lost: 0,
+      recovered: 1,
+      instances: [
+        {
+          name: "build-1",
+          version: "1.0.0",
+          started_at: "2026-03-02T08:00:00.000Z",
+          running: 3,
+          max_parallel_jobs: 3,
+          draining: false,
+        },
+      ],
+    },
+  },
 };
 
 const stage = { seq: 1, at: created, attempt: 0, type: "stage", stage: "queued", detail: null };

@@ -1,3 +1,4 @@
+import type { Overview } from "../contract/instance.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Volume } from "../contract/worktree.ts";
@@ -12,6 +13,7 @@ type Dependencies = {
   profiles: Profiles;
   worktrees: Worktrees;
   disks: { volumes: () => Promise<Volume[]> };
+  instances: { overview: () => Promise<Overview> };
   settings: { minFreeDiskBytes: number };
 };
 
@@ -21,6 +23,7 @@ export const createHandlers = ({
   profiles,
   worktrees,
   disks,
+  instances,
   settings,
 }: Dependencies): Handlers<Operations> => ({
   run_task: async (input, context) => {
@@ -58,5 +61,9 @@ export const createHandlers = ({
   get_disk_usage: async (_input, { signal }) => {
     const [volumes, repositories] = await Promise.all([disks.volumes(), worktrees.usage(signal)]);
     return { success: true, min_free_bytes: settings.minFreeDiskBytes, volumes, repositories };
+  },
+  list_instances: async () => {
+    const overview = await instances.overview();
+    return { success: true, count: overview.instances.length, ...overview };
   },
 });

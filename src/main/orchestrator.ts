@@ -5,13 +5,14 @@ import { createClaudeAgent } from "../agents/claude/claude.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
+import { isFinal } from "../contract/job.ts";
 import { tidy } from "../jobs/housekeeping.ts";
 import { createJobs } from "../jobs/jobs.ts";
-import { createLocalQueue } from "../jobs/local-queue.ts";
-import { recover } from "../jobs/recovery.ts";
+import { queueWaiting, recover } from "../jobs/recovery.ts";
+import { openSpool } from "../jobs/spool.ts";
 import { createWorker } from "../jobs/worker.ts";
-import { createBell } from "../lib/bell.ts";
 import { createLog } from "../lib/log.ts";
+import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
@@ -19,57 +20,60 @@ import { createTurns } from "../lib/turns.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { createRepos } from "../repos/create.ts";
 import { createRunner } from "../runner/runner.ts";
-import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
-import { openFilesWorktreeStore } from "../store/files/files-worktree-store.ts";
+import type { UnsettledRun } from "../store/job-store.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
+import { createCluster } from "./cluster.ts";
 import { openDoors } from "./doors.ts";
 import { createHandlers } from "./handlers.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import { lockInstance } from "./instance-lock.ts";
+import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
 import { startWarnings } from "./start-warnings.ts";
+import { instanceMark, openStores, stateDirectory } from "./stores.ts";
 import { serviceName, version } from "./version.ts";
 
 export type Orchestrator = {
   /** Where it can be asked; null: only on stdin and stdout. */
   url: string | null;
-  /** Aborted when the only client there can be is gone: stdin has ended. */
+  /** Aborted when it must end by itself: its only client is gone, or (with an Error as reason) it may not go on. */
   gone: AbortSignal;
-  /** Takes no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. */
-  stop: () => Promise<void>;
+  /**
+   * Takes no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. With `drainSeconds` what
+   * runs gets so long to finish by itself, unless `hurry` is aborted.
+   */
+  stop: (how?: { drainSeconds: number; hurry: AbortSignal }) => Promise<void>;
 };
 
+type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
+
 /** The composition root of the job orchestrator: reading it shows the system. */
-export const startOrchestrator = async ({
-  settings,
-  warnings,
-  env,
-}: {
-  settings: Settings;
-  warnings: string[];
-  env: NodeJS.ProcessEnv;
-}): Promise<Orchestrator> => {
+export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
   const now = (): Date => new Date();
-  const redact = createRedactor(secretValues(settings, env));
+  const redact = createRedactor(secretValues(settings, given));
   const log = createLog(settings.logLevel, redact);
   for (const warning of warnings) log.warn(warning);
 
   const closing = new AbortController();
-  const lock = await lockInstance(settings.jobsDir, closing.signal);
-  const store = await openFilesJobStore(settings.jobsDir, log);
-  const worktreeRecords = await openFilesWorktreeStore(join(settings.jobsDir, "worktrees"), log);
-  const events = await openFilesEventLog({
-    directory: join(settings.jobsDir, "events"),
-    maxBytes: settings.eventLogMaxBytes,
+  const ending = new AbortController();
+  const gone = new AbortController();
+  const directory = await stateDirectory(settings);
+  const lock = await lockInstance(directory, closing.signal);
+  const mark = await instanceMark(directory);
+  const env = { ...given, [instanceVariable]: mark };
+  const stores = await openStores({
+    settings,
+    isOver: ({ status, unsettled, podName }) =>
+      isFinal(status) && (!unsettled || (podName !== null && !cluster.isLiving(podName))),
     log,
     now,
   });
+  const { jobs: store, events, queue, settlements } = stores;
 
   const profiles = createProfiles({ settings, home: homedir(), now: Date.now });
-  const repos = createRepos({ settings, env });
+  const repos = createRepos({ settings, env, ...(stores.shared && { takeLease: stores.locks.take }) });
   await repos
     .clearRoot()
     .catch((err: unknown) => log.warn({ err }, "the worktree root could not be cleared"));
@@ -81,6 +85,7 @@ export const startOrchestrator = async ({
     newId: randomUUID,
     redact,
     log,
+    instance: mark,
     orphanGrace,
     salvageTimeout: 60,
   });
@@ -94,31 +99,43 @@ export const startOrchestrator = async ({
     minFreeBytes: settings.minFreeDiskBytes,
     now,
   });
+  const isDraining = (): boolean => ending.signal.aborted || cluster.isDraining();
   const admit = async (): Promise<void> => {
-    if (closing.signal.aborted) throw draining();
+    if (isDraining()) throw draining();
     await disks.requireRoom();
   };
 
-  const settlements = createBell();
-  const queue = createLocalQueue({
-    concurrency: settings.maxParallelJobs,
-    onError: (err, job) => log.error({ err, job }, "the worker failed"),
-  });
+  const view = createInstancesView({ store, instances: stores.instances, now });
   const metrics = createMetrics({
     jobCounts: store.counts,
+    overview: view.overview,
     running: () => worker.runningCount(),
     maxParallel: settings.maxParallelJobs,
     volumes: disks.volumes,
   });
+  const self = { podName: settings.podName, epoch: randomUUID(), startedAt: now(), version };
+  const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
     store,
     events,
+    locks: stores.locks,
+    spool,
     settlements,
     execute: runner.execute,
     onEnded: metrics.jobEnded,
-    instance: { podName: settings.podName, epoch: randomUUID() },
+    instance: self,
     now,
     redact,
+    log,
+  });
+  const cluster = createCluster({
+    stores,
+    worker,
+    settings,
+    self,
+    isEnding: () => ending.signal.aborted,
+    onSuperseded: () => gone.abort(new Superseded(settings.podName)),
+    now,
     log,
   });
 
@@ -129,29 +146,32 @@ export const startOrchestrator = async ({
     settlements,
     settings,
     now,
-    newId: () => newJobId(store.hasPrefix),
+    newId: randomUUID,
     check: async (input) => {
       const repoUrl = repos.parseUrl(input.repo_url);
       repos.checkRef(input.base_ref);
       const profile = await profiles.route({ name: input.profile, task: input.task, repoUrl });
       return { repoUrl, profile };
     },
-    interrupt: worker.interrupt,
+    interrupt: cluster.interrupt,
     admit,
-    joinWorktree: (id, accept) => worktrees.join(id, accept),
+    joinWorktree: (id, accept) =>
+      worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
+    instanceWith: cluster.instanceWith,
   });
   const worktrees = createWorktrees({
-    records: worktreeRecords,
+    records: stores.worktrees,
     jobs: store,
     repos,
     endJob: jobs.end,
     reserve: worker.reserveWorktree,
     endOrphans: async (id) => {
-      await killOrphans(null, { name: "SERVICE_JOB_ID", value: id }, { graceSeconds: orphanGrace });
+      await killOrphans(null, jobMarker(id, mark), { graceSeconds: orphanGrace });
     },
+    isAlive: async (name) => cluster.isLiving(name),
     admit,
     turns: createTurns(),
-    settings,
+    settings: { ...settings, shared: stores.shared },
     now,
     newId: randomUUID,
     redact,
@@ -162,11 +182,12 @@ export const startOrchestrator = async ({
   const root = process.getuid?.() === 0;
   for (const warning of await startWarnings({ settings, env, root, signal: closing.signal }))
     log.warn(warning);
+  await cluster.join();
   const doors = await openDoors({
-    handlers: createHandlers({ jobs, profiles, worktrees, disks, settings }),
+    handlers: createHandlers({ jobs, profiles, worktrees, disks, instances: view, settings }),
     events,
     settings,
-    readiness: createReadiness({ store, disks, closing: closing.signal, now }),
+    readiness: createReadiness({ store, disks, isDraining, closing: ending.signal, now }),
     metrics: metrics.read,
     service: { name: serviceName, version },
     log,
@@ -174,23 +195,25 @@ export const startOrchestrator = async ({
     closing: closing.signal,
   });
   lock.tell(doors.url);
+  doors.gone.addEventListener("abort", () => gone.abort(), { once: true });
 
-  const recovery = recover({
-    store,
-    events,
-    queue,
-    settlements,
-    settleLost: runner.settleLost,
-    now,
-    log,
-  }).then(
-    (counts) => log.info(counts, "jobs of the earlier start taken up"),
-    (err: unknown) =>
-      log.error({ err }, "jobs of the earlier start could not all be settled; the next start tries again"),
+  const takeUp = async (): Promise<void> => {
+    // Whatever carries our mark now was left by an earlier start.
+    await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
+    const { settleLost } = runner;
+    const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
+      epoch !== self.epoch && (!stores.shared || podName === settings.podName);
+    const counts = await recover({ store, events, queue, spool, settlements, settleLost, wasOurs, now, log });
+    log.info(counts, "jobs of the earlier start taken up");
+  };
+  const recovery = takeUp().catch((err: unknown) =>
+    log.error({ err }, "jobs of the earlier start could not all be settled; the next start tries again"),
   );
+  cluster.start();
   // Not before: a job of the earlier start may hold the session or the worktree of one that waits.
   const started = recovery.then(async () => {
-    if (closing.signal.aborted) return;
+    if (ending.signal.aborted) return;
+    if (!stores.shared) await queueWaiting({ store, events, queue });
     queue.start(worker.work);
     await worktrees
       .takeUp()
@@ -200,57 +223,62 @@ export const startOrchestrator = async ({
   });
   const retries = createRetries();
   const housekeeper = startHousekeeper(async (signal) => {
-    await tidy(
-      {
-        store,
-        events,
-        queue,
-        settlements,
-        worktreeTtl: settings.worktreeTtl,
-        removeWorktree: worktrees.leave,
-        removeConfig: runner.removeConfig,
-        reserveWorktree: worker.reserveWorktree,
-        retries,
-        now,
-        log,
-      },
-      signal,
-    );
-    await worktrees.tidy(signal);
+    const tidying = {
+      store,
+      events,
+      queue,
+      settlements,
+      worktreeTtl: settings.worktreeTtl,
+      removeWorktree: worktrees.leave,
+      removeConfig: runner.removeConfig,
+      reserveWorktree: worker.reserveWorktree,
+      placeOf: cluster.placeOf,
+      retries,
+      now,
+      log,
+    };
+    await tidy(tidying, signal)
+      .then(() => worktrees.tidy(signal))
+      .catch((err: unknown) => log.debug({ err }, "tidying was put off"));
   }, 1000);
   log.info({ url: doors.url, version }, doors.url === null ? "serving on stdin and stdout" : "listening");
 
   return {
     url: doors.url,
-    gone: doors.gone,
-    stop: async () => {
-      closing.abort();
+    gone: gone.signal,
+    stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: closing.signal }) => {
+      ending.abort();
       queue.stop();
       await started;
+      if (drainSeconds > 0 && worker.runningCount() > 0) {
+        log.info(
+          { running: worker.runningCount() },
+          `draining: running jobs get ${drainSeconds} s to finish`,
+        );
+        await worker.idle(AbortSignal.any([hurry, gone.signal, AbortSignal.timeout(drainSeconds * 1000)]));
+      }
+      closing.abort();
       await worker.stop();
       await housekeeper.stop();
       await worktrees.settled();
       await doors.close(5000);
-      await events.close();
-      await store.close();
-      await worktreeRecords.close();
+      await cluster.stop();
+      await stores.close();
       await lock.release();
     },
   };
 };
 
+/** Another start has taken this instance's name: two of one name would take each other's jobs for their own. */
+class Superseded extends Error {
+  override name = "Superseded";
+  constructor(podName: string) {
+    super(`another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`);
+  }
+}
+
 /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
 const orphanGrace = 1;
 
 const draining = (): ServiceError =>
-  new ServiceError("draining", "This instance is shutting down and takes no new work; try again shortly", {
-    retryAfter: 10,
-  });
-
-/** Branches are named by the first eight digits: no two stored jobs share them. */
-const newJobId = (isTaken: (prefix: string) => boolean): string => {
-  for (;;) {
-    const id = randomUUID();
-    if (!isTaken(id.slice(0, 8))) return id;
-  }
-};
+  new ServiceError("draining", "This instance takes no new work; try again shortly", { retryAfter: 10 });

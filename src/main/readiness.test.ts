@@ -18,6 +18,7 @@ test("a store that is away makes the service unready with its reason, and ready 
   const ready = createReadiness({
     store,
     disks: roomy,
+    isDraining: () => false,
     closing: closing.signal,
     now: () => new Date((clock += 1000)),
   });
@@ -36,6 +37,7 @@ test("however often it is asked, the store is looked at once a second", async ()
   const ready = createReadiness({
     store,
     disks: roomy,
+    isDraining: () => false,
     closing: new AbortController().signal,
     now: () => new Date(5000),
   });

@@ -8,11 +8,13 @@ const fresh = 1000;
 export const createReadiness = ({
   store,
   disks,
+  isDraining,
   closing,
   now,
 }: {
   store: Pick<JobStore, "check">;
   disks: { requireRoom: () => Promise<void> };
+  isDraining: () => boolean;
   closing: AbortSignal;
   now: () => Date;
 }): (() => Promise<Readiness>) => {
@@ -26,7 +28,8 @@ export const createReadiness = ({
 
   return async () => {
     const shutdown = closing.aborted ? "The service is shutting down" : null;
-    const found = [shutdown, await storeProblem(), await problemOf(disks.requireRoom())];
+    const draining = shutdown === null && isDraining() ? "The instance is asked to drain" : null;
+    const found = [shutdown, draining, await storeProblem(), await problemOf(disks.requireRoom())];
     const reasons = found.filter((reason) => reason !== null);
     return { ready: reasons.length === 0, reasons };
   };

@@ -1,9 +1,13 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
-import { finalStatuses, jobStatuses, type Job, type JobStatus } from "../contract/job.ts";
+import type { Overview } from "../contract/instance.ts";
+import { finalStatuses, type Job, type JobStatus } from "../contract/job.ts";
 import type { Volume } from "../contract/worktree.ts";
+import { createStoreMetrics } from "./store-metrics.ts";
 
 type Sources = {
   jobCounts: () => Promise<Record<JobStatus, number>>;
+  /** All instances; this and the counts may reject while the store is away. */
+  overview: () => Promise<Overview>;
   /** Jobs whose run goes on in this process. */
   running: () => number;
   maxParallel: number;
@@ -11,20 +15,11 @@ type Sources = {
 };
 
 /** The service's Prometheus metrics. Numbers that exist elsewhere are read when asked for, not counted twice. */
-export const createMetrics = ({ jobCounts, running, maxParallel, volumes }: Sources) => {
+export const createMetrics = ({ jobCounts, overview, running, maxParallel, volumes }: Sources) => {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
 
-  new Gauge({
-    name: "svc_jobs",
-    help: "Stored jobs by status",
-    labelNames: ["status"],
-    registers: [registry],
-    async collect() {
-      const counts = await jobCounts();
-      for (const status of jobStatuses) this.set({ status }, counts[status]);
-    },
-  });
+  const readStore = createStoreMetrics({ registry, jobCounts, overview });
   new Gauge({
     name: "svc_running_jobs",
     help: "Jobs this instance runs now",
@@ -78,6 +73,9 @@ export const createMetrics = ({ jobCounts, running, maxParallel, volumes }: Sour
       if (job.started_at !== null)
         waited.observe((Date.parse(job.started_at) - Date.parse(job.created_at)) / 1000);
     },
-    read: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+    read: async () => {
+      await readStore();
+      return { contentType: registry.contentType, body: await registry.metrics() };
+    },
   };
 };

@@ -12,6 +12,24 @@ const bodies = {
   cancelled: { success: true, job: { ...job, status: "cancelled" } },
   profiles: { success: true, count: 0, profiles: [] },
   health: { status: "ok", service: "svc" },
+  instances: {
+    success: true,
+    count: 1,
+    queue: { waiting: 2, running: 1, oldest_wait_seconds: 7 },
+    lost: 1,
+    recovered: 0,
+    instances: [
+      {
+        name: "build-1",
+        version: "1.0.0",
+        started_at: "2026-05-01T12:00:00.000Z",
+        running: 1,
+        max_parallel_jobs: 3,
+        draining: false,
+        added_later: 1,
+      },
+    ],
+  },
 };
 
 let stub: Stub;
@@ -31,6 +49,7 @@ beforeAll(async () => {
     "GET /jobs/nosuch": json(404, { success: false, error: "There is no job nosuch", code: "job_not_found" }),
     "GET /profiles": json(200, bodies.profiles),
     "GET /health": json(200, bodies.health),
+    "GET /instances": json(200, bodies.instances),
   });
   env = { SERVICE_PORT: String(stub.port) };
 });
@@ -45,6 +64,7 @@ describe("--json prints the body of the REST interface, every field of it", () =
     [["cancel", job.id, "--json"], bodies.cancelled],
     [["profiles", "--json"], bodies.profiles],
     [["status", "--json"], bodies.health],
+    [["instances", "--json"], bodies.instances],
   ])("svc %j", async (args, body) => {
     const { code, stdout, stderr } = await svc(args, { env });
     expect(JSON.parse(stdout)).toEqual(body);
@@ -114,17 +134,47 @@ describe("svc run", () => {
 describe("svc jobs", () => {
   test("passes limit, status and cursor on, and says that there are more", async () => {
     const { stdout, stderr } = await svc(["jobs", "-n", "5", "-s", "expired", "--cursor", "c"], { env });
-    expect(lastRequest()?.url).toBe("/jobs?limit=5&status=expired&cursor=c");
+    expect(stub.requests.map(({ url }) => url)).toContain("/jobs?limit=5&status=expired&cursor=c");
     expect(stdout.split("\n")).toEqual([
       "ID                                    STATUS   PROFILE  TASK",
       `${job.id}  running  code     Fix the failing date test`,
+      "2 waiting, the oldest for 7.0 s; 1 running: build-1 1 of 3",
+      "1 job failed with a lost instance, 0 queued again after one",
       "",
     ]);
     expect(stderr).toBe("There are more: svc jobs -n 5 -s expired --cursor abc\n");
   });
 
   test("says that there are none", async () => {
-    expect((await svc(["jobs", "-s", "failed"], { env })).stdout).toBe("No jobs are failed\n");
+    expect((await svc(["jobs", "-s", "failed"], { env })).stdout).toMatch(/^No jobs are failed\n2 waiting/);
+  });
+
+  test.each([
+    ["an older service", json(404, { success: false, error: "Nothing is there", code: "not_found" })],
+    ["one that cannot tell now", json(503, { success: false, error: "Away", code: "store_unavailable" })],
+  ])("of %s lists the jobs alone", async (_, answer) => {
+    const { port } = await stubService({ "GET /jobs": json(200, bodies.empty), "GET /instances": answer });
+    expect(await svc(["jobs"], { env: { SERVICE_PORT: String(port) } })).toEqual({
+      code: 0,
+      stdout: "No jobs\n",
+      stderr: "",
+    });
+  });
+
+  test("as JSON asks for the jobs alone", async () => {
+    const asked = stub.requests.length;
+    await svc(["jobs", "--json"], { env });
+    expect(stub.requests.slice(asked).map(({ url }) => url.split("?")[0])).toEqual(["/jobs"]);
+  });
+});
+
+describe("svc instances", () => {
+  test("has a line for each, and the queue below", async () => {
+    const { code, stdout, stderr } = await svc(["instances"], { env });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(
+      /^STATE +RUNNING +UP +VERSION +NAME\nready +1 of 3 +\S+ \S+ +1\.0\.0 +build-1\n2 waiting/,
+    );
   });
 });
 

@@ -5,7 +5,7 @@ import { jobStatuses } from "../../src/contract/job.ts";
 import { statuses } from "../../src/cli/text/status.ts";
 import { svc } from "./run-svc.ts";
 
-const later = ["init-shared-fs", "drain", "update", "agent", "push", "agents", "hooks"];
+const later = ["update", "agent", "push", "agents", "hooks"];
 
 describe("help", () => {
   test("lists each command of this version and none of a later one", async () => {
@@ -23,8 +23,11 @@ describe("help", () => {
       "worktrees",
       "disk",
       "serve",
+      "drain",
       "status",
+      "instances",
       "config",
+      "init-shared-fs",
       "version",
       "help",
     ]);
@@ -100,6 +103,10 @@ describe("what is not understood ends with 2", () => {
     [["worktrees", "cleanup", "/a,b"], /path with a comma/],
     [["worktrees", "cleanup", ...Array<string>(400).fill(crypto.randomUUID())], /too many at once \(400\)/],
     [["disk", "/tmp"], /too many arguments/],
+    [["drain"], /svc drain needs KV_URL; a single instance drains by itself on SIGTERM/],
+    [["drain", "--timeout", "0"], /whole number from 1 to 86400/],
+    [["init-shared-fs"], /--shared-root or SERVICE_SHARED_FS_ROOT/],
+    [["init-shared-fs", "--shared-root", ""], /--shared-root or SERVICE_SHARED_FS_ROOT/],
   ])("%j", async (args, message) => {
     const { code, stdout, stderr } = await svc(args);
     expect(stderr).toMatch(message);

@@ -1,3 +1,5 @@
+import { ClientError } from "../../client/client-error.ts";
+import type { Client } from "../../client/client.ts";
 import type { Job, JobStatus } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
 import { exitCode } from "../exit-code.ts";
@@ -7,8 +9,10 @@ import { aligned, rightAligned } from "../text/columns.ts";
 import { age } from "../text/duration.ts";
 import { painter } from "../text/paint.ts";
 import type { Paint } from "../text/paint.ts";
+import { queueLines } from "../text/queue-lines.ts";
 import { oneLine } from "../text/sanitise.ts";
 import { paintStatus } from "../text/status.ts";
+import { wrap } from "../text/width.ts";
 
 export type JobsOptions = { limit: number; status?: JobStatus; cursor?: string; json?: boolean };
 
@@ -20,16 +24,30 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
     printJson(body);
     return exitCode.ok;
   }
+  const below = await linesBelow(client);
   if (body.jobs.length === 0) print(status === undefined ? "No jobs" : `No jobs are ${status}`);
   else {
     const layout = { paint: painter(process.stdout), columns: terminalColumns() };
     print(jobTable(body.jobs, { ...layout, now: Date.now() }));
   }
+  const paint = painter(process.stdout);
+  for (const line of below) print(paint("dim", line));
   if (body.next_cursor !== null) {
     const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}`;
     note(`There are more: svc jobs ${same} --cursor ${oneLine(body.next_cursor)}`);
   }
   return exitCode.ok;
+};
+
+/** The list stands without them: an older service does not know of its instances. */
+const linesBelow = async (client: Client): Promise<string[]> => {
+  try {
+    const overview = await client.list_instances({}, { signal: AbortSignal.timeout(5000) });
+    return queueLines(overview).flatMap((line) => wrap(line, terminalColumns() ?? Infinity));
+  } catch (error) {
+    if (error instanceof ClientError || (error instanceof Error && error.name === "TimeoutError")) return [];
+    throw error;
+  }
 };
 
 type TableOptions = { paint: Paint; columns: number | undefined; now: number };

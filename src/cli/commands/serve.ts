@@ -20,7 +20,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
     },
   });
   keepMemorySteady();
-  using stop = catchInterruption({ hangup: true });
+  using stop = catchInterruption({ hangup: true, patient: true });
   const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
     if (stop.signal.aborted && isAbort(error)) return null;
     throw startFailure(error);
@@ -35,9 +35,15 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
     ending.addEventListener("abort", resolve, { once: true });
     await promise;
   }
-  await service.stop();
+  // Who presses Ctrl-C has seen enough, and so has the client that a stdio process is ended by.
+  const { drainTimeout, transport } = loaded.settings;
+  const drainSeconds = stop.by() === "SIGTERM" && transport !== "stdio" ? drainTimeout : 0;
+  await service.stop({ drainSeconds, hurry: stop.again });
   endAnyway();
-  return exitCode.ok;
+  if (!(service.gone.reason instanceof Error) || service.gone.reason.name === "AbortError")
+    return exitCode.ok;
+  note(`svc: ${service.gone.reason.message}`);
+  return exitCode.failure;
 };
 
 /** Imported by what is asked for: each is a good part of the program. */

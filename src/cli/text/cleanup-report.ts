@@ -35,9 +35,9 @@ const outcome = (result: Result, dry: boolean): string => {
 };
 
 const remarks = (result: Result, dry: boolean): string[] => {
-  const { success, error, cancelled_jobs: jobs, salvage_ref: ref } = result;
+  const { error, cancelled_jobs: jobs, salvage_ref: ref } = result;
   return [
-    ...(success || error === null ? [] : [oneLine(error)]),
+    ...(error === null ? [] : [oneLine(error)]),
     ...(jobs.length === 0 ? [] : [cancelled(jobs, dry)]),
     ...(ref === null ? [] : [`${isGone(result) ? savedBefore : saved(dry)} ${oneLine(ref)}`]),
   ];

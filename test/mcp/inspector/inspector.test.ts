@@ -50,6 +50,7 @@ test("the inspector calls every tool over /mcp, and every one does what it is as
     ["list_worktrees", () => ({})],
     ["cleanup_worktrees", () => ({ paths: known["worktree"] ?? "", force: "true" })],
     ["get_disk_usage", () => ({})],
+    ["list_instances", () => ({})],
   ];
   const results: Record<string, unknown> = {};
   for (const [name, args] of steps) {

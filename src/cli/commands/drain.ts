@@ -1,0 +1,60 @@
+import { loadSettings } from "../../config/settings.ts";
+import { ServiceError } from "../../contract/errors.ts";
+import { drainInstance } from "../../main/drain.ts";
+import { flagMargin, listed } from "../../main/drained.ts";
+import { exitCode } from "../exit-code.ts";
+import type { ExitCode } from "../exit-code.ts";
+import { CliError, usageError } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
+import { note } from "../print.ts";
+import { oneLine } from "../text/sanitise.ts";
+
+/** `svc drain`: for the hook that is run before an instance is stopped. All it says goes to stderr. */
+export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode> => {
+  const { settings } = loadSettings({ env: process.env, role: "client" });
+  const { kvUrl, podName } = settings;
+  if (kvUrl === null) {
+    throw usageError(
+      "svc drain needs KV_URL; a single instance drains by itself on SIGTERM (SERVICE_DRAIN_TIMEOUT)",
+    );
+  }
+  using interruption = catchInterruption();
+  const request = { timeout, signal: interruption.signal, say: (text: string) => note(oneLine(text)) };
+  const end = await drainInstance({ ...settings, kvUrl }, request).catch((error: unknown) => {
+    throw failure(error);
+  });
+  if (end.outcome === "interrupted") {
+    note(end.takenBack ? `No longer waiting; ${podName} takes new jobs again` : "No longer waiting");
+    return interruption.exit();
+  }
+  if (end.outcome === "late") throw late(podName, timeout, end.left);
+  note(drained(podName, end));
+  return exitCode.ok;
+};
+
+/** Why the store cannot be used is told in a sentence already. */
+const failure = (error: unknown): unknown => {
+  const bug = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
+  if (bug || !(error instanceof Error) || error instanceof ServiceError) return error;
+  return new CliError(error.message, { code: "store_unavailable", cause: error });
+};
+
+const late = (name: string, timeout: number, left: string[]): CliError => {
+  const why =
+    left.length > 0
+      ? `${name} still runs ${listed(left)} after ${timeout} s`
+      : `${name} has not said within ${timeout} s that it takes no new jobs and runs none; look into its log`;
+  return new CliError(
+    `${why}. It is asked to take no new jobs for another ${flagMargin} s: stop it within them, and what it runs gets SERVICE_DRAIN_TIMEOUT to end`,
+    { code: "drain_timeout" },
+  );
+};
+
+const drained = (
+  name: string,
+  end: { outcome: "absent" } | { outcome: "drained"; jobs: string[]; seconds: number },
+): string => {
+  if (end.outcome === "absent") return `No instance ${name} is running: there is nothing to wait for`;
+  const waited = end.jobs.length === 0 ? "" : `; waited ${Math.round(end.seconds)} s for ${listed(end.jobs)}`;
+  return `${name} runs no job${waited}`;
+};

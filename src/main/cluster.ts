@@ -1,0 +1,124 @@
+import type { Settings } from "../config/variables.ts";
+import { createMembership } from "../jobs/membership.ts";
+import { createOwnership } from "../jobs/ownership.ts";
+import { createSweep } from "../jobs/sweep.ts";
+import type { Worker } from "../jobs/worker.ts";
+import type { Log } from "../lib/log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import { startHousekeeper } from "./housekeeper.ts";
+import type { Stores } from "./stores.ts";
+
+type Dependencies = {
+  stores: Stores;
+  worker: Worker;
+  settings: Settings;
+  /** This start of the instance. */
+  self: { epoch: string; startedAt: Date; version: string };
+  /** Whether the instance takes no jobs any more, whatever others ask of it. */
+  isEnding: () => boolean;
+  /** Told when another start has taken this instance's name: it must end. */
+  onSuperseded: () => void;
+  now: () => Date;
+  log: Log;
+};
+
+/** What makes the service one of several instances; alone it does the same with nobody else there. */
+export const createCluster = ({
+  stores,
+  worker,
+  settings,
+  self,
+  isEnding,
+  onSuperseded,
+  now,
+  log,
+}: Dependencies) => {
+  const { instances, queue } = stores;
+  const { podName } = settings;
+  const ownership = createOwnership({
+    store: stores.jobs,
+    worker,
+    epoch: self.epoch,
+    leaseMayHaveLapsed: () => membership.leaseMayHaveLapsed(),
+    log,
+  });
+  const membership = createMembership({
+    instances,
+    ownership,
+    queue,
+    facts: () => ({
+      name: podName,
+      epoch: self.epoch,
+      version: self.version,
+      started_at: self.startedAt.toISOString(),
+      running: worker.runningCount(),
+      max_parallel_jobs: settings.maxParallelJobs,
+      draining: isEnding() || membership.isDraining(),
+    }),
+    leaseSeconds: settings.instanceLease,
+    onSuperseded,
+    log,
+  });
+  const sweep = createSweep({
+    store: stores.jobs,
+    events: stores.events,
+    queue,
+    instances,
+    settlements: stores.settlements,
+    settings,
+    backSince: stores.backSince,
+    now,
+    log,
+  });
+  let sweeper: ReturnType<typeof startHousekeeper> | null = null;
+
+  return {
+    /** @throws Error with a sentence for the operator when the name is taken; nothing keeps the process alive then */
+    join: async (): Promise<void> => {
+      await membership.join().catch(async (error: unknown) => {
+        await stores.close();
+        throw error;
+      });
+    },
+    start: (): void => {
+      membership.start();
+      if (!stores.shared) return;
+      sweeper = startHousekeeper(async () => {
+        await sweep
+          .round()
+          .catch((err: unknown) => log.debug({ err }, "lost instances could not be looked for"));
+      }, 1000);
+    },
+    isDraining: membership.isDraining,
+    isLiving: (name: string): boolean => !stores.shared || sweep.isLiving(name),
+    /** Ends the run of a cancelled job, wherever it is. */
+    interrupt: async ({ id, pod_name }: JobRecord): Promise<void> => {
+      if (!stores.shared || pod_name === podName) return worker.interrupt(id);
+      await instances
+        .tell(pod_name ?? "", { type: "cancel", job_id: id })
+        // Its owner looks at its runs every second.
+        .catch((err: unknown) =>
+          log.debug({ err, job: id }, "the instance that runs the job could not be told"),
+        );
+    },
+    /** Where the worktree of a job is. */
+    placeOf: ({ pod_name }: JobRecord): "here" | "elsewhere" | "nowhere" => {
+      if (!stores.shared || pod_name === null || pod_name === podName) return "here";
+      return sweep.isLiving(pod_name) ? "elsewhere" : "nowhere";
+    },
+    /** The instance on whose disk the worktree of a job still is; null: any may go on with it. */
+    instanceWith: async ({
+      pod_name,
+      worktree_path,
+      worktree_removed_at,
+    }: JobRecord): Promise<string | null> => {
+      const stands = worktree_path !== null && worktree_removed_at === null;
+      if (!stores.shared || !stands || pod_name === null) return null;
+      return pod_name === podName || sweep.isLiving(pod_name) ? pod_name : null;
+    },
+    stop: async (): Promise<void> => {
+      await sweeper?.stop();
+      await membership.stop();
+    },
+  };
+};

@@ -1,0 +1,44 @@
+import type { Settings } from "../config/variables.ts";
+import { connectKv } from "../kv/connect.ts";
+import type { Log } from "../lib/log.ts";
+import { createRedisInstances } from "../store/redis/redis-instances.ts";
+import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
+import { untilDrained, type Drained } from "./drained.ts";
+
+type Named = Pick<Settings, "kvKeyPrefix" | "podName" | "instanceLease"> & { kvUrl: string };
+type Request = { timeout: number; signal: AbortSignal; say: (sentence: string) => void };
+
+/**
+ * Lets the instance of this name take no new jobs and waits until it runs none, at most `timeout` seconds. Needs the
+ * store only, and little of the program: it is run by hooks that have not long.
+ * @throws Error with a sentence for the operator when the store cannot be used
+ */
+export const drainInstance = async (
+  { kvUrl, kvKeyPrefix, podName, instanceLease }: Named,
+  { timeout, signal, say }: Request,
+): Promise<Drained> => {
+  const kv = await connectKv({ url: kvUrl, prefix: kvKeyPrefix, log: silent, signal }).catch(
+    (error: unknown) => {
+      if (signal.aborted) return null;
+      throw error;
+    },
+  );
+  if (kv === null) return { outcome: "interrupted", takenBack: false };
+  try {
+    const store = openRedisJobStore({ kv, podName, log: silent });
+    const instances = createRedisInstances({
+      kv,
+      name: podName,
+      self: null,
+      leaseSeconds: instanceLease,
+      log: silent,
+    });
+    return await untilDrained({ store, instances }, { name: podName, timeout, signal, say });
+  } finally {
+    await kv.close();
+  }
+};
+
+/** What there is to say is said to the operator, in sentences. */
+const nothing = (): void => undefined;
+const silent: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };

@@ -1,0 +1,84 @@
+import { expect, test } from "vitest";
+import type { Overview } from "../contract/instance.ts";
+import { createMetrics } from "./metrics.ts";
+
+const instance = { version: "1.0.0", started_at: "2026-05-01T12:00:00.000Z", max_parallel_jobs: 3 };
+
+const metricsOf = (store: { overview: Overview | null }) =>
+  createMetrics({
+    jobCounts: async () => ({ queued: 4, running: 2, succeeded: 0, failed: 0, cancelled: 0, expired: 0 }),
+    overview: async () => {
+      if (store.overview === null) throw new Error("the store is away");
+      return store.overview;
+    },
+    running: () => 2,
+    maxParallel: 3,
+    volumes: async () => [],
+  });
+
+const busy: Overview = {
+  queue: { waiting: 4, running: 2, oldest_wait_seconds: 12.5 },
+  lost: 5,
+  recovered: 6,
+  instances: [
+    { ...instance, name: "a", running: 2, draining: false },
+    { ...instance, name: "b", running: 0, draining: true },
+  ],
+};
+
+/** The lines of our own metrics that have a value. */
+const figures = async (metrics: ReturnType<typeof createMetrics>): Promise<string[]> =>
+  (await metrics.read()).body
+    .split("\n")
+    .filter((line) => /^svc_(?!job_)/.test(line))
+    .toSorted();
+
+test("the metrics tell of the queue, of each instance and of what was lost with one", async () => {
+  const lines = await figures(metricsOf({ overview: busy }));
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      'svc_jobs{status="queued"} 4',
+      "svc_store_up 1",
+      "svc_queue_length 4",
+      "svc_queue_oldest_seconds 12.5",
+      'svc_instance_running_jobs{instance="a"} 2',
+      'svc_instance_running_jobs{instance="b"} 0',
+      'svc_instance_max_parallel_jobs{instance="a"} 3',
+      'svc_instance_draining{instance="a"} 0',
+      'svc_instance_draining{instance="b"} 1',
+      "svc_jobs_lost_total 5",
+      "svc_jobs_recovered_total 6",
+    ]),
+  );
+});
+
+test("asked twice, the counters that stand in the store are not counted twice, and an instance that is gone is left out", async () => {
+  const store = { overview: busy };
+  const metrics = metricsOf(store);
+  await metrics.read();
+  store.overview = {
+    ...busy,
+    queue: { waiting: 0, running: 2, oldest_wait_seconds: null },
+    instances: busy.instances.slice(0, 1),
+  };
+  const lines = await figures(metrics);
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      "svc_jobs_lost_total 5",
+      "svc_queue_length 0",
+      "svc_queue_oldest_seconds 0",
+      'svc_instance_running_jobs{instance="a"} 2',
+    ]),
+  );
+  expect(lines.filter((line) => line.includes('"b"'))).toEqual([]);
+});
+
+test("while the store is away what it would tell is left out, the rest answers, and it comes back with the store", async () => {
+  const store: { overview: Overview | null } = { overview: busy };
+  const metrics = metricsOf(store);
+  const before = await figures(metrics);
+  store.overview = null;
+  expect(await figures(metrics)).toEqual(["svc_max_parallel_jobs 3", "svc_running_jobs 2", "svc_store_up 0"]);
+  store.overview = busy;
+  expect(await figures(metrics)).toEqual(before);
+});
