@@ -1,0 +1,103 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ConfigError } from "../../src/config/config-error.ts";
+import { loadSettings } from "../../src/config/settings.ts";
+import { variables } from "../../src/config/variables.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { namesIn, readCompose } from "./composed.ts";
+import { imageEnvironment } from "./containerfile.ts";
+import {
+  configuration,
+  deploy,
+  objectsIn,
+  overlays,
+  render,
+  serviceContainer,
+  type KubernetesObject,
+} from "./rendered.ts";
+
+const known = Object.values(variables).map(({ name }) => name);
+
+/** What the pods of an overlay get, with the secrets filled in, over what the image has. */
+const podEnvironment = async (overlay: (typeof overlays)[number]): Promise<Record<string, string>> => {
+  const objects = await render(overlay);
+  const withStore = serviceContainer(objects).env?.some(({ name }) => name === "KV_URL");
+  return {
+    ...(await imageEnvironment()),
+    ...configuration(objects),
+    SERVICE_POD_NAME: "svc-0",
+    SERVICE_API_KEYS: "0123456789abcdef",
+    ...(withStore && { KV_URL: "redis://:0123456789abcdef@svc-kv:6379" }),
+  };
+};
+
+const load = async (env: Record<string, string>) => loadSettings({ env, home: await temporaryDirectory() });
+
+describe.each(overlays)("the variables of the overlay %s", (overlay) => {
+  test("are known to the service, which starts with them without a warning", async () => {
+    const own = serviceContainer(await render(overlay)).env?.map(({ name }) => name) ?? [];
+    const names = [...Object.keys(configuration(await render(overlay))), ...own];
+    expect(names.filter((name) => !known.includes(name))).toEqual([]);
+    const { settings, warnings } = await load(await podEnvironment(overlay));
+    expect(warnings).toEqual([]);
+    expect(settings).toMatchObject({
+      host: "0.0.0.0",
+      port: 8200,
+      podName: "svc-0",
+      allowLocalRepos: false,
+      sharedFsRoot: "/shared",
+    });
+  });
+
+  test("let nobody in without a key", async () => {
+    const { SERVICE_API_KEYS: _, ...open } = await podEnvironment(overlay);
+    await expect(load(open)).rejects.toThrow(ConfigError);
+    await expect(load(open)).rejects.toThrow("SERVICE_API_KEYS is not set");
+  });
+});
+
+test("the examples of secrets name variables of the service", async () => {
+  const secrets = objectsIn(
+    await readFile(join(deploy, "kubernetes", "secrets.example.yaml"), "utf8"),
+  ) as (KubernetesObject & {
+    stringData: Record<string, string>;
+  })[];
+  const forPods = Object.keys(
+    secrets.find(({ metadata }) => metadata.name === "svc-secrets")?.stringData ?? {},
+  );
+  const forCompose = await namesIn("service.env.example");
+  expect(forPods.filter((name) => !known.includes(name))).toEqual([]);
+  expect(Object.keys(forCompose)).toEqual(forPods);
+  expect(Object.values(forCompose)).toEqual(forPods.map(() => ""));
+});
+
+describe("the variables of the Compose file", () => {
+  const values = { KV_PASSWORD: "0123456789abcdef" };
+
+  test("are known to the service, which starts with them without a warning", async () => {
+    const { services } = await readCompose(values);
+    for (const name of ["svc-1", "svc-2", "svc-3"]) {
+      const environment = services[name]?.environment ?? {};
+      const own = Object.keys(environment).filter((key) => key !== "HOME");
+      expect(own.filter((key) => !known.includes(key))).toEqual([]);
+      const { settings, warnings } = await load({
+        ...(await imageEnvironment()),
+        ...environment,
+        SERVICE_API_KEYS: "0123456789abcdef",
+      });
+      expect(warnings).toEqual([]);
+      expect(settings).toMatchObject({
+        podName: name,
+        kvUrl: "redis://:0123456789abcdef@kv:6379",
+        drainTimeout: 300,
+      });
+    }
+  });
+
+  test("let nobody in without a key", async () => {
+    const { services } = await readCompose(values);
+    const open = { ...(await imageEnvironment()), ...services["svc-1"]?.environment };
+    await expect(load(open)).rejects.toThrow("SERVICE_API_KEYS is not set");
+  });
+});
