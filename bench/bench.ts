@@ -5,6 +5,7 @@ import { manyJobs } from "./many-jobs.ts";
 import { mcpCalls } from "./mcp-calls.ts";
 import { memory } from "./memory.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
+import { scale } from "./scale.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
 import { printFigures, type Figure } from "./statistics.ts";
 import { submissions } from "./submissions.ts";
@@ -19,6 +20,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   worktrees: parallelWorktrees,
   mcp: mcpCalls,
   abandoned: abandonedClients,
+  scale,
 };
 
 const asked = process.argv.slice(2);

@@ -19,6 +19,8 @@ export type Figure = {
   met: boolean;
 };
 
+export const atLeast = (value: number, limit: number): boolean => value >= limit;
+
 export const atMost = (value: number, limit: number): boolean => value <= limit;
 
 export const printFigures = (figures: readonly Figure[]): void => {
