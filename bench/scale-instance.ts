@@ -11,7 +11,8 @@ import { openStores } from "../src/main/stores.ts";
 const { settings } = loadSettings({ env: process.env, home: process.env["HOME"] ?? "/nonexistent" });
 const log = createLog("error", (text) => text);
 const now = (): Date => new Date();
-const stores = await openStores({ settings, isOver: () => false, log, now });
+const epoch = randomUUID();
+const stores = await openStores({ settings, isOver: () => false, epoch, log, now });
 const worker = createWorker({
   store: stores.jobs,
   events: stores.events,
@@ -20,10 +21,11 @@ const worker = createWorker({
   settlements: stores.settlements,
   execute: async () => ({ kind: "succeeded", patch: { exit_code: 0, output: "done" } }),
   onEnded: () => undefined,
-  instance: { podName: settings.podName, epoch: randomUUID() },
+  instance: { podName: settings.podName, epoch },
   now,
   redact: createRedactor([]),
   log,
 });
 stores.queue.start(worker.work);
+process.on("SIGINT", () => process.exit(0));
 process.stdout.write("ready\n");

@@ -38,8 +38,8 @@ export const scale = (): Promise<Figure[]> =>
         const ours: number[] = [];
         const bare: number[] = [];
         for (let round = 0; round < (process.env["BN"] ? 2 : 3); round += 1) {
-          bare.push(await bareRate(instances));
-          ours.push(await ourRate(join(directory, `${instances}-${round}`), instances));
+          bare.push(await bareRate(instances));if(process.env["BN"])console.error("bare",bare.at(-1));
+          ours.push(await ourRate(join(directory, `${instances}-${round}`), instances));if(process.env["BN"])console.error("ours",ours.at(-1));
         }
         const ratio = Math.max(...ours) / Math.max(...bare);
         figures.push({
@@ -66,10 +66,8 @@ const bareRate = async (workers: number): Promise<number> => {
   );
   const connection = new Redis(redis.url, { maxRetriesPerRequest: null });
   const queue = new BullQueue("bare", { connection, prefix: "{bare}" });
-  const events = new QueueEvents("bare", {
-    connection: new Redis(redis.url, { maxRetriesPerRequest: null }),
-    prefix: "{bare}",
-  });
+  const blocking = new Redis(redis.url, { maxRetriesPerRequest: null });
+  const events = new QueueEvents("bare", { connection: blocking, prefix: "{bare}" });
   await events.waitUntilReady();
   let ended = 0;
   const all = Promise.withResolvers<void>();
@@ -89,6 +87,7 @@ const bareRate = async (workers: number): Promise<number> => {
   const took = performance.now() - begun;
   await events.close();
   await queue.close();
+  for (const one of [connection, blocking]) one.disconnect();
   await end(children);
   await redis.kill();
   return (jobs / took) * 1000;
@@ -194,7 +193,7 @@ const openProducer = async (redis: TestRedis, directory: string) => {
   const { settings } = loadSettings({ env: environment(redis, directory, "producer"), home: directory });
   const log = createLog("error", (text) => text);
   const now = (): Date => new Date();
-  const stores = await openStores({ settings, isOver: () => false, log, now });
+  const stores = await openStores({ settings, isOver: () => false, epoch: randomUUID(), log, now });
   const { submit } = createJobs({
     store: stores.jobs,
     events: stores.events,

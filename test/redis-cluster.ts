@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
-import { freePort, startRedis } from "./redis.ts";
+import { lastingPort } from "./lasting-port.ts";
+import { startRedis } from "./redis.ts";
 import { until } from "./until.ts";
 
 const slots = 16_384;
@@ -30,7 +31,7 @@ export const startRedisCluster = async () => {
 };
 
 const startNode = async () => {
-  const busPort = await freePort();
+  const busPort = await lastingPort();
   const node = await startRedis({
     args: ["--cluster-enabled", "yes", "--cluster-port", String(busPort), "--cluster-node-timeout", "2000"],
   });

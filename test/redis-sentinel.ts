@@ -4,7 +4,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterFile } from "./cleanup.ts";
-import { freePort, startRedis, type TestRedis } from "./redis.ts";
+import { lastingPort } from "./lasting-port.ts";
+import { startRedis, type TestRedis } from "./redis.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { until } from "./until.ts";
 
@@ -52,7 +53,7 @@ export const startRedisSentinel = async () => {
 };
 
 const startSentinel = async (masterPort: number): Promise<number> => {
-  const [directory, port] = [await temporaryDirectory(), await freePort()];
+  const [directory, port] = [await temporaryDirectory(), await lastingPort()];
   const file = join(directory, "sentinel.conf");
   const lines = [
     `port ${port}`,

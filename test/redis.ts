@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterFile } from "./cleanup.ts";
+import { lastingPort } from "./lasting-port.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { until } from "./until.ts";
 
@@ -21,7 +21,7 @@ type Options = {
 export const startRedis = async ({ args = [], port, directory, under = [] }: Options = {}) => {
   const home = directory ?? (await temporaryDirectory());
   await mkdir(home, { recursive: true });
-  const chosen = port ?? (await freePort());
+  const chosen = port ?? (await lastingPort());
   let child: ChildProcess = await launch();
 
   async function launch(): Promise<ChildProcess> {
@@ -75,15 +75,6 @@ export const startRedis = async ({ args = [], port, directory, under = [] }: Opt
 };
 
 export type TestRedis = Awaited<ReturnType<typeof startRedis>>;
-
-export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-};
 
 /** Whether something that speaks the protocol answers there, with or without a password. */
 const isUp = async (port: number): Promise<boolean> => {

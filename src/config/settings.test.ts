@@ -75,8 +75,8 @@ describe("where a setting comes from", () => {
   });
 
   it("expands a leading ~/ of a path and of nothing else", () => {
-    const { settings } = load({ SERVICE_JOBS_DIR: "~/jobs", SERVICE_POD_NAME: "~/pod" });
-    expect(settings).toMatchObject({ jobsDir: join(empty, "jobs"), podName: "~/pod" });
+    const { settings } = load({ SERVICE_JOBS_DIR: "~/jobs", SERVICE_GIT_AUTHOR_NAME: "~/me" });
+    expect(settings).toMatchObject({ jobsDir: join(empty, "jobs"), gitAuthorName: "~/me" });
   });
 });
 
@@ -161,16 +161,16 @@ describe("faults", () => {
       GIT_HOST_APP_PRIVATE_KEY: "hunter2",
       GIT_HOST_APP_PRIVATE_KEY_BASE64: "hunter2",
       MODEL_API_BASE_URL: "htps://me:hunter2@proxy",
-      KV_URL: "redis://:hunter2@kv",
+      KV_URL: "http://:hunter2@kv",
     };
     const faults = faultsOf(() => load(env));
     expect(faults.join("\n")).not.toContain("hunter2");
     expect(faults).toEqual([
-      expect.stringContaining("KV_URL is set, but this version keeps jobs in files; unset KV_URL"),
-      expect.stringContaining("SERVICE_API_KEYS has 3 comma-separated entries, of which number 1"),
+            expect.stringContaining("SERVICE_API_KEYS has 3 comma-separated entries, of which number 1"),
       expect.stringContaining("of which number 2 is empty"),
       expect.stringContaining("SERVICE_API_KEY must be printable ASCII"),
       expect.stringContaining("MODEL_API_BASE_URL"),
+      expect.stringContaining("KV_URL must begin with redis:// or rediss://"),
       expect.stringContaining("GIT_HOST_APP_PRIVATE_KEY must be PEM text"),
       expect.stringContaining("GIT_HOST_APP_PRIVATE_KEY_BASE64 must be PEM text in base64"),
     ]);

@@ -31,6 +31,7 @@ export const variableGroups = {
   Server: serverVariables,
   "Agent and model": agentVariables,
   "Jobs and profiles": jobVariables,
+  "Several instances": clusterVariables,
   "Repositories and git host": repositoryVariables,
   Telemetry: telemetryVariables,
 };

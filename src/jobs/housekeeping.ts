@@ -4,7 +4,7 @@ import type { Retries } from "../lib/retries.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import { endPatch } from "./jobs.ts";
+import { endPatch } from "./end-patch.ts";
 import type { Queue } from "./queue.ts";
 import { announceEnd } from "./settle.ts";
 import type { Bell } from "../lib/bell.ts";

@@ -7,6 +7,7 @@ import type { JobStore, ListQuery } from "../store/job-store.ts";
 import { idempotencyOf } from "./idempotency.ts";
 import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
+import { endPatch } from "./end-patch.ts";
 import { announceEnd } from "./settle.ts";
 import { takeStep } from "./state.ts";
 import type { Bell } from "../lib/bell.ts";
@@ -73,10 +74,9 @@ export const createJobs = (deps: Dependencies) => {
         `Idempotency-Key: was used for job ${record.id} with another request; use a new key`,
       );
     }
-    if (created) {
-      events.begin(record.id, record.created_at);
-      await queue.add({ id: record.id, boundTo });
-    }
+    if (created) events.begin(record.id, record.created_at);
+    // Also for a repeated request: the first may have been cut off before the job was in the queue.
+    if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
     return record;
   };
 
@@ -155,13 +155,6 @@ export const createJobs = (deps: Dependencies) => {
 };
 
 export type Jobs = ReturnType<typeof createJobs>;
-
-/** What every final state sets. */
-export const endPatch = (record: JobRecord, at: Date) => ({
-  ended_at: at.toISOString(),
-  duration_ms: record.started_at === null ? null : Math.max(0, at.getTime() - Date.parse(record.started_at)),
-  stages: [...record.stages, { stage: "ended" as const, at: at.toISOString(), attempt: record.attempt }],
-});
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 

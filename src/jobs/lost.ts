@@ -3,7 +3,7 @@ import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
-import { endPatch } from "./jobs.ts";
+import { endPatch } from "./end-patch.ts";
 import type { Queue } from "./queue.ts";
 import { announceEnd } from "./settle.ts";
 import { takeStep } from "./state.ts";

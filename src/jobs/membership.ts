@@ -19,6 +19,9 @@ type Dependencies = {
 /** How often an instance looks at its own runs and whether it is asked to drain, ms. */
 const interval = 1000;
 
+/** How soon a look at its own runs is repeated that the store did not answer, ms: it may be just back, and so may be this instance. */
+const again = 150;
+
 /** How long after the request to drain is gone jobs are taken again, ms: not between the end of a drain and the SIGTERM. */
 const afterDrain = 10_000;
 
@@ -77,10 +80,13 @@ export const createMembership = ({
   // The store's own connection tells when it cannot be reached.
   const quietly = (err: unknown): void => log.debug({ err }, "the key-value store could not be asked");
 
-  const repeat = async (ms: number, step: () => Promise<void>): Promise<void> => {
+  /** A step that gives false is repeated sooner. */
+  const repeat = async (ms: number, step: () => Promise<void | boolean>): Promise<void> => {
     while (!signal.aborted) {
-      await step().catch(quietly);
-      await delay(ms, undefined, { signal, ref: false }).catch(() => undefined);
+      const went = await step().catch(quietly);
+      await delay(went === false ? Math.min(again, ms) : ms, undefined, { signal, ref: false }).catch(
+        () => undefined,
+      );
     }
   };
 

@@ -26,22 +26,31 @@ const patience = 500;
  * must not go on. Records tell; messages only make it sooner.
  */
 export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log }: Dependencies) => {
-  const lookAt = async (run: OwnRun): Promise<void> => {
+  /** False: the store could not be asked. */
+  const lookAt = async (run: OwnRun): Promise<boolean> => {
+    let asked = true;
     const reason = await inTime(store.get(run.id)).then(
       (record) => judge(record, run, epoch),
-      () => (run.retryLost && leaseMayHaveLapsed() ? "fence" : null),
+      () => {
+        asked = false;
+        return run.retryLost && leaseMayHaveLapsed() ? "fence" : null;
+      },
     );
-    if (reason === null) return;
+    if (reason === null) return asked;
     if (reason === "fence")
       log.warn({ job: run.id }, "the job is no longer this instance's: its agent is ended");
     worker.interrupt(run.id, reason);
+    return asked;
   };
 
   return {
-    /** Looks at one run, or all. Never rejects: while the store is away runs go on, unless they may be run twice. */
-    look: async (id?: string): Promise<void> => {
+    /**
+     * Looks at one run, or all; false: the store could not be asked. Never rejects: while the store is away runs go on, unless
+     * they may be run twice.
+     */
+    look: async (id?: string): Promise<boolean> => {
       const runs = worker.runs().filter((run) => id === undefined || run.id === id);
-      await Promise.all(runs.map(lookAt));
+      return (await Promise.all(runs.map(lookAt))).every(Boolean);
     },
   };
 };

@@ -3,7 +3,7 @@ import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { Outcome } from "./execute.ts";
-import { endPatch } from "./jobs.ts";
+import { endPatch } from "./end-patch.ts";
 import type { Spooled } from "./spool.ts";
 import { takeStep, type Trigger } from "./state.ts";
 

@@ -4,7 +4,7 @@ import type { EventLog } from "../store/event-log.ts";
 import type { Instances } from "../store/instances.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
-import { endPatch } from "./jobs.ts";
+import { endPatch } from "./end-patch.ts";
 import { failLost, mayRunAgain, requeueLost } from "./lost.ts";
 import type { Queue } from "./queue.ts";
 import { announceEnd } from "./settle.ts";
@@ -120,11 +120,17 @@ export const createSweep = (deps: Dependencies) => {
     if (failed !== null) await announceEnd(deps, failed);
   };
 
+  const refresh = async (): Promise<void> => {
+    living = new Set((await instances.list()).map(({ name }) => name));
+  };
+
   return {
+    /** Rejects when the store is away. */
+    refresh,
     /** One round, to be repeated about every second. Rejects when the store is away. */
     round: async (): Promise<void> => {
       try {
-        living = new Set((await instances.list()).map(({ name }) => name));
+        await refresh();
         await lookAfterRuns();
         if (performance.now() - queueLookedAt < queueInterval) return;
         await lookAfterQueue();

@@ -43,22 +43,50 @@ export const createWorker = (deps: Dependencies) => {
   const { store, events, settlements, now, log } = deps;
   const running = new Map<string, Entry>();
   const busy = new Set<string>();
+  /** Of what is in use by runs that are over but for writing their outcome: when it is free. */
+  const endings = new Map<string, Promise<unknown>>();
+  /** Outcomes that the store did not take at once, and for which no slot waits. */
+  const overdue = new Set<Promise<unknown>>();
   const stopping = new AbortController();
 
   /** Handed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
-    const claim = await underWay(tryClaim(id));
+    const before = lastClaim;
+    const claiming = underWay(tryClaim(id));
+    lastClaim = claiming.catch(() => undefined);
+    const claim = await claiming;
     if (claim === "later" || claim === null) return claim ?? "done";
-    try {
-      // A job that is to be run again keeps its place in the queue.
-      return (await runClaimed(claim.record, claim.entry)) === "queued" ? "later" : "done";
-    } finally {
-      claim.entry.finish();
-      await giveBack(claim.needs);
-    }
+    // Claims go on side by side; what they claimed begins in the order in which it was handed out.
+    await before;
+    const outcome = await runClaimed(claim.record, claim.entry);
+    const ending = ended(claim, outcome);
+    // A job that is to be run again keeps its place in the queue; of any other the outcome is written while its slot works
+    // on the next one already.
+    return outcome.kind === "requeue" && (await ending) === "queued" ? "later" : "done";
+  };
+
+  /** Writes the outcome, then gives back what the run held. Never rejects. Resolves to the state that the job has then; null: unknown. */
+  const ended = ({ record, needs, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
+    const finish = async (): Promise<JobStatus | null> => {
+      const status = await settle(record, outcome).catch((err: unknown) => {
+        log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
+        return null;
+      });
+      entry.finish();
+      await giveBack(needs).catch((err: unknown) => {
+        log.debug({ err, job: record.id }, "the lock on the job's session lapses by itself");
+      });
+      return status;
+    };
+    const ending = finish().finally(() => {
+      for (const name of needs.names) if (endings.get(name) === ending) endings.delete(name);
+    });
+    for (const name of needs.names) endings.set(name, ending);
+    return ending;
   };
 
   const claims = new Set<Promise<unknown>>();
+  let lastClaim: Promise<unknown> = Promise.resolve();
 
   /** Whoever stops must wait for it: a claim under way is a run a moment later. */
   const underWay = <Value>(claim: Promise<Value>): Promise<Value> => {
@@ -67,7 +95,8 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
-  const tryClaim = async (id: string) => {
+  const tryClaim = async (id: string): Promise<Claim | "later" | null> => {
+    if (!(await hasSlot())) return "later";
     const found = await store.get(id);
     // Once the service stops no run begins any more: the next start takes the job up.
     if (found === null || stopping.signal.aborted) return null;
@@ -75,6 +104,7 @@ export const createWorker = (deps: Dependencies) => {
     if (found.status !== "queued" && !isClaimed) return null;
     // Another instance's queue is the right one for it.
     if (found.bound_to !== null && found.bound_to !== deps.instance.podName) return null;
+    await Promise.all(needsOf(found).map((name) => endings.get(name)));
     const needs = await takeNeeds(found);
     if (needs === null) return "later" as const;
     // Known before it is claimed: a cancel that comes in the same moment must find the run.
@@ -90,6 +120,17 @@ export const createWorker = (deps: Dependencies) => {
         await giveBack(needs);
       }
     }
+  };
+
+  /** An outcome that the store does not take keeps one slot from beginning more, so that outcomes do not pile up. */
+  const hasSlot = async (): Promise<boolean> => {
+    const [outcome] = overdue;
+    if (outcome === undefined) return true;
+    overdue.delete(outcome);
+    const given = delay(patience, false, { ref: false });
+    const written = await Promise.race([outcome.then(() => true), given]);
+    if (!written) overdue.add(outcome);
+    return written;
   };
 
   /** Claimed by us without our hearing of it, as the store went away before it answered: the run begins, or ends, now. */
@@ -139,8 +180,8 @@ export const createWorker = (deps: Dependencies) => {
     await lock?.release();
   };
 
-  /** Resolves to the state that the job has then; null: it is another run's, or could not be written. */
-  const runClaimed = async (record: JobRecord, { controller }: Entry): Promise<JobStatus | null> => {
+  /** Never rejects. */
+  const runClaimed = async (record: JobRecord, { controller }: Entry): Promise<Outcome> => {
     events.begin(record.id, record.created_at);
     events.append(record.id, record.attempt, {
       type: "stage",
@@ -148,11 +189,7 @@ export const createWorker = (deps: Dependencies) => {
       detail: deps.instance.podName,
     });
     const run = createRun(deps, record, controller.signal);
-    const outcome = await deps.execute(record, run).catch(asBug(record));
-    return await settle(record, outcome).catch((err: unknown) => {
-      log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
-      return null;
-    });
+    return await deps.execute(record, run).catch(asBug(record));
   };
 
   const asBug =
@@ -172,15 +209,25 @@ export const createWorker = (deps: Dependencies) => {
     const outcome = { kind, patch: redactDeep(patch, deps.redact) };
     const settled = await persist({ id, attempt, at: now().toISOString(), outcome });
     if (settled?.announce !== true) return settled?.record.status ?? null;
-    const { record: ended } = settled;
+    const { record: final } = settled;
     // The slot is free before the last event is on the disk.
-    void announceEnd({ events, settlements }, ended);
-    deps.onEnded(toJob(ended));
-    log.info({ job: id, status: ended.status, reason: ended.failure_reason ?? undefined }, "job ended");
-    return ended.status;
+    void announceEnd({ events, settlements }, final);
+    deps.onEnded(toJob(final));
+    log.info({ job: id, status: final.status, reason: final.failure_reason ?? undefined }, "job ended");
+    return final.status;
   };
 
   const persist = async (spooled: Spooled): Promise<Settled | null> => {
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    try {
+      return await persistSometime(spooled, () => overdue.add(over));
+    } finally {
+      overdue.delete(over);
+      resolve();
+    }
+  };
+
+  const persistSometime = async (spooled: Spooled, onFailure: () => void): Promise<Settled | null> => {
     for (let wait = 100; ; wait = Math.min(wait * 2, 2000)) {
       try {
         const written = await writeOutcome(store, spooled, { again: wait > 100 });
@@ -191,6 +238,7 @@ export const createWorker = (deps: Dependencies) => {
           { err: error, job: spooled.id },
           `the outcome of the job cannot be written; next try in ${wait} ms`,
         );
+        onFailure();
         if (wait === 100) await deps.spool.keep(spooled);
         if (stopping.signal.aborted) throw error;
         await delay(wait, undefined, { signal: stopping.signal }).catch(() => undefined);
@@ -236,6 +284,8 @@ export const createWorker = (deps: Dependencies) => {
 export type Worker = ReturnType<typeof createWorker>;
 
 type Needs = { names: string[]; lock: Lock | null };
+
+type Claim = { record: JobRecord; needs: Needs; entry: Entry & { finish: () => void } };
 
 /** What only one job at a time may use. */
 const needsOf = (record: JobRecord): string[] => [

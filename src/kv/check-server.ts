@@ -7,9 +7,11 @@ const oldest = [6, 2] as const;
 
 /**
  * Whether jobs can be entrusted to this store: one that may throw keys away when its memory is full would lose them.
+ * Resolves to what the operator should know about it, a sentence each.
  * @throws Error with a sentence for the operator
  */
-export const checkServer = async (client: KvClient, { mode }: KvAddress): Promise<void> => {
+export const checkServer = async (client: KvClient, { mode }: KvAddress): Promise<string[]> => {
+  const warnings = new Set<string>();
   const nodes = mode === "cluster" ? (client as Cluster).nodes("master") : [client];
   for (const node of nodes) {
     const info = parse(await node.info());
@@ -25,7 +27,13 @@ export const checkServer = async (client: KvClient, { mode }: KvAddress): Promis
     }
     if (mode === "single" && info.get("cluster_enabled") === "1")
       throw new Error("The key-value store is a node of a Cluster; use redis+cluster:// in KV_URL");
+    if (info.get("aof_enabled") === "0") {
+      warnings.add(
+        "the key-value store keeps no append-only file: jobs are lost when it restarts; set appendonly yes and appendfsync always",
+      );
+    }
   }
+  return [...warnings];
 };
 
 const parse = (info: string): Map<string, string> =>

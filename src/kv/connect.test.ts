@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { openKv } from "../../test/kv.ts";
 import { startRedisCluster } from "../../test/redis-cluster.ts";
 import { redisCertificate } from "../../test/redis-tls.ts";
-import { freePort, startRedis } from "../../test/redis.ts";
+import { lastingPort } from "../../test/lasting-port.ts";
+import { startRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
 import { connectKv } from "./connect.ts";
@@ -27,7 +28,7 @@ const failureOf = async (url: string, patience?: number) => {
 };
 
 test("over TLS, with the authority in the URL, values are written and read", async () => {
-  const [{ certificate, args }, port] = [await redisCertificate(), await freePort()];
+  const [{ certificate, args }, port] = [await redisCertificate(), await lastingPort()];
   const redis = await startRedis({ args: args(port) });
   const kv = await openKv(`rediss://127.0.0.1:${port}?ca_file=${certificate}`);
   await kv.ask((client) => client.set(kv.key("a"), "1"));
@@ -59,7 +60,7 @@ test("wrong credentials are refused at once, with a sentence and a log that do n
 });
 
 test("a store where there is none is given up, with a sentence that says where and not with what credentials", async () => {
-  const port = await freePort();
+  const port = await lastingPort();
   for (const scheme of ["redis", "redis+cluster", "redis+sentinel"]) {
     const { message, log } = await failureOf(
       `${scheme}://svc:hunter2@127.0.0.1:${port}/${scheme.endsWith("sentinel") ? "main" : ""}`,
@@ -73,7 +74,7 @@ test("a store where there is none is given up, with a sentence that says where a
 });
 
 test("a store that comes up a little later is waited for", async () => {
-  const port = await freePort();
+  const port = await lastingPort();
   const connecting = connectKv({ url: `redis://127.0.0.1:${port}`, prefix: "p", log: silent });
   await startRedis({ port });
   const kv = await connecting;
@@ -83,7 +84,7 @@ test("a store that comes up a little later is waited for", async () => {
 
 test("an abort ends the wait for a store", async () => {
   const controller = new AbortController();
-  const url = `redis://127.0.0.1:${await freePort()}`;
+  const url = `redis://127.0.0.1:${await lastingPort()}`;
   const connecting = connectKv({ url, prefix: "p", log: silent, signal: controller.signal });
   controller.abort(new Error("stopped"));
   await expect(connecting).rejects.toThrow("stopped");

@@ -55,7 +55,7 @@ export const connectKv = async ({
 
   try {
     await ready(client, address, patience, signal);
-    await checkServer(client, address);
+    for (const warning of await checkServer(client, address)) log.warn(warning);
   } catch (error) {
     await close();
     throw error;
@@ -144,7 +144,7 @@ const optionsOf = (address: KvAddress, purpose: Purpose): Omit<RedisOptions, "re
         socketTimeout: commandTimeout,
         enableOfflineQueue: false,
         maxRetriesPerRequest: 0,
-        enableAutoPipelining: true,
+        enableAutoPipelining: false,
       }
     : { maxRetriesPerRequest: null }),
 });

@@ -58,7 +58,7 @@ export const git = async (args: readonly string[], options: GitOptions): Promise
     env: gitEnvironment(options),
   }).catch((error: unknown) => {
     if (!(error instanceof CommandMissingError)) throw error;
-    const message = `git could not be started: install it (2.31 or later) and see that it is on PATH. ${error.message}`;
+    const message = `git could not be started: install it (2.33 or later) and see that it is on PATH. ${error.message}`;
     throw new GitError(message, { exitCode: null, ended: "missing", said: "", cause: error });
   });
   if (result.exitCode === 0 && result.ended === "exited")

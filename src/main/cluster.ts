@@ -70,15 +70,21 @@ export const createCluster = ({
     now,
     log,
   });
+  /** As of now: the last look may be a second old, and the instance back since. */
+  const isAlive = async (name: string): Promise<boolean> => {
+    if (!stores.shared || sweep.isLiving(name)) return true;
+    await sweep.refresh();
+    return sweep.isLiving(name);
+  };
+
   let sweeper: ReturnType<typeof startHousekeeper> | null = null;
 
   return {
-    /** @throws Error with a sentence for the operator when the name is taken; nothing keeps the process alive then */
+    /** @throws Error with a sentence for the operator when the name is taken */
     join: async (): Promise<void> => {
-      await membership.join().catch(async (error: unknown) => {
-        await stores.close();
-        throw error;
-      });
+      await membership.join();
+      // Nobody is to be taken for lost only because this instance has not looked yet.
+      await sweep.refresh();
     },
     start: (): void => {
       membership.start();
@@ -91,6 +97,7 @@ export const createCluster = ({
     },
     isDraining: membership.isDraining,
     isLiving: (name: string): boolean => !stores.shared || sweep.isLiving(name),
+    isAlive,
     /** Ends the run of a cancelled job, wherever it is. */
     interrupt: async ({ id, pod_name }: JobRecord): Promise<void> => {
       if (!stores.shared || pod_name === podName) return worker.interrupt(id);
@@ -114,7 +121,7 @@ export const createCluster = ({
     }: JobRecord): Promise<string | null> => {
       const stands = worktree_path !== null && worktree_removed_at === null;
       if (!stores.shared || !stands || pod_name === null) return null;
-      return pod_name === podName || sweep.isLiving(pod_name) ? pod_name : null;
+      return (await isAlive(pod_name)) ? pod_name : null;
     },
     stop: async (): Promise<void> => {
       await sweeper?.stop();

@@ -63,14 +63,23 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const lock = await lockInstance(directory, closing.signal);
   const mark = await instanceMark(directory);
   const env = { ...given, [instanceVariable]: mark };
+  const self = { podName: settings.podName, epoch: randomUUID(), startedAt: now(), version };
   const stores = await openStores({
     settings,
+    epoch: self.epoch,
     isOver: ({ status, unsettled, podName }) =>
       isFinal(status) && (!unsettled || (podName !== null && !cluster.isLiving(podName))),
     log,
     now,
   });
   const { jobs: store, events, queue, settlements } = stores;
+
+  /** Nothing may keep the process alive when it cannot start. */
+  const giveUp = async (error: unknown): Promise<never> => {
+    await stores.close();
+    await lock.release();
+    throw error;
+  };
 
   const profiles = createProfiles({ settings, home: homedir(), now: Date.now });
   const repos = createRepos({ settings, env, ...(stores.shared && { takeLease: stores.locks.take }) });
@@ -113,7 +122,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     maxParallel: settings.maxParallelJobs,
     volumes: disks.volumes,
   });
-  const self = { podName: settings.podName, epoch: randomUUID(), startedAt: now(), version };
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
     store,
@@ -168,7 +176,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     endOrphans: async (id) => {
       await killOrphans(null, jobMarker(id, mark), { graceSeconds: orphanGrace });
     },
-    isAlive: async (name) => cluster.isLiving(name),
+    isAlive: cluster.isAlive,
     admit,
     turns: createTurns(),
     settings: { ...settings, shared: stores.shared },
@@ -182,7 +190,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const root = process.getuid?.() === 0;
   for (const warning of await startWarnings({ settings, env, root, signal: closing.signal }))
     log.warn(warning);
-  await cluster.join();
+  await cluster.join().catch(giveUp);
   const doors = await openDoors({
     handlers: createHandlers({ jobs, profiles, worktrees, disks, instances: view, settings }),
     events,
@@ -193,6 +201,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     log,
     newRequestId: randomUUID,
     closing: closing.signal,
+  }).catch(async (error: unknown) => {
+    await cluster.stop();
+    return await giveUp(error);
   });
   lock.tell(doors.url);
   doors.gone.addEventListener("abort", () => gone.abort(), { once: true });

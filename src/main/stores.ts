@@ -48,6 +48,8 @@ type Request = {
   settings: Settings;
   /** Tells whether nothing more happens to a job: it has ended and is cleaned up after, or nobody is left to do that. */
   isOver: (job: { status: JobStatus; unsettled: boolean; podName: string | null }) => boolean;
+  /** This start of the instance. */
+  epoch: string;
   log: Log;
   now: () => Date;
 };
@@ -101,7 +103,7 @@ const openFiles = async ({ settings, log, now }: Request): Promise<Stores> => {
   };
 };
 
-const openShared = async ({ settings, isOver, log, now }: Request, url: string): Promise<Stores> => {
+const openShared = async ({ settings, isOver, epoch, log, now }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const jobs = openRedisJobStore({ kv, podName, log });
@@ -121,7 +123,7 @@ const openShared = async ({ settings, isOver, log, now }: Request, url: string):
     log,
     now,
   });
-  const locks = createRedisLocks({ kv, leaseSeconds });
+  const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName, epoch } });
   const queue = createBullQueue({
     kv,
     bell,

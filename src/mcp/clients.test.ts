@@ -104,7 +104,8 @@ test("a service that has restarted on the same port is asked on by the same clie
   const clients = [await connected(first.url), await connected(first.url, { era: "legacy" })];
   for (const client of clients) await call(client, "list_jobs");
   await first.server.close(0);
-  await startDoors({ port: first.port });
+  // A process that is being started at this moment holds a copy of the socket.
+  await until(() => startDoors({ port: first.port }));
   for (const client of clients) {
     // The first request may still meet the connection of before.
     const list = await until(() => call(client, "list_jobs"));

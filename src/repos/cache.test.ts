@@ -94,7 +94,7 @@ test("a full disk is said to be full", async () => {
 
 test("a missing git is named", async () => {
   const { repos } = await makePlace({}, { PATH: await temporaryDirectory() });
-  expect((await failing(fetchInto(repos, "/srv/app.git"))).message).toContain("install it (2.31 or later)");
+  expect((await failing(fetchInto(repos, "/srv/app.git"))).message).toContain("install it (2.33 or later)");
 });
 
 test("the lock is not gone around when it does not come free", async () => {

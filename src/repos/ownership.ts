@@ -21,8 +21,14 @@ export const writeOwner = (gitDir: string, instance: string): Promise<void> =>
     if (!(error instanceof Error) || !("code" in error) || error.code !== "EEXIST") throw error;
   });
 
-/** The instance that an administrative directory is of; null: it does not say. */
-export const ownerOf = (gitDir: string): Promise<string | null> => lineOf(join(gitDir, ownerFile));
+/** The reason for the lock of a worktree, which git writes before it checks anything out. */
+export const lockReason = (instance: string): string => `service-instance ${instance}`;
+
+/** The instance that an administrative directory is of; null: it does not say. The lock tells it when a crash came before our file. */
+export const ownerOf = async (gitDir: string): Promise<string | null> =>
+  (await lineOf(join(gitDir, ownerFile))) ??
+  /^service-instance (\S+)$/.exec((await lineOf(join(gitDir, "locked"))) ?? "")?.[1] ??
+  null;
 
 /** The instance that has a worktree of this id now; null: no other has. */
 export const takenBy = (gitDir: string): Promise<string | null> => lineOf(join(gitDir, takenFile));

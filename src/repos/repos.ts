@@ -176,14 +176,17 @@ export class RepoError extends Error {
   override name = "RepoError";
   readonly reason: "clone_failed" | "worktree_failed" | "push_failed" | "pr_failed";
   readonly retryable: boolean;
+  /** Nothing was wrong with the repository: the instances' common store was away, or another has what was needed. */
+  readonly again: boolean;
 
   constructor(
     reason: RepoError["reason"],
     message: string,
-    options: { cause?: unknown; retryable?: boolean } = {},
+    options: { cause?: unknown; retryable?: boolean; again?: boolean } = {},
   ) {
     super(message, { cause: options.cause });
     this.reason = reason;
     this.retryable = options.retryable ?? false;
+    this.again = options.again ?? false;
   }
 }

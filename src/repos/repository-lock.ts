@@ -30,8 +30,8 @@ export const withRepositoryLock = async <Value>(
   const timeoutSeconds = room.settings.repoLockTimeout;
   const limit = performance.now() + timeoutSeconds * 1000;
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const retryable = (message: string, cause: unknown): RepoError =>
-    new RepoError(reason, message, { cause, retryable: true });
+  const retryable = (message: string, cause: unknown, again = false): RepoError =>
+    new RepoError(reason, message, { cause, retryable: true, again });
   const busy = (cause: unknown): RepoError =>
     retryable(
       `The cached clone of ${url} was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
@@ -46,7 +46,7 @@ export const withRepositoryLock = async <Value>(
   const taken = await takeInTime(room.takeLease, { name: `repo ${key}`, limit, signal });
   if (taken instanceof Away) {
     const message = `The cached clone of ${url} cannot be locked while the key-value store is away; try again when it is back.`;
-    throw retryable(message, taken.cause);
+    throw retryable(message, taken.cause, true);
   }
   if (taken === null) throw busy(null);
   try {
@@ -57,6 +57,7 @@ export const withRepositoryLock = async <Value>(
     throw retryable(
       `The lock of the cached clone of ${url} could not be kept: the key-value store was away. Try again.`,
       error,
+      true,
     );
   } finally {
     await taken.release();

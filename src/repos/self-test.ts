@@ -24,8 +24,8 @@ const checkGit = async (env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<st
   try {
     const { stdout } = await git(["version"], { env, signal, timeoutSeconds: 10 });
     const [, major, minor] = /(\d+)\.(\d+)/.exec(stdout) ?? [];
-    if (Number(major) * 1000 + Number(minor) >= 2031) return null;
-    return `git 2.31 or later is needed; found: ${stdout.trim()}.`;
+    if (Number(major) * 1000 + Number(minor) >= 2033) return null;
+    return `git 2.33 or later is needed; found: ${stdout.trim()}.`;
   } catch (error) {
     signal.throwIfAborted();
     return error instanceof Error ? error.message : String(error);

@@ -9,7 +9,7 @@ import { asRepoError } from "./failure.ts";
 import { isDamage } from "./heal.ts";
 import { pastStaleLocks } from "./leftovers.ts";
 import { announce, isWorktreeId, locate, readMarker, writeMarker, type ReadMarker } from "./marker.ts";
-import { freeGitDir, isGitDirName, makeRoom, writeOwner } from "./ownership.ts";
+import { freeGitDir, isGitDirName, makeRoom, writeOwner, lockReason } from "./ownership.ts";
 import { isRefName } from "./ref.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import type { AddWorktree, CachedRepo, Worktree } from "./repos.ts";
@@ -159,7 +159,16 @@ const gitWorktreeAdd = (
     // Locked, so that `git worktree prune` or `git gc` run by an agent leaves it alone.
     runGit(
       room,
-      ["worktree", "add", "--quiet", "--lock", ...(args[0] === "-b" ? ["--no-track"] : []), ...args],
+      [
+        "worktree",
+        "add",
+        "--quiet",
+        "--lock",
+        "--reason",
+        lockReason(room.settings.podName),
+        ...(args[0] === "-b" ? ["--no-track"] : []),
+        ...args,
+      ],
       {
         variables: gitDirVariables(repo.gitDir),
         inheritFd: lockFd,

@@ -37,7 +37,9 @@ export const createRunner = (deps: Dependencies) => {
     try {
       return await attempt(record, run, progress);
     } catch (error) {
-      const failure = run.signal.aborted ? interrupted(run.signal, record, progress) : failureOf(error);
+      const failure = run.signal.aborted
+        ? interrupted(run.signal, record, progress)
+        : failureOf(error, record);
       if (failure.kind !== "failed" || failure.patch.failure_reason === "internal") {
         log.warn({ err: error, job: record.id }, "the run of the job ended early");
       }
@@ -194,11 +196,16 @@ const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress
   return { kind: "failed", patch: { failure_reason: "instance_lost", retryable: true, error } };
 };
 
-const failureOf = (error: unknown): Outcome => {
+/** How often a job is tried that fails for want of the instances' common store, before its agent has been started. */
+const mostTries = 5;
+
+const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
   const failed = (reason: NonNullable<JobPatch["failure_reason"]>, retryable: boolean): Outcome => ({
     kind: "failed",
     patch: { failure_reason: reason, retryable, error: message(error) },
   });
+  if (error instanceof RepoError && error.again && attempt < mostTries)
+    return { kind: "requeue", patch: { pid: null, process: null } };
   if (error instanceof RepoError) return failed(error.reason, error.retryable);
   if (error instanceof ProfileError) return failed(error.reason, false);
   if (error instanceof UnknownSession) return failed("agent_error", false);

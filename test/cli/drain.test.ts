@@ -6,7 +6,8 @@ import { createRedisInstances } from "../../src/store/redis/redis-instances.ts";
 import { openRedisJobStore } from "../../src/store/redis/redis-job-store.ts";
 import { openKv } from "../kv.ts";
 import { sampleRecord } from "../ports/job-record-sample.ts";
-import { freePort, startRedis, type TestRedis } from "../redis.ts";
+import { lastingPort } from "../lasting-port.ts";
+import { startRedis, type TestRedis } from "../redis.ts";
 import { until } from "../until.ts";
 import { startSvc, svc } from "./run-svc.ts";
 
@@ -178,7 +179,7 @@ test("a store that goes away meanwhile is waited for, and one that has forgotten
 });
 
 test("a store that cannot be reached is told in a sentence without the password", async () => {
-  const url = `redis://:secret@127.0.0.1:${await freePort()}`;
+  const url = `redis://:secret@127.0.0.1:${await lastingPort()}`;
   const { code, stdout, stderr } = await svc(["drain"], { env: { KV_URL: url } });
   expect(stderr).toMatch(/^svc: The key-value store at 127\.0\.0\.1:\d+ cannot be used .*KV_URL/);
   expect(stderr).not.toContain("secret");

@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { connectKv } from "../../src/kv/connect.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { afterFile } from "../cleanup.ts";
-import { freePort } from "../redis.ts";
+import { lastingPort } from "../lasting-port.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { readCompose } from "./composed.ts";
@@ -26,7 +26,7 @@ const commandOf = {
 const start = async (command: string[]) => {
   const place = await temporaryDirectory();
   for (const name of ["run", "data"]) await mkdir(join(place, name));
-  const port = await freePort();
+  const port = await lastingPort();
   const [program = "", ...words] = command.map((word) =>
     word
       .replaceAll("/run/kv", join(place, "run"))
@@ -50,7 +50,7 @@ describe.each(["compose", "kubernetes"] as const)("the store of %s", (where) => 
     const setting = async (name: string) => ((await client.config("GET", name)) as string[])[1];
     expect(await setting("maxmemory-policy")).toBe("noeviction");
     expect(await setting("appendonly")).toBe("yes");
-    expect(await setting("appendfsync")).toBe("everysec");
+    expect(await setting("appendfsync")).toBe("always");
     // Full before the container's 1 GiB are: a command that is refused loses nothing, a container that is killed may.
     expect(Number(await setting("maxmemory"))).toBeLessThan(1024 ** 3);
 

@@ -2,21 +2,37 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crashRounds } from "./crash-rounds.ts";
+import { instanceCrashes } from "./instance-crash.ts";
+import { storeCrashes } from "./store-crash.ts";
 import { worktreeRounds } from "./worktree-rounds.ts";
 
-/** `npm run crash -- 200 [jobs|worktrees]`: kills the service that many times at random moments and prints the tally. */
+/**
+ * `npm run crash -- 200 [KIND]`: kills the service, or the store, that many times at random moments and prints the tally.
+ * `outage`: the store is away once, for so many seconds; `idempotency`: so many jobs are submitted, each twice at once.
+ */
 const [count = "200", kind = "jobs"] = process.argv.slice(2);
-const run = { jobs: crashRounds, worktrees: worktreeRounds }[kind];
+const kinds = new Map(
+  Object.entries({
+    jobs: crashRounds,
+    worktrees: worktreeRounds,
+    instances: instanceCrashes,
+    ...storeCrashes,
+  }),
+);
+const run = kinds.get(kind);
 if (run === undefined || !/^[1-9]\d*$/.test(count)) {
-  process.stderr.write("usage: npm run crash -- [KILLS] [jobs|worktrees]\n");
+  process.stderr.write(`usage: npm run crash -- [KILLS] [${[...kinds.keys()].join("|")}]\n`);
   process.exit(2);
 }
+let told = 0;
 const directory = await mkdtemp(join(tmpdir(), "svc-crash-"));
 const tally = await run({
   directory,
   rounds: Number(count),
   random: Math.random,
   onRound: (round: number, { faults }: { faults: string[] }) => {
+    for (const fault of faults.slice(told)) process.stdout.write(`after ${round} kills: ${fault}\n`);
+    told = faults.length;
     if (round % 10 === 0) process.stdout.write(`${round} kills, ${faults.length} faults\n`);
   },
 });

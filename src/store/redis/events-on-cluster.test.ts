@@ -77,7 +77,11 @@ locksSuite("Redis Cluster", {
   open: async () => {
     const prefix = newPrefix();
     const open = async () => {
-      const locks = createRedisLocks({ kv: await openKv(cluster.url, prefix), leaseSeconds: 30 });
+      const locks = createRedisLocks({
+        kv: await openKv(cluster.url, prefix),
+        leaseSeconds: 30,
+        owner: { podName: "pod", epoch: "1" },
+      });
       afterFile(() => locks.close());
       return locks;
     };

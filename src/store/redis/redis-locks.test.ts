@@ -15,9 +15,9 @@ beforeAll(async () => {
   redis = await startRedis({ args: ["--appendfsync", "always"] });
 });
 
-const openInstance = async (prefix: string, leaseSeconds = 30) => {
+const openInstance = async (prefix: string, leaseSeconds = 30, podName: string = randomUUID()) => {
   const kv = await openKv(redis.url, prefix);
-  const locks = createRedisLocks({ kv, leaseSeconds });
+  const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName, epoch: randomUUID() } });
   afterFile(() => locks.close());
   return { kv, locks };
 };
@@ -111,4 +111,17 @@ test("while the store hangs, a lock is lost when its lease is over, and nothing 
   }
   await until(() => a.kv.check().then(() => true));
   expect(await until(() => a.locks.take("y"))).not.toBeNull();
+});
+
+test("what an earlier start of the same instance held is free for the next one, and for no other", async () => {
+  const prefix = `test-${randomUUID()}`;
+  const earlier = await openInstance(prefix, 30, "pod-1");
+  const lock = await earlier.locks.take("x");
+  const other = await openInstance(prefix, 30, "pod-10");
+  expect(await other.locks.take("x")).toBeNull();
+  const next = await openInstance(prefix, 30, "pod-1");
+  expect(await next.locks.take("x")).not.toBeNull();
+  expect(await next.locks.take("x")).toBeNull();
+  await lock?.release();
+  expect(await other.locks.take("x")).toBeNull();
 });

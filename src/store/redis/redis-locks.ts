@@ -11,6 +11,14 @@ type Held = {
   deadline: NodeJS.Timeout;
 };
 
+/** What an earlier start of the same instance held is nobody's any more: the instance has its name by a lease of its own. */
+const taking = createScript(`
+local holder = redis.call('GET', KEYS[1])
+local isEarlier = holder and string.sub(holder, 1, #ARGV[3]) == ARGV[3] and string.sub(holder, 1, #ARGV[4]) ~= ARGV[4]
+if holder and not isEarlier then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1`);
+
 const renewal = createScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -20,9 +28,13 @@ const release = createScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`);
 
+type Options = { kv: Kv; leaseSeconds: number; owner: { podName: string; epoch: string } };
+
 /** A key with a lease for each lock, renewed every quarter of `leaseSeconds` while it is held. Names may be any text. */
-export const createRedisLocks = ({ kv, leaseSeconds }: { kv: Kv; leaseSeconds: number }): Locks => {
+export const createRedisLocks = ({ kv, leaseSeconds, owner }: Options): Locks => {
   const lease = leaseSeconds * 1000;
+  const ofInstance = `${owner.podName}/`;
+  const ofStart = `${ofInstance}${owner.epoch}/`;
   const held = new Set<Held>();
 
   const lose = (lock: Held): void => {
@@ -61,16 +73,16 @@ export const createRedisLocks = ({ kv, leaseSeconds }: { kv: Kv; leaseSeconds: n
   return {
     take: async (name): Promise<Lock | null> => {
       const key = kv.jobKey("lock", name);
-      const token = randomUUID();
+      const token = ofStart + randomUUID();
       const asked = performance.now();
       const answer = await kv
-        .ask((client) => client.set(key, token, "PX", lease, "NX"))
+        .ask((client) => taking(client, [key], [token, String(lease), ofInstance, ofStart]))
         .catch((error: unknown) => {
           // It may have been taken although the answer was lost.
           void giveBack(key, token);
           throw error;
         });
-      if (answer === null) return null;
+      if (answer !== 1) return null;
       const lost = new AbortController();
       const lock: Held = { key, token, lost, deadline: deadline(() => lock, asked) };
       held.add(lock);

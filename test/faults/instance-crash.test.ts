@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { startRedis } from "../redis.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { instanceRounds } from "./instance-rounds.ts";
+import { newTally } from "./instance-tally.ts";
+
+const kills = 15;
+
+test(`however ${kills} kills meet instances that share a store, every job ends by the rules, once for each attempt, with its work and without its agents`, async () => {
+  const { url } = await startRedis();
+  const tally = newTally();
+  await instanceRounds({
+    directory: await temporaryDirectory(),
+    kvUrl: url,
+    prefix: "crash",
+    kills,
+    // The program measures: `npm run crash -- 300 instances`.
+    limits: false,
+    env: { SERVICE_INSTANCE_LEASE: "2", SERVICE_WORKTREE_TTL: "2" },
+    random: Math.random,
+    tally,
+  });
+  expect(tally.faults).toEqual([]);
+  expect(tally.kills).toBe(kills);
+  // A run in which nothing was hit would prove nothing.
+  expect(Object.keys(tally.hits).length).toBeGreaterThan(2);
+}, 180_000);

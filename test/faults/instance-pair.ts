@@ -1,0 +1,79 @@
+import { join } from "node:path";
+import { writeFile } from "node:fs/promises";
+import type { Job } from "../../src/contract/job.ts";
+import { asks } from "../asks.ts";
+import { agentProcesses } from "../processes.ts";
+import { git } from "../remote.ts";
+import { startRedis } from "../redis.ts";
+import type { Service } from "../service-process.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { createWorld } from "./instance-world.ts";
+
+let redis: ReturnType<typeof startRedis> | undefined;
+let made = 0;
+
+/** As short as it may be: what is tested is what happens after it. */
+const lease = "2";
+
+/** Instances `one` and `two`, with a slot each; one job, which `one` runs for as long as the test wants it to. */
+export const startPair = async ({ way }: { way?: (port: number) => Promise<number> } = {}) => {
+  const { port, url } = await (redis ??= startRedis());
+  const world = await createWorld({
+    directory: await temporaryDirectory(),
+    kvUrl: url,
+    prefix: `pair${(made += 1)}`,
+    names: ["one", "two"],
+    env: { SERVICE_INSTANCE_LEASE: lease, SERVICE_MAX_PARALLEL_JOBS: "1" },
+  });
+  const ownWay = way === undefined ? url : `redis://127.0.0.1:${await way(port)}`;
+  const one = await world.cluster.start("one", { env: { KV_URL: ownWay } });
+  const done = join(world.directory, "done");
+
+  return {
+    world,
+    one,
+    startTwo: (): Promise<Service> => world.cluster.start("two"),
+    /** The job's agent has written something and goes on until `finish`. */
+    begin: async (profile = "code"): Promise<Job> => {
+      const { job } = await one.client.run_task({
+        task: `scenario: paced ${JSON.stringify({ until: done, ms: 50, own: true })}`,
+        repo_url: world.remote.path,
+        profile,
+      });
+      await until(async () => (await world.notes()).some((note) => note.job === job.id && note.committed), {
+        what: "the agent to have committed something",
+      });
+      return await asks(one).get(job.id);
+    },
+    finish: (): Promise<void> => writeFile(done, ""),
+    agents: (id: string, attempt = 1): number[] =>
+      agentProcesses()
+        .filter((each) => each.job === id && each.attempt === attempt)
+        .map(({ pid }) => pid),
+    /** Resolves when the instance has brought a job of its own to its end. */
+    works: async ({ client }: Service): Promise<Job> => {
+      const { worktree } = await client.prepare_worktree({ repo_url: world.remote.path });
+      return await asks({ client }).run({
+        task: "scenario: commit-nothing",
+        worktree_id: worktree.worktree_id,
+      });
+    },
+    /** Files that are saved under the job's salvage ref. */
+    saved: async ({ salvage_ref, repo_url }: Job): Promise<string[]> => {
+      const clone = await world.clone();
+      if (clone === null) throw new Error(`there is no clone of ${repo_url}`);
+      return (await git(clone, "ls-tree", "--name-only", String(salvage_ref))).split("\n");
+    },
+  };
+};
+
+export type Pair = Awaited<ReturnType<typeof startPair>>;
+
+export const freeze = (...pids: number[]): void => {
+  for (const pid of pids) process.kill(pid, "SIGSTOP");
+};
+
+export const thaw = (...pids: number[]): void => {
+  for (const pid of pids) process.kill(pid, "SIGCONT");
+};
