@@ -27,5 +27,4 @@ const worker = createWorker({
   log,
 });
 stores.queue.start(worker.work);
-process.on("SIGINT", () => process.exit(0));
 process.stdout.write("ready\n");

@@ -58,6 +58,7 @@ test.each([
   ["http://h", /must begin with redis:/],
   ["redis+other://h", /must begin with redis:/],
   ["redis://", /must name each host/],
+  ["redis://:p@ssword@h", /write @ in a password as %40/],
   ["redis://h:0", /must name each host/],
   ["redis://h:65536", /must name each host/],
   ["redis+cluster://a,,b", /must name each host/],
@@ -80,6 +81,7 @@ test("no refusal repeats credentials", () => {
     "redis://user:hunter2@h?x=1",
     "redis://user:hunter2%zz@h",
     "redis://user:hunter2@",
+    "redis://user:hunter@hunter2@h",
   ]) {
     expect(parseKvUrl(url)).toEqual(expect.not.stringMatching(/hunter2|user/));
   }

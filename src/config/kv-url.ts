@@ -53,6 +53,7 @@ const partsOf = (text: string) => {
 
 const hostsOf = (mode: KvAddress["mode"], list: string): KvAddress["hosts"] | string => {
   const hosts = list.split(",").map((one) => hostOf(one, mode === "sentinel" ? 26_379 : 6379));
+  if (list.includes("@")) return "has an @ too many; write @ in a password as %40";
   const named = hosts.filter((host) => host !== null);
   if (named.length < hosts.length) return "must name each host as host or host:port, separated by commas";
   if (mode === "single" && hosts.length > 1)
@@ -69,7 +70,7 @@ const optionsOf = (query: string): Pick<KvAddress, "sentinelPassword" | "caFile"
 };
 
 const hostOf = (text: string, defaultPort: number): { host: string; port: number } | null => {
-  const match = /^(\[[0-9a-f:.]+\]|[^:[\]\s]+)(?::(\d{1,5}))?$/i.exec(text);
+  const match = /^(\[[0-9a-f:.]+\]|[^:[\]\s@]+)(?::(\d{1,5}))?$/i.exec(text);
   const port = Number(match?.[2] ?? defaultPort);
   if (match === null || port < 1 || port > 65_535) return null;
   return { host: (match[1] ?? "").replace(/^\[|\]$/g, ""), port };

@@ -166,7 +166,7 @@ describe("faults", () => {
     const faults = faultsOf(() => load(env));
     expect(faults.join("\n")).not.toContain("hunter2");
     expect(faults).toEqual([
-            expect.stringContaining("SERVICE_API_KEYS has 3 comma-separated entries, of which number 1"),
+      expect.stringContaining("SERVICE_API_KEYS has 3 comma-separated entries, of which number 1"),
       expect.stringContaining("of which number 2 is empty"),
       expect.stringContaining("SERVICE_API_KEY must be printable ASCII"),
       expect.stringContaining("MODEL_API_BASE_URL"),

@@ -10,7 +10,8 @@ export const toldFailure = (
   { log, requestId }: { log: Log; requestId: string },
 ): ServiceError => {
   if (error instanceof ServiceError) {
-    if (error.status >= 500) log.warn({ err: error, request_id: requestId }, "request failed");
+    if (error.status === 503) log.info({ code: error.code, request_id: requestId }, error.message);
+    else if (error.status >= 500) log.warn({ err: error, request_id: requestId }, "request failed");
     return error;
   }
   log.error({ err: error, request_id: requestId }, "request failed unexpectedly");

@@ -8,9 +8,10 @@ import {
   type QueueOptions,
 } from "bullmq";
 import type { Kv } from "../kv/kv.ts";
+import type { QueueEntry } from "./queue.ts";
 
 /** An id that this process has taken and that no other gets while its lock is extended. */
-export type Entry = { id: string; job: Job; line: Line };
+export type Entry = { id: string; hint: string | null; job: Job; line: Line };
 
 /** The waiting ids of one name. Every function rejects with what the store's client says when it cannot do it. */
 export type Line = {
@@ -41,14 +42,18 @@ export const openEntrance = ({ kv, name }: Place) => {
 
   return {
     /** Those that wait already, or are being worked on, stay as they are. */
-    add: async (ids: string[]): Promise<void> => {
+    add: async (entries: QueueEntry[]): Promise<void> => {
       // One round trip: the client sends in one go what is asked in one go, in this order.
-      const known = Promise.all(ids.map((id) => kv.client.exists(queue.toKey(id))));
+      const known = Promise.all(
+        entries.map(({ id, fresh = false }) => (fresh ? 0 : kv.client.exists(queue.toKey(id)))),
+      );
       const [found] = await Promise.all([
         known,
-        Promise.all(ids.map((id) => queue.add("run", {}, pointer(id)))),
+        Promise.all(
+          entries.map(({ id, hint = null }) => queue.add("run", hint === null ? {} : { hint }, pointer(id))),
+        ),
       ]);
-      for (const id of ids.filter((_, at) => found[at] === 1)) {
+      for (const { id } of entries.filter((_, at) => found[at] === 1)) {
         const keys = ["active", "wait", "stalled", `${id}:lock`].map((key) => queue.toKey(key));
         await kv.client.eval(waitAgain, keys.length, ...keys, id);
       }
@@ -105,7 +110,8 @@ export const openLine = (options: Place & { podName: string; epoch: string; lock
   };
 
   const enter = (job: Job): Entry => {
-    const entry = { id: job.id ?? "", job, line };
+    const { hint } = job.data as { hint?: unknown };
+    const entry = { id: job.id ?? "", hint: typeof hint === "string" ? hint : null, job, line };
     taken.add(entry);
     return entry;
   };

@@ -4,7 +4,7 @@ import type { Kv } from "../kv/kv.ts";
 import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
 import { openEntrance, openLine, type Entrance, type Entry } from "./bullmq-line.ts";
-import type { Queue } from "./queue.ts";
+import type { Queue, QueueEntry } from "./queue.ts";
 
 /** How often a consumer looks although nobody rang, and how long an id rests about that has to wait, ms. */
 const rest = 1000;
@@ -38,7 +38,7 @@ export const createBullQueue = (options: Options): Queue => {
   const underWay = new Set<Promise<unknown>>();
   const closing = new AbortController();
   const timers: NodeJS.Timeout[] = [];
-  let work: ((id: string) => Promise<"done" | "later">) | null = null;
+  let work: Work | null = null;
   let paused = false;
   let busy = 0;
   let pumping = false;
@@ -82,8 +82,8 @@ export const createBullQueue = (options: Options): Queue => {
     void run(entry, work);
   };
 
-  const run = async (entry: Entry, handle: (id: string) => Promise<"done" | "later">): Promise<void> => {
-    const answer = await handle(entry.id).catch((error: unknown): "later" => {
+  const run = async (entry: Entry, handle: Work): Promise<void> => {
+    const answer = await handle(entry.id, entry.hint).catch((error: unknown): "later" => {
       onError(error, entry.id);
       return "later";
     });
@@ -183,11 +183,14 @@ export const createBullQueue = (options: Options): Queue => {
     }
   };
 
-  const addTo = async (pod: string | null, ids: string[]): Promise<void> => {
+  const addTo = async (pod: string | null, entries: QueueEntry[]): Promise<void> => {
     try {
-      await through(pod, (entrance) => entrance.add(ids));
+      await through(pod, (entrance) => entrance.add(entries));
     } catch (err) {
-      log.warn({ err, jobs: ids }, "jobs could not be put into the queue; the next sweep does it");
+      log.warn(
+        { err, jobs: entries.map(({ id }) => id) },
+        "jobs could not be put into the queue; the next sweep does it",
+      );
     }
     if (pod === podName || pod === null) wake(pod);
     bell.ring(bellOf(pod));
@@ -196,14 +199,7 @@ export const createBullQueue = (options: Options): Queue => {
   return {
     add: async (...entries) => {
       const groups = Map.groupBy(entries, ({ boundTo }) => boundTo);
-      await Promise.all(
-        [...groups].map(([pod, group]) =>
-          addTo(
-            pod,
-            group.map(({ id }) => id),
-          ),
-        ),
-      );
+      await Promise.all([...groups].map(([pod, group]) => addTo(pod, group)));
     },
     remove: async ({ id, boundTo }) => {
       for (const debt of owed) if (debt.entry.id === id) debt.what = "done";
@@ -242,6 +238,8 @@ export const createBullQueue = (options: Options): Queue => {
     },
   };
 };
+
+type Work = Parameters<Queue["start"]>[0];
 
 /** An entry whose slot is free, and what the store is yet to be told: it is done with, or it goes back. */
 type Owed = { entry: Entry; what: "done" | "back"; since: number };

@@ -41,6 +41,8 @@ type Options = {
   concurrency?: number;
   now?: () => Date;
   removeWorktree?: () => Promise<void>;
+  /** Instance on whose disk the worktree of an ended job is. */
+  holder?: string | null;
 };
 
 /** The engine over real files, with the execution of a job given by the test. */
@@ -51,6 +53,7 @@ export const startEngine = async ({
   concurrency = 3,
   now = () => new Date(),
   removeWorktree = async () => undefined,
+  holder = null,
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
@@ -84,7 +87,7 @@ export const startEngine = async ({
       profile: { name: "code", model: "sonnet", retryLost: false },
     }),
     interrupt: async ({ id }) => worker.interrupt(id),
-    instanceWith: async () => null,
+    instanceWith: async ({ ended_at }) => (ended_at === null ? null : holder),
     admit: async () => undefined,
     joinWorktree: (id, accept) =>
       accept({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1", boundTo: null }),

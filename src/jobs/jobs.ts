@@ -76,7 +76,10 @@ export const createJobs = (deps: Dependencies) => {
     }
     if (created) events.begin(record.id, record.created_at);
     // Also for a repeated request: the first may have been cut off before the job was in the queue.
-    if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
+    if (record.status === "queued") {
+      const hint = created ? store.hint(record.id) : null;
+      await queue.add({ id: record.id, boundTo: record.bound_to, fresh: created, hint });
+    }
     return record;
   };
 
@@ -98,7 +101,10 @@ export const createJobs = (deps: Dependencies) => {
   /** A job goes on where its worktree is. */
   const boundToOf = async (origin: Origin, worktree: NewRecord["worktree"]): Promise<string | null> => {
     if (origin.worktree !== null) return origin.worktree.boundTo;
-    return worktree === null || origin.previous === null ? null : await deps.instanceWith(origin.previous);
+    const { previous } = origin;
+    if (worktree === null || previous === null) return null;
+    // One that waits itself goes on where the ones before it ran.
+    return previous.status === "queued" ? previous.bound_to : await deps.instanceWith(previous);
   };
 
   const get = async (id: string): Promise<JobRecord> => {

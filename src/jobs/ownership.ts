@@ -26,21 +26,23 @@ const patience = 500;
  * must not go on. Records tell; messages only make it sooner.
  */
 export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log }: Dependencies) => {
-  /** False: the store could not be asked. */
-  const lookAt = async (run: OwnRun): Promise<boolean> => {
-    let asked = true;
-    const reason = await inTime(store.get(run.id)).then(
-      (record) => judge(record, run, epoch),
-      () => {
-        asked = false;
-        return run.retryLost && leaseMayHaveLapsed() ? "fence" : null;
-      },
-    );
-    if (reason === null) return asked;
+  const act = (run: OwnRun, reason: Interruption | null): void => {
+    if (reason === null) return;
     if (reason === "fence")
       log.warn({ job: run.id }, "the job is no longer this instance's: its agent is ended");
     worker.interrupt(run.id, reason);
-    return asked;
+  };
+
+  /** False: the store could not be asked, or did not answer in time. An answer that comes later counts all the same. */
+  const lookAt = async (run: OwnRun): Promise<boolean> => {
+    const asking = store.get(run.id).then((record) => act(run, judge(record, run, epoch)));
+    return await inTime(asking).then(
+      () => true,
+      () => {
+        if (run.retryLost && leaseMayHaveLapsed()) act(run, "fence");
+        return false;
+      },
+    );
   };
 
   return {
@@ -58,6 +60,7 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
 export type Ownership = ReturnType<typeof createOwnership>;
 
 const inTime = <Value>(answer: Promise<Value>): Promise<Value> => {
+  answer.catch(() => undefined);
   const late = delay(patience, undefined, { ref: false }).then(() => {
     throw new Error("the store did not answer in time");
   });

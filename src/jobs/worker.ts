@@ -50,15 +50,22 @@ export const createWorker = (deps: Dependencies) => {
   const stopping = new AbortController();
 
   /** Handed to the queue. */
-  const work = async (id: string): Promise<"done" | "later"> => {
-    const before = lastClaim;
-    const claiming = underWay(tryClaim(id));
-    lastClaim = claiming.catch(() => undefined);
-    const claim = await claiming;
-    if (claim === "later" || claim === null) return claim ?? "done";
-    // Claims go on side by side; what they claimed begins in the order in which it was handed out.
-    await before;
-    const outcome = await runClaimed(claim.record, claim.entry);
+  const work = async (id: string, hint: string | null = null): Promise<"done" | "later"> => {
+    const turn = takeTurn();
+    try {
+      const claim = await underWay(tryClaim(id, hint, turn.leave));
+      if (claim === "later" || claim === null) return claim ?? "done";
+      // Claims go on side by side; what they claimed begins in the order in which it was handed out.
+      await turn.comes;
+      const run = runClaimed(claim.record, claim.entry);
+      turn.leave();
+      return await conclude(claim, await run);
+    } finally {
+      turn.leave();
+    }
+  };
+
+  const conclude = async (claim: Claim, outcome: Outcome): Promise<"done" | "later"> => {
     const ending = ended(claim, outcome);
     // A job that is to be run again keeps its place in the queue; of any other the outcome is written while its slot works
     // on the next one already.
@@ -86,7 +93,15 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   const claims = new Set<Promise<unknown>>();
-  let lastClaim: Promise<unknown> = Promise.resolve();
+  let lastTurn: Promise<unknown> = Promise.resolve();
+
+  /** `comes` when those that were handed out before have begun, or have left. */
+  const takeTurn = () => {
+    const comes = lastTurn;
+    const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+    lastTurn = Promise.all([comes, left]);
+    return { comes, leave };
+  };
 
   /** Whoever stops must wait for it: a claim under way is a run a moment later. */
   const underWay = <Value>(claim: Promise<Value>): Promise<Value> => {
@@ -95,16 +110,31 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
-  const tryClaim = async (id: string): Promise<Claim | "later" | null> => {
+  const tryClaim = async (
+    id: string,
+    hint: string | null,
+    leaveTurn: () => void,
+  ): Promise<Claim | "later" | null> => {
+    if (overdue.size > 0) leaveTurn();
     if (!(await hasSlot())) return "later";
-    const found = await store.get(id);
+    const hinted = hint === null ? null : store.recall(id, hint);
+    const claim = hinted === null ? null : await claimAs(hinted, leaveTurn);
+    // What was hinted at may be out of date: there is nothing to do only when the record says so.
+    return claim ?? (await claimAs(await store.get(id), leaveTurn));
+  };
+
+  const claimAs = async (found: JobRecord | null, leaveTurn: () => void): Promise<Claim | "later" | null> => {
     // Once the service stops no run begins any more: the next start takes the job up.
     if (found === null || stopping.signal.aborted) return null;
     const isClaimed = wasClaimed(found);
     if (found.status !== "queued" && !isClaimed) return null;
     // Another instance's queue is the right one for it.
     if (found.bound_to !== null && found.bound_to !== deps.instance.podName) return null;
-    await Promise.all(needsOf(found).map((name) => endings.get(name)));
+    const awaited = needsOf(found).flatMap((name) => endings.get(name) ?? []);
+    if (awaited.length > 0) {
+      leaveTurn();
+      await Promise.all(awaited);
+    }
     const needs = await takeNeeds(found);
     if (needs === null) return "later" as const;
     // Known before it is claimed: a cancel that comes in the same moment must find the run.
@@ -234,12 +264,14 @@ export const createWorker = (deps: Dependencies) => {
         if (wait > 100) await deps.spool.drop(spooled);
         return written;
       } catch (error) {
-        log.error(
-          { err: error, job: spooled.id },
-          `the outcome of the job cannot be written; next try in ${wait} ms`,
-        );
-        onFailure();
-        if (wait === 100) await deps.spool.keep(spooled);
+        if (wait === 100) {
+          log.warn(
+            { err: error, job: spooled.id },
+            "the outcome of the job cannot be written at present; it is kept on disk and tried again",
+          );
+          onFailure();
+          await deps.spool.keep(spooled);
+        }
         if (stopping.signal.aborted) throw error;
         await delay(wait, undefined, { signal: stopping.signal }).catch(() => undefined);
       }
@@ -282,6 +314,9 @@ export const createWorker = (deps: Dependencies) => {
 };
 
 export type Worker = ReturnType<typeof createWorker>;
+
+/** How long a slot waits for an outcome before it lets others have the job that it was given, ms. */
+const patience = 2000;
 
 type Needs = { names: string[]; lock: Lock | null };
 

@@ -1,4 +1,4 @@
-import type { Cluster } from "ioredis";
+import type { Cluster, Redis } from "ioredis";
 import type { KvAddress } from "../config/kv-url.ts";
 import type { KvClient } from "./kv.ts";
 
@@ -10,8 +10,10 @@ const oldest = [6, 2] as const;
  * Resolves to what the operator should know about it, a sentence each.
  * @throws Error with a sentence for the operator
  */
-export const checkServer = async (client: KvClient, { mode }: KvAddress): Promise<string[]> => {
+export const checkServer = async (client: KvClient, { mode, database }: KvAddress): Promise<string[]> => {
   const warnings = new Set<string>();
+  // The client goes on with number 0 when there is no such database: that may be somebody else's.
+  if (mode !== "cluster") await (client as Redis).select(database).catch(noSuchDatabase(database));
   const nodes = mode === "cluster" ? (client as Cluster).nodes("master") : [client];
   for (const node of nodes) {
     const info = parse(await node.info());
@@ -35,6 +37,14 @@ export const checkServer = async (client: KvClient, { mode }: KvAddress): Promis
   }
   return [...warnings];
 };
+
+const noSuchDatabase =
+  (database: number) =>
+  (cause: unknown): never => {
+    throw new Error(
+      `The key-value store has no database ${database} (${cause instanceof Error ? cause.message : "refused"}); set another one in KV_URL`,
+    );
+  };
 
 const parse = (info: string): Map<string, string> =>
   new Map(

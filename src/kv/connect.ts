@@ -5,6 +5,8 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { checkServer } from "./check-server.ts";
 import type { Kv, KvClient } from "./kv.ts";
+import { adviceOn, isDisconnected, isRefusal, reasonOf } from "./reason.ts";
+import { writeAtOnce } from "./write-at-once.ts";
 
 type Request = {
   url: string;
@@ -37,15 +39,18 @@ export const connectKv = async ({
   if (typeof address === "string") throw new Error(`KV_URL ${address}`);
   const dedicatedOnes = new Set<KvClient>();
   const client = open(address, "commands", log);
+  writeAtOnce(client);
   let backSince = performance.now();
+  let trouble = "the connection was lost";
   client.on("ready", () => (backSince = performance.now()));
+  client.on("error", (error: unknown) => (trouble = reasonOf(error)));
 
   const ask = async <Value>(work: (client: KvClient) => Promise<Value>): Promise<Value> => {
     try {
       return await work(client);
     } catch (cause) {
       if (cause instanceof ServiceError) throw cause;
-      throw unavailable(cause);
+      throw unavailable(address, cause, trouble);
     }
   };
 
@@ -86,11 +91,12 @@ type Purpose = "commands" | "blocking";
 const open = (address: KvAddress, purpose: Purpose, log: Log): KvClient => {
   const client = make(address, purpose);
   let told = false;
-  // Reconnecting is the client's own business; that it has to is said once each time.
+  // Reconnecting is the client's own business; that it has to is said once each time, by one of the connections.
   client.on("error", (error: unknown) => {
     // Not the error itself: it carries the command that failed, which may hold the password.
-    if (!told) log.warn({ why: reasonOf(error) }, "the key-value store cannot be reached");
-    told = true;
+    if (!told && purpose === "commands")
+      log.warn({ why: reasonOf(error) }, `the key-value store at ${namesOf(address)} cannot be reached`);
+    told = purpose === "commands";
   });
   client.on("ready", () => {
     if (told) log.info("the key-value store can be reached again");
@@ -153,7 +159,7 @@ const retry = (times: number): number => Math.min(50 * times, 500);
 
 const ready = async (
   client: KvClient,
-  { hosts }: KvAddress,
+  address: KvAddress,
   patience: number,
   signal?: AbortSignal,
 ): Promise<void> => {
@@ -163,8 +169,7 @@ const ready = async (
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const remember = (error: unknown): void => {
     last = error;
-    // Waiting makes no credentials right.
-    if (/^(WRONGPASS|NOAUTH|NOPERM)/.test(reasonOf(error))) reject(new Error("refused"));
+    if (isRefusal(reasonOf(error))) reject(new Error("refused"));
   };
   client.on("error", remember);
   client.once("ready", resolve);
@@ -173,31 +178,24 @@ const ready = async (
     await promise;
   } catch {
     signal?.throwIfAborted();
-    const names = hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
+    const why = reasonOf(last);
     throw new Error(
-      `The key-value store at ${names} cannot be used (${reasonOf(last)}); start it, or set KV_URL to where it is`,
+      `The key-value store at ${namesOf(address)} cannot be used (${why}); ${adviceOn(why, address.tls)}`,
     );
   } finally {
     client.off("error", remember);
   }
 };
 
-/** In one line; of a Cluster what its last node said. */
-const reasonOf = (error: unknown): string => {
-  if (error === undefined) return "no answer";
-  const { lastNodeError } = error as { lastNodeError?: unknown };
-  if (lastNodeError !== undefined) return reasonOf(lastNodeError);
-  // Of a host with several addresses, one for each.
-  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
-  return error instanceof Error ? error.message : "no reason given";
-};
+const namesOf = ({ hosts }: KvAddress): string => hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
 
-/** What every part of the store rejects with while it is away. */
-const unavailable = (cause: unknown): ServiceError => {
-  const why = reasonOf(cause);
+/** What every part of the store rejects with while it is away; `trouble`: what its connection said last. */
+const unavailable = (address: KvAddress, cause: unknown, trouble: string): ServiceError => {
+  const said = reasonOf(cause);
+  const why = isDisconnected(said) ? trouble : said;
   return new ServiceError(
     "store_unavailable",
-    `The key-value store cannot be used at present (${why.slice(0, 200)}); try again shortly`,
+    `The key-value store at ${namesOf(address)} cannot be used at present (${why}); try again shortly`,
     { cause, retryAfter: 5 },
   );
 };

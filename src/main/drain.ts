@@ -17,7 +17,8 @@ export const drainInstance = async (
   { kvUrl, kvKeyPrefix, podName, instanceLease }: Named,
   { timeout, signal, say }: Request,
 ): Promise<Drained> => {
-  const kv = await connectKv({ url: kvUrl, prefix: kvKeyPrefix, log: silent, signal }).catch(
+  const patience = Math.min(timeout * 1000, longestConnect);
+  const kv = await connectKv({ url: kvUrl, prefix: kvKeyPrefix, log: silent, signal, patience }).catch(
     (error: unknown) => {
       if (signal.aborted) return null;
       throw error;
@@ -38,6 +39,9 @@ export const drainInstance = async (
     await kv.close();
   }
 };
+
+/** How long the store is tried for before it counts as out of reach, ms. */
+const longestConnect = 15_000;
 
 /** What there is to say is said to the operator, in sentences. */
 const nothing = (): void => undefined;

@@ -30,6 +30,7 @@ export const flagMargin = 60;
 
 const interval = 500;
 const progressEvery = 10_000;
+const askEvery = 2000;
 
 /**
  * Asks an instance to take no new jobs and waits until it runs none. Then, and when interrupted, the request is taken
@@ -46,6 +47,7 @@ export const untilDrained = async (
   const seen = new Set<string>();
   let told = { at: began, what: "" };
   let away = false;
+  let asked = began;
 
   const tell = (what: string): void => {
     const now = performance.now();
@@ -56,8 +58,11 @@ export const untilDrained = async (
 
   const lookAgain = async (last: Look): Promise<Look> => {
     try {
-      // A store that was restarted may have forgotten what was asked.
-      if (away) await instances.askToDrain(name, Math.max(0, Math.ceil(left())) + flagMargin);
+      // A store that was restarted may have forgotten what was asked, another drain may have taken it back.
+      if (away || performance.now() - asked > askEvery) {
+        await instances.askToDrain(name, Math.max(0, Math.ceil(left())) + flagMargin);
+        asked = performance.now();
+      }
       const found = await look();
       if (away) say("The key-value store can be reached again");
       away = false;

@@ -32,7 +32,8 @@ import { lockInstance } from "./instance-lock.ts";
 import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
 import { startWarnings } from "./start-warnings.ts";
-import { instanceMark, openStores, stateDirectory } from "./stores.ts";
+import { instanceMark, stateDirectory } from "./state-directory.ts";
+import { openStores } from "./stores.ts";
 import { serviceName, version } from "./version.ts";
 
 export type Orchestrator = {
@@ -59,7 +60,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const closing = new AbortController();
   const ending = new AbortController();
   const gone = new AbortController();
-  const directory = await stateDirectory(settings);
+  const directory = stateDirectory(settings);
   const lock = await lockInstance(directory, closing.signal);
   const mark = await instanceMark(directory);
   const env = { ...given, [instanceVariable]: mark };
@@ -71,6 +72,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       isFinal(status) && (!unsettled || (podName !== null && !cluster.isLiving(podName))),
     log,
     now,
+  }).catch(async (error: unknown) => {
+    await lock.release();
+    throw error;
   });
   const { jobs: store, events, queue, settlements } = stores;
 
@@ -110,7 +114,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   });
   const isDraining = (): boolean => ending.signal.aborted || cluster.isDraining();
   const admit = async (): Promise<void> => {
-    if (isDraining()) throw draining();
+    if (isDraining()) throw draining(settings.podName);
     await disks.requireRoom();
   };
 
@@ -252,7 +256,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       .then(() => worktrees.tidy(signal))
       .catch((err: unknown) => log.debug({ err }, "tidying was put off"));
   }, 1000);
-  log.info({ url: doors.url, version }, doors.url === null ? "serving on stdin and stdout" : "listening");
+  const kept = stores.shared ? "in the key-value store" : settings.jobsDir;
+  log.info(
+    { url: doors.url, version, instance: settings.podName, jobs: kept },
+    doors.url === null ? "serving on stdin and stdout" : "listening",
+  );
 
   return {
     url: doors.url,
@@ -291,5 +299,11 @@ class Superseded extends Error {
 /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
 const orphanGrace = 1;
 
-const draining = (): ServiceError =>
-  new ServiceError("draining", "This instance takes no new work; try again shortly", { retryAfter: 10 });
+const draining = (name: string): ServiceError =>
+  new ServiceError(
+    "draining",
+    `The instance ${name} takes no new work; ask another one, or try again shortly`,
+    {
+      retryAfter: 10,
+    },
+  );

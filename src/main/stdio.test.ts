@@ -4,6 +4,7 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { isJSONRPCNotification, isJSONRPCResponse } from "@modelcontextprotocol/server";
 import { expect, test } from "vitest";
+import { startRedis } from "../../test/redis.ts";
 import { startService, svcProgram } from "../../test/service.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
@@ -99,12 +100,9 @@ test("a stdin that is closed from the start ends it at once, and so does a messa
 test.each(["auto", "legacy"] as const)(
   "beside a running service it passes on what it is asked, era %s: same jobs, same failures",
   async (mode) => {
-    const service = await startService({ env: { SERVICE_API_KEYS: "the-key-of-this-test" } });
-    const { client, stderr } = await connect(
-      service.home,
-      { SERVICE_API_KEYS: "the-key-of-this-test" },
-      mode,
-    );
+    const env = { SERVICE_API_KEYS: "the-key-of-this-test" };
+    const service = await startService({ env });
+    const { client, stderr } = await connect(service.home, env, mode);
     const run = await client.callTool({ name: "run_task", arguments: { task: "scenario: text" } });
     const { job } = operations.run_task.output.parse(run.structuredContent);
     expect((await service.client.get_job({ job_id: job.id })).job.task).toBe("scenario: text");
@@ -178,3 +176,14 @@ const listeningSockets = async ({ pid }: ChildProcess): Promise<string[]> => {
     .map((columns) => `socket:[${columns[9]}]`);
   return links.filter((link) => listening.includes(link));
 };
+
+test("beside a running service that shares its jobs with others it passes on too", async () => {
+  const env = { KV_URL: (await startRedis()).url };
+  const service = await startService({ env });
+  const { client, stderr } = await connect(service.home, env);
+  const run = await client.callTool({ name: "run_task", arguments: { task: "scenario: text" } });
+  const { job } = operations.run_task.output.parse(run.structuredContent);
+  expect((await service.client.get_job({ job_id: job.id })).job.task).toBe("scenario: text");
+  expect(stderr()).toContain(`"url":"${service.url}","msg":"serving on stdin and stdout for the service`);
+  await client.close();
+});

@@ -7,6 +7,7 @@ import { openStdio } from "../mcp/stdio.ts";
 import { answerThrough } from "./front.ts";
 import { holderOf, InstanceHeldError, type Holder } from "./instance-lock.ts";
 import type { Orchestrator } from "./orchestrator.ts";
+import { stateDirectory } from "./state-directory.ts";
 import { mcpIdentity } from "./version.ts";
 
 type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
@@ -18,11 +19,12 @@ type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
  */
 export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orchestrator> => {
   const { settings, env } = start;
+  const directory = stateDirectory(settings);
   const log = createLog(settings.logLevel, createRedactor(secretValues(settings, env)));
   const held = (): Promise<Holder | null> =>
-    holderOf(settings.jobsDir, signal, ({ pid }, seconds) => {
+    holderOf(directory, signal, ({ pid }, seconds) => {
       const what = "another process uses the job records and serves another client on its stdin";
-      log.warn({ pid, jobs_dir: settings.jobsDir }, `${what}: waiting up to ${seconds} s for it to end`);
+      log.warn({ pid, jobs_dir: directory }, `${what}: waiting up to ${seconds} s for it to end`);
     });
   let holder = await held();
   if (holder === null) {
@@ -35,11 +37,10 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orc
       holder = await held();
     }
   }
-  if (holder === null)
-    throw new Error(`The service that used ${settings.jobsDir} has just ended; start again`);
+  if (holder === null) throw new Error(`The service that used ${directory} has just ended; start again`);
   if (holder.url === null) {
     throw new Error(
-      `Process ${holder.pid} uses ${settings.jobsDir} and serves another client on its stdin: run svc serve with SERVICE_TRANSPORT=sse, and each client's stdio process will pass on to it; or set SERVICE_JOBS_DIR to a directory of its own`,
+      `Process ${holder.pid} uses ${directory} and serves another client on its stdin: run svc serve with SERVICE_TRANSPORT=sse, and each client's stdio process will pass on to it; or set SERVICE_JOBS_DIR to a directory of its own`,
     );
   }
   return startFront(start, log, holder.url);

@@ -1,5 +1,3 @@
-import { createHash } from "node:crypto";
-import { mkdir, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import type { JobStatus } from "../contract/job.ts";
@@ -53,23 +51,6 @@ type Request = {
   log: Log;
   now: () => Date;
 };
-
-/**
- * Directory that belongs to this instance alone, for its lock and its spool: with a store that instances share, the
- * directory of job files may be on a file system that they share too.
- */
-export const stateDirectory = async ({ jobsDir, kvUrl, podName }: Settings): Promise<string> => {
-  const directory = kvUrl === null ? jobsDir : join(jobsDir, "instances", podName);
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  return directory;
-};
-
-/** A text that marks the processes of the instance that has this directory, and of no other on this machine. */
-export const instanceMark = async (directory: string): Promise<string> =>
-  createHash("sha256")
-    .update(await realpath(directory))
-    .digest("hex")
-    .slice(0, 16);
 
 /** Files, or the key-value store that `KV_URL` names. */
 export const openStores = (request: Request): Promise<Stores> =>

@@ -28,8 +28,18 @@ const batchSize = 256 * 1024;
 /** Longest wait before the store is tried again, ms. */
 const longestWait = 2000;
 
-/** How long the first events of a log wait for more, ms: those of a job that is over at once go in one. */
+/**
+ * How long the first events of a log wait for more, ms, and at most twice that: those of a job that is over at once go in
+ * one, and those of several jobs in the same breath.
+ */
 const gathering = 5;
+let breath = { ends: 0, over: Promise.resolve() };
+
+const nextBreath = (): Promise<void> => {
+  const ends = Math.ceil(performance.now() / gathering + 1) * gathering;
+  if (ends !== breath.ends) breath = { ends, over: delay(ends - performance.now()) };
+  return breath.over;
+};
 
 /**
  * Writes the log of one job, in the background and for as long as it takes: what the store does not take at present
@@ -99,7 +109,7 @@ export const createEventWriter = (options: Options) => {
   };
 
   const flush = async (): Promise<void> => {
-    if (batches === 0) await delay(gathering, undefined, { signal: closing }).catch(() => undefined);
+    if (batches === 0) await nextBreath();
     for (let failures = 0; !isIdle();) {
       try {
         await writeSome();

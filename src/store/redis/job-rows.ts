@@ -15,12 +15,18 @@ type Dependencies = { kv: Kv; log: Log };
 const outputGrace = 86_400;
 const replacedOutputGrace = 60;
 
+/** Longest output that is kept in the record itself, as JSON; characters. */
+const shortOutput = 1024;
+
+/** Longest record that is told in a hint; characters. */
+const longestHint = 4096;
+
 /** How many records that cannot be read are remembered as warned of. */
 const mostWarned = 1000;
 
 /**
- * The stored jobs one by one: a hash with the record but its output, a revision that is new with each write, and the key
- * of the output, which lies in a slot of its own and is written before a record points to it.
+ * The stored jobs one by one: a hash with the record, a revision that is new with each write, and, of an output that is
+ * not short, the key, which lies in a slot of its own and is written before a record points to it.
  */
 export const openJobRows = ({ kv, log }: Dependencies) => {
   const cache = createRowCache();
@@ -74,9 +80,9 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
     return null;
   };
 
-  /** Stores the output of `next`, unless it is that of `before`. */
+  /** Stores the output of `next`, unless it is that of `before`, or short. */
   const storeOutput = async (next: JobRecord, before: Row | null, rev: string): Promise<string> => {
-    if (next.output === null) return "";
+    if (next.output === null || isShort(next.output)) return "";
     if (before !== null && before.outputKey !== "" && next.output === before.record.output)
       return before.outputKey;
     const key = kv.key("out", next.id, rev);
@@ -90,13 +96,29 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
     if (key !== "") kv.ask((client) => client.expire(key, seconds)).catch(() => undefined);
   };
 
-  const textOf = (record: JobRecord): string => JSON.stringify({ ...record, output: null });
+  const textOf = (record: JobRecord): string =>
+    JSON.stringify(record.output === null || isShort(record.output) ? record : { ...record, output: null });
 
   return {
     read,
 
     /** The job as this instance knows it, which may be out of date. */
     known: cache.get,
+
+    hint: (id: string): string | null => {
+      const row = cache.get(id);
+      if (row === undefined || row.outputKey !== "" || row.size > longestHint) return null;
+      return `${row.rev}\n${textOf(row.record)}`;
+    },
+
+    recall: (id: string, hint: string): JobRecord | null => {
+      const [, rev = "", json = ""] = /^([^\n]+)\n(.*)$/s.exec(hint) ?? [];
+      const record = parseRecord(json, id);
+      if (rev === "" || typeof record === "string") return null;
+      // What is known by our own hand is newer, or will be found to be out of date likewise.
+      if (cache.get(id) === undefined) cache.put({ record, rev, outputKey: "", size: json.length });
+      return record;
+    },
 
     /** `created`, `full`, `prefix`, or the id of the job that has the idempotency key, unless that is `ignored`. */
     create: async (record: JobRecord, maxQueued: number, ignored: string): Promise<string> => {
@@ -132,5 +154,9 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
     },
   };
 };
+
+/** Most are: they need no key, and no command, of their own. */
+const isShort = (output: string): boolean =>
+  output.length <= shortOutput && JSON.stringify(output).length <= shortOutput;
 
 export type JobRows = ReturnType<typeof openJobRows>;

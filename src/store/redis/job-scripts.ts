@@ -1,5 +1,10 @@
 import { createScript } from "./script.ts";
 
+/*
+ * The client of a Cluster sends a command again, by itself, when the connection broke before the answer: each script knows
+ * its own work by the revision that it wrote, and says once more what it said.
+ */
+
 /** Commands of the indexes, as `[name, number of the key, argument, …]`. */
 const applyCommands = `
 local function apply(commands)
@@ -15,6 +20,7 @@ end
  * Answers `created`, `full`, `prefix`, or the id of the job that the idempotency key belongs to.
  */
 export const createJob = createScript(`${applyCommands}
+if redis.call('HGET', KEYS[1], 'rev') == ARGV[4] then return 'created' end
 local known = redis.call('GET', KEYS[2])
 if known and known ~= ARGV[1] then return known end
 if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[2]) then return 'full' end
@@ -29,7 +35,9 @@ return 'created'
  * key of the output, commands. Answers 1; 0: the job has another revision, or is gone.
  */
 export const changeJob = createScript(`${applyCommands}
-if redis.call('HGET', KEYS[1], 'rev') ~= ARGV[1] then return 0 end
+local rev = redis.call('HGET', KEYS[1], 'rev')
+if rev == ARGV[2] and ARGV[3] ~= '' then return 1 end
+if rev ~= ARGV[1] then return 0 end
 if ARGV[3] == '' then
   redis.call('DEL', KEYS[1])
 else

@@ -70,7 +70,10 @@ export const openRedisEventLog = (options: Options): EventLog => {
 
   const begin = (jobId: string, at: string): void => {
     begun.set(jobId, at);
-    for (const oldest of begun.keys()) if (begun.size > mostBegun) begun.delete(oldest);
+    for (const oldest of begun.keys()) {
+      if (begun.size <= mostBegun) break;
+      begun.delete(oldest);
+    }
   };
 
   return {

@@ -159,6 +159,41 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     await until(async () => (await kv.client.exists(key)) === 0, { what: "the output to be gone" });
   });
 
+  test("a short output lies in its record, one that is longer apart", async () => {
+    const { kv, a, b } = await pair(await url());
+    const record = sampleRecord({ status: "running" });
+    await a.create(record);
+    for (const [length, apart] of [
+      [1022, false],
+      [1023, true],
+      [5, false],
+    ] as const) {
+      const output = "x".repeat(length);
+      await a.update(record.id, { status: ["running"] }, { output });
+      expect((await a.get(record.id))?.output).toBe(output);
+      expect((await b.get(record.id))?.output).toBe(output);
+      const stored = await kv.client.hgetall(kv.jobKey("job", record.id));
+      expect(stored["output"] !== "").toBe(apart);
+      expect(stored["json"]?.includes("xxxxx")).toBe(!apart);
+    }
+  });
+
+  test("a hint tells another instance the job, and one that is out of date overwrites nothing", async () => {
+    const { a, b } = await pair(await url());
+    const record = sampleRecord({ status: "queued" });
+    await a.create(record);
+    const hint = a.hint(record.id) ?? "";
+    await a.update(record.id, { status: ["queued"] }, { error: "newer" });
+    expect(b.recall(record.id, hint)).toEqual(record);
+    const changed = await b.update(record.id, { status: ["queued"] }, { task: "t" });
+    expect(changed).toMatchObject({ error: "newer", task: "t" });
+    expect(b.recall(randomUUID(), hint)).toBeNull();
+    expect(b.recall(record.id, "no hint")).toBeNull();
+    const large = sampleRecord({ task: "t".repeat(5000) });
+    await a.create(large);
+    expect(a.hint(large.id)).toBeNull();
+  });
+
   test("a deleted job leaves no key behind but those of the service", async () => {
     const { kv, a } = await pair(await url());
     const over = { session_id: randomUUID(), worktree_id: randomUUID(), worktree_path: "/w", pod_name: "a" };
@@ -215,7 +250,7 @@ test("a job that an older version stored is read and changed", async () => {
   await store.update(id, { status: ["failed"] }, { error: "e" });
   expect((await store.list(everything)).records[0]).toMatchObject({ ...old, error: "e" });
   const stored = await kv.client.hget(kv.jobKey("job", id), "json");
-  expect(JSON.parse(stored ?? "")).toMatchObject({ format: 2, output: null });
+  expect(JSON.parse(stored ?? "")).toMatchObject({ format: 2, bound_to: null });
 });
 
 test("malformed and huge ids are answered without asking the store", async () => {
