@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import type { ExitCode } from "./exit-code.ts";
-import { helpEnd, runExamples } from "./help.ts";
+import { helpEnd, runExamples, serveEnd } from "./help.ts";
 import { addDrainCommand, addInitSharedFsCommand } from "./operator-commands.ts";
 import { whole } from "./option-values.ts";
 import { statuses } from "./text/status.ts";
@@ -99,13 +99,14 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
   program
     .command("serve")
     .summary("run the service")
-    .description("Run the service until it is told to stop (SIGINT, SIGTERM; a second one ends it at once).")
+    .description("Run the service until it is told to stop.")
     .option(
       "--port <port>",
       "port to listen on; 0: a free one (default: SERVICE_PORT, else 8200)",
       whole(0, 65_535),
     )
     .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
+    .addHelpText("after", serveEnd)
     .action(lazily(async () => (await import("./commands/serve.ts")).serve));
   addDrainCommand(program, lazily);
   program

@@ -25,6 +25,12 @@ Examples:
 A task that begins with a dash goes after two of them:  svc run -r . -- "-O3 breaks the build: find out why"
 `;
 
+export const serveEnd = `
+SIGTERM: no new jobs; what runs gets SERVICE_DRAIN_TIMEOUT (300 s) to finish, then it is ended and its work saved.
+A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves their work and exits. Only a further
+signal may kill the process before that is done; the next start makes it good.
+`;
+
 export const worktreesExamples = `
 In two steps, prepare and run:
   ID=$(svc worktrees prepare https://github.com/acme/app)

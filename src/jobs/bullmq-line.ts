@@ -45,7 +45,9 @@ export const openEntrance = ({ kv, name }: Place) => {
     add: async (entries: QueueEntry[]): Promise<void> => {
       // One round trip: the client sends in one go what is asked in one go, in this order.
       const known = Promise.all(
-        entries.map(({ id, fresh = false }) => (fresh ? 0 : kv.client.exists(queue.toKey(id)))),
+        entries.map(({ id, fresh = false }) =>
+          fresh ? Promise.resolve(0) : kv.client.exists(queue.toKey(id)),
+        ),
       );
       const [found] = await Promise.all([
         known,

@@ -9,6 +9,12 @@ import type { Queue, QueueEntry } from "./queue.ts";
 /** How often a consumer looks although nobody rang, and how long an id rests about that has to wait, ms. */
 const rest = 1000;
 
+/**
+ * How many that have to wait are looked at again at once: thousands that wait for one worktree must not keep those behind
+ * them from their turn.
+ */
+const mostBack = 50;
+
 type Options = {
   kv: Kv;
   /** Heard by all instances. */
@@ -128,7 +134,9 @@ export const createBullQueue = (options: Options): Queue => {
   /** The oldest last: each goes to the front. What rests need not when nothing is handed out here. */
   const settleOwed = async (): Promise<void> => {
     const before = handsOut() ? performance.now() - rest / 2 : Infinity;
-    const due = [...owed].filter(({ since }) => since <= before).toReversed();
+    const ripe = [...owed].filter(({ since }) => since <= before);
+    const back = ripe.filter(({ what }) => what === "back").slice(0, handsOut() ? mostBack : Infinity);
+    const due = [...back.toReversed(), ...ripe.filter(({ what }) => what === "done")];
     await Promise.all(due.map(settle));
     if (due.length > 0) for (const pod of [podName, null]) bell.ring(bellOf(pod));
   };

@@ -12,7 +12,7 @@ import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";
 import { createJobs } from "./jobs.ts";
 import { createLocalQueue } from "./local-queue.ts";
-import { queueWaiting, recover } from "./recovery.ts";
+import { queueWaiting, replay, settleEarlier } from "./recovery.ts";
 import { createBell } from "../lib/bell.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
 import { openSpool } from "./spool.ts";
@@ -125,17 +125,10 @@ export const startEngine = async ({
     work: () => queue.start(worker.work),
     spool,
     recover: async () => {
-      const counts = await recover({
-        store,
-        events,
-        queue,
-        spool,
-        settlements,
-        settleLost,
-        wasOurs: () => true,
-        now,
-        log,
-      });
+      const wasOurs = (): boolean => true;
+      const earlier = { store, events, queue, spool, settlements, settleLost, wasOurs, now, log };
+      await replay(earlier);
+      const counts = await settleEarlier(earlier);
       await queueWaiting({ store, events, queue });
       return counts;
     },

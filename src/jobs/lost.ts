@@ -11,7 +11,7 @@ import { takeStep } from "./state.ts";
 type Dependencies = {
   store: JobStore;
   events: EventLog;
-  queue: Queue;
+  queue: Pick<Queue, "add" | "remove">;
   /** Rung with its id when a job has ended. */
   settlements: Bell;
   now: () => Date;
@@ -36,11 +36,11 @@ export const requeueLost = async (
     patch: () => ({ ...patch, pid: null, process: null, unsettled: false }),
   });
   if (again === null) return false;
-  await deps.store.count("recovered");
+  await count(deps, "recovered");
   // What is left of the old entry must not stand in the way of the new one.
   await deps.queue.remove({ id, boundTo: again.bound_to });
   await deps.queue.add({ id, boundTo: again.bound_to });
-  deps.log.info({ job: id, instance: pod_name }, "job of a lost run queued again");
+  deps.log.warn({ job: id, instance: pod_name }, "job of a lost run queued again");
   return true;
 };
 
@@ -65,10 +65,15 @@ export const failLost = async (
     }),
   });
   if (lost === null) return false;
-  await deps.store.count("lost");
-  deps.log.info({ job: record.id, instance: record.pod_name }, "job of a lost run failed");
+  await count(deps, "lost");
+  deps.log.warn({ job: record.id, instance: record.pod_name }, "job of a lost run failed");
   await announceEnd(deps, lost);
   return true;
+};
+
+/** What is counted is nothing to the job: its next step must not be left out for it. */
+const count = async ({ store, log }: Dependencies, what: "lost" | "recovered"): Promise<void> => {
+  await store.count(what).catch((err: unknown) => log.debug({ err }, `a ${what} job could not be counted`));
 };
 
 const sentence = (record: JobRecord, neverStarted: boolean, { salvage_ref, unsettled }: JobPatch): string => {

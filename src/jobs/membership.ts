@@ -38,12 +38,19 @@ export const createMembership = ({
   const stopping = new AbortController();
   const { signal } = stopping;
   let renewed = performance.now();
+  /** Null: the last renewal failed. */
+  let renewingSince: number | null = performance.now();
   let askedToDrain = false;
   let lastAsked = Number.NEGATIVE_INFINITY;
 
+  const leaseMayHaveLapsed = (): boolean => performance.now() - renewed >= leaseSeconds * 1000;
+
   const renew = async (): Promise<void> => {
     const asked = performance.now();
-    const result = await instances.renew(facts());
+    const result = await instances.renew(facts()).catch((error: unknown) => {
+      renewingSince = null;
+      throw error;
+    });
     if (result === "taken") {
       log.error("another instance has started under this instance's name (SERVICE_POD_NAME): this one ends");
       onSuperseded();
@@ -51,6 +58,8 @@ export const createMembership = ({
     }
     // The lease counts from when it was asked for: the store's may end later, never earlier.
     renewed = asked;
+    // Just now, not when it was asked for: others could not renew theirs before either.
+    if (renewingSince === null || result === "lapsed") renewingSince = performance.now();
     // Others may have settled its jobs meanwhile.
     if (result === "lapsed") {
       log.warn("the lease of this instance had lapsed: it was frozen, overloaded or cut off from the store");
@@ -107,7 +116,10 @@ export const createMembership = ({
         listen(),
       ]);
     },
-    leaseMayHaveLapsed: (): boolean => performance.now() - renewed >= leaseSeconds * 1000,
+    /** Since when its own renewals have succeeded without a break, ms of `performance.now()`; now, if they do not. */
+    renewingSince: (): number =>
+      renewingSince === null || leaseMayHaveLapsed() ? performance.now() : renewingSince,
+    leaseMayHaveLapsed,
     isDraining: (): boolean => askedToDrain,
     /** Gives the name back; to be called when no run is left. */
     stop: async (): Promise<void> => {

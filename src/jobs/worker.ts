@@ -1,17 +1,17 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Job, JobStatus } from "../contract/job.ts";
 import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
-import { redactDeep, type Redactor } from "../lib/redact.ts";
+import type { Redactor } from "../lib/redact.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { toJob, type JobRecord } from "../store/job-record.ts";
+import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import type { Lock, Locks } from "../store/locks.ts";
+import type { Locks } from "../store/locks.ts";
 import type { Execute, Interruption, Outcome } from "./execute.ts";
 import { claimed } from "./claim.ts";
+import { createNeeds, needsOf, type Needs } from "./needs.ts";
+import { createOutcomes } from "./outcomes.ts";
 import { createRun } from "./run.ts";
-import { announceEnd, writeOutcome, type Settled } from "./settle.ts";
-import type { Spool, Spooled } from "./spool.ts";
+import type { Spool } from "./spool.ts";
 
 type Dependencies = {
   store: JobStore;
@@ -40,14 +40,13 @@ type Entry = OwnRun & { controller: AbortController; done: Promise<void> };
  * ended. Jobs of the same agent session or worktree never overlap.
  */
 export const createWorker = (deps: Dependencies) => {
-  const { store, events, settlements, now, log } = deps;
+  const { store, events, now, log } = deps;
   const running = new Map<string, Entry>();
-  const busy = new Set<string>();
   /** Of what is in use by runs that are over but for writing their outcome: when it is free. */
   const endings = new Map<string, Promise<unknown>>();
-  /** Outcomes that the store did not take at once, and for which no slot waits. */
-  const overdue = new Set<Promise<unknown>>();
   const stopping = new AbortController();
+  const needsKept = createNeeds(deps);
+  const outcomes = createOutcomes({ ...deps, stopping: stopping.signal });
 
   /** Handed to the queue. */
   const work = async (id: string, hint: string | null = null): Promise<"done" | "later"> => {
@@ -75,12 +74,12 @@ export const createWorker = (deps: Dependencies) => {
   /** Writes the outcome, then gives back what the run held. Never rejects. Resolves to the state that the job has then; null: unknown. */
   const ended = ({ record, needs, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
     const finish = async (): Promise<JobStatus | null> => {
-      const status = await settle(record, outcome).catch((err: unknown) => {
+      const status = await outcomes.write(record, outcome).catch((err: unknown) => {
         log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
         return null;
       });
       entry.finish();
-      await giveBack(needs).catch((err: unknown) => {
+      await needsKept.giveBack(needs).catch((err: unknown) => {
         log.debug({ err, job: record.id }, "the lock on the job's session lapses by itself");
       });
       return status;
@@ -115,8 +114,8 @@ export const createWorker = (deps: Dependencies) => {
     hint: string | null,
     leaveTurn: () => void,
   ): Promise<Claim | "later" | null> => {
-    if (overdue.size > 0) leaveTurn();
-    if (!(await hasSlot())) return "later";
+    if (outcomes.areOverdue()) leaveTurn();
+    if (!(await outcomes.hasSlot())) return "later";
     const hinted = hint === null ? null : store.recall(id, hint);
     const claim = hinted === null ? null : await claimAs(hinted, leaveTurn);
     // What was hinted at may be out of date: there is nothing to do only when the record says so.
@@ -128,14 +127,11 @@ export const createWorker = (deps: Dependencies) => {
     if (found === null || stopping.signal.aborted) return null;
     const isClaimed = wasClaimed(found);
     if (found.status !== "queued" && !isClaimed) return null;
-    // Another instance's queue is the right one for it.
-    if (found.bound_to !== null && found.bound_to !== deps.instance.podName) return null;
+    if (isElsewhere(found)) return null;
     const awaited = needsOf(found).flatMap((name) => endings.get(name) ?? []);
-    if (awaited.length > 0) {
-      leaveTurn();
-      await Promise.all(awaited);
-    }
-    const needs = await takeNeeds(found);
+    if (awaited.length > 0) leaveTurn();
+    await Promise.all(awaited);
+    const needs = await needsKept.take(found);
     if (needs === null) return "later" as const;
     // Known before it is claimed: a cancel that comes in the same moment must find the run.
     const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
@@ -147,21 +143,14 @@ export const createWorker = (deps: Dependencies) => {
     } finally {
       if (record === null) {
         entry.finish();
-        await giveBack(needs);
+        await needsKept.giveBack(needs);
       }
     }
   };
 
-  /** An outcome that the store does not take keeps one slot from beginning more, so that outcomes do not pile up. */
-  const hasSlot = async (): Promise<boolean> => {
-    const [outcome] = overdue;
-    if (outcome === undefined) return true;
-    overdue.delete(outcome);
-    const given = delay(patience, false, { ref: false });
-    const written = await Promise.race([outcome.then(() => true), given]);
-    if (!written) overdue.add(outcome);
-    return written;
-  };
+  /** Another instance's queue is the right one for it. */
+  const isElsewhere = ({ bound_to }: JobRecord): boolean =>
+    bound_to !== null && bound_to !== deps.instance.podName;
 
   /** Claimed by us without our hearing of it, as the store went away before it answered: the run begins, or ends, now. */
   const wasClaimed = ({ id, status, unsettled, process, instance_epoch }: JobRecord): boolean =>
@@ -188,28 +177,6 @@ export const createWorker = (deps: Dependencies) => {
     return { ...entry, finish };
   };
 
-  /** Null: something that it needs is in use. */
-  const takeNeeds = async (queued: JobRecord): Promise<Needs | null> => {
-    const names = needsOf(queued);
-    if (names.some((name) => busy.has(name))) return null;
-    for (const name of names) busy.add(name);
-    let lock: Lock | null = null;
-    try {
-      if (queued.session_id !== null) {
-        lock = await deps.locks.take(`session ${queued.session_id}`);
-        if (lock === null) return null;
-      }
-      return { names, lock };
-    } finally {
-      if (queued.session_id !== null && lock === null) for (const name of names) busy.delete(name);
-    }
-  };
-
-  const giveBack = async ({ names, lock }: Needs): Promise<void> => {
-    for (const name of names) busy.delete(name);
-    await lock?.release();
-  };
-
   /** Never rejects. */
   const runClaimed = async (record: JobRecord, { controller }: Entry): Promise<Outcome> => {
     events.begin(record.id, record.created_at);
@@ -229,54 +196,6 @@ export const createWorker = (deps: Dependencies) => {
       const message = `Internal error: ${error instanceof Error ? error.message : String(error)}; see the service's log`;
       return { kind: "failed", patch: { failure_reason: "internal", retryable: true, error: message } };
     };
-
-  /**
-   * Writes the outcome, however long the store is away: an outcome that is not written would be a lost job. When the service
-   * stops meanwhile, the next start writes it from the spool.
-   */
-  const settle = async (record: JobRecord, { kind, patch }: Outcome): Promise<JobStatus | null> => {
-    const { id, attempt } = record;
-    const outcome = { kind, patch: redactDeep(patch, deps.redact) };
-    const settled = await persist({ id, attempt, at: now().toISOString(), outcome });
-    if (settled?.announce !== true) return settled?.record.status ?? null;
-    const { record: final } = settled;
-    // The slot is free before the last event is on the disk.
-    void announceEnd({ events, settlements }, final);
-    deps.onEnded(toJob(final));
-    log.info({ job: id, status: final.status, reason: final.failure_reason ?? undefined }, "job ended");
-    return final.status;
-  };
-
-  const persist = async (spooled: Spooled): Promise<Settled | null> => {
-    const { promise: over, resolve } = Promise.withResolvers<void>();
-    try {
-      return await persistSometime(spooled, () => overdue.add(over));
-    } finally {
-      overdue.delete(over);
-      resolve();
-    }
-  };
-
-  const persistSometime = async (spooled: Spooled, onFailure: () => void): Promise<Settled | null> => {
-    for (let wait = 100; ; wait = Math.min(wait * 2, 2000)) {
-      try {
-        const written = await writeOutcome(store, spooled, { again: wait > 100 });
-        if (wait > 100) await deps.spool.drop(spooled);
-        return written;
-      } catch (error) {
-        if (wait === 100) {
-          log.warn(
-            { err: error, job: spooled.id },
-            "the outcome of the job cannot be written at present; it is kept on disk and tried again",
-          );
-          onFailure();
-          await deps.spool.keep(spooled);
-        }
-        if (stopping.signal.aborted) throw error;
-        await delay(wait, undefined, { signal: stopping.signal }).catch(() => undefined);
-      }
-    }
-  };
 
   return {
     work,
@@ -302,28 +221,11 @@ export const createWorker = (deps: Dependencies) => {
       await Promise.all(runs.map((run) => run.done));
     },
     runs: (): OwnRun[] => [...running.values()],
-    /** Keeps jobs out of a worktree until it is disposed of; null: a job uses it. */
-    reserveWorktree: (worktreeId: string): Disposable | null => {
-      const need = `worktree ${worktreeId}`;
-      if (busy.has(need)) return null;
-      busy.add(need);
-      return { [Symbol.dispose]: () => void busy.delete(need) };
-    },
+    reserveWorktree: needsKept.reserveWorktree,
     runningCount: (): number => running.size,
   };
 };
 
 export type Worker = ReturnType<typeof createWorker>;
 
-/** How long a slot waits for an outcome before it lets others have the job that it was given, ms. */
-const patience = 2000;
-
-type Needs = { names: string[]; lock: Lock | null };
-
 type Claim = { record: JobRecord; needs: Needs; entry: Entry & { finish: () => void } };
-
-/** What only one job at a time may use. */
-const needsOf = (record: JobRecord): string[] => [
-  `worktree ${record.worktree_id ?? record.id}`,
-  ...(record.session_id === null ? [] : [`session ${record.session_id}`]),
-];

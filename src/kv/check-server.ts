@@ -17,10 +17,7 @@ export const checkServer = async (client: KvClient, { mode, database }: KvAddres
   const nodes = mode === "cluster" ? (client as Cluster).nodes("master") : [client];
   for (const node of nodes) {
     const info = parse(await node.info());
-    const version = info.get("redis_version") ?? "";
-    const [major = 0, minor = 0] = version.split(".").map(Number);
-    if (major < oldest[0] || (major === oldest[0] && minor < oldest[1]))
-      throw new Error(`The key-value store is Redis ${version}; at least ${oldest.join(".")} is needed`);
+    checkVersion(info.get("redis_version") ?? "");
     const policy = info.get("maxmemory_policy") ?? "noeviction";
     if (policy !== "noeviction") {
       throw new Error(
@@ -36,6 +33,12 @@ export const checkServer = async (client: KvClient, { mode, database }: KvAddres
     }
   }
   return [...warnings];
+};
+
+const checkVersion = (version: string): void => {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major < oldest[0] || (major === oldest[0] && minor < oldest[1]))
+    throw new Error(`The key-value store is Redis ${version}; at least ${oldest.join(".")} is needed`);
 };
 
 const noSuchDatabase =

@@ -8,7 +8,7 @@ import type { Kv } from "./kv.ts";
 const poll = 2000;
 
 /** How long rings gather before they are told to the others, ms. */
-const gathering = 2;
+const gathering = 10;
 
 /**
  * A bell that all instances on the store hear. Rings may get lost, and `next` resolves after 2 s at the latest without

@@ -66,7 +66,11 @@ export const createCluster = ({
     instances,
     settlements: stores.settlements,
     settings,
+    epoch: self.epoch,
+    // When the service ends, runs end here whose outcome the next start writes.
+    ownRuns: () => (isEnding() ? null : new Set(worker.runs().map(({ id }) => id))),
     backSince: stores.backSince,
+    renewingSince: membership.renewingSince,
     now,
     log,
   });
@@ -88,11 +92,9 @@ export const createCluster = ({
     },
     start: (): void => {
       membership.start();
-      if (!stores.shared) return;
+      const round = stores.shared ? sweep.round : sweep.ownRound;
       sweeper = startHousekeeper(async () => {
-        await sweep
-          .round()
-          .catch((err: unknown) => log.debug({ err }, "lost instances could not be looked for"));
+        await round().catch((err: unknown) => log.debug({ err }, "lost runs could not be looked for"));
       }, 1000);
     },
     isDraining: membership.isDraining,

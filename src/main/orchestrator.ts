@@ -8,7 +8,7 @@ import { ServiceError } from "../contract/errors.ts";
 import { isFinal } from "../contract/job.ts";
 import { tidy } from "../jobs/housekeeping.ts";
 import { createJobs } from "../jobs/jobs.ts";
-import { queueWaiting, recover } from "../jobs/recovery.ts";
+import { queueWaiting } from "../jobs/recovery.ts";
 import { openSpool } from "../jobs/spool.ts";
 import { createWorker } from "../jobs/worker.ts";
 import { createLog } from "../lib/log.ts";
@@ -31,6 +31,7 @@ import { startHousekeeper } from "./housekeeper.ts";
 import { lockInstance } from "./instance-lock.ts";
 import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
+import { takeUp } from "./take-up.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { instanceMark, stateDirectory } from "./state-directory.ts";
 import { openStores } from "./stores.ts";
@@ -212,30 +213,20 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   lock.tell(doors.url);
   doors.gone.addEventListener("abort", () => gone.abort(), { once: true });
 
-  const takeUp = async (): Promise<void> => {
-    // Whatever carries our mark now was left by an earlier start.
-    await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
-    const { settleLost } = runner;
-    const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
-      epoch !== self.epoch && (!stores.shared || podName === settings.podName);
-    const counts = await recover({ store, events, queue, spool, settlements, settleLost, wasOurs, now, log });
-    log.info(counts, "jobs of the earlier start taken up");
-  };
-  const recovery = takeUp().catch((err: unknown) =>
-    log.error({ err }, "jobs of the earlier start could not all be settled; the next start tries again"),
-  );
-  cluster.start();
-  // Not before: a job of the earlier start may hold the session or the worktree of one that waits.
-  const started = recovery.then(async () => {
-    if (ending.signal.aborted) return;
-    if (!stores.shared) await queueWaiting({ store, events, queue });
-    queue.start(worker.work);
-    await worktrees
-      .takeUp()
-      .catch((err: unknown) =>
-        log.error({ err }, "worktrees that were being prepared could not be taken up"),
-      );
+  const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
+    epoch !== self.epoch && (!stores.shared || podName === settings.podName);
+  const takenUp = takeUp({
+    earlier: { store, events, queue, spool, settlements, settleLost: runner.settleLost, wasOurs, now, log },
+    endOrphans: () => killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace }),
+    // A job of the earlier start may hold the session or the worktree of one that waits.
+    afterwards: [
+      async () => stores.shared || (await queueWaiting({ store, events, queue })),
+      async () => queue.start(worker.work),
+      worktrees.takeUp,
+    ],
+    signal: ending.signal,
   });
+  cluster.start();
   const retries = createRetries();
   const housekeeper = startHousekeeper(async (signal) => {
     const tidying = {
@@ -268,7 +259,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: closing.signal }) => {
       ending.abort();
       queue.stop();
-      await started;
+      await takenUp;
       if (drainSeconds > 0 && worker.runningCount() > 0) {
         log.info(
           { running: worker.runningCount() },

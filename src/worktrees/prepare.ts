@@ -132,7 +132,7 @@ export const createPreparing = (deps: Dependencies) => {
       for (const record of await records.list()) {
         if (record.status !== "preparing" || record.pod_name !== settings.podName) continue;
         const { worktree_id: id } = record;
-        if (own.has(id)) continue;
+        if (own.has(id) || underWay.has(id)) continue;
         await deps.endOrphans(id);
         if (record.attempt >= maxAttempts) {
           const error = `The service ended ${record.attempt} times while it prepared this worktree; prepare another if the service is stable`;

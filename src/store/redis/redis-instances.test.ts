@@ -257,3 +257,15 @@ test("while the store is away every question is refused", async () => {
     await expect(ask()).rejects.toThrow(ServiceError);
   await redis.restart();
 });
+
+test("a lease that cannot be read keeps nobody from seeing the others", async () => {
+  const prefix = newPrefix();
+  const { kv, instances } = await openOne({ prefix });
+  await instances.join(sampleFacts({ name: "pod-a" }));
+  await kv.ask(async (client) => {
+    await client.set(kv.key("pod", "garbage"), "{");
+    await client.lpush(kv.key("pod", "list"), "x");
+    for (const name of ["garbage", "list"]) await client.zadd(kv.jobKey("pods"), String(Date.now()), name);
+  });
+  expect((await instances.list()).map(({ name }) => name)).toEqual(["pod-a"]);
+});

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { failureOf } from "../../kv/failure.ts";
 import type { Kv } from "../../kv/kv.ts";
 import type { Log } from "../../lib/log.ts";
 import type { ProcessIdentity } from "../../lib/process/identity.ts";
@@ -43,12 +44,16 @@ if found and epoch_of(found) == ARGV[1] then redis.call('DEL', KEYS[1]) end`);
 /** Names not heard of for this long are forgotten, ms. */
 const forgetAfter = 86_400_000;
 
+/** How many leases that cannot be read are remembered as warned of. */
+const mostWarned = 1000;
+
 /** A key with a lease per instance, holding what it says about itself; an inbox stream per instance. */
 export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Options): Instances => {
   const lease = leaseSeconds * 1000;
   const key = kv.key("pod", name);
   const names = kv.jobKey("pods");
   const inbox = createInbox({ kv, name, log });
+  const unreadable = new Set<string>();
   let epoch = "";
 
   const textOf = async (facts: InstanceFacts): Promise<string> =>
@@ -57,6 +62,23 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
   /** So that others find the lease. */
   const announce = async (): Promise<void> => {
     await kv.ask((client) => client.zadd(names, String(Date.now()), name));
+  };
+
+  /** Null: it has no lease, or one that cannot be read, which is nothing to the others. */
+  const factsOf = async (one: string): Promise<InstanceFacts | null> => {
+    const text = await kv
+      .ask((client) => client.get(kv.key("pod", one)))
+      .catch((error: unknown) => {
+        if (failureOf(error) !== "value") throw error;
+        return "";
+      });
+    if (text === null) return null;
+    const facts = parseLease(text)?.facts ?? null;
+    if (facts === null && !unreadable.has(one) && unreadable.size < mostWarned) {
+      unreadable.add(one);
+      log.warn({ instance: one }, "the lease of an instance cannot be read; it counts as not there");
+    }
+    return facts;
   };
 
   /** Whether the lease is renewed within the time in which its holder, if it lived, would have done so. */
@@ -113,10 +135,8 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
 
     list: async () => {
       const known = await kv.ask((client) => client.zrange(names, "0", "-1"));
-      const found = await Promise.all(known.map((one) => kv.ask((client) => client.get(kv.key("pod", one)))));
-      return found
-        .flatMap((text) => (text === null ? [] : (parseLease(text)?.facts ?? [])))
-        .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+      const found = await Promise.all(known.map(factsOf));
+      return found.filter((facts) => facts !== null).toSorted((a, b) => (a.name < b.name ? -1 : 1));
     },
 
     tell: (to, message) => inbox.send(to, message),

@@ -4,7 +4,7 @@ import type { Log } from "../../lib/log.ts";
 import { createTurns } from "../../lib/turns.ts";
 import { parseCursor, toCursor } from "../cursor.ts";
 import type { JobRecord } from "../job-record.ts";
-import type { Creation, JobStore, ListQuery, WorktreeUse } from "../job-store.ts";
+import type { Creation, JobStore, ListQuery, UnsettledRun, WorktreeUse } from "../job-store.ts";
 import { isJobId } from "../stored-job.ts";
 import { idOf, position } from "./job-facts.ts";
 import { openJobRows } from "./job-rows.ts";
@@ -85,9 +85,9 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
     unsettled: async () => {
       const all = await kv.ask((client) => client.hgetall(index("unsettled")));
       return Object.entries(all)
-        .map(([id, value]) => ({ id, value: JSON.parse(value) as [number, string, string] }))
-        .toSorted((a, b) => a.value[0] - b.value[0] || (a.id < b.id ? -1 : 1))
-        .map(({ id, value: [, pod, epoch] }) => ({ id, podName: pod, epoch }));
+        .flatMap(([id, value]) => runOf(id, value) ?? [])
+        .toSorted((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1))
+        .map(({ created: _c, ...run }) => run);
     },
 
     counts: async () => {
@@ -140,6 +140,16 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
 
 const cursorAt = (member: string): string =>
   toCursor({ created: Number.parseInt(member, 10), id: idOf(member) });
+
+/** Null: nobody has written that; it is nothing to the other runs. */
+const runOf = (id: string, value: string): (UnsettledRun & { created: number }) | null => {
+  try {
+    const [created, podName, epoch] = JSON.parse(value) as [number, string, string];
+    return { id, podName, epoch, created };
+  } catch {
+    return null;
+  }
+};
 
 type DatedUse = WorktreeUse & { created: number };
 

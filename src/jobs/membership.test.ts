@@ -1,0 +1,59 @@
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import { afterFile } from "../../test/cleanup.ts";
+import { openKv } from "../../test/kv.ts";
+import { startRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { createLog } from "../lib/log.ts";
+import { createRedisInstances } from "../store/redis/redis-instances.ts";
+import { createMembership } from "./membership.ts";
+
+const log = createLog("silent", (text) => text);
+
+test("an instance knows since when its own renewals have succeeded: not while they are refused, and from anew when they are taken again", async () => {
+  const redis = await startRedis();
+  const kv = await openKv(redis.url);
+  const leaseSeconds = 1;
+  const epoch = randomUUID();
+  const membership = createMembership({
+    instances: createRedisInstances({ kv, name: "here", self: null, leaseSeconds, log }),
+    ownership: { look: async () => true },
+    queue: { pause: () => undefined, resume: () => undefined },
+    facts: () => ({
+      name: "here",
+      epoch,
+      version: "1",
+      started_at: new Date().toISOString(),
+      running: 0,
+      max_parallel_jobs: 1,
+      draining: false,
+    }),
+    leaseSeconds,
+    onSuperseded: () => expect.fail("nobody else has the name"),
+    log,
+  });
+  await membership.join();
+  membership.start();
+  afterFile(membership.stop);
+  const first = membership.renewingSince();
+  expect(membership.renewingSince()).toBe(first);
+
+  await kv.client.config("SET", "min-replicas-to-write", "1");
+  const failing = await until(
+    () => {
+      const [one, other] = [membership.renewingSince(), membership.renewingSince()];
+      return other > one ? one : null;
+    },
+    { what: "a renewal to fail" },
+  );
+  expect(failing).toBeGreaterThan(first);
+  await kv.client.config("SET", "min-replicas-to-write", "0");
+  const again = await until(
+    () => {
+      const one = membership.renewingSince();
+      return performance.now() > one + 100 && membership.renewingSince() === one ? one : null;
+    },
+    { what: "renewals to succeed" },
+  );
+  expect(again).toBeGreaterThan(failing);
+});

@@ -1,0 +1,97 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Job, JobStatus } from "../contract/job.ts";
+import type { Bell } from "../lib/bell.ts";
+import type { Log } from "../lib/log.ts";
+import { redactDeep, type Redactor } from "../lib/redact.ts";
+import type { EventLog } from "../store/event-log.ts";
+import { toJob, type JobRecord } from "../store/job-record.ts";
+import type { JobStore } from "../store/job-store.ts";
+import type { Outcome } from "./execute.ts";
+import { announceEnd, writeOutcome, type Settled } from "./settle.ts";
+import type { Spool, Spooled } from "./spool.ts";
+
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
+  spool: Spool;
+  /** Hears of each job that was brought to its end here. */
+  onEnded: (job: Job) => void;
+  redact: Redactor;
+  now: () => Date;
+  log: Log;
+  /** Aborted when the service stops: what is not written then stays in the spool. */
+  stopping: AbortSignal;
+};
+
+/** How long a slot waits for an outcome before it lets others have the job that it was given, ms. */
+const patience = 2000;
+
+/** How runs ended, brought to the store however long that takes. */
+export const createOutcomes = (deps: Dependencies) => {
+  const { store, events, settlements, redact, now, log, stopping } = deps;
+  /** Outcomes that the store did not take at once, and for which no slot waits. */
+  const overdue = new Set<Promise<unknown>>();
+
+  /** An outcome that the store does not take keeps one slot from beginning more, so that outcomes do not pile up. */
+  const hasSlot = async (): Promise<boolean> => {
+    const [outcome] = overdue;
+    if (outcome === undefined) return true;
+    overdue.delete(outcome);
+    const given = delay(patience, false, { ref: false });
+    const written = await Promise.race([outcome.then(() => true), given]);
+    if (!written) overdue.add(outcome);
+    return written;
+  };
+
+  /**
+   * Writes the outcome, however long the store is away: an outcome that is not written would be a lost job. When the service
+   * stops meanwhile, the next start writes it from the spool.
+   */
+  const write = async (record: JobRecord, { kind, patch }: Outcome): Promise<JobStatus | null> => {
+    const { id, attempt } = record;
+    const outcome = { kind, patch: redactDeep(patch, redact) };
+    const settled = await persist({ id, attempt, at: now().toISOString(), outcome });
+    if (settled?.announce !== true) return settled?.record.status ?? null;
+    const { record: final } = settled;
+    // The slot is free before the last event is on the disk.
+    void announceEnd({ events, settlements }, final);
+    deps.onEnded(toJob(final));
+    log.info({ job: id, status: final.status, reason: final.failure_reason ?? undefined }, "job ended");
+    return final.status;
+  };
+
+  const persist = async (spooled: Spooled): Promise<Settled | null> => {
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    try {
+      return await persistSometime(spooled, () => overdue.add(over));
+    } finally {
+      overdue.delete(over);
+      resolve();
+    }
+  };
+
+  const persistSometime = async (spooled: Spooled, onFailure: () => void): Promise<Settled | null> => {
+    for (let wait = 100; ; wait = Math.min(wait * 2, 2000)) {
+      try {
+        const written = await writeOutcome(store, spooled, { again: wait > 100 });
+        if (wait > 100) await deps.spool.drop(spooled);
+        return written;
+      } catch (error) {
+        if (wait === 100) {
+          log.warn(
+            { err: error, job: spooled.id },
+            "the outcome of the job cannot be written at present; it is kept on disk and tried again",
+          );
+          onFailure();
+          await deps.spool.keep(spooled);
+        }
+        if (stopping.aborted) throw error;
+        await delay(wait, undefined, { signal: stopping }).catch(() => undefined);
+      }
+    }
+  };
+
+  return { write, hasSlot, areOverdue: (): boolean => overdue.size > 0 };
+};

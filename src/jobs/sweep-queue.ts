@@ -1,0 +1,123 @@
+import type { Bell } from "../lib/bell.ts";
+import type { Log } from "../lib/log.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobStore } from "../store/job-store.ts";
+import { endPatch } from "./end-patch.ts";
+import type { Queue, QueueEntry } from "./queue.ts";
+import { announceEnd } from "./settle.ts";
+import { takeStep } from "./state.ts";
+import type { Each } from "./sweep-each.ts";
+import type { Presence } from "./sweep-presence.ts";
+
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  queue: Pick<Queue, "add" | "remove">;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
+  settings: { lostInstanceGrace: number };
+  presence: Presence;
+  each: Each;
+  now: () => Date;
+  log: Log;
+};
+
+/** How old a queued job must be before its place in the queue is looked after, ms: it may just be on its way there. */
+const settled = 5000;
+
+/** How many of the oldest waiting jobs are looked after: one that has no place in the queue is the oldest before long. */
+const looked = 200;
+
+/** How many ids are asked for at most to find so many that do not wait for a lost instance. */
+const mostAsked = 5000;
+
+/** How often in one round more are looked at because those before were found to wait for a lost instance. */
+const mostPasses = 4;
+
+/** Looks after jobs that wait: that they have their place in the queue, and that none waits for an instance for ever. */
+export const createQueueSweep = (deps: Dependencies) => {
+  const { store, queue, settings, presence, each, log } = deps;
+  /** Jobs that are known to wait for a lost instance, with its name: they need not be read again until that changes. */
+  let held = new Map<string, string>();
+
+  /** The oldest, without those that are held: these must not use up what is looked after. */
+  const oldest = async (): Promise<string[]> => {
+    const ids = await store.ids("queued", Math.min(looked + held.size, mostAsked));
+    const present = new Set(ids);
+    held = new Map([...held].filter(([id]) => present.has(id)));
+    return ids.filter((id) => !isHeld(id)).slice(0, looked);
+  };
+
+  const isHeld = (id: string): boolean => {
+    const name = held.get(id);
+    return name !== undefined && presence.isLost(name) && !isGivenUp(name);
+  };
+
+  const isGivenUp = (name: string): boolean =>
+    !presence.isHere(name) && presence.missingFor(name) >= settings.lostInstanceGrace * 1000;
+
+  /** What is to have its place in the queue; or that the job is held; or null: there is nothing to do. */
+  const lookAt = async (id: string): Promise<QueueEntry | "held" | null> => {
+    const record = await store.get(id);
+    if (record === null || record.status !== "queued") return null;
+    if (Date.parse(record.created_at) >= deps.now().getTime() - settled) return null;
+    const { bound_to: boundTo } = record;
+    if (boundTo === null) return { id, boundTo };
+    presence.noteMissing([boundTo]);
+    if (isGivenUp(boundTo)) {
+      await rescue(record);
+      return null;
+    }
+    if (!presence.isLost(boundTo)) return { id, boundTo };
+    await tell(record, boundTo);
+    held.set(id, boundTo);
+    return "held";
+  };
+
+  /** So that whoever waits for the job knows what it waits for. */
+  const tell = async ({ id, warnings, request }: JobRecord, name: string): Promise<void> => {
+    const then = request.session_id === "" ? "it fails" : "it goes on on another instance";
+    const warning = `It waits for the instance ${name}, on whose disk its worktree is and which does not answer; ${then} when ${name} has been away for ${settings.lostInstanceGrace} s`;
+    if (warnings.includes(warning)) return;
+    await store.update(id, { status: ["queued"] }, (current) =>
+      current.warnings.includes(warning) ? {} : { warnings: [...current.warnings, warning] },
+    );
+  };
+
+  /** A session can go on elsewhere, from its branch; a worktree that was asked for by name is gone with its instance. */
+  const rescue = async (record: JobRecord): Promise<void> => {
+    const { id, bound_to: boundTo } = record;
+    await queue.remove({ id, boundTo });
+    if (record.request.session_id !== "") {
+      const freed = await store.update(id, { status: ["queued"] }, { bound_to: null });
+      if (freed !== null) await queue.add({ id, boundTo: null });
+      log.info({ job: id, instance: boundTo }, "job of a lost instance's worktree may run anywhere now");
+      return;
+    }
+    const failed = await takeStep(store, {
+      id,
+      trigger: "giveUp",
+      patch: (current) => ({
+        ...endPatch(current, deps.now()),
+        failure_reason: "worktree_failed",
+        retryable: false,
+        error: `The instance ${boundTo ?? ""}, on whose disk the worktree is, has not been there for ${settings.lostInstanceGrace} s; prepare another worktree`,
+      }),
+    });
+    if (failed !== null) await announceEnd(deps, failed);
+  };
+
+  return {
+    /** Rejects when the store fails. */
+    lookAfterQueue: async (): Promise<void> => {
+      // What is found to be held makes room for as many more.
+      for (let pass = 0; pass < mostPasses; pass += 1) {
+        const ids = await oldest();
+        const found = await Promise.all(ids.map((id) => each(id, () => lookAt(id))));
+        await queue.add(...found.filter((entry) => entry !== null && entry !== "held"));
+        if (!found.includes("held")) return;
+      }
+    },
+  };
+};

@@ -1,0 +1,106 @@
+import { isFinal } from "../contract/job.ts";
+import type { Bell } from "../lib/bell.ts";
+import type { Log } from "../lib/log.ts";
+import type { EventLog } from "../store/event-log.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobStore, UnsettledRun } from "../store/job-store.ts";
+import { failLost, mayRunAgain, requeueLost } from "./lost.ts";
+import type { Queue } from "./queue.ts";
+import { announceEnd } from "./settle.ts";
+import type { Each } from "./sweep-each.ts";
+import type { Presence } from "./sweep-presence.ts";
+
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  queue: Pick<Queue, "add" | "remove">;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
+  settings: { podName: string };
+  /** This start of the instance. */
+  epoch: string;
+  /** Ids of the jobs that this instance claims, works on or settles; null: that is not to be gone by. */
+  ownRuns: () => ReadonlySet<string> | null;
+  presence: Presence;
+  each: Each;
+  now: () => Date;
+  log: Log;
+};
+
+/** How long a run of this start must have been unknown here, in one round after another, to be nobody's, ms. */
+const unknownFor = 2000;
+
+/** Settles runs that nobody will settle: those of lost instances, and those of this start that this instance knows nothing of. */
+export const createRunsSweep = (deps: Dependencies) => {
+  const { store, settings, presence, each } = deps;
+  let unknownSince = new Map<string, number>();
+
+  /** The lost instance cleans up after the run when it is back; what callers wait for is written now. */
+  const settleLostRun = async ({ id, epoch }: UnsettledRun): Promise<void> => {
+    const record = await store.get(id);
+    if (record === null || record.instance_epoch !== epoch) return;
+    if (isFinal(record.status) && isTimeOver(record, deps.now())) await settleFinal(record);
+    if (record.status !== "running") return;
+    const neverStarted = record.process === null;
+    if ((neverStarted || record.retry_lost === true) && mayRunAgain(record)) {
+      await requeueLost(deps, record, { instance_epoch: null });
+      return;
+    }
+    await failLost(deps, record, { neverStarted, patch: { unsettled: true } });
+  };
+
+  /**
+   * A run whose claim was done without our hearing of it, and whose place in the queue somebody else has taken; or whose end
+   * the store has lost again.
+   */
+  const settleUnknownRun = async ({ id }: UnsettledRun): Promise<void> => {
+    const record = await store.get(id);
+    if (record === null || record.instance_epoch !== deps.epoch || isOwn(id)) return;
+    if (record.status !== "running") return await settleFinal(record);
+    const neverStarted = record.process === null;
+    // The epoch is taken away, so that a run which begins in this moment is seen not to be its own.
+    const patch = { unsettled: false, process: null, instance_epoch: null };
+    if (neverStarted && mayRunAgain(record)) await requeueLost(deps, record, patch);
+    else await failLost(deps, record, { neverStarted, patch });
+  };
+
+  /** Whoever called it lost has said so; a cancelled one ends for its readers only now. */
+  const settleFinal = async ({ id, attempt }: JobRecord): Promise<void> => {
+    const guard = { status: ["cancelled", "failed", "succeeded"] as const, attempt };
+    const settled = await store.update(id, guard, { unsettled: false });
+    if (settled?.status === "cancelled") await announceEnd(deps, settled);
+  };
+
+  const isOwn = (id: string): boolean => deps.ownRuns()?.has(id) ?? true;
+
+  const settleUnknown = async (runs: UnsettledRun[]): Promise<void> => {
+    const mine = runs.filter(({ epoch }) => epoch === deps.epoch);
+    const unknown = mine.filter(({ id }) => !isOwn(id));
+    const now = performance.now();
+    unknownSince = new Map(unknown.map(({ id }) => [id, unknownSince.get(id) ?? now]));
+    for (const run of unknown) {
+      const since = unknownSince.get(run.id) ?? now;
+      if (now - since >= unknownFor) await each(run.id, () => settleUnknownRun(run));
+    }
+  };
+
+  const lookAfterOthers = async (runs: UnsettledRun[]): Promise<void> => {
+    presence.noteMissing(runs.map(({ podName }) => podName));
+    for (const run of runs) if (presence.isLost(run.podName)) await each(run.id, () => settleLostRun(run));
+  };
+
+  return {
+    /** Rejects when the store fails. */
+    lookAfterRuns: async (): Promise<void> => {
+      const runs = await store.unsettled();
+      await settleUnknown(runs);
+      await lookAfterOthers(runs.filter(({ podName }) => podName !== settings.podName));
+    },
+    /** Only those of this start. Rejects when the store fails. */
+    lookAfterOwn: async (): Promise<void> => await settleUnknown(await store.unsettled()),
+    forget: (): void => unknownSince.clear(),
+  };
+};
+
+const isTimeOver = ({ ended_at, ttl_seconds }: JobRecord, now: Date): boolean =>
+  ended_at !== null && Date.parse(ended_at) + ttl_seconds * 1000 <= now.getTime();

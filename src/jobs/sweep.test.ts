@@ -1,0 +1,187 @@
+import { randomUUID } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { startRedis, type TestRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { someProcess, startSweep } from "./sweep.fixture.ts";
+
+let redis: TestRedis;
+
+beforeAll(async () => {
+  redis = await startRedis();
+});
+
+describe("a run of this start that this instance knows nothing of", () => {
+  test("is queued again when its agent was never started", async () => {
+    const world = await startSweep(redis);
+    const id = await world.running("here", world.epoch);
+    expect(await world.sweepUntil(id, ({ status }) => status === "queued", "to be queued")).toMatchObject({
+      unsettled: false,
+      instance_epoch: null,
+    });
+    expect(world.added).toContainEqual({ id, boundTo: null });
+  });
+
+  test("fails when its agent was started", async () => {
+    const world = await startSweep(redis);
+    const id = await world.running("here", world.epoch, { process: someProcess, pid: 1 });
+    const failed = await world.sweepUntil(id, ({ status }) => status === "failed", "to fail");
+    expect(failed).toMatchObject({ failure_reason: "instance_lost", unsettled: false });
+  });
+
+  test("is settled when it was cancelled", async () => {
+    const world = await startSweep(redis);
+    const ended = { status: "cancelled" as const, ended_at: new Date().toISOString() };
+    const id = await world.running("here", world.epoch, ended);
+    const settled = await world.sweepUntil(id, ({ unsettled }) => !unsettled, "to be settled");
+    expect(settled.status).toBe("cancelled");
+  });
+
+  test("is left alone while it is being claimed, worked on or settled, and what an earlier start has left is too", async () => {
+    const world = await startSweep(redis);
+    const known = await world.running("here", world.epoch);
+    const earlier = await world.running("here", randomUUID());
+    world.own.add(known);
+    const unknown = await world.running("here", world.epoch);
+    await world.sweepUntil(unknown, ({ status }) => status === "queued", "to be queued");
+    expect(await world.get(known)).toMatchObject({ status: "running" });
+    expect(await world.get(earlier)).toMatchObject({ status: "running" });
+  });
+});
+
+test("a run that is ending with the service is left to the next start", async () => {
+  const world = await startSweep(redis, { isEnding: true });
+  const own = await world.running("here", world.epoch);
+  const begun = performance.now();
+  await world.sweepUntil(own, () => performance.now() - begun > 3000, "to have been looked at for long");
+  expect(await world.get(own)).toMatchObject({ status: "running" });
+});
+
+describe("what cannot be read", () => {
+  test("keeps nobody from seeing that an instance is lost, and is told of once", async () => {
+    const world = await startSweep(redis);
+    const [bad, worse, odd] = [randomUUID(), randomUUID(), "zz"];
+    const { kv } = world;
+    await kv.ask(async (client) => {
+      await client.hset(kv.jobKey("unsettled"), randomUUID(), "garbage");
+      await client.hset(kv.jobKey("unsettled"), bad, JSON.stringify([1, "gone", "e"]));
+      await client.set(kv.jobKey("job", bad), "x");
+      await client.set(kv.jobKey("job", worse), "x");
+      await client.zadd(kv.jobKey("st:queued"), "0", `0000000000001_${worse}`);
+      await client.lpush(kv.key("pod", odd), "x");
+      await client.zadd(kv.jobKey("pods"), String(Date.now()), odd);
+    });
+    const id = await world.running("gone", randomUUID(), { process: someProcess, pid: 1 });
+    const waiting = await world.make({ bound_to: "gone" });
+    await world.sweepUntil(id, ({ status }) => status === "failed", "of the lost instance to fail");
+    await world.sweepUntil(waiting, ({ status }) => status === "failed", "that waits for it to be given up");
+    for (const name of [bad, worse, odd])
+      expect(world.warnings.filter((said) => said.includes(name))).toHaveLength(1);
+  });
+});
+
+test("a job whose instance never comes back is settled when its time is over, so that it can be removed, and not before", async () => {
+  const world = await startSweep(redis);
+  const ended = { status: "failed" as const, failure_reason: "instance_lost" as const };
+  const ago = (seconds: number): string => new Date(Date.now() - seconds * 1000).toISOString();
+  const over = await world.running("gone", "e", { ...ended, ended_at: ago(3700) });
+  const fresh = await world.running("gone", "e", { ...ended, ended_at: ago(10) });
+  await world.sweepUntil(over, ({ unsettled }) => !unsettled, "to be settled");
+  expect(await world.get(fresh)).toMatchObject({ unsettled: true });
+  expect((await world.store.due(Date.now())).removable).toEqual([over]);
+});
+
+test("others do not count as missing while this instance cannot renew its own lease", async () => {
+  let since: number | null = null;
+  const world = await startSweep(redis, { renewingSince: () => since ?? performance.now() });
+  const id = await world.running("gone", "e", { process: someProcess });
+  const own = await world.running("here", world.epoch);
+  await world.sweepUntil(own, ({ status }) => status === "queued", "of its own to be queued");
+  expect(await world.get(id)).toMatchObject({ status: "running" });
+  since = performance.now();
+  await world.sweepUntil(id, ({ status }) => status === "failed", "to fail");
+});
+
+describe("whether an instance lives", () => {
+  test("one that was seen lives until it has been missing for half a lease, and one that never was does not", async () => {
+    let since = Number.POSITIVE_INFINITY;
+    const world = await startSweep(redis, { renewingSince: () => Math.min(since, performance.now()) });
+    const other = world.instanceOf("other");
+    await other.join(world.facts("other"));
+    await world.sweep.refresh();
+    expect(world.sweep.isLiving("other")).toBe(true);
+    await other.leave();
+    await world.sweep.refresh();
+    expect(world.sweep.isLiving("other")).toBe(true);
+    expect(world.sweep.isLiving("never seen")).toBe(false);
+    since = 0;
+    await until(() => !world.sweep.isLiving("other"), { what: "it to be missing for long enough" });
+  });
+});
+
+describe("jobs that wait", () => {
+  test("those of lost instances do not keep the others from being looked after", async () => {
+    const world = await startSweep(redis, { lostInstanceGrace: 600 });
+    const old = new Date(Date.now() - 120_000).toISOString();
+    await Promise.all(Array.from({ length: 230 }, () => world.make({ bound_to: "gone", created_at: old })));
+    const id = await world.make({});
+    await until(
+      async () => {
+        await world.sweep.round();
+        return world.added.some((entry) => entry.id === id);
+      },
+      { what: "the job to get its place in the queue again" },
+    );
+  });
+
+  test("one that waits for an instance that does not answer says so once, and what happens then", async () => {
+    const world = await startSweep(redis, { lostInstanceGrace: 600 });
+    const [plain, resumed] = [
+      await world.make({ bound_to: "gone" }),
+      await world.make({
+        bound_to: "gone",
+        session_id: randomUUID(),
+        request: { ...(await world.get(await world.make({}))).request, session_id: randomUUID() },
+      }),
+    ];
+    const told = await world.sweepUntil(plain, ({ warnings }) => warnings.length > 0, "to say so");
+    expect(told.warnings).toEqual([
+      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it fails when gone has been away for 600 s",
+    ]);
+    const other = await world.sweepUntil(resumed, ({ warnings }) => warnings.length > 0, "to say so");
+    expect(other.warnings).toEqual([
+      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it goes on on another instance when gone has been away for 600 s",
+    ]);
+    const marker = await world.running("here", world.epoch);
+    await world.sweepUntil(marker, ({ status }) => status === "queued", "to be queued");
+    expect((await world.get(plain)).warnings).toHaveLength(1);
+  });
+
+  test("an error of the store that is not a loss of contact does not begin the grace of a lost instance anew", async () => {
+    let rounds = 0;
+    const refuse = async (): Promise<never> => {
+      rounds += 1;
+      const cause = Object.assign(new Error("OOM command not allowed"), { name: "ReplyError" });
+      throw new ServiceError("store_unavailable", "refused", { cause });
+    };
+    let refused = true;
+    const world = await startSweep(redis, {
+      store: (real) => ({ ids: (...args) => (refused ? refuse() : real.ids(...args)) }),
+    });
+    const id = await world.running("gone", "e", { process: someProcess });
+    await world.sweepUntil(id, ({ status }) => status === "failed", "to fail though each round is refused");
+    refused = false;
+    expect(rounds).toBeGreaterThan(0);
+  });
+});
+
+test("a count that cannot be kept keeps no job from its place in the queue, nor its end from being told", async () => {
+  const world = await startSweep(redis, {
+    store: () => ({ count: () => Promise.reject(new Error("refused")) }),
+  });
+  const again = await world.running("gone", "e");
+  const lost = await world.running("gone", "e", { process: someProcess });
+  await world.sweepUntil(again, ({ status }) => status === "queued", "to be queued");
+  expect(world.added).toContainEqual({ id: again, boundTo: null });
+  await world.sweepUntil(lost, ({ status }) => status === "failed", "to fail");
+});

@@ -1,0 +1,53 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isOfStore, replay, settleEarlier, type Recovery } from "../jobs/recovery.ts";
+
+type Step = () => Promise<unknown>;
+
+type Request = {
+  earlier: Recovery;
+  /** Ends what an earlier start has left running: at that time whatever carries this instance's mark. */
+  endOrphans: Step;
+  /** What may begin only after that, in this order. Each step is done again until it succeeds. */
+  afterwards: readonly Step[];
+  /** Aborted when the service stops. */
+  signal: AbortSignal;
+};
+
+/** First and longest pause between two tries, ms. */
+const shortest = 250;
+const longest = 5000;
+
+/**
+ * Takes up what an earlier start has left, however long the store cannot be asked, then begins with what is new. A job that
+ * cannot be settled for reasons of its own does not keep it from that: it is tried again behind it.
+ * Resolves when all is done, or the service stops; never rejects.
+ */
+export const takeUp = async ({ earlier, endOrphans, afterwards, signal }: Request): Promise<void> => {
+  const { log } = earlier;
+
+  /** Does a step until it succeeds. Of failures that are not the store's `onOther` says whether it is left at that. */
+  const insist = async (step: Step, onOther: () => boolean): Promise<void> => {
+    for (let pause = shortest; !signal.aborted; pause = Math.min(pause * 2, longest)) {
+      try {
+        return void (await step());
+      } catch (err) {
+        const tell = pause === shortest ? log.error.bind(log) : log.debug.bind(log);
+        tell({ err }, "what an earlier start has left cannot all be taken up yet");
+        if (!isOfStore(err) && onOther()) return;
+      }
+      await delay(pause, undefined, { signal }).catch(() => undefined);
+    }
+  };
+
+  // Done later these two would take what is new for what was left.
+  for (const step of [endOrphans, () => replay(earlier)]) await insist(step, () => true);
+  const { promise: enough, resolve } = Promise.withResolvers<void>();
+  const goOn = (): boolean => {
+    resolve();
+    return false;
+  };
+  const settled = insist(() => settleEarlier(earlier), goOn);
+  await Promise.race([settled, enough]);
+  for (const step of afterwards) await insist(step, () => true);
+  await settled;
+};
