@@ -19,10 +19,10 @@ const closingLine: Reporter = {
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-    // Tests start real processes: a thread per core, modules shared between files.
+    // Tests start real processes and wait for them most of their time; modules are shared between files.
     pool: "threads",
     isolate: false,
-    maxWorkers: 2,
+    maxWorkers: 4,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: [["default", { summary: false }], closingLine],

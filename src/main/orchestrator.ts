@@ -218,7 +218,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const takenUp = takeUp({
     earlier: { store, events, queue, spool, settlements, settleLost: runner.settleLost, wasOurs, now, log },
     endOrphans: () => killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace }),
-    // A job of the earlier start may hold the session or the worktree of one that waits.
     afterwards: [
       async () => stores.shared || (await queueWaiting({ store, events, queue })),
       async () => queue.start(worker.work),

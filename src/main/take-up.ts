@@ -7,7 +7,10 @@ type Request = {
   earlier: Recovery;
   /** Ends what an earlier start has left running: at that time whatever carries this instance's mark. */
   endOrphans: Step;
-  /** What may begin only after that, in this order. Each step is done again until it succeeds. */
+  /**
+   * What may begin only after that, in this order: a job of the earlier start may hold the session or the worktree of one that
+   * waits. Each step is done again until it succeeds.
+   */
   afterwards: readonly Step[];
   /** Aborted when the service stops. */
   signal: AbortSignal;
@@ -31,8 +34,8 @@ export const takeUp = async ({ earlier, endOrphans, afterwards, signal }: Reques
       try {
         return void (await step());
       } catch (err) {
-        const tell = pause === shortest ? log.error.bind(log) : log.debug.bind(log);
-        tell({ err }, "what an earlier start has left cannot all be taken up yet");
+        const tell = pause > shortest ? log.debug : isOfStore(err) ? log.warn : log.error;
+        tell.call(log, { err }, "what an earlier start has left cannot all be taken up yet");
         if (!isOfStore(err) && onOther()) return;
       }
       await delay(pause, undefined, { signal }).catch(() => undefined);

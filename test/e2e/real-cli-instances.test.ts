@@ -53,6 +53,10 @@ test("a session of the real CLI goes on where its worktree is, and elsewhere onc
     },
     { seconds: 50 },
   );
-  expect(third).toMatchObject({ status: "succeeded", output: "Once more.", session_id: first.job.session_id });
+  expect(third).toMatchObject({
+    status: "succeeded",
+    output: "Once more.",
+    session_id: first.job.session_id,
+  });
   expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("heliotrope");
 });

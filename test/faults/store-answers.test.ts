@@ -52,8 +52,12 @@ for (const [what, text] of Object.entries(moments)) {
       { what: "the submission to be taken" },
     );
     expect(await asks(service).ended(id)).toMatchObject({ status: "succeeded", attempt: 1 });
-    const events = await fetch(`${service.url}/jobs/${id}/events`, { signal: AbortSignal.timeout(20_000) });
-    expect(await events.text()).toContain('"detail":"succeeded"');
+    // The connection that the answer was lost with may not be back yet.
+    const events = await until(async () => {
+      const answer = await fetch(`${service.url}/jobs/${id}/events`, { signal: AbortSignal.timeout(20_000) });
+      return answer.ok && answer.text();
+    });
+    expect(events).toContain('"detail":"succeeded"');
     expect((await runsIn(world.journal)).get(id)).toBe(1);
     expect(proxy.lost()).toBe(before + 1);
   }, 60_000);
