@@ -62,5 +62,3 @@ export const createCluster = async ({ kvUrl, env = {}, directory }: Options) => 
     },
   };
 };
-
-export type TestCluster = Awaited<ReturnType<typeof createCluster>>;

@@ -68,7 +68,6 @@ export const startPair = async ({ way }: { way?: (port: number) => Promise<numbe
   };
 };
 
-export type Pair = Awaited<ReturnType<typeof startPair>>;
 
 export const freeze = (...pids: number[]): void => {
   for (const pid of pids) process.kill(pid, "SIGSTOP");

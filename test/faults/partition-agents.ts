@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fakeAgent } from "../service-process.ts";
 
 /** When an agent of each attempt was seen alive first and last, ms since the epoch. */
-export type Lives = Map<number, { first: number; last: number }>;
+type Lives = Map<number, { first: number; last: number }>;
 
 const agent = `${fakeAgent}.mjs`;
 
