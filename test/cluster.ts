@@ -19,9 +19,6 @@ type More = {
   home?: string;
 };
 
-/** Half of a start from source is the stripping of types: done once for all instances. */
-const compileCache = join(import.meta.dirname, "..", "node_modules", ".cache", "svc-test");
-
 /** A shorter lease than the default: what is tested is that it works, not how long it takes. */
 export const lease = 3;
 
@@ -38,7 +35,6 @@ export const createCluster = async ({ kvUrl, env = {}, directory }: Options) => 
     home: more.home ?? join(root, name),
     env: {
       KV_URL: kvUrl,
-      NODE_COMPILE_CACHE: compileCache,
       SERVICE_POD_NAME: name,
       SERVICE_SHARED_FS_ROOT: shared,
       SERVICE_REPOS_ROOT: join(shared, "repos"),

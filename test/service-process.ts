@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createClient } from "../src/client/client.ts";
+import { compileCache } from "./compile-cache.ts";
 import { until } from "./until.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -34,6 +35,7 @@ export const spawnService = async ({ home, env = {}, under = [], program = svcPr
     SERVICE_AGENT_CLI_KILL_GRACE: "1",
     SERVICE_OTEL_ENABLED: "false",
     SERVICE_DRAIN_TIMEOUT: "0",
+    NODE_COMPILE_CACHE: compileCache,
     ...env,
   });
   const [command, ...args] = [...under, ...program, "serve"];

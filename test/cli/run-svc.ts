@@ -2,12 +2,10 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterFile } from "../cleanup.ts";
+import { compileCache } from "../compile-cache.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const program = [process.execPath, join(root, "src", "cli", "main.ts")];
-
-/** Half of a start from source is the stripping of types: done once for all runs. */
-const compileCache = join(root, "node_modules", ".cache", "svc-test");
 
 export type Run = {
   child: ChildProcess;

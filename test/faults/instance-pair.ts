@@ -68,7 +68,6 @@ export const startPair = async ({ way }: { way?: (port: number) => Promise<numbe
   };
 };
 
-
 export const freeze = (...pids: number[]): void => {
   for (const pid of pids) process.kill(pid, "SIGSTOP");
 };
