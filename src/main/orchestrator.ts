@@ -64,6 +64,8 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const directory = stateDirectory(settings);
   const lock = await lockInstance(directory, closing.signal);
   const mark = await instanceMark(directory);
+  // Before this start has processes of its own: they carry the same mark.
+  await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
   const env = { ...given, [instanceVariable]: mark };
   const self = { podName: settings.podName, epoch: randomUUID(), startedAt: now(), version };
   const stores = await openStores({
@@ -217,7 +219,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
   const takenUp = takeUp({
     earlier: { store, events, queue, spool, settlements, settleLost: runner.settleLost, wasOurs, now, log },
-    endOrphans: () => killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace }),
     afterwards: [
       async () => stores.shared || (await queueWaiting({ store, events, queue })),
       async () => queue.start(worker.work),
@@ -289,11 +290,7 @@ class Superseded extends Error {
 /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
 const orphanGrace = 1;
 
-const draining = (name: string): ServiceError =>
-  new ServiceError(
-    "draining",
-    `The instance ${name} takes no new work; ask another one, or try again shortly`,
-    {
-      retryAfter: 10,
-    },
-  );
+const draining = (name: string): ServiceError => {
+  const message = `The instance ${name} takes no new work; ask another one, or try again shortly`;
+  return new ServiceError("draining", message, { retryAfter: 10 });
+};

@@ -5,8 +5,6 @@ type Step = () => Promise<unknown>;
 
 type Request = {
   earlier: Recovery;
-  /** Ends what an earlier start has left running: at that time whatever carries this instance's mark. */
-  endOrphans: Step;
   /**
    * What may begin only after that, in this order: a job of the earlier start may hold the session or the worktree of one that
    * waits. Each step is done again until it succeeds.
@@ -25,7 +23,7 @@ const longest = 5000;
  * cannot be settled for reasons of its own does not keep it from that: it is tried again behind it.
  * Resolves when all is done, or the service stops; never rejects.
  */
-export const takeUp = async ({ earlier, endOrphans, afterwards, signal }: Request): Promise<void> => {
+export const takeUp = async ({ earlier, afterwards, signal }: Request): Promise<void> => {
   const { log } = earlier;
 
   /** Does a step until it succeeds. Of failures that are not the store's `onOther` says whether it is left at that. */
@@ -42,8 +40,10 @@ export const takeUp = async ({ earlier, endOrphans, afterwards, signal }: Reques
     }
   };
 
-  // Done later these two would take what is new for what was left.
-  for (const step of [endOrphans, () => replay(earlier)]) await insist(step, () => true);
+  await insist(
+    () => replay(earlier),
+    () => true,
+  );
   const { promise: enough, resolve } = Promise.withResolvers<void>();
   const goOn = (): boolean => {
     resolve();
