@@ -100,6 +100,11 @@ const commands: Record<keyof Operations, Command | null> = {
   },
   get_disk_usage: { command: "disk", options: {} },
   list_instances: { command: "instances", options: {} },
+  // svc chat talks over chat completions instead.
+  agent_completions: null,
+  get_completion: null,
+  list_completions: null,
+  cancel_completion: null,
 };
 
 type Command = {

@@ -33,6 +33,7 @@ test("docs/rest.md has each metric of the service", async () => {
     running: () => 0,
     maxParallel: 1,
     volumes: () => Promise.resolve([]),
+    chat: () => ({ turns: 0, processes: 0 }),
   });
   const { body } = await metrics.read();
   const names = [...body.matchAll(/^# TYPE (svc_\w+)/gm)].map(([, name = ""]) => name);

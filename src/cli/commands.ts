@@ -1,6 +1,7 @@
 import { Command, Option } from "commander";
+import { kindList } from "./chat/kinds.ts";
 import type { ExitCode } from "./exit-code.ts";
-import { helpEnd, runExamples, serveEnd } from "./help.ts";
+import { chatEnd, helpEnd, runExamples, serveEnd } from "./help.ts";
 import { addDrainCommand, addInitSharedFsCommand } from "./operator-commands.ts";
 import { whole } from "./option-values.ts";
 import { statuses } from "./text/status.ts";
@@ -90,6 +91,28 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .description("List the profiles a task can run with; one that cannot be used says why.")
     .option("--json", "print the service's answer as JSON")
     .action(lazily(async () => (await import("./commands/profiles.ts")).profiles));
+
+  program.commandsGroup("Agent mode:");
+  program
+    .command("chat")
+    .summary("talk with the agent, live")
+    .description(
+      "Talk with the agent of a service that runs with AGENT_MODE=true. With a message: one question, one answer. On a terminal without one: a conversation.",
+    )
+    .argument("[message]", "what to say; - reads it from standard input")
+    .option(
+      "-c, --conversation <id>",
+      "conversation to go on with, or to begin by this id (default: a new one)",
+    )
+    .option("-m, --model <id>", "agent or model to talk to (default: the loaded agent)")
+    .option("--timeout <seconds>", "how long an answer may take, 1 to 604800", whole(1, 604_800))
+    .option("--user <id>", "who is talking: conversations of different users are kept apart")
+    .option("--hide <kinds>", "what to leave out here: thinking,tools,narration,final", kindList)
+    .option("--full", "tool results whole instead of their first lines")
+    .option("--no-live", "text in whole blocks instead of word by word")
+    .option("--json", "print the answer's chunks as they come, one JSON object a line")
+    .addHelpText("after", chatEnd)
+    .action(lazily(async () => (await import("./commands/chat.ts")).chat));
 
   program.commandsGroup("Worktrees:");
   addWorktreeCommands(program, lazily);

@@ -25,6 +25,21 @@ Examples:
 A task that begins with a dash goes after two of them:  svc run -r . -- "-O3 breaks the build: find out why"
 `;
 
+export const chatEnd = `
+Examples:
+  svc chat
+  svc chat "What does this service do, and where are its tests?"
+  svc chat -c "$ID" "Now add the missing one"
+  git diff | svc chat --hide thinking,tools,narration > review.md
+  svc chat "Count the files" --json | jq -r '.choices[0].delta.content // empty'
+
+The conversation's id is printed, to go on with it later. At the prompt, /help lists what can be typed besides messages.
+Words such as /show-thinking or /hide-tools in a message change what the agent shows to everyone who talks to it;
+/stream-status tells what it shows. --hide is for this command only.
+
+Exit: 0 the answer is complete, 1 there is none or not all of it, 2 not understood, 130 interrupted (the turn is stopped).
+`;
+
 export const serveEnd = `
 SIGTERM: no new jobs; what runs gets SERVICE_DRAIN_TIMEOUT (300 s) to finish, then it is ended and its work saved.
 A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves their work and exits. Only a further

@@ -67,6 +67,11 @@ export const brokenOff = (cause: unknown, baseUrl: string): ClientError =>
 const noAnswer = (message: string, cause: unknown): ClientError =>
   new ClientError(message, { status: 0, code: "no_answer", cause });
 
+/** Failure body of the chat endpoints, and a failure in mid-stream, as the public format has it. */
+export const PublicFailure = z
+  .object({ error: z.object({ message: z.string(), type: z.string(), code: z.string().nullish() }) })
+  .transform(({ error: { message, type, code } }) => ({ error: message, code: code ?? type }));
+
 /** Failure bodies, the one of 401 included, which has no code. */
 const FailureText = z
   .string()
@@ -78,7 +83,7 @@ const FailureText = z
       return z.NEVER;
     }
   })
-  .pipe(z.object({ error: z.string(), code: z.string().optional() }));
+  .pipe(z.union([z.object({ error: z.string(), code: z.string().optional() }), PublicFailure]));
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "";

@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { Health } from "../contract/health.ts";
 import type { Operation } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
+import { chatMethods, type ChatMethods } from "./chat.ts";
 import { followEvents, type Follow } from "./events.ts";
 import { requestOf } from "./request.ts";
 import { createTransport, type ClientOptions } from "./transport.ts";
@@ -24,13 +25,14 @@ type Methods = {
   ) => Promise<Output<Name>>;
 };
 
-export type Client = Methods & {
-  health: (options?: Pick<CallOptions, "signal">) => Promise<Health>;
-  /**
-   * The job's events as they come, also across broken connections, until the job has ended; returns the final job.
-   */
-  events: (jobId: string, options?: Follow) => ReturnType<typeof followEvents>;
-};
+export type Client = Methods &
+  ChatMethods & {
+    health: (options?: Pick<CallOptions, "signal">) => Promise<Health>;
+    /**
+     * The job's events as they come, also across broken connections, until the job has ended; returns the final job.
+     */
+    events: (jobId: string, options?: Follow) => ReturnType<typeof followEvents>;
+  };
 
 /** The REST door as functions. Whatever is not a success rejects with a `ClientError`. */
 export const createClient = (options: ClientOptions): Client => {
@@ -55,6 +57,7 @@ export const createClient = (options: ClientOptions): Client => {
     ...(methods as unknown as Methods),
     health: ({ signal } = {}) =>
       transport.json({ method: "GET", target: "/health", signal }) as Promise<Health>,
+    ...chatMethods(transport),
     events: (jobId, follow = {}) => followEvents(transport, jobId, follow),
   };
 };

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { createParser, type EventSourceMessage } from "eventsource-parser";
 import type { JobEvent } from "../contract/event.ts";
 import type { Job } from "../contract/job.ts";
 import { ClientError } from "./client-error.ts";
+import { messages } from "./server-sent.ts";
 import type { Transport } from "./transport.ts";
 
 export type Follow = {
@@ -26,7 +26,13 @@ export async function* followEvents(
   let last = after;
   for (;;) {
     try {
-      const connection = { jobId, after: last, signal, onOpen: retries.connected };
+      const connection = {
+        method: "GET",
+        target: `/jobs/${encodeURIComponent(jobId)}/events`,
+        headers: last > 0 ? { "last-event-id": String(last) } : {},
+        signal,
+        onOpen: retries.connected,
+      };
       for await (const message of messages(transport, connection)) {
         if (message.event === "end") return (JSON.parse(message.data) as { job: Job }).job;
         const event = JSON.parse(message.data) as JobEvent;
@@ -66,47 +72,6 @@ const createRetries = (patienceMs: number) => {
     },
   };
 };
-
-type Connection = { jobId: string; after: number; signal: AbortSignal | undefined; onOpen: () => void };
-
-/** Silence after which a connection is taken for dead: the service pings every 15 s. */
-const silenceMs = 45_000;
-
-/** What one connection delivers, until it ends or breaks. */
-async function* messages(
-  transport: Transport,
-  { jobId, after, signal, onOpen }: Connection,
-): AsyncGenerator<EventSourceMessage, void> {
-  const connection = new AbortController();
-  const stop = (): void => connection.abort(signal?.reason);
-  signal?.addEventListener("abort", stop, { once: true });
-  if (signal?.aborted) stop();
-  // The service's silence counts, not the time that our own reader takes.
-  let waiting = true;
-  const watchdog = setTimeout(() => waiting && connection.abort(), silenceMs);
-  try {
-    const response = await transport.open({
-      method: "GET",
-      target: `/jobs/${encodeURIComponent(jobId)}/events`,
-      headers: { accept: "text/event-stream", ...(after > 0 && { "last-event-id": String(after) }) },
-      signal: connection.signal,
-    });
-    onOpen();
-    const received: EventSourceMessage[] = [];
-    const parser = createParser({ onEvent: (message) => received.push(message), maxBufferSize: 67_108_864 });
-    for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      waiting = false;
-      parser.feed(text);
-      yield* received.splice(0);
-      waiting = true;
-      watchdog.refresh();
-    }
-  } finally {
-    clearTimeout(watchdog);
-    signal?.removeEventListener("abort", stop);
-    connection.abort();
-  }
-}
 
 /** The service has said no, and will say so again. */
 const isRefusal = (error: unknown): boolean =>

@@ -64,6 +64,23 @@ export const directoryNames = list.refine(
   "must be names of directories without a slash, separated by commas",
 );
 
+/** The name of a directory, and part of keys and model names. */
+export const agentName = text.regex(
+  /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
+  "must be a directory's name of letters, digits and ._-",
+);
+
+export type DisconnectPolicy = { kind: "cancel"; graceSeconds: number } | { kind: "detach" };
+
+export const disconnectPolicy = text
+  .regex(/^(cancel|detach|grace:\d{1,6})$/, "must be cancel, detach or grace:SECONDS")
+  .transform(
+    (value): DisconnectPolicy =>
+      value === "detach"
+        ? { kind: "detach" }
+        : { kind: "cancel", graceSeconds: Number(value.split(":")[1] ?? 0) },
+  );
+
 /** PEM from an environment file often has its line breaks written as `\n`. */
 export const pem = text
   .transform((value) => (value.includes("\n") ? value : value.replaceAll("\\n", "\n")))

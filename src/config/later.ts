@@ -7,16 +7,12 @@ const laterVariables = new Set([
   "SERVICE_HOOKS_BUNDLE_SYNC_INTERVAL",
   "HOOKS_PROFILE",
   "SERVICE_HUB_URL",
-  "SERVICE_HUB_PATH",
   "SERVICE_HUB_SYNC_INTERVAL",
-  "HUB_AGENT",
   "HUB_DIR",
-  "AGENT_MODE",
-  "SERVICE_CONV_HASH_FALLBACK",
   "SERVICE_TELEMETRY_DB",
 ]);
 
-const laterPrefixes = ["AGENT_MODE_", "TRACING_"];
+const laterPrefixes = ["TRACING_"];
 
 /** Set to this, a variable of a later part asks for what this version does anyway. */
 const off = ["false", "0", "no", "off"];

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { agentModeVariables } from "./variables/agent-mode.ts";
 import { agentVariables } from "./variables/agent.ts";
 import { clusterVariables } from "./variables/cluster.ts";
 import { jobVariables } from "./variables/jobs.ts";
@@ -13,6 +14,7 @@ import { telemetryVariables } from "./variables/telemetry.ts";
 export const variables = {
   ...serverVariables,
   ...agentVariables,
+  ...agentModeVariables,
   ...jobVariables,
   ...clusterVariables,
   ...repositoryVariables,
@@ -30,6 +32,7 @@ export type SettingName = keyof Settings;
 export const variableGroups = {
   Server: serverVariables,
   "Agent and model": agentVariables,
+  "Agent mode": agentModeVariables,
   "Jobs and profiles": jobVariables,
   "Several instances": clusterVariables,
   "Repositories and git host": repositoryVariables,

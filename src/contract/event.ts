@@ -69,7 +69,12 @@ const agentEvents = {
     signal: z.string().nullable(),
   }),
   /** Something was left out or went differently than asked. */
-  warning: z.object({ type: z.literal("warning"), message: z.string() }),
+  warning: z.object({
+    type: z.literal("warning"),
+    message: z.string(),
+    /** The block of text or thinking that was a first try and is told anew, or otherwise, by what follows. */
+    dropped_block: z.int().optional(),
+  }),
 };
 
 export const AgentEvent = z.discriminatedUnion("type", [

@@ -15,7 +15,15 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
   /** Parameters that MCP clients are not offered. */
   mcpOmit?: readonly string[];
   /** REST binding. Path parameters (`{job_id}`) are taken from the path, the rest from the query (get, delete) or the JSON body (post). */
-  http: { method: "get" | "post" | "delete"; path: string };
+  http: {
+    method: "get" | "post" | "delete";
+    path: string;
+    deprecated?: boolean;
+    /** Status of an answer that is none of the errors; absent: always 200. */
+    status?: (output: Record<string, unknown>) => 200 | 202 | 500;
+  };
+  /** Only there when this part of the service is on. */
+  part?: "agent";
   annotations: { readOnly: boolean; destructive: boolean; idempotent: boolean };
   /** Codes this operation can fail with, besides those every request can (401, 413, 500 …). */
   errors: readonly ErrorCode[];
@@ -24,6 +32,10 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
 export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>(
   definition: Operation<Input, Output>,
 ): Operation<Input, Output> => definition;
+
+/** The operations that a service with these parts has. */
+export const isOffered = ({ part }: Operation, parts: { agent: boolean }): boolean =>
+  part === undefined || parts[part];
 
 /** What a door knows of the request besides its input. */
 export type RequestContext = {

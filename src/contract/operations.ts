@@ -1,3 +1,4 @@
+import { completionOperations } from "./completion.ts";
 import { instanceOperations } from "./instance.ts";
 import { jobOperations } from "./job.ts";
 import { profileOperations } from "./profile.ts";
@@ -9,6 +10,7 @@ export const operations = {
   ...profileOperations,
   ...worktreeOperations,
   ...instanceOperations,
+  ...completionOperations,
 };
 
 export type Operations = typeof operations;

@@ -9,7 +9,7 @@ import { examples } from "./openapi-examples.ts";
 
 /** The app over handlers that keep jobs in memory, for the tests of this room and of the client. */
 export const createTestApp = (
-  overrides: Partial<AppDependencies> & { apiKeys?: string[]; host?: string } = {},
+  overrides: Partial<AppDependencies> & { apiKeys?: string[]; host?: string; agentMode?: boolean } = {},
 ) => {
   const jobs = new Map<string, Job>();
   const contexts: RequestContext[] = [];
@@ -22,11 +22,11 @@ export const createTestApp = (
       (line: object, message: string) => void lines.push({ ...line, level, message }),
     ]),
   );
-  const { apiKeys = [], host = "127.0.0.1", ...rest } = overrides;
+  const { apiKeys = [], host = "127.0.0.1", agentMode = true, ...rest } = overrides;
   const app = createApp({
     handlers: memoryHandlers(jobs, contexts),
     events,
-    settings: { host, apiKeys },
+    settings: { host, apiKeys, agentMode },
     readiness: async () => ({ ready: true, reasons: [] }),
     metrics: async () => ({ contentType: "text/plain; version=0.0.4; charset=utf-8", body: "jobs 0\n" }),
     service: { name: "svc", version: "1.2.3" },
@@ -98,6 +98,20 @@ export const memoryHandlers = (
     cleanup_worktrees: async () => examples.cleanup_worktrees.output,
     get_disk_usage: async () => examples.get_disk_usage.output,
     list_instances: async () => examples.list_instances.output,
+    agent_completions: async ({ uuid, message, wait }) => {
+      const { output } = examples.agent_completions;
+      if (!wait)
+        return { ...output, status: "queued", uuid, poll_url: `/completions/${uuid}`, completion: null };
+      if (message !== "fail") return { ...output, uuid };
+      return { ...output, success: false, status: "failed", uuid, error: "It failed", code: "agent_failed" };
+    },
+    get_completion: async ({ uuid }) => {
+      if (uuid !== examples.get_completion.input.uuid)
+        throw new ServiceError("completion_not_found", `There is no completion ${uuid}`);
+      return examples.get_completion.output;
+    },
+    list_completions: async () => examples.list_completions.output,
+    cancel_completion: async () => examples.cancel_completion.output,
   };
 };
 

@@ -4,20 +4,30 @@ import { jsonFaultPlace } from "./json-fault.ts";
 export const maxBodyBytes = 1_048_576;
 
 /** The request's body as a JSON object. Everything else is refused with a sentence that says what to send. */
-export const readJsonObject = async (request: Request): Promise<Record<string, unknown>> => {
-  const value = await readJson(request);
+export const readJsonObject = async (request: Request): Promise<Record<string, unknown>> =>
+  (await readJsonObjectBytes(request, maxBodyBytes)).object;
+
+/** Likewise, of at most `maxBytes`, with the bytes that it was sent as. */
+export const readJsonObjectBytes = async (
+  request: Request,
+  maxBytes: number,
+): Promise<{ object: Record<string, unknown>; bytes: Uint8Array }> => {
+  const { value, bytes } = await read(request, maxBytes);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid(`The body must be a JSON object, not ${kindOf(value)}`);
   }
-  return { ...value };
+  return { object: { ...value }, bytes };
 };
 
 /** The request's body as JSON of any kind. */
-export const readJson = async (request: Request): Promise<unknown> => {
+export const readJson = async (request: Request): Promise<unknown> =>
+  (await read(request, maxBodyBytes)).value;
+
+const read = async (request: Request, maxBytes: number): Promise<{ value: unknown; bytes: Uint8Array }> => {
   checkContentType(request.headers);
-  const bytes = await readBytes(request);
+  const bytes = await readBytes(request, maxBytes);
   if (bytes.byteLength === 0) throw invalid("The body is empty; send a JSON object");
-  return parse(decode(bytes));
+  return { value: parse(decode(bytes)), bytes };
 };
 
 /** `application/json` or a type built on it (`+json`), in UTF-8, not compressed. */
@@ -55,24 +65,26 @@ const checkContentType = (headers: Headers): void => {
   }
 };
 
-const readBytes = async (request: Request): Promise<Uint8Array> => {
+const readBytes = async (request: Request, maxBytes: number): Promise<Uint8Array> => {
   const length = request.headers.get("content-length");
-  if (length !== null && Number(length) > maxBodyBytes) throw tooLarge();
+  if (length !== null && Number(length) > maxBytes) throw tooLarge(maxBytes);
   try {
     // With a length the HTTP parser reads no more than that; without one the bytes are counted as they come.
-    return length === null ? await readCounted(request) : new Uint8Array(await request.arrayBuffer());
+    return length === null
+      ? await readCounted(request, maxBytes)
+      : new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
     if (cause instanceof ServiceError) throw cause;
     throw new ServiceError("invalid_request", "The body ended before it was complete", { cause });
   }
 };
 
-const readCounted = async ({ body }: Request): Promise<Uint8Array> => {
+const readCounted = async ({ body }: Request, maxBytes: number): Promise<Uint8Array> => {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body ?? []) {
     size += chunk.byteLength;
-    if (size > maxBodyBytes) throw tooLarge();
+    if (size > maxBytes) throw tooLarge(maxBytes);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
@@ -92,18 +104,18 @@ const parse = (text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new ServiceError("invalid_request", `The body is not valid JSON: look at ${jsonFaultPlace(text)}`, {
-      cause,
-    });
+    // Searching takes longer than parsing: in a larger text it would hold up everybody else.
+    const place = text.length > maxBodyBytes ? "" : `: look at ${jsonFaultPlace(text)}`;
+    throw new ServiceError("invalid_request", `The body is not valid JSON${place}`, { cause });
   }
 };
 
 const invalid = (message: string): ServiceError => new ServiceError("invalid_request", message);
 
-const tooLarge = (): ServiceError =>
+const tooLarge = (maxBytes: number): ServiceError =>
   new ServiceError(
     "body_too_large",
-    `The body has more than ${maxBodyBytes.toLocaleString("en")} bytes; send less`,
+    `The body has more than ${maxBytes.toLocaleString("en")} bytes; send less`,
   );
 
 const kindOf = (value: unknown): string =>

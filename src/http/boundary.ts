@@ -10,7 +10,7 @@ import type { Call, Route } from "./route.ts";
 import { createSourceCheck } from "./source-check.ts";
 import { toldFailure } from "./told-failure.ts";
 
-type Handled = Pick<Route, "open" | "crossOrigin" | "handle">;
+type Handled = Pick<Route, "open" | "crossOrigin" | "failures" | "handle">;
 
 type Dependencies = {
   settings: { host: string; apiKeys: readonly string[] };
@@ -63,7 +63,7 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
         if (route.crossOrigin === true) shared = readableElsewhere(request.headers);
         reply = await answer(route, context, { requestId, note });
       } catch (error) {
-        reply = translated(error, { requestId, log, request });
+        reply = translated(error, { requestId, log, request, route });
       }
       const ms = Math.round((performance.now() - started) * 10) / 10;
       const line = {
@@ -92,10 +92,11 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
 
 const translated = (
   error: unknown,
-  { requestId, log, request }: { requestId: string; log: Log; request: Request },
+  { requestId, log, request, route }: { requestId: string; log: Log; request: Request; route: Handled },
 ): Reply => {
   // The caller is gone and what it had started was stopped: nobody reads this answer, and it is no fault of ours.
   if (!(error instanceof ServiceError) && request.signal.aborted)
     return { status: 499, headers: {}, body: null };
-  return failureOf(toldFailure(error, { requestId, log }));
+  const { tell = failureOf } = route.failures ?? {};
+  return tell(toldFailure(error, { requestId, log }));
 };

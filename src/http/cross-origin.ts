@@ -11,7 +11,10 @@ export const readableElsewhere = (headers: Headers): Record<string, string> => {
   return {
     vary: "Origin",
     "access-control-allow-origin": origin,
-    "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate, Retry-After, X-Request-Id",
+    "access-control-expose-headers": [
+      "Mcp-Session-Id, WWW-Authenticate, Retry-After, X-Request-Id, X-Client-Request-Id, X-Conversation-Id",
+      "X-Service-Conversation-Source, X-Service-Ignored-Params, X-Should-Retry",
+    ].join(", "),
   };
 };
 
@@ -53,11 +56,14 @@ const named = [
   "X-Api-Key",
 ];
 
-/** The parameters that a client mirrors in headers are named by the tool: those are taken from the question. */
+/**
+ * Those with names of the client's choice are taken from the question: the parameters that an MCP client mirrors are named
+ * by the tool, and clients of chat completions tell about themselves and their chats in many ways.
+ */
 const allowedHeaders = (asked: string | null): string => {
   const mirrored = (asked ?? "")
     .split(",")
     .map((name) => name.trim())
-    .filter((name) => /^mcp-param-[\w-]{1,100}$/i.test(name));
+    .filter((name) => /^(mcp-param|x|openai|http|idempotency)-[\w-]{1,100}$/i.test(name));
   return [...named, ...mirrored.slice(0, 50)].join(", ");
 };

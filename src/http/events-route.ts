@@ -3,11 +3,11 @@ import type { JobEvent } from "../contract/event.ts";
 import { isFinal, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { Log } from "../lib/log.ts";
-import { encodeEvent, withPing } from "../lib/sse.ts";
+import { encodeEvent } from "../lib/sse.ts";
 import type { EventLog } from "../store/event-log.ts";
+import { eventStream, streamed } from "./event-stream.ts";
 import { unknownName } from "./faults.ts";
 import { readQuery } from "./query.ts";
-import type { Reply } from "./reply.ts";
 import type { Call, Route } from "./route.ts";
 
 type Dependencies = {
@@ -33,56 +33,18 @@ export const eventsRoute = (deps: Dependencies): Route => ({
     const context = { signal: call.request.signal, principal: call.principal };
     await deps.getJob({ job_id: jobId }, context);
     // A reply to HEAD is never read: nothing may be started for it.
-    return streamed(call.request.method === "HEAD" ? null : eventStream(deps, { jobId, after, call }));
+    if (call.request.method === "HEAD") return streamed(null);
+    return streamed(
+      eventStream((signal) => encoded(deps, { jobId, after, call }, signal), {
+        endedBy: [deps.closing, call.request.signal],
+        pingEveryMs: deps.pingEveryMs,
+        onFailure: (error) => deps.log.error({ err: error, job_id: jobId }, "event stream failed"),
+      }),
+    );
   },
 });
 
-const streamed = (body: Reply["body"]): Reply => ({
-  status: 200,
-  headers: { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" },
-  body,
-});
-
 type Reading = { jobId: string; after: number; call: Call };
-
-const eventStream = (deps: Dependencies, reading: Reading): ReadableStream<Uint8Array> => {
-  const { log, closing, pingEveryMs = 15_000 } = deps;
-  const ending = endOf([closing, reading.call.request.signal]);
-  const pieces = withPing(encoded(deps, reading, ending.signal), pingEveryMs);
-  const encoder = new TextEncoder();
-  return new ReadableStream<Uint8Array>(
-    {
-      pull: async (controller) => {
-        try {
-          const { done, value } = await pieces.next();
-          if (done !== true) return controller.enqueue(encoder.encode(value));
-        } catch (error) {
-          // The status has been sent: ending without `end` tells the reader to resume.
-          log.error({ err: error, job_id: reading.jobId }, "event stream failed");
-        }
-        ending.now();
-        controller.close();
-      },
-      cancel: async () => {
-        ending.now();
-        await pieces.return();
-      },
-    },
-    { highWaterMark: 0 },
-  );
-};
-
-/** A signal that follows the others until `now`, and leaves no listener on them after it: `closing` outlives every stream. */
-const endOf = (signals: readonly AbortSignal[]) => {
-  const own = new AbortController();
-  const now = (): void => {
-    for (const signal of signals) signal.removeEventListener("abort", now);
-    own.abort();
-  };
-  for (const signal of signals) signal.addEventListener("abort", now);
-  if (signals.some(({ aborted }) => aborted)) now();
-  return { signal: own.signal, now };
-};
 
 async function* encoded(
   deps: Dependencies,

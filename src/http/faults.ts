@@ -71,7 +71,7 @@ export const unknownName = (name: string, known: readonly string[]): string => {
 };
 
 /** Zod's error map: what is said where the schema has no sentence of its own. */
-const faultMessage = (issue: RawIssue): string => {
+export const faultMessage = (issue: RawIssue): string => {
   switch (issue.code) {
     case "invalid_type":
       return issue.input === undefined

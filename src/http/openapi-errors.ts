@@ -21,7 +21,7 @@ export const errorResponses = (codes: readonly ErrorCode[]): ZodOpenApiResponses
 };
 
 const failure = (status: string, codes: readonly ErrorCode[]): ZodOpenApiResponseObject => ({
-  description: `${titles[status] ?? "Failed"}: ${codes.join(", ")}`,
+  description: `${statusTitles[status] ?? "Failed"}: ${codes.join(", ")}`,
   ...(status === "503" && { headers: z.object({ "Retry-After": retryAfter }) }),
   content: {
     "application/json": { schema: Failure.extend({ code: z.enum(codes) }).meta({ id: undefined }) },
@@ -30,7 +30,7 @@ const failure = (status: string, codes: readonly ErrorCode[]): ZodOpenApiRespons
 
 const retryAfter = z.int().meta({ description: "Seconds after which asking again makes sense" });
 
-const unauthorized: ZodOpenApiResponseObject = {
+export const unauthorized: ZodOpenApiResponseObject = {
   description: "No key, or not a valid one",
   content: {
     "application/json": {
@@ -40,12 +40,15 @@ const unauthorized: ZodOpenApiResponseObject = {
   },
 };
 
-const titles: Record<string, string> = {
+export const statusTitles: Record<string, string> = {
   "400": "The request is not valid",
   "403": "The request comes from elsewhere",
   "404": "There is no such thing",
   "409": "In conflict with an earlier request",
   "413": "Too large",
+  "429": "The model's endpoint takes no more for now",
   "500": "The service failed; its log tells more under the X-Request-Id of the answer",
+  "502": "The model's endpoint refused or failed",
   "503": "Not now",
+  "504": "It took too long",
 };

@@ -1,7 +1,27 @@
 import type { z } from "zod";
+import type { Completion } from "../contract/completion.ts";
 import type { Job } from "../contract/job.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Worktree } from "../contract/worktree.ts";
+
+const completion: Completion = {
+  uuid: "ticket-4711",
+  status: "completed",
+  result: "The nightly build fails since the clock change; the fix is on a branch.",
+  session_id: "8c1f0d6e-51f3-4f0e-9d52-7be0f9f5c0aa",
+  cost_usd: 0.018,
+  duration_ms: 21_400,
+  num_turns: 4,
+  is_error: false,
+  created_at: "2026-03-02T09:15:00.000Z",
+  started_at: "2026-03-02T09:15:00.020Z",
+  ended_at: "2026-03-02T09:15:21.420Z",
+  usage: null,
+  model: "sonnet",
+  error: null,
+  error_code: null,
+  meta: "{}",
+};
 
 type Examples = {
   [Name in keyof Operations]: {
@@ -203,6 +223,28 @@ export const examples: Examples = {
       ],
     },
   },
+  agent_completions: {
+    input: { message: "Why does the nightly build fail?", uuid: completion.uuid },
+    output: {
+      success: true,
+      status: completion.status,
+      uuid: completion.uuid,
+      poll_url: null,
+      result: completion.result,
+      session_id: completion.session_id,
+      cost_usd: completion.cost_usd,
+      duration_ms: completion.duration_ms,
+      num_turns: completion.num_turns,
+      is_error: false,
+      usage: null,
+      error: null,
+      code: null,
+      completion,
+    },
+  },
+  get_completion: { input: { uuid: completion.uuid }, output: { success: true, completion } },
+  list_completions: { input: { limit: 1 }, output: { success: true, count: 1, completions: [completion] } },
+  cancel_completion: { input: { uuid: completion.uuid }, output: { success: true, completion } },
 };
 
 const stage = { seq: 1, at: created, attempt: 0, type: "stage", stage: "queued", detail: null };

@@ -13,8 +13,10 @@ type Described = {
 };
 type Document = { openapi: string; security: unknown[]; paths: Record<string, Record<string, Described>> };
 
-const documented = (keyed = true): Document =>
-  JSON.parse(openapiDocument({ name: "svc", version: "1.2.3", keyed })) as Document;
+const documented = (keyed = true, agent = true): Document =>
+  JSON.parse(
+    openapiDocument({ name: "svc", version: "1.2.3", keyed, parts: { agent }, routes: [] }),
+  ) as Document;
 
 test("the document is valid OpenAPI 3.1", async () => {
   const result = await new Validator().validate(documented());
@@ -37,6 +39,16 @@ test("it has every operation of the registry with the statuses of its errors, an
   expect(Object.keys(paths)).toEqual(
     expect.arrayContaining(["/jobs/{job_id}/events", "/health", "/ready", "/metrics"]),
   );
+});
+
+test("agent mode's operations stand in it in agent mode only", () => {
+  expect(
+    Object.keys(documented(true, false).paths).filter((path) => path.startsWith("/completions")),
+  ).toEqual([]);
+  const described = documented().paths["/completions"]?.["post"];
+  expect(described).toMatchObject({ deprecated: true, tags: ["Agent mode"] });
+  expect(described?.responses["202"]?.description).toContain("poll_url");
+  expect(described?.responses["500"]?.description).toMatch(/internal.*; or what was asked for has failed$/);
 });
 
 test("a key is demanded where keys are set, except for health and readiness", () => {

@@ -4,25 +4,30 @@ import {
   type ZodOpenApiOperationObject,
   type ZodOpenApiParameters,
   type ZodOpenApiPathsObject,
+  type ZodOpenApiResponseObject,
+  type ZodOpenApiResponsesObject,
 } from "zod-openapi";
+import { Failure } from "../contract/errors.ts";
 import { JobEvent } from "../contract/event.ts";
-import type { Operation } from "../contract/operation.ts";
+import { isOffered, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { examples } from "./openapi-examples.ts";
 import { errorResponses } from "./openapi-errors.ts";
 import { eventsPath, statusPaths } from "./openapi-paths.ts";
-import { pathParameters } from "./route.ts";
+import { pathParameters, type Route } from "./route.ts";
 
-/** The OpenAPI 3.1 document of the REST door, as JSON text. `keyed`: the service asks for a key. */
-export const openapiDocument = ({
-  name,
-  version,
-  keyed,
-}: {
+type Described = {
   name: string;
   version: string;
+  /** The service asks for a key. */
   keyed: boolean;
-}): string =>
+  parts: { agent: boolean };
+  /** Those that say themselves what they are (`openapi`) are taken in. */
+  routes: readonly Route[];
+};
+
+/** The OpenAPI 3.1 document of the REST door, as JSON text. */
+export const openapiDocument = ({ name, version, keyed, parts, routes }: Described): string =>
   JSON.stringify(
     createDocument({
       openapi: "3.1.1",
@@ -36,7 +41,7 @@ export const openapiDocument = ({
       // Relative: right for whatever host and path the document was fetched from.
       servers: [{ url: "." }],
       security: [{ header: [] }, { bearer: [] }, { query: [] }, ...(keyed ? [] : [{}])],
-      paths: { ...operationPaths(), ...eventsPath, ...statusPaths },
+      paths: { ...operationPaths(parts), ...eventsPath, ...routePaths(routes), ...statusPaths },
       components: { securitySchemes, schemas: { JobEvent } },
     }),
   );
@@ -52,29 +57,48 @@ const securitySchemes = {
   },
 } as const;
 
-const operationPaths = (): ZodOpenApiPathsObject => {
+const routePaths = (routes: readonly Route[]): ZodOpenApiPathsObject => {
+  const paths: ZodOpenApiPathsObject = {};
+  for (const { method, path, openapi } of routes)
+    if (openapi !== undefined) paths[path] = { ...paths[path], [method]: openapi };
+  return paths;
+};
+
+const operationPaths = (parts: { agent: boolean }): ZodOpenApiPathsObject => {
   const paths: ZodOpenApiPathsObject = {};
   for (const operation of Object.values<Operation>(operations)) {
+    if (!isOffered(operation, parts)) continue;
     const { method, path } = operation.http;
     paths[path] = { ...paths[path], [method]: described(operation) };
   }
   return paths;
 };
 
+/** What agent mode adds stands together. */
+export const agentModeTag = "Agent mode";
+
 type Example = { input: object; output: object };
 
 const described = (operation: Operation): ZodOpenApiOperationObject => {
-  const { http, input, output, annotations } = operation;
+  const { http, input, output } = operation;
   const path = pathParameters(http.path);
   const rest = Object.keys(input.shape).filter((name) => !path.includes(name));
   const example = new Map(Object.entries<Example>(examples)).get(operation.name);
   const requestParams: ZodOpenApiParameters = { path: picked(input, path) };
   if (http.method !== "post") requestParams.query = picked(input, rest);
-  if (!annotations.idempotent) requestParams.header = z.object({ "Idempotency-Key": idempotencyKey });
+  if (operation.errors.includes("idempotency_conflict"))
+    requestParams.header = z.object({ "Idempotency-Key": idempotencyKey });
+  const errors = errorResponses([
+    "invalid_request",
+    ...(http.method === "post" ? (["unsupported_content_type", "body_too_large"] as const) : []),
+    ...operation.errors,
+  ]);
   return {
     operationId: operation.name,
     summary: operation.title,
     description: operation.summary,
+    ...(http.deprecated === true && { deprecated: true }),
+    ...(operation.part === "agent" && { tags: [agentModeTag] }),
     requestParams,
     ...(http.method === "post" && {
       requestBody: {
@@ -87,14 +111,26 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
         description: "Done",
         content: { "application/json": { schema: output, example: example?.output } },
       },
-      ...errorResponses([
-        "invalid_request",
-        ...(http.method === "post" ? (["unsupported_content_type", "body_too_large"] as const) : []),
-        ...operation.errors,
-      ]),
+      ...errors,
+      ...(http.status !== undefined && otherAnswers(output, errors["500"])),
     },
   };
 };
+
+/** Of an operation whose answer is told with other statuses too. */
+const otherAnswers = (
+  output: z.ZodObject,
+  failed: ZodOpenApiResponsesObject[`${1 | 2 | 3 | 4 | 5}${string}`] | undefined,
+): ZodOpenApiResponsesObject => ({
+  "202": {
+    description: "Accepted: `poll_url` is where the answer will be",
+    content: { "application/json": { schema: output } },
+  },
+  "500": {
+    description: `${(failed as ZodOpenApiResponseObject).description}; or what was asked for has failed`,
+    content: { "application/json": { schema: z.union([output, Failure]) } },
+  },
+});
 
 const idempotencyKey = z
   .string()

@@ -1,3 +1,5 @@
+import type { ZodOpenApiOperationObject } from "zod-openapi";
+import type { ServiceError } from "../contract/errors.ts";
 import type { Reply } from "./reply.ts";
 
 /** One request on its way to a handler, behind the checks of the boundary. */
@@ -25,6 +27,10 @@ export type Route = {
   crossOrigin?: boolean;
   /** Only tells, in words of its own, that the path does not answer to this method. */
   refusing?: boolean;
+  /** How failures are told here and at every path from `under` on that nothing answers to; absent: as the contract says. */
+  failures?: { under: string; tell: (error: ServiceError) => Reply };
+  /** What the OpenAPI document says of it, for a route that is no operation of the contract. */
+  openapi?: ZodOpenApiOperationObject;
   /** A `Response` comes from a library that makes its own; the boundary adds to it what every answer carries. */
   handle: (call: Call) => Reply | Response | Promise<Reply | Response>;
 };

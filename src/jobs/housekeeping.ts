@@ -10,7 +10,7 @@ import { announceEnd } from "./settle.ts";
 import type { Bell } from "../lib/bell.ts";
 import { takeStep } from "./state.ts";
 
-type Dependencies = {
+export type Tidying = {
   store: JobStore;
   events: EventLog;
   queue: Queue;
@@ -32,11 +32,11 @@ type Dependencies = {
 };
 
 /** One round: expires jobs that waited too long, removes worktrees and records whose time is over. */
-export const tidy = async (deps: Dependencies, signal: AbortSignal): Promise<void> => {
+export const tidy = async (deps: Tidying, signal: AbortSignal): Promise<void> => {
   const { store, now } = deps;
   const { expired, removable } = await store.due(now().getTime());
   const worktrees = await store.worktreesDue(now().getTime() - deps.worktreeTtl * 1000);
-  const steps: [string[], (id: string, deps: Dependencies) => Promise<void>][] = [
+  const steps: [string[], (id: string, deps: Tidying) => Promise<void>][] = [
     [expired, expire],
     [worktrees, removeWorktree],
     [removable, removeRecord],
@@ -59,7 +59,7 @@ export const tidy = async (deps: Dependencies, signal: AbortSignal): Promise<voi
 
 const expire = async (
   id: string,
-  { store, events, queue, settlements, now, log }: Dependencies,
+  { store, events, queue, settlements, now, log }: Tidying,
 ): Promise<void> => {
   const expired = await takeStep(store, {
     id,
@@ -75,7 +75,7 @@ const expire = async (
   log.info({ job: id }, "job expired");
 };
 
-const removeWorktree = async (id: string, deps: Dependencies): Promise<void> => {
+const removeWorktree = async (id: string, deps: Tidying): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null || record.worktree_id === null) return;
   // A job that resumes the session meanwhile waits: it must not start in a directory that is being removed.
@@ -87,7 +87,7 @@ const removeWorktree = async (id: string, deps: Dependencies): Promise<void> => 
   await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
 };
 
-const removeRecord = async (id: string, deps: Dependencies): Promise<void> => {
+const removeRecord = async (id: string, deps: Tidying): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null) return;
   const place = deps.placeOf(record);

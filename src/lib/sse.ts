@@ -15,10 +15,10 @@ export const ping = ": ping\n\n";
  * The pieces of `source`, and a ping after every `everyMs` in which none came. Takes the next piece only when it is
  * asked for one. To stop it while it waits, end the source.
  */
-export async function* withPing(
-  source: AsyncIterable<string>,
+export async function* withPing<Piece>(
+  source: AsyncIterable<Piece>,
   everyMs: number,
-): AsyncGenerator<string, void> {
+): AsyncGenerator<Piece | typeof ping, void> {
   const iterator = source[Symbol.asyncIterator]();
   const silence = createTimer(everyMs);
   try {

@@ -6,6 +6,9 @@ import { answerBy } from "../mcp/answer.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
 import { createServerFactory } from "../mcp/server.ts";
 import { openStdio } from "../mcp/stdio.ts";
+import { completionEventsRoute } from "../openai/completion-events-route.ts";
+import { openaiRoutes } from "../openai/routes.ts";
+import type { AgentMode } from "./agent-mode.ts";
 import { mcpIdentity } from "./version.ts";
 
 export type Doors = {
@@ -17,16 +20,28 @@ export type Doors = {
   close: (graceMs: number) => Promise<void>;
 };
 
-type Dependencies = Omit<AppDependencies, "routes" | "settings"> & { settings: Settings };
+type Dependencies = Omit<AppDependencies, "routes" | "settings"> & {
+  settings: Settings;
+  /** Null: it is off. */
+  agentMode: Pick<AgentMode, "chat" | "bus"> | null;
+};
 
 /** How the service is reached: over HTTP (REST, /mcp, /sse), or by the one client at the other end of stdin and stdout. */
 export const openDoors = async (deps: Dependencies): Promise<Doors> => {
-  const { handlers, settings, log, closing } = deps;
-  const mcp = { answer: answerBy(handlers, log), service: mcpIdentity };
+  const { handlers, settings, log, closing, agentMode } = deps;
+  const parts = { agent: settings.agentMode };
+  const mcp = { answer: answerBy(handlers, log), service: mcpIdentity, parts };
   if (settings.transport === "stdio")
     return { url: null, ...openStdio({ ...mcp, log, newRequestId: deps.newRequestId }) };
   const newServer = createServerFactory(mcp);
-  const app = createApp({ ...deps, routes: mcpRoutes({ newServer, log, closing }) });
+  const chatRoutes =
+    agentMode === null
+      ? []
+      : [
+          ...openaiRoutes({ chat: agentMode.chat, settings, log }),
+          completionEventsRoute({ ...deps, events: agentMode.bus, getCompletion: handlers.get_completion }),
+        ];
+  const app = createApp({ ...deps, routes: [...mcpRoutes({ newServer, log, closing }), ...chatRoutes] });
   const server = await listen(app, settings);
   return { url: server.url, gone: new AbortController().signal, close: server.close };
 };

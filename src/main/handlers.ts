@@ -1,3 +1,5 @@
+import type { Completions } from "../chat/completions.ts";
+import { ServiceError } from "../contract/errors.ts";
 import type { Overview } from "../contract/instance.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
@@ -15,6 +17,7 @@ type Dependencies = {
   disks: { volumes: () => Promise<Volume[]> };
   instances: { overview: () => Promise<Overview> };
   settings: { minFreeDiskBytes: number };
+  agentMode: { completions: Completions } | null;
 };
 
 /** The operations as the doors call them. */
@@ -25,6 +28,7 @@ export const createHandlers = ({
   disks,
   instances,
   settings,
+  agentMode,
 }: Dependencies): Handlers<Operations> => ({
   run_task: async (input, context) => {
     const record = await jobs.submit(input, context);
@@ -66,4 +70,15 @@ export const createHandlers = ({
     const overview = await instances.overview();
     return { success: true, count: overview.instances.length, ...overview };
   },
+  agent_completions: (input, context) => on(agentMode).completions.submit(input, context),
+  get_completion: (input, context) => on(agentMode).completions.get(input, context),
+  list_completions: (input, context) => on(agentMode).completions.list(input, context),
+  cancel_completion: (input, context) => on(agentMode).completions.cancel(input, context),
 });
+
+/** The doors do not offer these operations when the part is off. */
+const on = <Part>(agentMode: Part | null): Part => {
+  if (agentMode === null)
+    throw new ServiceError("not_found", "Agent mode is off; start the service with AGENT_MODE=true");
+  return agentMode;
+};

@@ -6,7 +6,6 @@ import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { isFinal } from "../contract/job.ts";
-import { tidy } from "../jobs/housekeeping.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { queueWaiting } from "../jobs/recovery.ts";
 import { openSpool } from "../jobs/spool.ts";
@@ -15,7 +14,6 @@ import { createLog } from "../lib/log.ts";
 import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
-import { createRetries } from "../lib/retries.ts";
 import { createTurns } from "../lib/turns.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { createRepos } from "../repos/create.ts";
@@ -24,14 +22,16 @@ import type { UnsettledRun } from "../store/job-store.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
+import { openAgentMode } from "./agent-mode.ts";
 import { createCluster } from "./cluster.ts";
 import { openDoors } from "./doors.ts";
 import { createHandlers } from "./handlers.ts";
-import { startHousekeeper } from "./housekeeper.ts";
 import { lockInstance } from "./instance-lock.ts";
 import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
+import { finish } from "./finish.ts";
 import { takeUp } from "./take-up.ts";
+import { startTidying } from "./tidying.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { instanceMark, stateDirectory } from "./state-directory.ts";
 import { openStores } from "./stores.ts";
@@ -128,6 +128,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     running: () => worker.runningCount(),
     maxParallel: settings.maxParallelJobs,
     volumes: disks.volumes,
+    chat: () => agentMode?.counts() ?? null,
   });
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
@@ -194,12 +195,24 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     closing: closing.signal,
   });
 
+  const agentMode = await openAgentMode({
+    settings,
+    env,
+    stores,
+    self,
+    mark,
+    isDraining,
+    isLiving: cluster.isLiving,
+    now,
+    log,
+  }).catch(giveUp);
   const root = process.getuid?.() === 0;
   for (const warning of await startWarnings({ settings, env, root, signal: closing.signal }))
     log.warn(warning);
   await cluster.join().catch(giveUp);
   const doors = await openDoors({
-    handlers: createHandlers({ jobs, profiles, worktrees, disks, instances: view, settings }),
+    handlers: createHandlers({ jobs, profiles, worktrees, disks, instances: view, settings, agentMode }),
+    agentMode,
     events,
     settings,
     readiness: createReadiness({ store, disks, isDraining, closing: ending.signal, now }),
@@ -227,26 +240,20 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     signal: ending.signal,
   });
   cluster.start();
-  const retries = createRetries();
-  const housekeeper = startHousekeeper(async (signal) => {
-    const tidying = {
-      store,
-      events,
-      queue,
-      settlements,
-      worktreeTtl: settings.worktreeTtl,
-      removeWorktree: worktrees.leave,
-      removeConfig: runner.removeConfig,
-      reserveWorktree: worker.reserveWorktree,
-      placeOf: cluster.placeOf,
-      retries,
-      now,
-      log,
-    };
-    await tidy(tidying, signal)
-      .then(() => worktrees.tidy(signal))
-      .catch((err: unknown) => log.debug({ err }, "tidying was put off"));
-  }, 1000);
+  const housekeeper = startTidying({
+    store,
+    events,
+    queue,
+    settlements,
+    worktreeTtl: settings.worktreeTtl,
+    worktrees,
+    removeConfig: runner.removeConfig,
+    reserveWorktree: worker.reserveWorktree,
+    placeOf: cluster.placeOf,
+    now,
+    log,
+  });
+  agentMode?.start();
   const kept = stores.shared ? "in the key-value store" : settings.jobsDir;
   log.info(
     { url: doors.url, version, instance: settings.podName, jobs: kept },
@@ -260,14 +267,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       ending.abort();
       queue.stop();
       await takenUp;
-      if (drainSeconds > 0 && worker.runningCount() > 0) {
-        log.info(
-          { running: worker.runningCount() },
-          `draining: running jobs get ${drainSeconds} s to finish`,
-        );
-        await worker.idle(AbortSignal.any([hurry, gone.signal, AbortSignal.timeout(drainSeconds * 1000)]));
-      }
+      await finish({ worker, agentMode, log }, drainSeconds, [hurry, gone.signal]);
       closing.abort();
+      await agentMode?.stop();
       await worker.stop();
       await housekeeper.stop();
       await worktrees.settled();

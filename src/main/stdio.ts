@@ -49,7 +49,8 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orc
 const startFront = ({ settings, warnings }: Start, log: Log, url: string): Orchestrator => {
   for (const warning of warnings) log.warn(warning);
   const answer = answerThrough({ url, apiKey: settings.apiKey ?? settings.apiKeys[0], log });
-  const stdio = openStdio({ answer, service: mcpIdentity, log, newRequestId: randomUUID });
+  const parts = { agent: settings.agentMode };
+  const stdio = openStdio({ answer, service: mcpIdentity, parts, log, newRequestId: randomUUID });
   log.info({ url }, "serving on stdin and stdout for the service that runs already");
   return { url: null, gone: stdio.gone, stop: stdio.close };
 };

@@ -1,3 +1,4 @@
+import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import type { JobStatus } from "../contract/job.ts";
@@ -24,6 +25,7 @@ import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
 import { createRedisLocks } from "../store/redis/redis-locks.ts";
 import { openRedisWorktreeStore } from "../store/redis/redis-worktree-store.ts";
 import type { WorktreeStore } from "../store/worktree-store.ts";
+import { openAgentFiles, openSharedAgentStores, type AgentStores } from "./agent-stores.ts";
 
 /** What the service keeps, and how its instances know of each other. */
 export type Stores = {
@@ -35,6 +37,8 @@ export type Stores = {
   settlements: Bell;
   locks: Locks;
   instances: Instances;
+  /** What agent mode keeps; null: it is off. */
+  agentMode: AgentStores | null;
   /** Whether other instances share all this. */
   shared: boolean;
   /** When the store last came back after it had been away, ms of `performance.now()`. */
@@ -66,6 +70,7 @@ const openFiles = async ({ settings, log, now }: Request): Promise<Stores> => {
     log,
     now,
   });
+  const agentMode = settings.agentMode ? await openAgentFiles({ settings, home: homedir(), log, now }) : null;
   return {
     jobs,
     worktrees,
@@ -74,9 +79,11 @@ const openFiles = async ({ settings, log, now }: Request): Promise<Stores> => {
     settlements: createBell(),
     locks: createLocalLocks(),
     instances: createLocalInstances(),
+    agentMode,
     shared: false,
     backSince: () => Number.NEGATIVE_INFINITY,
     close: async () => {
+      await agentMode?.bus.close();
       await events.close();
       await jobs.close();
       await worktrees.close();
@@ -114,6 +121,7 @@ const openShared = async ({ settings, isOver, epoch, log, now }: Request, url: s
     onError: failedWorker(log),
     log,
   });
+  const agentMode = settings.agentMode ? openSharedAgentStores({ kv, bell }, { settings, log, now }) : null;
   return {
     jobs,
     worktrees,
@@ -128,9 +136,11 @@ const openShared = async ({ settings, isOver, epoch, log, now }: Request, url: s
       leaseSeconds,
       log,
     }),
+    agentMode,
     shared: true,
     backSince: kv.backSince,
     close: async () => {
+      await agentMode?.bus.close();
       await queue.close();
       await events.close();
       await locks.close();

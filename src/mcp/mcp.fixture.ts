@@ -18,6 +18,7 @@ type Options = Partial<Omit<McpRoutesOptions, "newServer">> & {
   port?: number;
   wrap?: (newServer: NewServer) => NewServer;
   limits?: CallLimits;
+  agentMode?: boolean;
 };
 
 /** The MCP doors over handlers that keep jobs in memory, on a free port. */
@@ -27,6 +28,7 @@ export const startDoors = async ({
   port = 0,
   wrap = (it) => it,
   limits,
+  agentMode = true,
   ...rest
 }: Options = {}) => {
   const jobs: Parameters<typeof memoryHandlers>[0] = new Map();
@@ -62,6 +64,7 @@ export const startDoors = async ({
     createServerFactory({
       answer: answerBy(handlers, log),
       service: { name: "svc", title: "test", version: "1.2.3" },
+      parts: { agent: agentMode },
       ...(limits !== undefined && { limits }),
     }),
   );
@@ -69,6 +72,7 @@ export const startDoors = async ({
     handlers,
     log,
     apiKeys,
+    agentMode,
     ...(host !== undefined && { host }),
     closing: closing.signal,
     newRequestId: randomUUID,

@@ -5,13 +5,15 @@ import {
   type CallToolResult,
   type ServerContext,
 } from "@modelcontextprotocol/server";
+import { isOffered } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
+import { agentModeOff } from "../http/agent-mode-off.ts";
 import { nearest } from "../lib/nearest.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
 import { createCallCounts, type CallCount, type CallLimits } from "./calls-under-way.ts";
 import { instructions } from "./instructions.ts";
 import { createProgress } from "./progress.ts";
-import { idempotencyKeyName, tools } from "./tools.ts";
+import { idempotencyKeyName, toolsOf } from "./tools.ts";
 
 /** On whose behalf a server works: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
 export type Caller = {
@@ -30,11 +32,15 @@ export type Service = { name: string; title: string; version: string };
 type Dependencies = {
   answer: Answer;
   service: Service;
+  /** What the service has: the tools of other parts are not offered. */
+  parts: { agent: boolean };
   limits?: CallLimits;
 };
 
 /** The MCP server of the product: every operation of the registry as a tool. */
-export const createServerFactory = ({ answer, service, limits }: Dependencies): NewServer => {
+export const createServerFactory = ({ answer, service, parts, limits }: Dependencies): NewServer => {
+  const tools = toolsOf(parts);
+  const names = tools.map(({ name }) => name);
   const list = { tools };
   const newCount = createCallCounts(limits);
 
@@ -47,12 +53,13 @@ export const createServerFactory = ({ answer, service, limits }: Dependencies): 
     server.registerCapabilities({ tools: { listChanged: false } });
     server.setRequestHandler("tools/list", () => list);
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
-      if (!isOperation(params.name)) throw unknownTool(params.name);
+      if (!isOperation(params.name)) throw unknownTool(params.name, names);
+      if (!isOffered(operations[params.name], parts)) throw toolOff(params.name);
       const started = performance.now();
       const answered = await call({ answer, count, caller }, params.name, params.arguments ?? {}, context);
       caller.note({
         tool: params.name,
-        code: answered.code ?? "ok",
+        code: codeOf(answered),
         tool_ms: Math.round((performance.now() - started) * 10) / 10,
       });
       return resultOf(answered);
@@ -96,13 +103,21 @@ const call = async (
 const resultOf = ({ body, code }: Answered): CallToolResult => ({
   content: [{ type: "text", text: JSON.stringify(body) }],
   structuredContent: body,
-  ...(code !== null && { isError: true }),
+  ...((code !== null || hasFailed(body)) && { isError: true }),
 });
+
+/** The call was answered, but what it asked for has come to nothing. */
+const hasFailed = ({ success }: Answered["body"]): boolean => success === false;
+
+const codeOf = ({ body, code }: Answered): string =>
+  code ?? (!hasFailed(body) ? "ok" : typeof body["code"] === "string" ? body["code"] : "failed");
 
 const isOperation = (name: string): name is keyof Operations => Object.hasOwn(operations, name);
 
-const unknownTool = (name: string): ProtocolError => {
-  const names = Object.keys(operations);
+const toolOff = (name: string): ProtocolError =>
+  new ProtocolError(ProtocolErrorCode.InvalidParams, agentModeOff(`The tool ${name}`).message);
+
+const unknownTool = (name: string, names: readonly string[]): ProtocolError => {
   const near = nearest(name, names);
   const way = near === undefined ? `the tools are ${names.join(", ")}` : `did you mean ${near}?`;
   return new ProtocolError(

@@ -4,20 +4,26 @@ import type { Answer } from "./answer.ts";
 import { createServerFactory, type Service } from "./server.ts";
 import { createStdioTransport } from "./stdio-transport.ts";
 
-type Dependencies = { answer: Answer; service: Service; log: Log; newRequestId: () => string };
+type Dependencies = {
+  answer: Answer;
+  service: Service;
+  parts: { agent: boolean };
+  log: Log;
+  newRequestId: () => string;
+};
 
 /** How long answers may take after the end of stdin, ms; most clients end the process by a signal after 2 s. */
 const answerWithinMs = 3000;
 
 /** Serves the one client at the other end of stdin and stdout, until stdin ends or it is closed. */
-export const openStdio = ({ answer, service, log, newRequestId }: Dependencies) => {
+export const openStdio = ({ answer, service, parts, log, newRequestId }: Dependencies) => {
   const inputEnded = new AbortController();
   const gone = new AbortController();
   // The reader of a command's output may leave without harm; here it is the client, whose leaving ends the service in order.
   process.stdout.removeAllListeners("error");
   process.stdout.on("error", () => gone.abort());
 
-  const newServer = createServerFactory({ answer: waitingUntil(inputEnded.signal, answer), service });
+  const newServer = createServerFactory({ answer: waitingUntil(inputEnded.signal, answer), service, parts });
   const newCaller = () => {
     const requestId = newRequestId();
     const note = (line: object): void => log.info({ ...line, request_id: requestId }, "tool call");

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import type { Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
-import { tools } from "./tools.ts";
+import { toolsOf } from "./tools.ts";
+
+const tools = toolsOf({ agent: true });
 
 const tool = (name: string) => {
   const found = tools.find((each) => each.name === name);
@@ -20,12 +22,22 @@ test("every operation is a tool, in the registry's order, with title, descriptio
         readOnlyHint: operation.annotations.readOnly,
         destructiveHint: operation.annotations.destructive,
         idempotentHint: operation.annotations.idempotent,
-        openWorldHint: ["run_task", "prepare_worktree"].includes(name),
+        openWorldHint: ["run_task", "prepare_worktree", "agent_completions"].includes(name),
       },
       inputSchema: { type: "object", additionalProperties: false },
       outputSchema: { type: "object" },
     });
   }
+});
+
+test("those of agent mode are offered in agent mode only", () => {
+  const names = toolsOf({ agent: false }).map(({ name }) => name);
+  expect(names).toEqual(
+    Object.entries<Operation>(operations)
+      .filter(([, { part }]) => part === undefined)
+      .map(([name]) => name),
+  );
+  expect(names).not.toContain("agent_completions");
 });
 
 test("parameters keep their description and default, and those for REST only are not offered", () => {

@@ -1,5 +1,5 @@
 import type { Tool } from "@modelcontextprotocol/server";
-import type { Operation } from "../contract/operation.ts";
+import { isOffered, type Operation } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { argumentsSchema, resultSchema } from "./tool-schema.ts";
 
@@ -7,7 +7,11 @@ import { argumentsSchema, resultSchema } from "./tool-schema.ts";
 export const idempotencyKeyName = "svc/idempotency-key";
 
 /** Those that talk to git hosts or to a model; the others stay within the service. */
-const reachingOut: readonly string[] = ["run_task", "prepare_worktree"] satisfies (keyof Operations)[];
+const reachingOut: readonly string[] = [
+  "run_task",
+  "prepare_worktree",
+  "agent_completions",
+] satisfies (keyof Operations)[];
 
 const toolOf = (name: string, operation: Operation): Tool => ({
   name,
@@ -26,7 +30,8 @@ const toolOf = (name: string, operation: Operation): Tool => ({
   },
 });
 
-/** Every operation of the registry as a tool, in the registry's order. Made once: the schemas are costly. */
-export const tools: Tool[] = Object.entries<Operation>(operations).map(([name, operation]) =>
-  toolOf(name, operation),
-);
+/** Every operation that a service with these parts has as a tool, in the registry's order. The schemas are costly: to be made once. */
+export const toolsOf = (parts: { agent: boolean }): Tool[] =>
+  Object.entries<Operation>(operations)
+    .filter(([, operation]) => isOffered(operation, parts))
+    .map(([name, operation]) => toolOf(name, operation));

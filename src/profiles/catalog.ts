@@ -1,6 +1,7 @@
 import type { Layers } from "./inherit.ts";
 import { isBroken, loadLayer } from "./load.ts";
 import type { BrokenLayer, Layer } from "./load.ts";
+import { remembered } from "./remembered.ts";
 import { resolveProfile } from "./resolve.ts";
 import type { BrokenProfile, UsableProfile } from "./resolve.ts";
 import type { ProfileRoot } from "./roots.ts";
@@ -10,38 +11,14 @@ import type { Scan } from "./scan.ts";
 /** Profiles by name, in the order of the names. */
 export type Catalog = ReadonlyMap<string, UsableProfile | BrokenProfile>;
 
-/** Milliseconds for which the files are taken to be as they were: a submission then costs no look at the disk. */
-const trustFor = 1000;
-
 /** Gives the catalog, read again when a file has changed. `now` in milliseconds. */
 export const catalogReader = (roots: readonly ProfileRoot[], now: () => number): (() => Promise<Catalog>) => {
-  let current: Promise<Catalog> | null = null;
-  let signature = "";
-  let checkedAt = -Infinity;
-
-  const refresh = async (previous: Promise<Catalog> | null): Promise<Catalog> => {
+  const latest = remembered<{ catalog: Catalog; signature: string }>(async (previous) => {
     const found = await scan(roots);
-    if (previous !== null && found.signature === signature) return previous;
-    const catalog = await read(found);
-    signature = found.signature;
-    return catalog;
-  };
-
-  return async () => {
-    const at = now();
-    // A clock that was set back must not make the answer last until it has caught up.
-    const fresh = at - checkedAt < trustFor && at >= checkedAt;
-    if (current === null || !fresh) {
-      const previous = current;
-      checkedAt = at;
-      current = refresh(previous);
-      // After a failure (out of file descriptors, say) the next call tries again instead of repeating the failure.
-      current.catch(() => {
-        current = null;
-      });
-    }
-    return current;
-  };
+    if (found.signature === previous?.signature) return previous;
+    return { catalog: await read(found), signature: found.signature };
+  }, now);
+  return async () => (await latest()).catalog;
 };
 
 const read = async ({ candidates }: Scan): Promise<Catalog> => {

@@ -1,10 +1,16 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { FileFault, isInside, isMissing, outside, unreadable } from "./contained.ts";
+import { FileFault, isInside, isMissing, outside, readContained, unreadable } from "./contained.ts";
 import type { Layer } from "./load.ts";
 
 /** A file of `.claude/` that goes into a job's config directory as it is. */
 export type CopiedFile = { root: string; from: string; to: string; bytes: number };
+
+/** Such a file with its content; `to` is relative to the config directory. */
+export type FileContent = { to: string; bytes: Buffer; executable: boolean };
+
+/** Directories of `.claude/` that are copied, entry by entry. */
+export const copiedDirectories = ["agents", "commands", "hooks", "skills"] as const;
 
 /** Bounds of what one profile brings, so that no job copies a home directory by accident. */
 const maxFiles = 2000;
@@ -12,19 +18,17 @@ const maxBytes = 33_554_432;
 const maxDepth = 16;
 
 /**
- * CLAUDE.md, agents/ and skills/ of the layers, parent first: where two layers have the same entry (an agent, a skill) the
- * later one's is taken whole.
+ * CLAUDE.md and the copied directories of the layers, parent first: where two layers have the same entry (an agent, a skill)
+ * the later one's is taken whole.
  * @throws FileFault for a link that leads out of the profiles directory, a special file, or too much
  */
 export const copiedFiles = async (layers: readonly Pick<Layer, "candidate">[]): Promise<CopiedFile[]> => {
   const byEntry = new Map<string, CopiedFile[]>();
   for (const { candidate } of layers) {
     if (candidate.directory === null) continue;
-    const directory = join(candidate.directory, ".claude");
     const root = candidate.root.path;
-    for (const entry of await entriesOf(directory)) {
-      byEntry.set(entry, await filesUnder({ root, from: join(directory, entry), to: entry, depth: 0 }));
-    }
+    for (const { from, to } of await entriesOf(candidate.directory, candidate.isPackage ?? false))
+      byEntry.set(to, await filesUnder({ root, from, to, depth: 0 }));
   }
   const files = [...byEntry.values()].flat();
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
@@ -36,17 +40,33 @@ export const copiedFiles = async (layers: readonly Pick<Layer, "candidate">[]): 
   return files;
 };
 
-const entriesOf = async (directory: string): Promise<string[]> => {
-  const [agents, skills, memory] = await Promise.all([
-    list(join(directory, "agents")),
-    list(join(directory, "skills")),
-    stat(join(directory, "CLAUDE.md")).catch(() => null),
-  ]);
-  return [
-    ...(memory === null ? [] : ["CLAUDE.md"]),
-    ...agents.map((entry) => join("agents", entry)),
-    ...skills.map((entry) => join("skills", entry)),
-  ];
+/** The content of such files, one at a time. A file that is gone by now is left out. @throws FileFault */
+export const contentOf = async function* (
+  files: readonly CopiedFile[],
+): AsyncGenerator<FileContent, void, void> {
+  for (const { root, from, to, bytes } of files) {
+    const file = await readContained({ root, path: from, maxBytes: bytes });
+    if (file !== null) yield { to, bytes: file.bytes, executable: file.executable };
+  }
+};
+
+type Entry = { from: string; to: string };
+
+const entriesOf = async (directory: string, isPackage: boolean): Promise<Entry[]> => {
+  const claude = join(directory, ".claude");
+  const places = [join(claude, "CLAUDE.md"), ...(isPackage ? [join(directory, "CLAUDE.md")] : [])];
+  const exist = await Promise.all(places.map((path) => stat(path).catch(() => null)));
+  const memories = places.filter((_, index) => exist[index] !== null);
+  if (memories.length > 1) throw new FileFault(`there are ${memories.join(" and ")}; keep one of them`);
+  const listed = await Promise.all(
+    copiedDirectories.map(async (name) =>
+      (await list(join(claude, name))).map((entry) => ({
+        from: join(claude, name, entry),
+        to: join(name, entry),
+      })),
+    ),
+  );
+  return [...memories.map((from) => ({ from, to: "CLAUDE.md" })), ...listed.flat()];
 };
 
 /** Names that begin with `..` are how a mounted configuration map keeps its versions. */

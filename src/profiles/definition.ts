@@ -1,7 +1,7 @@
-import { isMap, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
 import { suggestion } from "../lib/nearest.ts";
 import { ClaudeBlock } from "./claude-block.ts";
+import { parseYamlMap } from "./yaml-map.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
 
@@ -32,17 +32,8 @@ export type Definition = z.infer<typeof Definition>;
 
 /** The file's content, or every fault of it in one sentence. */
 export const parseDefinition = (source: string): { definition: Definition } | { fault: string } => {
-  const lines = new LineCounter();
-  const document = parseDocument(source, { lineCounter: lines, prettyErrors: false });
-  const [error] = document.errors;
-  if (error !== undefined) {
-    const { line, col } = lines.linePos(error.pos[0]);
-    return { fault: `is not valid YAML at line ${line}, column ${col}: ${error.message}` };
-  }
-  if (document.contents !== null && !isMap(document.contents))
-    return { fault: "must hold `key: value` lines" };
-  const content = toValue(document);
-  if (content === null) return { fault: "has aliases that make it too large" };
+  const content = parseYamlMap(source);
+  if ("fault" in content) return content;
   const result = Definition.safeParse(content.value);
   if (result.success) return { definition: result.data };
   return { fault: result.error.issues.flatMap(describeIssue).join("; ") };
@@ -54,15 +45,6 @@ const patternFault = (source: string): string | null => {
     return null;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
-  }
-};
-
-/** Throws when aliases would make a small document huge. */
-const toValue = (document: ReturnType<typeof parseDocument>): { value: unknown } | null => {
-  try {
-    return { value: document.toJS() ?? {} };
-  } catch {
-    return null;
   }
 };
 

@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { FileFault, readContained } from "./contained.ts";
 import { copiedFiles } from "./copied-files.ts";
 import { nameForm, parseDefinition } from "./definition.ts";
@@ -38,7 +38,7 @@ const readLayer = async (candidate: Candidate): Promise<Layer> => {
   const { file: path, directory } = candidate;
   const root = candidate.root.path;
   const file = await readContained({ root, path, maxBytes: maxProfileBytes });
-  if (file === null) throw new FileFault(`${directory ?? root} has no profile.yml`);
+  if (file === null) throw new FileFault(`${dirname(path)} has no ${basename(path)}`);
   const parsed = parseDefinition(file.bytes.toString("utf8"));
   if ("fault" in parsed) throw new FileFault(`${path}: ${parsed.fault}`);
   const { definition } = parsed;

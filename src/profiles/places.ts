@@ -2,7 +2,7 @@ import { join } from "node:path";
 
 /** Where the room keeps what it writes; all paths absolute. */
 export type Places = {
-  /** Each job's config directory lies in here, named by the job's id. */
+  /** The config directories of jobs, and of processes of agent mode, named by the id. */
   jobs: string;
   /** Sessions and transcripts of all jobs: each config directory links to it. */
   projects: string;

@@ -1,6 +1,7 @@
 import type { Settings } from "../config/variables.ts";
 import { catalogReader } from "./catalog.ts";
-import { discard, materialise } from "./materialise.ts";
+import { discardConfigDirectory } from "./config-directory.ts";
+import { materialise } from "./materialise.ts";
 import { placesOf } from "./places.ts";
 import { ProfileError } from "./profile.ts";
 import type { Profiles } from "./profile.ts";
@@ -52,7 +53,7 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
       }
       return materialise(entry, request, { places, defaultTimeout: agentCliTimeout });
     },
-    discard: (jobId) => discard(places, jobId),
+    discard: (jobId) => discardConfigDirectory(places, jobId),
     findTranscript: (sessionId) => findTranscript(places.projects, sessionId),
   };
 };

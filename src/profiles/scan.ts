@@ -14,6 +14,8 @@ export type Candidate = {
   file: string;
   /** Null: a single file. */
   directory: string | null;
+  /** Its `CLAUDE.md` may also lie beside `.claude/`, as in the package of an agent of the hub. */
+  isPackage?: true;
   /** Why it cannot be read at all. */
   fault: string | null;
 };

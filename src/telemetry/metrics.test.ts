@@ -14,6 +14,7 @@ const metricsOf = (store: { overview: Overview | null }) =>
     running: () => 2,
     maxParallel: 3,
     volumes: async () => [],
+    chat: () => ({ turns: 1, processes: 4 }),
   });
 
 const busy: Overview = {

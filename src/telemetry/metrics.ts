@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom
 import type { Overview } from "../contract/instance.ts";
 import { finalStatuses, type Job, type JobStatus } from "../contract/job.ts";
 import type { Volume } from "../contract/worktree.ts";
+import { createChatMetrics } from "./chat-metrics.ts";
 import { createStoreMetrics } from "./store-metrics.ts";
 
 type Sources = {
@@ -12,10 +13,12 @@ type Sources = {
   running: () => number;
   maxParallel: number;
   volumes: () => Promise<Volume[]>;
+  /** Turns of agent mode under way, and processes of its agent; null: it is off. */
+  chat: () => { turns: number; processes: number } | null;
 };
 
 /** The service's Prometheus metrics. Numbers that exist elsewhere are read when asked for, not counted twice. */
-export const createMetrics = ({ jobCounts, overview, running, maxParallel, volumes }: Sources) => {
+export const createMetrics = ({ jobCounts, overview, running, maxParallel, volumes, chat }: Sources) => {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
 
@@ -44,6 +47,8 @@ export const createMetrics = ({ jobCounts, overview, running, maxParallel, volum
         if (free_bytes !== null) this.set({ purpose }, free_bytes);
     },
   });
+
+  createChatMetrics(registry, chat);
 
   const ended = new Counter({
     name: "svc_jobs_ended_total",

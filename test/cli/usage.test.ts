@@ -20,6 +20,7 @@ describe("help", () => {
       "job",
       "cancel",
       "profiles",
+      "chat",
       "worktrees",
       "disk",
       "serve",

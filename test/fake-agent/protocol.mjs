@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { writeLine } from "./write.mjs";
 
 /** The lines of the real CLI, in its order: deltas first, then the whole block, then its stop. */
-export const createProtocol = ({ session, model, transcript, write = writeLine }) => {
+export const createProtocol = ({ session, model, transcript, write = writeLine, cost = () => 0.0123 }) => {
   const common = () => ({ session_id: session, uuid: randomUUID() });
   let tools = 0;
   let turns = 0;
@@ -40,6 +40,30 @@ export const createProtocol = ({ session, model, transcript, write = writeLine }
     stream({ type: "message_stop" });
   };
 
+  const result = (more = {}) =>
+    write({
+      type: "result",
+      subtype: "success",
+      is_error: false,
+      api_error_status: null,
+      result: "Done.",
+      duration_ms: 12,
+      duration_api_ms: 8,
+      num_turns: turns,
+      total_cost_usd: cost(),
+      stop_reason: "end_turn",
+      usage: {
+        input_tokens: 100,
+        output_tokens: 20,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 7,
+      },
+      permission_denials: [],
+      terminal_reason: "completed",
+      ...common(),
+      ...more,
+    });
+
   return {
     line: write,
     stream,
@@ -75,28 +99,19 @@ export const createProtocol = ({ session, model, transcript, write = writeLine }
       });
       return id;
     },
-    result: (more = {}) =>
-      write({
-        type: "result",
-        subtype: "success",
-        is_error: false,
-        api_error_status: null,
-        result: "Done.",
-        duration_ms: 12,
-        duration_api_ms: 8,
-        num_turns: turns,
-        total_cost_usd: 0.0123,
-        stop_reason: "end_turn",
-        usage: {
-          input_tokens: 100,
-          output_tokens: 20,
-          cache_creation_input_tokens: 0,
-          cache_read_input_tokens: 7,
-        },
-        permission_denials: [],
-        terminal_reason: "completed",
-        ...common(),
-        ...more,
-      }),
+    result,
+    /** What ends a turn that was interrupted. */
+    interrupted: () => {
+      const content = [{ type: "text", text: "[Request interrupted by user]" }];
+      write({ type: "user", message: { role: "user", content }, parent_tool_use_id: null, ...common() });
+      result({
+        subtype: "error_during_execution",
+        is_error: true,
+        api_error_status: undefined,
+        result: undefined,
+        errors: ["[ede_diagnostic] result_type=user last_content_type=n/a stop_reason=null"],
+        terminal_reason: "aborted_streaming",
+      });
+    },
   };
 };

@@ -8,13 +8,20 @@ const files = {
     "flood split cut-65536 huge-line invalid-json unknown-events stderr-flood slow-deltas sleep broken-stream subagent print-env burst",
   processes: "grandchildren respawner",
   paced: "paced",
+  chat: "chat echo interrupt-deaf restless",
 };
 
-/** `scenario: NAME {json options}` anywhere in the prompt, on one line; without it `work`. */
+/**
+ * `scenario: NAME {json options}` anywhere in the prompt, on one line; of several the last, for a prompt may tell what was
+ * said before. Without it the one of FAKE_AGENT_SCENARIO, written likewise, else `work`.
+ */
 export const parseTask = (prompt) => {
-  const [, name = "work", json = "{}"] = /scenario:\s*([\w-]+)[ \t]*(\{.*\})?/.exec(prompt) ?? [];
+  const told = [...prompt.matchAll(/scenario:\s*([\w-]+)[ \t]*(\{.*\})?/g)].at(-1);
+  const [, name = "work", json = "{}"] = told ?? standard() ?? [];
   return { name, options: JSON.parse(json) };
 };
+
+const standard = () => /([\w-]+)[ \t]*(\{.*\})?/.exec(process.env.FAKE_AGENT_SCENARIO ?? "");
 
 export const findScenario = async (name) => {
   const file = Object.keys(files).find((key) => files[key].split(" ").includes(name));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { fakeLaunch } from "../../../test/fake-agent/run.ts";
-import { claudeArguments, promptLine } from "./arguments.ts";
+import { claudeArguments, userLine } from "./arguments.ts";
 
 const launch = fakeLaunch("/d");
 const fresh = { id: "the-id", resumeFrom: null };
@@ -28,7 +28,7 @@ test("a resumed session goes by the transcript's path; files and the worktree ar
 
 test("the prompt is one line of JSON whatever it holds, and never one of the CLI's own commands", () => {
   const text = (prompt: string): string => {
-    const line = promptLine(prompt);
+    const line = userLine([{ type: "text", text: prompt }]);
     expect(line.indexOf("\n")).toBe(line.length - 1);
     return (JSON.parse(line) as { message: { content: { text: string }[] } }).message.content[0]!.text;
   };

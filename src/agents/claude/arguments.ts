@@ -1,4 +1,5 @@
 import type { AgentTurn } from "../agent.ts";
+import type { TurnPart } from "../agent-process.ts";
 
 /**
  * Arguments of the CLI for one turn. The profile's come first: of an option given twice the last counts, and what keeps
@@ -29,10 +30,17 @@ const protocol =
 /** Without these a cloned repository's settings and MCP servers run commands and redirect the model credentials. */
 const seclusion = ["--setting-sources", "user", "--strict-mcp-config"];
 
-/** The prompt as the CLI reads it from its standard input, where no length and no leading dash matters. */
-export const promptLine = (prompt: string): string => {
-  // A prompt that begins with a slash would be taken for one of the CLI's own commands and never reach the model.
-  const text = prompt.startsWith("/") ? `\n${prompt}` : prompt;
-  const message = { role: "user", content: [{ type: "text", text }] };
+/** What the user says as the CLI reads it from its standard input, where no length and no leading dash matters. */
+export const userLine = (parts: readonly TurnPart[]): string => {
+  const message = { role: "user", content: parts.map(contentBlock) };
   return `${JSON.stringify({ type: "user", message, parent_tool_use_id: null })}\n`;
+};
+
+const contentBlock = (part: TurnPart): object => {
+  if (part.type === "image") {
+    const { mediaType: media_type, base64: data } = part;
+    return { type: "image", source: { type: "base64", media_type, data } };
+  }
+  // What begins with a slash would be taken for one of the CLI's own commands and never reach the model.
+  return { type: "text", text: part.text.startsWith("/") ? `\n${part.text}` : part.text };
 };

@@ -7,6 +7,7 @@ const run = (...steps: ((blocks: Blocks) => AgentEvent[])[]): AgentEvent[] => {
   return steps.flatMap((step) => step(blocks));
 };
 const begin = (blocks: Blocks) => blocks.begin();
+const end = (blocks: Blocks) => blocks.end();
 const start = (blocks: Blocks) => blocks.start(0, "text");
 const delta = (text: string) => (blocks: Blocks) => blocks.delta(0, "text", text);
 const whole = (text: string) => (blocks: Blocks) => blocks.whole("text", text);
@@ -27,16 +28,17 @@ describe("a stream that breaks", () => {
   test("and is answered otherwise ends the block, says so and sends the other answer as a block of its own", () => {
     expect(run(...begun, whole("Something else."), begin).slice(2)).toEqual([
       { type: "block_end", block: 1 },
-      { type: "warning", message: expect.stringContaining("broke off") },
+      { type: "warning", message: expect.stringContaining("broke off"), dropped_block: 1 },
       { type: "text", block: 2, text: "Something else." },
       { type: "block_end", block: 2 },
     ]);
   });
 
   test("and is streamed again, or never ends, leaves no block open", () => {
-    const events = run(...begun, begin, start, delta("New"), begin);
-    expect(events.filter(({ type }) => type === "block_end")).toEqual([
+    expect(run(...begun, begin, start, delta("New"), end).slice(2)).toEqual([
       { type: "block_end", block: 1 },
+      { type: "warning", message: expect.stringContaining("broke off"), dropped_block: 1 },
+      { type: "text", block: 2, text: "New" },
       { type: "block_end", block: 2 },
     ]);
   });
@@ -56,7 +58,7 @@ test("text comes once, without deltas, with the end before the whole, and after 
 test("a whole that is longer than its closed block is not lost", () => {
   const events = run(begin, start, delta("Al"), stop, whole("All."));
   expect(events.slice(2)).toEqual([
-    { type: "warning", message: expect.any(String) },
+    { type: "warning", message: expect.any(String), dropped_block: 1 },
     { type: "text", block: 2, text: "All." },
     { type: "block_end", block: 2 },
   ]);

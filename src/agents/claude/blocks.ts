@@ -7,8 +7,10 @@ type Kind = "text" | "thinking";
 type Block = { number: number; kind: Kind; index: number; length: number; digest: Hash; open: boolean };
 
 export type Blocks = {
-  /** A new message begins: blocks that were never finished are closed. */
+  /** A new message begins: blocks that were never finished are closed, and will not be. */
   begin: () => AgentEvent[];
+  /** The turn ends: blocks that were never finished are closed. */
+  end: () => AgentEvent[];
   start: (index: number, kind: Kind) => AgentEvent[];
   delta: (index: number, kind: Kind, text: string) => AgentEvent[];
   stop: (index: number) => AgentEvent[];
@@ -44,14 +46,19 @@ export const createBlocks = (): Blocks => {
   const openAt = (index: number): Block | undefined =>
     unconfirmed.find((block) => block.open && block.index === index);
 
-  const begin = (): AgentEvent[] => {
-    const events = unconfirmed.flatMap(close);
+  const drop = (block: Block): AgentEvent[] => [
+    ...close(block),
+    { type: "warning", message: brokenStream, dropped_block: block.number },
+  ];
+  const finish = (how: (block: Block) => AgentEvent[]): AgentEvent[] => {
+    const events = unconfirmed.flatMap(how);
     unconfirmed = [];
     return events;
   };
 
   return {
-    begin,
+    begin: () => finish((block) => (block.open && block.length > 0 ? drop(block) : close(block))),
+    end: () => finish(close),
     start: (index, kind) => {
       const stale = openAt(index);
       const events = stale === undefined ? [] : close(stale);
@@ -72,7 +79,7 @@ export const createBlocks = (): Blocks => {
           events.push(...piece(block, text.slice(block.length)), ...close(block));
           return events;
         }
-        events.push(...close(block), { type: "warning", message: brokenStream });
+        events.push(...drop(block));
       }
       if (text === "") return events;
       const again = add(-1, kind);

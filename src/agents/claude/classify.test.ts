@@ -140,7 +140,7 @@ test.for(cases.map((one) => [one.given, one] as const))("%s", ([, one]) => {
   const verdict = classify({
     observed: {
       result: one.result ?? null,
-      facts: { apiError, refused: one.refused ?? false, workedSinceResult: false },
+      facts: { apiError, refused: one.refused ?? false },
       limitResetsAt,
       events,
       stderr,

@@ -1,5 +1,6 @@
 import type { FailureReason } from "../../contract/job.ts";
-import type { Observed } from "./read-output.ts";
+import type { DecoderFacts } from "./decode.ts";
+import type { Observed } from "./observed.ts";
 import type { ResultEvent } from "./result.ts";
 import type { Limit } from "./limits.ts";
 
@@ -28,7 +29,10 @@ export type Reason = Extract<
 export type Verdict = { ok: boolean; reason: Reason | null; retryable: boolean };
 
 type Evidence = {
-  observed: Pick<Observed, "result" | "facts" | "limitResetsAt" | "events"> & { stderr: string };
+  observed: Pick<Observed, "result" | "limitResetsAt" | "events"> & {
+    facts: Pick<DecoderFacts, "apiError" | "refused">;
+    stderr: string;
+  };
   cause: EndCause;
   ended: Ended;
 };

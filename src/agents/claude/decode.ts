@@ -18,18 +18,39 @@ export type DecoderFacts = {
   refused: boolean;
   /** The model or a tool did something since the last result. */
   workedSinceResult: boolean;
+  /** The agent has taken up a turn, of which the result has not come yet. */
+  turnOpen: boolean;
+  /** As last told: at the beginning of each turn. */
+  sessionId: string | null;
+  model: string | null;
 };
 
-export type Decoder = { decode: (line: string) => Decoded; facts: DecoderFacts };
+export type Decoder = {
+  decode: (line: string) => Decoded;
+  facts: DecoderFacts;
+  /** What was found out about the turn before does not count any more. */
+  nextTurn: () => void;
+};
 
 type State = { blocks: Blocks; facts: DecoderFacts; started: boolean };
 
 /** Reads one run's stream-json lines. Lines and kinds that are not known are passed over: versions add some. */
 export const createDecoder = (): Decoder => {
-  const facts: DecoderFacts = { apiError: null, refused: false, workedSinceResult: false };
+  const facts: DecoderFacts = {
+    apiError: null,
+    refused: false,
+    workedSinceResult: false,
+    turnOpen: false,
+    sessionId: null,
+    model: null,
+  };
   const state: State = { blocks: createBlocks(), facts, started: false };
   return {
     facts,
+    nextTurn: () => {
+      facts.apiError = null;
+      facts.refused = false;
+    },
     decode: (line) => {
       const value = parseObject(line);
       if (value === null) return { events: [], garbage: line.trim() !== "" };
@@ -52,9 +73,10 @@ const readLine =
   };
 
 const started = readLine(wire.InitLine, (line, state) => {
+  const { session_id, model = null, claude_code_version: version = null } = line;
+  Object.assign(state.facts, { turnOpen: true, sessionId: session_id, model });
   if (state.started) return [];
   state.started = true;
-  const { session_id, model = null, claude_code_version: version = null } = line;
   return [{ type: "started", session_id, model, agent_version: version }];
 });
 
@@ -75,6 +97,7 @@ const rateLimit = readLine(wire.RateLimitLine, ({ rate_limit_info: info }) => [
 
 const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent }, { blocks, facts }) => {
   facts.workedSinceResult = true;
+  facts.turnOpen = true;
   // A subagent's text is not the answer.
   if (parent) return [];
   switch (event.type) {
@@ -98,6 +121,7 @@ const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent },
 
 const assistant = readLine(wire.AssistantLine, (line, { blocks, facts }) => {
   const parent = line.parent_tool_use_id ?? null;
+  facts.turnOpen = true;
   if (line.message.model === "<synthetic>" || line.error) {
     // The CLI's own words about a failed request; the result repeats them.
     facts.apiError = line.error ?? facts.apiError;
@@ -131,7 +155,8 @@ const user = readLine(wire.UserLine, (line, { facts }) =>
 
 const result = readLine(wire.ResultLine, (line, { blocks, facts }) => {
   facts.workedSinceResult = false;
-  return [...blocks.begin(), resultEvent(line)];
+  facts.turnOpen = false;
+  return [...blocks.end(), resultEvent(line)];
 });
 
 const readers = new Map<string, Reader>([

@@ -2,9 +2,9 @@ import type { EndedProcess, SpawnFailure } from "../../lib/process/supervise.ts"
 import { cutFront } from "../../lib/tail-buffer.ts";
 import type { AgentOutcome, AgentTurn } from "../agent.ts";
 import { classify, type EndCause } from "./classify.ts";
-import { errorLimit, outputLimit, type Observed } from "./read-output.ts";
+import { errorLimit, outputLimit, type Observed } from "./observed.ts";
 import { reasonText } from "./reason-text.ts";
-import { errorText } from "./sentences.ts";
+import { errorText, type Failed } from "./sentences.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 export type Attended = { ended: EndedProcess; observed: Observed; cause: EndCause };
@@ -23,7 +23,18 @@ export const outcomeOf = (run: Attended & RunContext): AgentOutcome => {
   const stderr = observed.stderr.text();
   const verdict = classify({ observed: { ...observed, stderr }, cause, ended });
   const { timeoutSeconds, profile } = turn.launch;
-  const failed = { verdict, cause, ended, observed, settings, timeoutSeconds, profile, interruption, stderr };
+  const failed: Failed = {
+    verdict,
+    cause,
+    ended,
+    observed,
+    settings,
+    timeoutSeconds,
+    profile,
+    wording: "run",
+    interruption,
+    stderr,
+  };
   const output = cutFront(redact(finalText(observed)), outputLimit);
   const { num_turns, cost_usd, usage } = observed.result ?? noAccount;
   return {
@@ -41,7 +52,7 @@ export const outcomeOf = (run: Attended & RunContext): AgentOutcome => {
 };
 
 /** The result's text; results that tell an error of their own have none, then it is the end of what the agent said. */
-const finalText = ({ result, said }: Observed): string => {
+export const finalText = ({ result, said }: Observed): string => {
   const text = result?.text ?? "";
   if (text !== "" && !result?.subtype.startsWith("error")) return text;
   return said.text().trimEnd() || text;
@@ -50,20 +61,21 @@ const finalText = ({ result, said }: Observed): string => {
 /** The outcome of a run whose process never was. */
 export const unstarted = (why: SpawnFailure | { code: "aborted"; reason: unknown }): AgentOutcome => {
   const nothing = { ok: false, output: null, exit_code: null, session_id: null, model: null, ...noAccount };
-  switch (why.code) {
-    case "aborted": {
-      const error = `The run was ended before the agent was started: ${reasonText(why.reason)}.`;
-      return { ...nothing, reason: null, retryable: false, error: cutFront(error, errorLimit) };
-    }
-    case "not_found":
-    case "not_executable": {
-      const error = `${why.message} Install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it.`;
-      return { ...nothing, reason: "cli_not_found", retryable: false, error: cutFront(error, errorLimit) };
-    }
-    case "no_directory":
-    case "refused":
-      return { ...nothing, reason: "internal", retryable: true, error: cutFront(why.message, errorLimit) };
+  if (why.code !== "aborted") return { ...nothing, ...spawnFault(why) };
+  const error = `The run was ended before the agent was started: ${reasonText(why.reason)}.`;
+  return { ...nothing, reason: null, retryable: false, error: cutFront(error, errorLimit) };
+};
+
+/** Why a process could not be started. */
+export const spawnFault = ({
+  code,
+  message,
+}: SpawnFailure): { reason: "cli_not_found" | "internal"; retryable: boolean; error: string } => {
+  if (code === "not_found" || code === "not_executable") {
+    const error = `${message} Install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it.`;
+    return { reason: "cli_not_found", retryable: false, error: cutFront(error, errorLimit) };
   }
+  return { reason: "internal", retryable: true, error: cutFront(message, errorLimit) };
 };
 
 /** What did not go as it should, although it does not change how the run is judged. */

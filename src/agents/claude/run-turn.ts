@@ -1,11 +1,10 @@
 import type { AgentEvent } from "../../contract/event.ts";
-import { createRedactor, type Redact } from "../../lib/redact.ts";
-import { instanceVariable, jobMarker } from "../../lib/process/marker.ts";
-import { supervise, type SupervisedProcess } from "../../lib/process/supervise.ts";
+import type { Redact } from "../../lib/redact.ts";
+import type { SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { AgentOutcome, AgentTurn } from "../agent.ts";
-import { claudeArguments, promptLine } from "./arguments.ts";
+import { userLine } from "./arguments.ts";
 import type { EndCause } from "./classify.ts";
-import { agentEnvironment } from "./environment.ts";
+import { prepareLaunch } from "./launch.ts";
 import { watchLimits } from "./limits.ts";
 import { type Attended, endWarnings, outcomeOf, unstarted } from "./outcome.ts";
 import { readOutput } from "./read-output.ts";
@@ -22,30 +21,18 @@ export type Run = {
 export const runTurn = async (run: Run): Promise<AgentOutcome> => {
   const { settings, env, turn } = run;
   const emit = (event: AgentEvent): void => run.emit(event, 200);
-  const { variables, refused, secrets } = agentEnvironment({
-    settings,
-    env,
-    turn,
-    root: process.getuid?.() === 0,
-  });
-  for (const name of refused) emit({ type: "warning", message: refusal(name) });
+  const { warnings, redact, spawn } = prepareLaunch({ settings, env, turn });
+  for (const message of warnings) emit({ type: "warning", message });
 
   if (turn.signal.aborted) {
     emit({ type: "exited", exit_code: null, signal: null });
     return unstarted({ code: "aborted", reason: turn.signal.reason });
   }
-  const spawned = await supervise({
-    command: settings.agentCliBinary,
-    args: claudeArguments(turn),
-    cwd: turn.cwd,
-    env: variables,
-    marker: jobMarker(turn.jobId, env[instanceVariable]),
-  });
+  const spawned = await spawn();
   if (!spawned.ok) {
     emit({ type: "exited", exit_code: null, signal: null });
     return unstarted(spawned);
   }
-  const redact = createRedactor(secrets);
   const { ended, observed, cause, interruption } = await attend({ ...run, process: spawned.process, redact });
   for (const message of endWarnings({ ended, observed, cause })) emit({ type: "warning", message });
   emit({ type: "exited", exit_code: ended.exitCode, signal: ended.signal });
@@ -99,7 +86,7 @@ const attend = async ({
     const identity = await agent.identity;
     if (identity !== null) await turn.onSpawn(identity);
     if (cause === null) {
-      agent.stdin.write(promptLine(turn.prompt));
+      agent.stdin.write(userLine([{ type: "text", text: turn.prompt }]));
       limits.promptGiven();
     }
   } catch (error) {
@@ -109,6 +96,3 @@ const attend = async ({
   turn.signal.removeEventListener("abort", onAbort);
   return { ended, observed, cause, interruption };
 };
-
-const refusal = (name: string): string =>
-  `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;

@@ -96,9 +96,12 @@ export const stderrFlood = ({ options, init, result }) => {
   result({ result: "Sorry for the noise." });
 };
 
-/** `count` pieces at `rate` a second; each is the time it was written at (ms since the epoch, fractional). */
+/**
+ * `count` pieces at `rate` a second; each is the time it was written at: fractional ms since the epoch, or with
+ * `clock: "monotonic"` of the clock that all processes of the machine share and nobody sets.
+ */
 export const slowDeltas = async ({ options, init, stream, assistant, result }) => {
-  const { count = 100, rate = 100 } = options;
+  const { count = 100, rate = 100, clock } = options;
   init();
   stream({ type: "message_start" });
   stream({ type: "content_block_start", index: 0, content_block: { type: "text" } });
@@ -107,7 +110,7 @@ export const slowDeltas = async ({ options, init, stream, assistant, result }) =
   for (let n = 0; n < count; n += 1) {
     const wait = began + (n * 1000) / rate - performance.now();
     if (wait > 1) await delay(wait);
-    const text = `${performance.timeOrigin + performance.now()} `;
+    const text = `${clock === "monotonic" ? Number(process.hrtime.bigint()) / 1e6 : performance.timeOrigin + performance.now()} `;
     whole += text;
     stream({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } });
   }

@@ -6,7 +6,7 @@ const deafSleep = "trap '' TERM HUP INT; while :; do sleep 1; done";
 /**
  * Leaves one child in the group, one in a session of its own and one double-forked; all deaf to TERM with `deaf`,
  * keeping the output open with `holdPipes`, without the marker in its environment (the one with the session of its own)
- * with `hideMarker`. Then stays, or with `then: "exit"` ends well.
+ * with `hideMarker`. Then stays, or with `then: "result"` ends the turn well, with `then: "exit"` the process too.
  */
 export const grandchildren = async ({ options, init, tool, say, result }) => {
   const script = options.deaf ? deafSleep : "sleep 1000";
@@ -27,9 +27,9 @@ export const grandchildren = async ({ options, init, tool, say, result }) => {
     JSON.stringify({ inGroup: inGroup.pid, ownSession: ownSession.pid }),
   );
   say("Three processes are on their own now.");
-  if (options.then !== "exit") await delay(2 ** 31 - 1);
+  if (options.then === undefined) await delay(2 ** 31 - 1);
   result({ result: "Three processes are on their own now." });
-  process.exit(0);
+  if (options.then === "exit") process.exit(0);
 };
 
 /** Leaves a process that starts itself anew, in a new session, `times` times, whenever it is ended. */

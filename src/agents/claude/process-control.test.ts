@@ -1,0 +1,128 @@
+import { describe, expect, test } from "vitest";
+import type { AgentEvent } from "../../contract/event.ts";
+import { converse, type Conversation, type Said } from "../../../test/fake-agent/converse.ts";
+import { temporaryDirectory } from "../../../test/temporary.ts";
+import { until } from "../../../test/until.ts";
+
+/** A process that is up: whether it answers an interrupt in time must not hang on how long it takes to start. */
+const start = async (options: Omit<Parameters<typeof converse>[0], "directory"> = {}) => {
+  const talk = await converse({ directory: await temporaryDirectory(), ...options });
+  await talk.say("scenario: noop");
+  return talk;
+};
+
+/** Says something and aborts the turn at its first event of the kind. */
+const sayAndAbort = async (
+  { say }: Conversation,
+  text: string,
+  type: AgentEvent["type"] = "text",
+): Promise<Said> => {
+  const stop = new AbortController();
+  return say(text, {
+    signal: stop.signal,
+    onEvents: (events) => {
+      if (events.some((event) => event.type === type)) stop.abort(new Error("the caller left"));
+    },
+  });
+};
+
+const pidOf = async ({ say }: Conversation): Promise<unknown> =>
+  (JSON.parse((await say("scenario: echo")).outcome.text) as { pid: number }).pid;
+
+describe("the caller's signal", () => {
+  test("interrupts the turn; the process is idle at once and takes the next", async () => {
+    const talk = await start();
+    const { outcome, events } = await sayAndAbort(talk, "scenario: sleep");
+    expect(outcome).toMatchObject({ ok: false, reason: null, retryable: false });
+    expect(outcome.error).toMatch(/^The turn was ended by the service: the caller left\./);
+    expect(events.filter(({ type }) => type === "result")).toHaveLength(1);
+    expect(talk.process.isIdle()).toBe(true);
+    const next = await talk.say('scenario: chat {"steps": [{"text": "Mine."}]}');
+    expect(next.outcome).toMatchObject({ ok: true, text: "Mine.", costUsd: 0.0123 });
+    expect(await pidOf(talk)).toBe(talk.process.pid);
+  });
+
+  test("given before anything was said, and while the agent is silent, likewise", async () => {
+    const talk = await start();
+    const stop = new AbortController();
+    const silent = talk.say("scenario: hang", { signal: stop.signal });
+    stop.abort();
+    expect((await silent).outcome).toMatchObject({ ok: false, reason: null });
+    expect(await pidOf(talk)).toBe(talk.process.pid);
+  });
+
+  test("already aborted: the agent hears nothing", async () => {
+    const talk = await start();
+    const { outcome, events } = await talk.say("scenario: noop", { signal: AbortSignal.abort("left") });
+    expect(outcome).toMatchObject({ ok: false, reason: null, error: expect.stringContaining("left") });
+    expect(events).toEqual([]);
+    const next = await talk.say("scenario: echo");
+    expect(JSON.parse(next.outcome.text)).toMatchObject({ turn: 2 });
+  });
+
+  test("ends a process that does not listen, with all it started: by TERM, else by KILL", async () => {
+    await Promise.all(
+      ["interrupt-deaf", 'interrupt-deaf {"ignoreTerm": true}', 'interrupt-deaf {"leave": true}'].map(
+        async (scenario) => {
+          const talk = await start();
+          const { outcome } = await sayAndAbort(talk, `scenario: ${scenario}`);
+          expect(outcome).toMatchObject({ ok: false, reason: null });
+          expect(talk.process.isIdle()).toBe(false);
+          expect(await talk.left()).toEqual([]);
+        },
+      ),
+    );
+  });
+
+  test("that comes with the result changes nothing", async () => {
+    const talk = await start();
+    const { outcome } = await sayAndAbort(talk, "scenario: noop", "result");
+    expect(outcome).toMatchObject({ ok: true, reason: null });
+    expect(await pidOf(talk)).toBe(talk.process.pid);
+  });
+});
+
+describe("the clocks", () => {
+  test("a turn that takes too long is interrupted and told; the next one goes on in the process", async () => {
+    const talk = await start();
+    const { outcome } = await talk.say("scenario: sleep", { timeoutSeconds: 0.3 });
+    expect(outcome).toMatchObject({ ok: false, reason: "timeout", retryable: false });
+    expect(outcome.error).toContain("time limit of 0.3 s. Raise `timeout` in the request");
+    expect(await pidOf(talk)).toBe(talk.process.pid);
+  });
+
+  test("an agent that says nothing, or nothing more, is interrupted as stalled", async () => {
+    const [mute, silent] = await Promise.all([
+      start({ settings: { agentCliFirstOutputTimeout: 1, agentCliIdleTimeout: 0 } }),
+      start({ settings: { agentCliFirstOutputTimeout: 0, agentCliIdleTimeout: 0.3 } }),
+    ]);
+    const [never, nomore] = await Promise.all([
+      mute.say("scenario: hang"),
+      silent.say('scenario: hang {"after": 2}'),
+    ]);
+    expect(never.outcome).toMatchObject({ ok: false, reason: "stalled", retryable: true });
+    expect(never.outcome.error).toContain("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT");
+    expect(nomore.outcome).toMatchObject({ ok: false, reason: "stalled", text: "Piece 0. \nPiece 1." });
+    expect(nomore.outcome.error).toContain("SERVICE_AGENT_CLI_IDLE_TIMEOUT");
+    expect(await pidOf(mute)).toBe(mute.process.pid);
+  });
+
+  test("a process that waits is not under any of them", async () => {
+    const settings = { agentCliFirstOutputTimeout: 0.05, agentCliIdleTimeout: 0.05 };
+    const talk = await converse({ directory: await temporaryDirectory(), settings });
+    const other = await start();
+    await other.say('scenario: chat {"steps": [{"ms": 300}, {"text": "Later."}]}');
+    expect(talk.process.isIdle()).toBe(true);
+  });
+});
+
+test("a process that is ended in the middle of a turn ends the turn without a reason of the agent's", async () => {
+  const talk = await start();
+  let heard = false;
+  const running = talk.say("scenario: sleep", { onEvents: () => (heard = true) });
+  await until(() => heard);
+  await talk.process.end({ graceSeconds: 1 });
+  const { outcome } = await running;
+  expect(outcome).toMatchObject({ ok: false, reason: null, error: expect.stringContaining("was ended") });
+  expect(await talk.left()).toEqual([]);
+});

@@ -1,0 +1,285 @@
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { AgentEvent } from "../../contract/event.ts";
+import { converse, startProcess, textOf } from "../../../test/fake-agent/converse.ts";
+import { temporaryDirectory } from "../../../test/temporary.ts";
+
+const start = async (options: Omit<Parameters<typeof converse>[0], "directory"> = {}) =>
+  converse({ directory: await temporaryDirectory(), ...options });
+
+const chat = (...steps: object[]): string => `scenario: chat ${JSON.stringify({ steps })}`;
+
+const types = (events: readonly AgentEvent[]): string =>
+  events
+    .map(({ type }) => type)
+    .filter((type, at, all) => type !== all[at - 1])
+    .join(" ");
+
+describe("a conversation", () => {
+  test("takes one turn after another in one process, each with its own result, cost and model", async () => {
+    const { process: agent, say, left } = await start();
+    expect(agent.isIdle()).toBe(true);
+    const first = await say("scenario: remember");
+    expect(first.outcome).toMatchObject({
+      ok: true,
+      reason: null,
+      error: null,
+      apiStatus: null,
+      text: "I remember 0 earlier prompts.",
+      sessionId: agent.sessionId,
+      model: "fake-sonnet",
+      numTurns: 1,
+      costUsd: 0.0123,
+      usage: { input_tokens: 100, output_tokens: 20 },
+    });
+    expect(agent.isIdle()).toBe(true);
+    const second = await say("scenario: remember", { model: "haiku" });
+    expect(second.outcome).toMatchObject({
+      text: "I remember 1 earlier prompts.",
+      model: "fake-haiku",
+      costUsd: 0.0123,
+    });
+    expect(second.events.at(-1)).toMatchObject({ type: "result", cost_usd: 0.0123 });
+    expect(agent.turns()).toBe(2);
+    await agent.end();
+    expect(agent.isIdle()).toBe(false);
+    expect(await left()).toEqual([]);
+  });
+
+  test("gives the agent words, images, system prompt, model and effort in one go", async () => {
+    const { say } = await start({
+      launch: { args: ["--model", "sonnet", "--append-system-prompt=Of the profile.", "--max-turns", "3"] },
+    });
+    const first = await say("", {
+      content: [
+        { type: "text", text: "/scenario: echo" },
+        { type: "image", mediaType: "image/png", base64: "aGVsbG8=" },
+      ],
+      appendSystemPrompt: "Of the request.",
+      model: "opus",
+      effort: "low",
+    });
+    expect(JSON.parse(first.outcome.text)).toMatchObject({
+      prompt: "\n/scenario: echo",
+      append: "Of the profile.\n\nOf the request.",
+      model: "opus",
+      effort: "low",
+      images: 1,
+      turn: 1,
+      maxTurns: "3",
+      resumed: false,
+    });
+    const second = await say("scenario: echo", { appendSystemPrompt: "Too late.", effort: "high" });
+    expect(JSON.parse(second.outcome.text)).toMatchObject({
+      append: "Of the profile.\n\nOf the request.",
+      model: "opus",
+      effort: "high",
+      turn: 2,
+    });
+  });
+
+  test("leaves the system prompt of the arguments alone when there is nothing to append", async () => {
+    const directory = await temporaryDirectory();
+    const file = join(directory, "system.md");
+    await writeFile(file, "Of the file.");
+    const { say } = await start({ launch: { args: ["--append-system-prompt", "Of the profile."] } });
+    expect(JSON.parse((await say("scenario: echo")).outcome.text)).toMatchObject({
+      append: "Of the profile.",
+    });
+    const filed = await start({ launch: { args: ["--append-system-prompt-file", file] } });
+    const { outcome } = await filed.say("scenario: echo", { appendSystemPrompt: "Of the request." });
+    expect(JSON.parse(outcome.text)).toMatchObject({ append: "Of the file.\n\nOf the request." });
+  });
+
+  test("tells the events of one piece of output at once, in order, the result last", async () => {
+    const { say } = await start();
+    const steps = [
+      { thinking: "Let me see." },
+      { text: "I look." },
+      { tool: { name: "Bash", input: { command: "ls" }, result: "a\nb", isError: true } },
+      { text: "There are two." },
+    ];
+    const { events, batches, outcome } = await say(chat(...steps));
+    expect(types(events)).toBe(
+      "started thinking block_end text block_end tool_use tool_result text block_end result",
+    );
+    expect(textOf(events)).toBe("I look.There are two.");
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: "tool_result", content: "a\nb", is_error: true }),
+    );
+    expect(batches.every((batch) => batch.length > 0)).toBe(true);
+    expect(outcome.text).toBe("There are two.");
+    const again = await say(chat({ text: "Yes." }));
+    expect(types(again.events)).toBe("text block_end result");
+  });
+
+  test("masks secrets in everything it tells", async () => {
+    const { say } = await start({
+      settings: { modelAuthToken: "canary-token", agentEnv: ["MY_SECRET", "KV_URL"] },
+      env: { MY_SECRET: "canary-secret" },
+    });
+    const { events, outcome } = await say("scenario: print-env");
+    expect(JSON.stringify([events, outcome])).not.toContain("canary");
+    expect(JSON.stringify(events)).toContain("ANTHROPIC_AUTH_TOKEN=***");
+    expect(events[0]).toMatchObject({ type: "warning", message: expect.stringContaining("KV_URL") });
+  });
+
+  test("goes on in another process by the transcript's path", async () => {
+    const directory = await temporaryDirectory();
+    const first = await converse({ directory });
+    await first.say("scenario: remember");
+    await first.process.end();
+    const id = first.process.sessionId;
+    const slug = directory.replace(/[^a-zA-Z0-9]/g, "-");
+    const resumeFrom = join(directory, ".config-of-job", "projects", slug, `${id}.jsonl`);
+    const second = await converse({ directory, session: { id, resumeFrom } });
+    const { outcome } = await second.say("scenario: echo");
+    expect(outcome.sessionId).toBe(id);
+    expect(JSON.parse(outcome.text)).toMatchObject({ resumed: true, earlierPrompts: 1, session: id });
+  });
+
+  test("the first try of a broken stream is named before anything else comes", async () => {
+    const { say } = await start();
+    const { events } = await say('scenario: broken-stream {"same": false}');
+    const [first] = events.filter((event) => event.type === "text");
+    const warned = events.findIndex((event) => event.type === "warning");
+    expect(events[warned]).toMatchObject({ dropped_block: first?.block });
+    expect(events.slice(warned - 1, warned + 2).map(({ type }) => type)).toEqual([
+      "block_end",
+      "warning",
+      "text",
+    ]);
+  });
+
+  test("one turn at a time", async () => {
+    const { say } = await start();
+    const stop = new AbortController();
+    const running = say("scenario: sleep", { signal: stop.signal });
+    await expect(say("scenario: noop")).rejects.toThrow("one turn at a time");
+    stop.abort();
+    expect((await running).outcome.ok).toBe(false);
+  });
+});
+
+describe("a turn that fails leaves the process fit for the next:", () => {
+  test.for<[string, object]>([
+    ["auth-error", { reason: "auth", apiStatus: 401 }],
+    ["rate-limit", { reason: "rate_limited", apiStatus: 429, retryable: true }],
+    ["api-error", { reason: "api_error", apiStatus: 500, retryable: true }],
+    ["max-turns", { reason: "max_turns", apiStatus: null, text: "I work on it." }],
+    ["budget", { reason: "budget", apiStatus: null }],
+    ["error-result", { reason: "agent_error", apiStatus: null }],
+  ])("%s", async ([scenario, expected]) => {
+    const { process: agent, say } = await start();
+    const bad = await say(`scenario: ${scenario}`);
+    expect(bad.outcome).toMatchObject({ ok: false, ...expected });
+    expect(bad.outcome.error).not.toMatch(/\bjob\b|profile/);
+    expect(agent.isIdle()).toBe(true);
+    const good = await say("scenario: noop");
+    expect(good.outcome).toMatchObject({ ok: true, reason: null, error: null, text: "Nothing to do." });
+  });
+});
+
+test("what went wrong in one turn is not held against the next", async () => {
+  const { say } = await start();
+  expect((await say('scenario: auth-error {"status": null}')).outcome).toMatchObject({ reason: "auth" });
+  expect((await say("scenario: rate-limit")).outcome.error).toContain("2026-11-21");
+  const { outcome } = await say("scenario: error-result");
+  expect(outcome).toMatchObject({ reason: "agent_error", text: "I failed, whatever my exit code says." });
+});
+
+describe("a process that ends in the middle of a turn", () => {
+  test.for<[string, object, RegExp]>([
+    ["exit-without-result", { reason: "agent_exit", retryable: true }, /code 0 without giving a result/],
+    ['exit-without-result {"code": 2, "stderr": "boom"}', { reason: "agent_exit" }, /code 2 .*boom/s],
+    ["die", { reason: "agent_exit", retryable: true }, /killed by SIGKILL/],
+    ["close-stdout", { reason: "agent_exit" }, /without giving a result/],
+    ['close-stdout {"seconds": 1000}', { reason: "agent_exit" }, /without giving a result/],
+    ["cut-65536", { reason: "agent_exit", retryable: true }, /middle of a line/],
+  ])("%s", async ([scenario, expected, error]) => {
+    const { process: agent, say, left } = await start();
+    await say("scenario: noop");
+    const { outcome, events } = await say(`scenario: ${scenario}`);
+    expect(outcome).toMatchObject({ ok: false, costUsd: null, ...expected });
+    expect(outcome.error).toMatch(error);
+    expect(events.some(({ type }) => type === "result")).toBe(false);
+    await agent.ended;
+    expect(agent.isIdle()).toBe(false);
+    expect(await left()).toEqual([]);
+    expect((await say("scenario: noop")).outcome).toMatchObject({ ok: false, reason: "agent_exit" });
+  });
+});
+
+describe("what cannot start", () => {
+  test("is a value: a CLI that is missing or not executable, a directory that is gone", async () => {
+    const directory = await temporaryDirectory();
+    const plain = join(directory, "plain");
+    await writeFile(plain, "text");
+    await chmod(plain, 0o644);
+    for (const agentCliBinary of ["no-such-agent-cli", plain]) {
+      const started = await startProcess({ directory, settings: { agentCliBinary } });
+      expect(started).toMatchObject({
+        ok: false,
+        reason: "cli_not_found",
+        message: expect.stringContaining("SERVICE_AGENT_CLI_BINARY"),
+      });
+    }
+    const gone = join(directory, "gone");
+    expect(await startProcess({ directory: gone })).toMatchObject({
+      ok: false,
+      reason: "internal",
+      message: expect.stringContaining(gone),
+    });
+  });
+
+  test("and what ends before its first turn says why in that turn", async () => {
+    const session = { id: "11111111-2222-4333-8444-555555555555", resumeFrom: "/nowhere/at-all.jsonl" };
+    const { process: agent, say } = await start({ session });
+    await agent.ended;
+    expect(agent.isIdle()).toBe(false);
+    const { outcome } = await say("go on");
+    expect(outcome).toMatchObject({ ok: false, reason: "agent_error", sessionId: null });
+    expect(outcome.error).toContain("No conversation found");
+  });
+});
+
+describe("a process that waits", () => {
+  test("tells its memory and its end", async () => {
+    const { process: agent, say } = await start();
+    await say("scenario: noop");
+    expect(await agent.residentBytes()).toBeGreaterThan(10 * 1024 * 1024);
+    process.kill(agent.pid, "SIGKILL");
+    await agent.ended;
+    expect(agent.isIdle()).toBe(false);
+    expect(await agent.residentBytes()).toBeNull();
+  });
+
+  test("is ended when it works although nobody asked, or writes without end", async () => {
+    for (const after of ["work", "garbage"]) {
+      const { process: agent, say, left } = await start();
+      const { outcome, events } = await say(`scenario: restless {"after": "${after}"}`);
+      expect(outcome).toMatchObject({ ok: true, text: "Done." });
+      expect(events.at(-1)?.type).toBe("result");
+      await agent.ended;
+      expect(await left()).toEqual([]);
+    }
+  });
+
+  test("may write a little: the next turn has nothing of it", async () => {
+    const { say } = await start();
+    await say('scenario: restless {"after": "late-result"}');
+    const { outcome, events } = await say(chat({ text: "Mine." }));
+    expect(outcome).toMatchObject({ ok: true, text: "Mine." });
+    expect(events.filter(({ type }) => type === "result")).toHaveLength(1);
+  });
+
+  test("leaves nothing when it is ended, also called twice, deaf or with children of its own", async () => {
+    const { process: agent, say, left } = await start();
+    await say('scenario: grandchildren {"deaf": true, "then": "result"}');
+    expect((await left()).length).toBeGreaterThan(1);
+    await Promise.all([agent.end({ graceSeconds: 0.1 }), agent.end()]);
+    await agent.ended;
+    expect(await left()).toEqual([]);
+  });
+});

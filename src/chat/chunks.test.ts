@@ -1,0 +1,183 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { checkChunk, checkCompletion, checkError } from "../../test/openai-schemas.ts";
+import { createChunks, doneEvent, errorEvent } from "./chunks.ts";
+import { createCompletionObject } from "./completion-object.ts";
+import type { Delta } from "./delta.ts";
+import { contentOf } from "./fence.ts";
+
+const head = { id: "chatcmpl-1", created: 1_795_266_000, model: "agent" };
+const chunks = createChunks(head);
+const usage = {
+  input_tokens: 5,
+  output_tokens: 7,
+  cache_creation_input_tokens: 10,
+  cache_read_input_tokens: 100,
+};
+const publicUsage = {
+  prompt_tokens: 115,
+  completion_tokens: 7,
+  total_tokens: 122,
+  prompt_tokens_details: { cached_tokens: 100 },
+};
+
+/** Data of each event; fails on anything that is not `data: …` and an empty line. */
+const dataOf = (events: string): unknown[] =>
+  events
+    .slice(0, -2)
+    .split("\n\n")
+    .map((event) => JSON.parse(/^data: (\{.*\})$/.exec(event)?.[1] ?? "not an event"));
+
+const chunk = (delta: object, more: object = {}) => ({
+  id: "chatcmpl-1",
+  object: "chat.completion.chunk",
+  created: 1_795_266_000,
+  model: "agent",
+  choices: [{ index: 0, delta, finish_reason: null, ...more }],
+});
+
+const use: Delta = { kind: "tool_use", id: "t1", name: "Bash", input: { command: "ls" } };
+const result: Delta = { kind: "tool_result", id: "t1", content: "a", isError: true };
+
+test.for<[string, string, object]>([
+  ["the opening", chunks.role(), chunk({ role: "assistant" })],
+  [
+    "thinking",
+    chunks.delta({ kind: "thinking", text: "Hm" }),
+    chunk({ reasoning_content: "Hm" }, { x_service_event_type: "thinking" }),
+  ],
+  ["live text", chunks.delta({ kind: "text", text: "Hi" }), chunk({ content: "Hi" })],
+  [
+    "narration",
+    chunks.delta({ kind: "narration", text: "Hi" }),
+    chunk({ content: "Hi" }, { x_service_event_type: "narration" }),
+  ],
+  [
+    "the final",
+    chunks.delta({ kind: "final", text: "Hi" }),
+    chunk({ content: "Hi" }, { x_service_event_type: "final" }),
+  ],
+  [
+    "a tool call",
+    chunks.delta(use),
+    chunk(
+      { content: contentOf(use) },
+      { x_service_event_type: "tool_use", x_service_tool_name: "Bash", x_service_tool_use_id: "t1" },
+    ),
+  ],
+  [
+    "a tool result",
+    chunks.delta(result),
+    chunk(
+      { content: contentOf(result) },
+      { x_service_event_type: "tool_result", x_service_tool_use_id: "t1", x_service_is_error: true },
+    ),
+  ],
+  [
+    "the visibility",
+    chunks.streamConfig("{}"),
+    chunk({ content: "{}" }, { x_service_event_type: "stream_config" }),
+  ],
+])("%s is one event with one valid chunk", ([, events, expected]) => {
+  expect(dataOf(events)).toEqual([expected]);
+  expect(checkChunk(expected)).toEqual([]);
+});
+
+test("the stop chunk has the usage, and with include_usage a chunk of its own follows", () => {
+  const stop = { ...chunk({}, { finish_reason: "stop" }), usage: publicUsage };
+  const extra = { ...chunk({}), choices: [], usage: publicUsage };
+  expect(dataOf(chunks.stop(usage, false))).toEqual([stop]);
+  expect(dataOf(chunks.stop(usage, true))).toEqual([stop, extra]);
+  expect([stop, extra].flatMap(checkChunk)).toEqual([]);
+  expect(dataOf(chunks.stop(null, false))[0]).toMatchObject({
+    usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+  });
+});
+
+test("an error has all four fields, and the end is the public one", () => {
+  const error = { message: "No.", type: "server_error", param: null, code: "capacity_full" };
+  expect(dataOf(errorEvent(error))).toEqual([{ error }]);
+  expect(dataOf(errorEvent(error)).flatMap(checkError)).toEqual([]);
+  expect(doneEvent).toBe("data: [DONE]\n\n");
+});
+
+const anyText = fc.oneof(
+  fc.string({ unit: fc.nat(0xffff).map((code) => String.fromCharCode(code)) }),
+  fc.string({
+    unit: fc.constantFrom(
+      "\u2028",
+      "\u2029",
+      "\u0085",
+      "\ud83d",
+      "\n",
+      "\r",
+      '"',
+      "\\",
+      "\0",
+      "data: [DONE]",
+    ),
+  }),
+);
+const anyDelta = fc.oneof(
+  fc.record({ kind: fc.constantFrom("thinking", "text", "narration", "final"), text: anyText }),
+  fc.record({ kind: fc.constant("tool_use"), id: anyText, name: anyText, input: fc.jsonValue() }),
+  fc.record({ kind: fc.constant("tool_result"), id: anyText, content: anyText, isError: fc.boolean() }),
+) as fc.Arbitrary<Delta>;
+
+/** All at which some language's way to read lines breaks; a newline first. */
+const lineBreaks = "\n \r \v \f \u001c \u001d \u001e \u0085 \u2028 \u2029".split(" ");
+const twoNewlines = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+test("any text is one line to every reader of lines, survives the bytes, and is valid for the public format", () => {
+  fc.assert(
+    fc.property(anyDelta, anyText, (delta, model) => {
+      const event = createChunks({ ...head, model }).delta(delta);
+      expect(lineBreaks.map((lineBreak) => event.split(lineBreak).length - 1)).toEqual(twoNewlines);
+      expect(Buffer.from(event).toString()).toBe(event);
+      const [data] = dataOf(event) as [ReturnType<typeof chunk>];
+      expect(checkChunk(data)).toEqual([]);
+      expect(data.model).toBe(model);
+      const words =
+        delta.kind === "thinking" ? { reasoning_content: delta.text } : { content: contentOf(delta) };
+      expect(data.choices[0]?.delta).toEqual(words);
+    }),
+  );
+});
+
+test("the whole answer is what the stream would have said, joined, and valid for the public format", () => {
+  fc.assert(
+    fc.property(fc.array(anyDelta), (deltas) => {
+      const whole = createCompletionObject(head);
+      for (const delta of deltas) whole.take(delta);
+      const object: unknown = JSON.parse(whole.finish(usage));
+      const told = deltas.flatMap((delta) => dataOf(chunks.delta(delta)) as ReturnType<typeof chunk>[]);
+      const joined = (field: string): string =>
+        told
+          .map(
+            ({ choices: [choice] }) =>
+              Object.entries(choice?.delta ?? {}).find(([name]) => name === field)?.[1] ?? "",
+          )
+          .join("");
+      const thought = deltas.some(({ kind }) => kind === "thinking");
+      expect(object).toEqual({
+        ...head,
+        object: "chat.completion",
+        choices: [
+          {
+            index: 0,
+            message: {
+              role: "assistant",
+              content: joined("content"),
+              refusal: null,
+              ...(thought && { reasoning_content: joined("reasoning_content") }),
+            },
+            logprobs: null,
+            finish_reason: "stop",
+          },
+        ],
+        usage: publicUsage,
+      });
+      expect(checkCompletion(object)).toEqual([]);
+    }),
+  );
+});

@@ -1,0 +1,89 @@
+import type { Usage } from "../contract/job.ts";
+import type { Delta } from "./delta.ts";
+import { contentOf } from "./fence.ts";
+
+/** What all chunks of an answer, or the one whole answer, have in common. `created` is in seconds since the epoch. */
+export type AnswerHead = { id: string; created: number; model: string };
+
+/** The public error object. */
+export type PublicError = { message: string; type: string; param: string | null; code: string | null };
+
+/** Writers of server-sent events, each whole: `data: …` and an empty line. */
+export type Chunks = {
+  role: () => string;
+  delta: (delta: Delta) => string;
+  /** The reply to a request that needs no agent. */
+  streamConfig: (text: string) => string;
+  /** The last chunk, with the usage; with `includeUsage` followed by the public format's own chunk for it. */
+  stop: (usage: Usage | null, includeUsage: boolean) => string;
+};
+
+/** Events that are the same in every stream. */
+export const doneEvent = "data: [DONE]\n\n";
+export const errorEvent = ({ message, type, param, code }: PublicError): string =>
+  `data: ${oneLine({ error: { message, type, param, code } })}\n\n`;
+
+/** A stream has thousands of deltas: all that they have in common is written once. */
+export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
+  const head = oneLine({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
+  const before = `data: ${head},"choices":[{"index":0,"delta":`;
+  const open = (delta: string, fields = ""): string =>
+    `${before}{${delta}},"finish_reason":null${fields}}]}\n\n`;
+  const content = (text: string, fields?: string): string => open(`"content":${oneLine(text)}`, fields);
+
+  return {
+    role: () => open('"role":"assistant"'),
+    delta: (delta) => {
+      switch (delta.kind) {
+        case "thinking":
+          return open(`"reasoning_content":${oneLine(delta.text)}`, tag("thinking"));
+        case "text":
+          return content(delta.text);
+        case "narration":
+        case "final":
+          return content(delta.text, tag(delta.kind));
+        case "tool_use":
+          return content(
+            contentOf(delta),
+            `${tag("tool_use")},"x_service_tool_name":${oneLine(delta.name)},"x_service_tool_use_id":${oneLine(delta.id)}`,
+          );
+        case "tool_result":
+          return content(
+            contentOf(delta),
+            `${tag("tool_result")},"x_service_tool_use_id":${oneLine(delta.id)},"x_service_is_error":${delta.isError}`,
+          );
+      }
+    },
+    streamConfig: (text) => content(text, tag("stream_config")),
+    stop: (usage, includeUsage) => {
+      const counted = oneLine(publicUsage(usage));
+      const stop = `${before}{},"finish_reason":"stop"}],"usage":${counted}}\n\n`;
+      return includeUsage ? `${stop}data: ${head},"choices":[],"usage":${counted}}\n\n` : stop;
+    },
+  };
+};
+
+/** Usage in the public terms: the prompt is all that was read, cached or not. Unknown usage is none: clients need the numbers. */
+export const publicUsage = (usage: Usage | null) => {
+  const cached = usage?.cache_read_input_tokens ?? 0;
+  const prompt = (usage?.input_tokens ?? 0) + (usage?.cache_creation_input_tokens ?? 0) + cached;
+  const completion = usage?.output_tokens ?? 0;
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: cached },
+  };
+};
+
+const tag = (kind: string): string => `,"x_service_event_type":"${kind}"`;
+
+/** JSON in which no reader sees a line break: some clients' line readers break at these characters, too. */
+const oneLine = (value: unknown): string => {
+  const json = JSON.stringify(value);
+  return otherLineBreaks.test(json) ? json.replace(eachOtherLineBreak, escaped) : json;
+};
+
+const otherLineBreaks = /[\u0085\u2028\u2029]/;
+const eachOtherLineBreak = new RegExp(otherLineBreaks, "g");
+const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;

@@ -1,0 +1,130 @@
+import { expect, test } from "vitest";
+import { sampleCompletion } from "../../test/ports/completion-store-suite.ts";
+import { until } from "../../test/until.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { CompletionStore } from "../store/completion-store.ts";
+import { context, openCompletions, openShared, outcome, untilStopped } from "./completions.fixture.ts";
+
+const away = new ServiceError("store_unavailable", "The store is away; try again");
+
+/** The store with another `update`. */
+const openWith = async (update: (store: CompletionStore) => CompletionStore["update"]) => {
+  const shared = await openShared();
+  const opened = await openCompletions({
+    shared: { ...shared, store: { ...shared.store, update: update(shared.store) } },
+  });
+  return { ...opened, under: shared.store };
+};
+
+test("a store that is away for a moment costs no answer: its record is written when it is back", async () => {
+  let isAway = true;
+  const { submit, under } = await openWith(
+    (store) =>
+      (...change) =>
+        isAway ? Promise.reject(away) : store.update(...change),
+  );
+  const answer = submit();
+  await until(async () => (await under.get("one"))?.status === "queued");
+  isAway = false;
+  expect(await answer).toMatchObject({ success: true, result: "the answer" });
+  expect(await under.get("one")).toMatchObject({
+    status: "completed",
+    started_at: "2026-01-01T00:00:00.000Z",
+    result: "the answer",
+  });
+});
+
+test("one that stays away costs no answer either: the caller has it, and the log says what is missing", async () => {
+  const { submit, under, lines, fake, told, completions } = await openWith(() => () => Promise.reject(away));
+  expect(await submit()).toMatchObject({ success: true, result: "the answer" });
+  expect(await under.get("one")).toMatchObject({ status: "queued" });
+  expect(lines.join("")).toContain("the state of a completion cannot be stored");
+  expect([fake.taken, (await told()).at(-1)?.[0]]).toEqual([0, "done"]);
+  await completions.stop();
+});
+
+test("a change whose answer was lost is not taken for another's", async () => {
+  let isLost = true;
+  const { submit, told } = await openWith((store) => async (...change) => {
+    const answer = await store.update(...change);
+    if (change[2].status !== "completed" || !isLost) return answer;
+    isLost = false;
+    throw away;
+  });
+  expect(await submit()).toMatchObject({ success: true, status: "completed" });
+  expect(await told()).toEqual([["done", "completed"]]);
+});
+
+test("what earlier starts and dead instances have left is failed, and those who look on are told", async () => {
+  const { completions, store, bus, submit, fake, told } = await openCompletions();
+  fake.play = untilStopped;
+  await submit({ wait: false });
+  for (const [uuid, pod_name, epoch] of [
+    ["earlier", "pod", "e0"],
+    ["dead", "gone", "e7"],
+    ["elsewhere", "other", "e8"],
+    ["unknown-here", "pod", "e1"],
+  ] as const) {
+    await store.create(sampleCompletion({ uuid, pod_name, epoch, status: "running" }));
+    await bus.begin(uuid);
+  }
+  expect(await completions.settleLost(({ podName }) => podName === "other")).toBe(3);
+  expect(await completions.settleLost(({ podName }) => podName === "other")).toBe(0);
+  for (const uuid of ["earlier", "dead", "unknown-here"]) {
+    expect(await store.get(uuid)).toMatchObject({
+      status: "failed",
+      is_error: true,
+      error_code: "instance_lost",
+      ended_at: "2026-01-01T00:00:00.000Z",
+    });
+    expect((await told(uuid)).map(([type]) => type)).toEqual(["error", "done"]);
+  }
+  expect(await store.get("elsewhere")).toMatchObject({ status: "running" });
+  expect(await store.get("one")).toMatchObject({ status: "running" });
+  await completions.stop();
+});
+
+test("a service that stops ends what runs, says why, and takes no more", async () => {
+  const { completions, submit, fake, store, told } = await openCompletions();
+  fake.play = untilStopped;
+  await submit({ uuid: "two", wait: false });
+  const answer = submit();
+  await until(() => fake.turns.length === 2);
+  await completions.stop();
+  for (const uuid of ["one", "two"]) {
+    expect(await store.get(uuid)).toMatchObject({
+      status: "failed",
+      error_code: "draining",
+      error: expect.stringContaining("shutting down"),
+    });
+    expect((await told(uuid)).map(([type]) => type)).toEqual(["error", "done"]);
+  }
+  expect(await answer).toMatchObject({ success: false, code: "draining" });
+  await expect(submit({ uuid: "three" })).rejects.toMatchObject({ code: "draining" });
+  expect(await store.get("three")).toBeNull();
+});
+
+test("an answer that is there when the service stops is kept", async () => {
+  const { completions, submit, fake, store } = await openCompletions();
+  const turn = Promise.withResolvers<ReturnType<typeof outcome>>();
+  fake.play = () => turn.promise;
+  await submit({ wait: false });
+  await until(() => fake.turns.length === 1);
+  const stopped = completions.stop();
+  turn.resolve(outcome());
+  await stopped;
+  expect(await store.get("one")).toMatchObject({ status: "completed", result: "the answer" });
+});
+
+test("a caller whose progress cannot be told loses nothing else", async () => {
+  const { submit, fake, lines } = await openCompletions();
+  fake.play = async ({ onEvents }) => {
+    onEvents([{ type: "tool_use", id: "t", name: "Read", input: {}, parent: null }]);
+    return outcome();
+  };
+  const progress = (): never => {
+    throw new Error("the door is shut");
+  };
+  expect(await submit({}, { ...context, progress })).toMatchObject({ success: true });
+  expect(lines.join("")).toContain("the door is shut");
+});

@@ -1,0 +1,136 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { completionTtl } from "../../test/ports/completion-store-suite.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import type { DisconnectPolicy } from "../config/formats.ts";
+import { completionOperations } from "../contract/completion.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { RequestContext } from "../contract/operation.ts";
+import { createLog } from "../lib/log.ts";
+import type { AgentPackage } from "../profiles/agent-package.ts";
+import type { CompletionStore } from "../store/completion-store.ts";
+import type { EventBus } from "../store/event-bus.ts";
+import { openFilesCompletionStore } from "../store/files/files-completion-store.ts";
+import { createLocalEventBus } from "../store/local/local-event-bus.ts";
+import { createCompletions } from "./completions.ts";
+import type { EngineOutcome, EngineTurn } from "./engine.ts";
+import { endedBy } from "./turn-failure.ts";
+
+export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
+  ok: true,
+  reason: null,
+  retryable: false,
+  apiStatus: null,
+  error: null,
+  text: "the answer",
+  sessionId: "session-1",
+  model: "claude-sonnet",
+  numTurns: 2,
+  costUsd: 0.25,
+  usage: {
+    input_tokens: 1,
+    output_tokens: 2,
+    cache_creation_input_tokens: 3,
+    cache_read_input_tokens: 4,
+  },
+  durationMs: 1234.5,
+  ...over,
+});
+
+type Play = (turn: EngineTurn) => Promise<EngineOutcome>;
+
+/** A turn that lasts until it is stopped. */
+export const untilStopped: Play = async ({ signal }) => {
+  await delay(2 ** 30, undefined, { signal, ref: false }).catch(() => undefined);
+  throw endedBy(signal);
+};
+
+/** An engine that plays what it is told, with so many places. */
+export const fakeEngine = (places = 10) => {
+  const state = { play: (async () => outcome()) as Play, turns: [] as EngineTurn[], taken: 0 };
+  const engine = {
+    admit: () => {
+      if (state.taken >= places) throw new ServiceError("capacity_full", "All places are taken; try again");
+      state.taken += 1;
+      return { release: () => void (state.taken -= 1) };
+    },
+    run: async (turn: EngineTurn) => {
+      state.turns.push(turn);
+      return await state.play(turn);
+    },
+  };
+  return Object.assign(state, { engine });
+};
+
+const agentPackage: AgentPackage = {
+  name: "hub",
+  read: async () => ({
+    fingerprint: "f",
+    systemPrompt: "Be kind.",
+    timeoutSeconds: 77,
+    models: ["hub", "sonnet"],
+    cliModel: (name) => ({ hub: null, sonnet: "claude-sonnet" })[name],
+  }),
+  materialise: async () => Promise.reject(new Error("is not asked here")),
+  discard: async () => undefined,
+  findTranscript: async () => null,
+};
+
+type Given = {
+  policy?: DisconnectPolicy;
+  places?: number;
+  /** What two instances have in common. */
+  shared?: { store: CompletionStore; bus: EventBus };
+  instance?: { podName: string; epoch: string };
+};
+
+const clock = () => new Date("2026-01-01T00:00:00Z");
+
+export const openShared = async () => {
+  const log = createLog("silent", (line) => line);
+  const directory = await temporaryDirectory();
+  return {
+    store: await openFilesCompletionStore({ directory, ttlSeconds: completionTtl, now: clock, log }),
+    bus: createLocalEventBus({ now: clock, gatherMs: 0 }),
+  };
+};
+
+export const openCompletions = async ({
+  policy = { kind: "cancel", graceSeconds: 0 },
+  places,
+  shared,
+  instance = { podName: "pod", epoch: "e1" },
+}: Given = {}) => {
+  const { store, bus } = shared ?? (await openShared());
+  const lines: string[] = [];
+  const fake = fakeEngine(places);
+  const completions = createCompletions({
+    engine: fake.engine,
+    store,
+    bus,
+    agentPackage,
+    settings: { agentModeOnDisconnect: policy },
+    instance,
+    now: clock,
+    log: createLog("info", (line) => (lines.push(line), "")),
+    patience: { forMs: 300, firstPause: 5, longestPause: 20 },
+    watchMs: 10,
+  });
+  const submit = (
+    input: { uuid?: string; message?: string; [name: string]: unknown } = {},
+    context: Partial<RequestContext> = {},
+  ) =>
+    completions.submit(
+      completionOperations.agent_completions.input.parse({ message: "Say it", uuid: "one", ...input }),
+      { signal: new AbortController().signal, principal: "caller", ...context },
+    );
+  /** The events of a completion that has ended, as type and content. */
+  const told = async (uuid = "one") => {
+    const events: [string, string][] = [];
+    for await (const { event } of bus.read(uuid, null, AbortSignal.timeout(5000)))
+      events.push([event.event_type, event.content]);
+    return events;
+  };
+  return { completions, submit, told, store, bus, fake, lines };
+};
+
+export const context: RequestContext = { signal: new AbortController().signal, principal: "caller" };

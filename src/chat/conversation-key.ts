@@ -1,0 +1,41 @@
+import { hash } from "node:crypto";
+import type { TurnPart } from "../agents/agent-process.ts";
+import type { ChatMessage, ChatRequest } from "./chat.ts";
+
+export type Conversation = {
+  /** 64 hex digits. */
+  key: string;
+  source: "header" | "metadata" | "hash";
+  /** As the caller named it; null: found by its first message. */
+  id: string | null;
+};
+
+type Scope = { agent: string; principal: string };
+
+/**
+ * The conversation that a request belongs to: by the id that it names, else by its first message; null: it is one of its
+ * own. The same id of another key or another user is another conversation.
+ */
+export const conversationOf = (
+  {
+    conversation,
+    user,
+    system,
+    messages,
+  }: Pick<ChatRequest, "conversation" | "user" | "system" | "messages">,
+  { agent, principal }: Scope,
+  byHash: boolean,
+): Conversation | null => {
+  const key = (...rest: string[]): string => digest([agent, principal, user ?? "", ...rest]);
+  if (conversation !== null)
+    return { key: key("id", conversation.id), source: conversation.source, id: conversation.id };
+  const first = messages.find(({ role }) => role === "user");
+  if (!byHash || first === undefined) return null;
+  return { key: key("hash", system[0] ?? "", contentKey(first)), source: "hash", id: null };
+};
+
+const digest = (parts: readonly string[]): string => hash("sha256", JSON.stringify(parts));
+
+const contentKey = ({ content }: ChatMessage): string => digest(content.map(partKey));
+
+const partKey = (part: TurnPart): string => (part.type === "text" ? part.text : part.base64);

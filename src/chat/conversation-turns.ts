@@ -1,0 +1,92 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { ServiceError } from "../contract/errors.ts";
+import type { Locks } from "../store/locks.ts";
+import { endedBy } from "./turn-failure.ts";
+
+/** A conversation that nobody else may use until it is given back. */
+export type Held = { release: () => Promise<void>; lost: AbortSignal };
+
+/**
+ * Lets one turn at a time have a conversation, across all instances. One more may wait; what comes beyond is refused at
+ * once: a conversation that is asked ten times over must not take all places.
+ */
+export const createConversationTurns = (locks: Pick<Locks, "take">) => {
+  const queues = new Map<string, Promise<void>[]>();
+
+  const queueUp = async (key: string, wait: Wait): Promise<() => void> => {
+    const before = queues.get(key) ?? [];
+    if (before.length > maxWaiting) throw busy("has an answer under way and another one waiting");
+    const { promise, resolve } = Promise.withResolvers<void>();
+    queues.set(key, [...before, promise]);
+    const leave = (): void => {
+      const rest = (queues.get(key) ?? []).filter((each) => each !== promise);
+      if (rest.length === 0) queues.delete(key);
+      else queues.set(key, rest);
+      resolve();
+    };
+    try {
+      await within(Promise.all(before), wait);
+      return leave;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  };
+
+  return {
+    /**
+     * @throws ServiceError `conversation_busy` when it was not free in time; the reason of the signal
+     */
+    hold: async (key: string, seconds: number, signal: AbortSignal): Promise<Held> => {
+      const wait = { until: performance.now() + seconds * 1000, signal };
+      const leave = await queueUp(key, wait);
+      try {
+        for (;;) {
+          const lock = await locks.take(`conv:${key}`);
+          if (lock !== null) {
+            const release = async (): Promise<void> => {
+              await lock.release();
+              leave();
+            };
+            return { release, lost: lock.lost };
+          }
+          // Another instance has it. There is no news of its end: it is asked for again.
+          await within(delay(pollMs), wait);
+        }
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    },
+  };
+};
+
+type Wait = { until: number; signal: AbortSignal };
+
+const maxWaiting = 1;
+const pollMs = 150;
+
+/** Rejects when the time is up or the signal aborts first. */
+const within = async (event: Promise<unknown>, { until, signal }: Wait): Promise<void> => {
+  if (signal.aborted) throw endedBy(signal);
+  const ended = Promise.withResolvers<never>();
+  const onAbort = (): void => ended.reject(endedBy(signal));
+  const late = busy("was not free in time");
+  const timer = setTimeout(
+    () => ended.reject(late),
+    Math.min(2 ** 31 - 1, Math.max(0, until - performance.now())),
+  );
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await Promise.race([event, ended.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+  }
+};
+
+const busy = (why: string): ServiceError =>
+  new ServiceError(
+    "conversation_busy",
+    `The conversation ${why}; ask again when its answer is there, or stop that one`,
+  );

@@ -1,0 +1,169 @@
+import { join } from "node:path";
+import type { Settings } from "../config/variables.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { everythingVisible, type Visibility } from "../contract/visibility.ts";
+import type { Log } from "../lib/log.ts";
+import { createTurns } from "../lib/turns.ts";
+import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
+import type { VisibilityStore } from "../store/visibility-store.ts";
+import type { Caller, Chat, ChatRequest } from "./chat.ts";
+import { conversationOf } from "./conversation-key.ts";
+import type { Engine } from "./engine.ts";
+import { instantTurn } from "./instant-turn.ts";
+import { isOfSession } from "./lineage.ts";
+import { newsOf, wholeOf } from "./prompt.ts";
+import { createRetryable } from "./retries.ts";
+import { applySlashTokens, readMessageTokens, type SlashToken } from "./slash-tokens.ts";
+import { createTurn, type RunningTurn } from "./turn.ts";
+import { statusText } from "./visibility.ts";
+
+type Dependencies = {
+  engine: Pick<Engine, "admit" | "run">;
+  agent: Pick<AgentPackage, "name" | "read">;
+  visibilities: VisibilityStore;
+  settings: Pick<
+    Settings,
+    "agentModeLiveText" | "agentModeOnDisconnect" | "agentModeWorkspaces" | "convHashFallback"
+  >;
+  now: () => Date;
+  newId: () => string;
+  log: Log;
+};
+
+/** What the chat doors ask: see `chat.ts`. */
+export const createChat = ({
+  engine,
+  agent,
+  visibilities,
+  settings,
+  now,
+  newId,
+  log,
+}: Dependencies): Chat => {
+  const underWay = new Map<string, { turn: RunningTurn; principal: string }>();
+  const changes = createTurns();
+  const retryable = createRetryable<RunningTurn>({
+    clock: () => performance.now(),
+    onForgotten: (turn) => turn.dispose(),
+  });
+
+  const headOf = (model: string) => ({
+    id: `chatcmpl-${newId().replaceAll("-", "")}`,
+    created: Math.floor(now().getTime() / 1000),
+    model,
+  });
+
+  const visibilityNow = async (): Promise<Visibility> =>
+    (await visibilities.get(agent.name)) ?? everythingVisible;
+
+  /** One change after another: two at once must not undo each other. */
+  const changed = (tokens: readonly SlashToken[]): Promise<Visibility> => {
+    const toggles = tokens.filter((token) => token !== "/stream-status");
+    if (toggles.length === 0) return visibilityNow();
+    return changes.inTurn(agent.name, async () => {
+      const visibility = applySlashTokens(await visibilityNow(), toggles);
+      await visibilities.set(agent.name, visibility);
+      return visibility;
+    });
+  };
+
+  const start = (request: Checked, caller: Caller): RunningTurn => {
+    const conversation = conversationOf(
+      request,
+      { agent: agent.name, principal: caller.principal },
+      settings.convHashFallback,
+    );
+    const slot = engine.admit();
+    const turn = createTurn({
+      head: headOf(request.model),
+      stream: request.stream,
+      includeUsage: request.includeUsage,
+      visibility: request.visibility,
+      liveText: request.liveText ?? settings.agentModeLiveText,
+      policy: settings.agentModeOnDisconnect,
+      conversation: { source: conversation?.source ?? "new", id: conversation?.id ?? null },
+      spillDirectory: join(settings.agentModeWorkspaces, agent.name),
+    });
+    underWay.set(turn.id, { turn, principal: caller.principal });
+    const ended = retryable.add(turn, request, caller.principal);
+    const instructions = [request.loaded.systemPrompt, ...request.system].filter((text) => text);
+    const ran = engine.run({
+      conversation: conversation?.key ?? null,
+      ...(conversation?.source === "hash" && { mayResume: isOfSession(request.messages) }),
+      news: newsOf(request.messages),
+      whole: wholeOf(request.messages),
+      appendSystemPrompt: instructions.length === 0 ? null : instructions.join("\n\n"),
+      model: request.cliModel,
+      effort: request.effort,
+      maxTurns: null,
+      disabledMcpServers: request.disabledMcpServers,
+      timeoutSeconds: request.timeoutSeconds ?? request.loaded.timeoutSeconds,
+      onEvents: turn.onEvents,
+      answerDigest: turn.concluded,
+      signal: turn.signal,
+    });
+    void ran
+      .then(
+        ({ usage }) => turn.end({ ok: true, usage }),
+        (error: unknown) => turn.end({ ok: false, error: told(error, caller.requestId) }),
+      )
+      .finally(() => {
+        slot.release();
+        underWay.delete(turn.id);
+      })
+      .then(() => ran)
+      .then(
+        () => ended(true),
+        () => ended(false),
+      );
+    return turn;
+  };
+
+  const told = (error: unknown, requestId: string): ServiceError => {
+    if (error instanceof ServiceError) return error;
+    log.error({ err: error, request_id: requestId }, "a turn failed unexpectedly");
+    const message = `The service failed unexpectedly; its log tells more under request id ${requestId}`;
+    return new ServiceError("internal", message);
+  };
+
+  return {
+    models: async () => [...(await agent.read()).models],
+    begin: async (request, caller) => {
+      const loaded = await agent.read();
+      const cliModel = loaded.cliModel(request.model);
+      if (cliModel === undefined) throw unknownModel(request.model, loaded);
+      const read = readMessageTokens(request.messages);
+      // Its tokens have had their effect.
+      const earlier = retryable.find(request, caller.principal);
+      if (earlier !== null) return earlier;
+      const visibility = await changed(read.tokens);
+      if (read.isOnlyTokens || read.tokens.includes("/stream-status"))
+        return instantTurn(headOf(request.model), request, {
+          kind: "stream_config",
+          text: statusText(visibility),
+        });
+      // Two at once: the other one has begun it meanwhile.
+      const twin = retryable.find(request, caller.principal);
+      if (twin !== null) return twin;
+      return start({ ...request, messages: read.messages, visibility, loaded, cliModel }, caller);
+    },
+    answer: (request, text) => instantTurn(headOf(request.model), request, { kind: "final", text }),
+    cancel: (id, principal) => {
+      const found = underWay.get(id);
+      if (found === undefined || found.principal !== principal) return false;
+      found.turn.stop(
+        new ServiceError("turn_cancelled", "The turn was stopped because its caller asked for that"),
+      );
+      return true;
+    },
+  };
+};
+
+/** A request whose tokens have been taken out and applied. */
+type Checked = ChatRequest & { visibility: Visibility; loaded: LoadedAgent; cliModel: string | null };
+
+const unknownModel = (model: string, { models }: LoadedAgent): ServiceError =>
+  new ServiceError(
+    "model_not_found",
+    `The model ${JSON.stringify(model.slice(0, 100))} does not exist; use one of ${models.slice(0, 20).join(", ")}`,
+  );

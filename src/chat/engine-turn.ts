@@ -1,0 +1,136 @@
+import type { TurnOutcome } from "../agents/agent-process.ts";
+import type { Log } from "../lib/log.ts";
+import type { AgentPackage } from "../profiles/agent-package.ts";
+import type { ConversationRecord, ConversationStore } from "../store/conversation-store.ts";
+import type { EngineTurn } from "./engine.ts";
+import type { Kept } from "./kept.ts";
+import { variantOf, type Seat, type Seats, type Wanted } from "./processes.ts";
+import type { Spares } from "./spares.ts";
+
+type Dependencies = {
+  agent: Pick<AgentPackage, "read" | "findTranscript">;
+  conversations: ConversationStore;
+  seats: Pick<Seats, "fresh" | "resumed">;
+  spares: Pick<Spares, "take" | "refill">;
+  kept: Pick<Kept, "take" | "put">;
+  now: () => Date;
+  log: Log;
+};
+
+export type RanTurn = {
+  outcome: TurnOutcome;
+  sessionId: string;
+  /** Resolves when the conversation is on record and its process is put away: only then may its next turn begin. */
+  settled: Promise<void>;
+};
+
+/** A turn's process: a session that knows what was said before, or one that is to be told. */
+type Place = { seat: Seat; knows: boolean };
+
+/** Finds the process for a turn, runs it there, and keeps the process for the conversation's next one. */
+export const createTurnRunner = (deps: Dependencies) => {
+  const { agent, conversations, seats, spares, kept, log } = deps;
+
+  const placeFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<Place> => {
+    const { maxTurns, disabledMcpServers, conversation } = turn;
+    const wanted: Wanted = { loaded: await agent.read(), maxTurns, disabledMcpServers };
+    if (record !== null && conversation !== null) {
+      const own = await kept.take(conversation, record.updated_at);
+      if (own !== null && isGoodFor(own, turn, wanted)) return { seat: own, knows: true };
+      // Never two processes on one session.
+      await own?.process.end();
+      const transcript = await agent.findTranscript(record.session_id);
+      if (transcript !== null) {
+        const session = { id: record.session_id, resumeFrom: transcript, cwd: record.cwd };
+        return { seat: await seats.resumed(wanted, session), knows: true };
+      }
+    }
+    return { seat: spares.take(wanted) ?? (await seats.fresh(wanted)), knows: false };
+  };
+
+  const say = (turn: EngineTurn, { seat, knows }: Place, deadline: number): Promise<TurnOutcome> => {
+    const isFirst = seat.process.turns() === 0;
+    if (isFirst) seat.appended = turn.appendSystemPrompt;
+    seat.effort = turn.effort ?? seat.effort;
+    let spoke = false;
+    return seat.process.turn({
+      content: knows ? turn.news : turn.whole,
+      appendSystemPrompt: isFirst ? turn.appendSystemPrompt : null,
+      model: turn.model ?? seat.model,
+      effort: turn.effort,
+      timeoutSeconds: Math.max(1, Math.ceil((deadline - performance.now()) / 1000)),
+      signal: turn.signal,
+      onEvents: (events) => {
+        turn.onEvents(events);
+        if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
+        spoke = true;
+        spares.refill();
+      },
+    });
+  };
+
+  /** Puts the conversation on record while its turn is under way, so that it can be resumed whatever happens. */
+  const begin = (key: string, { seat, knows }: Place, found: ConversationRecord | null) => {
+    const before = knows ? found : null;
+    const put = async (answers: string[]): Promise<string> => {
+      const at = deps.now().toISOString();
+      const { sessionId } = seat.process;
+      const record = {
+        session_id: sessionId,
+        cwd: seat.cwd,
+        answers: answers.slice(-maxAnswers),
+        created_at: before?.created_at ?? at,
+        updated_at: at,
+      };
+      await conversations
+        .put(key, record)
+        .catch((err: unknown) => log.warn({ err }, "a conversation could not be put on record"));
+      return at;
+    };
+    const answers = before?.answers ?? [];
+    const begun = put(answers);
+    return async (answer: string): Promise<void> => {
+      await begun;
+      await kept.put(key, seat, await put([...answers, answer]));
+    };
+  };
+
+  const run = async (turn: EngineTurn, deadline: number): Promise<RanTurn> => {
+    const { conversation: key } = turn;
+    const found = key === null ? null : await conversations.get(key);
+    const record = found !== null && (turn.mayResume?.(found) ?? true) ? found : null;
+    const place = await placeFor(turn, record);
+    const { process } = place.seat;
+    const end = key === null ? () => process.end() : begin(key, place, record);
+    const outcome = await say(turn, place, deadline);
+    if (isForgotten(outcome, place)) {
+      // There is a transcript in which the CLI finds nothing: the session is begun again with all that was said.
+      await process.end();
+      if (key !== null) await conversations.remove(key);
+      return run(turn, deadline);
+    }
+    const digest = turn.answerDigest(outcome);
+    const settled = end(outcome.ok ? digest : unknownAnswer).catch((err: unknown) =>
+      log.error({ err }, "a turn could not be brought to its end"),
+    );
+    return { outcome, sessionId: process.sessionId, settled };
+  };
+  return { run };
+};
+
+export type TurnRunner = ReturnType<typeof createTurnRunner>;
+
+/** Whether a kept process is what this turn wants. */
+const isGoodFor = (seat: Seat, turn: EngineTurn, wanted: Wanted): boolean =>
+  seat.variant === variantOf(wanted) &&
+  seat.appended === turn.appendSystemPrompt &&
+  // An effort once set cannot be taken back.
+  (seat.effort === null || turn.effort !== null);
+
+const isForgotten = ({ ok, error, numTurns }: TurnOutcome, { knows }: Place): boolean =>
+  knows && !ok && (numTurns ?? 0) === 0 && /no conversation found/i.test(error ?? "");
+
+/** Stands for an answer of which the caller may have any part. */
+export const unknownAnswer = "*";
+
+const maxAnswers = 10_000;

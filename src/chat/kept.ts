@@ -1,0 +1,73 @@
+import type { Seat } from "./processes.ts";
+
+type Entry = { seat: Seat; since: number; bytes: number; version: string };
+
+type Dependencies = {
+  limits: { count: number; bytes: number; seconds: number };
+  /** Milliseconds of a clock that does not jump. */
+  clock: () => number;
+};
+
+/** Processes that wait for the next turn of their conversation. */
+export const createKept = ({ limits, clock }: Dependencies) => {
+  /** The longest unused first. */
+  const entries = new Map<string, Entry>();
+
+  const end = async (key: string): Promise<void> => {
+    const entry = entries.get(key);
+    entries.delete(key);
+    await entry?.seat.process.end();
+  };
+
+  const overfull = (): boolean => {
+    const bytes = [...entries.values()].reduce((sum, entry) => sum + entry.bytes, 0);
+    return entries.size > limits.count || bytes > limits.bytes;
+  };
+
+  const trim = async (): Promise<void> => {
+    const ended: Promise<void>[] = [];
+    for (const key of entries.keys()) {
+      if (!overfull()) break;
+      ended.push(end(key));
+    }
+    await Promise.all(ended);
+  };
+
+  return {
+    /** The conversation's process, which is then the caller's; null: there is none that is as it was at `version`. */
+    take: async (key: string, version: string): Promise<Seat | null> => {
+      const entry = entries.get(key);
+      if (entry === undefined) return null;
+      if (entry.version !== version || !entry.seat.process.isIdle()) {
+        await end(key);
+        return null;
+      }
+      entries.delete(key);
+      return entry.seat;
+    },
+    /** Keeps a process for its conversation's next turn, as far as there is room. */
+    put: async (key: string, seat: Seat, version: string): Promise<void> => {
+      await end(key);
+      const bytes = await seat.process.residentBytes();
+      if (limits.seconds === 0 || bytes === null || !seat.process.isIdle()) return seat.process.end();
+      entries.set(key, { seat, since: clock(), bytes, version });
+      void seat.process.ended.then(() => {
+        if (entries.get(key)?.seat === seat) entries.delete(key);
+      });
+      await trim();
+    },
+    /** Ends those that have waited too long, and those that `isStale`. */
+    tidy: async (isStale: (seat: Seat) => boolean): Promise<void> => {
+      const over = [...entries].filter(
+        ([, { seat, since }]) => clock() - since > limits.seconds * 1000 || isStale(seat),
+      );
+      await Promise.all(over.map(([key]) => end(key)));
+    },
+    count: (): number => entries.size,
+    stop: async (): Promise<void> => {
+      await Promise.all([...entries.keys()].map(end));
+    },
+  };
+};
+
+export type Kept = ReturnType<typeof createKept>;

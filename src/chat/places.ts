@@ -1,0 +1,49 @@
+import { ServiceError } from "../contract/errors.ts";
+import type { Slot } from "./engine.ts";
+
+/** The places for turns under way, and whether they are still given out. */
+export const createPlaces = (max: number) => {
+  let taken = 0;
+  let closed: ServiceError | null = null;
+  const waiting = new Set<() => void>();
+
+  return {
+    /** @throws ServiceError `capacity_full`, or the reason of `close` */
+    take: (): Slot => {
+      if (closed !== null) throw closed;
+      if (taken >= max) throw full(max);
+      taken += 1;
+      let held = true;
+      return {
+        release: () => {
+          if (!held) return;
+          held = false;
+          taken -= 1;
+          if (taken === 0) for (const tell of waiting) tell();
+        },
+      };
+    },
+    taken: (): number => taken,
+    /** Resolves when none is taken, or the signal aborts. */
+    idle: async (signal: AbortSignal): Promise<void> => {
+      if (taken === 0 || signal.aborted) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const tell = (): void => resolve();
+      waiting.add(tell);
+      signal.addEventListener("abort", tell, { once: true });
+      await promise;
+      waiting.delete(tell);
+      signal.removeEventListener("abort", tell);
+    },
+    close: (reason: ServiceError): void => void (closed = reason),
+  };
+};
+
+export type Places = ReturnType<typeof createPlaces>;
+
+const full = (max: number): ServiceError =>
+  new ServiceError(
+    "capacity_full",
+    `All ${max} places for answers are taken; ask again in a few seconds, or raise AGENT_MODE_MAX_CONCURRENT`,
+    { retryAfter: 5 },
+  );

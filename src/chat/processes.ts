@@ -1,0 +1,119 @@
+import type { AgentProcess, AgentProcesses } from "../agents/agent-process.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { Log } from "../lib/log.ts";
+import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
+import { turnFailure } from "./turn-failure.ts";
+import type { Workspaces } from "./workspaces.ts";
+
+/** A process with what decides whether a turn can be given to it. */
+export type Seat = {
+  process: AgentProcess;
+  cwd: string;
+  /** What it was started with that cannot be changed any more. */
+  variant: string;
+  /** What it was told with its first turn; undefined: it had none. */
+  appended: string | null | undefined;
+  /** Set by an earlier turn. */
+  effort: string | null;
+  /** The model of the agent as it was started, in the CLI's terms. */
+  model: string | null;
+};
+
+export type Wanted = {
+  loaded: LoadedAgent;
+  maxTurns: number | null;
+  disabledMcpServers: readonly string[];
+};
+
+type Dependencies = {
+  processes: AgentProcesses;
+  agent: Pick<AgentPackage, "materialise" | "discard">;
+  workspaces: Pick<Workspaces, "pathOf" | "use" | "removeEmpty">;
+  newId: () => string;
+  /** What the ids of processes begin with, so that a later start knows what an earlier one has left. */
+  idPrefix: string;
+  log: Log;
+};
+
+/** Starts processes with all that belongs to one, and clears that away when the process is gone. */
+export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log }: Dependencies) => {
+  const living = new Set<Seat>();
+  /** How many processes use a working directory, or are about to: one may be on its way out while the next begins. */
+  const users = new Map<string, number>();
+
+  const start = async (
+    wanted: Wanted,
+    session: { id: string; resumeFrom: string | null },
+    cwd: string,
+  ): Promise<Seat> => {
+    const processId = `${idPrefix}${newId()}`;
+    const { maxTurns, disabledMcpServers } = wanted;
+    users.set(cwd, (users.get(cwd) ?? 0) + 1);
+    try {
+      await workspaces.use(cwd);
+      const launch = await agent.materialise({ processId, cwd, maxTurns, disabledMcpServers });
+      const started = await processes.start({ id: processId, cwd, launch, session });
+      if (!started.ok)
+        throw turnFailure({ reason: started.reason, error: started.message }, new AbortController().signal);
+      const seat: Seat = {
+        process: started.process,
+        cwd,
+        variant: variantOf(wanted),
+        appended: undefined,
+        effort: null,
+        model: launch.model,
+      };
+      living.add(seat);
+      void seat.process.ended.then(() => leave(seat, processId));
+      return seat;
+    } catch (error) {
+      await clear(processId, cwd);
+      if (error instanceof ServiceError) throw error;
+      throw new ServiceError("agent_failed", `The agent could not be started: ${String(error)}`, {
+        cause: error,
+      });
+    }
+  };
+
+  const leave = async (seat: Seat, processId: string): Promise<void> => {
+    living.delete(seat);
+    await clear(processId, seat.cwd);
+  };
+
+  const clear = async (processId: string, cwd: string): Promise<void> => {
+    await agent
+      .discard(processId)
+      .catch((err: unknown) =>
+        log.warn({ err }, "the configuration of an agent process could not be removed"),
+      );
+    const others = (users.get(cwd) ?? 1) - 1;
+    if (others > 0) return void users.set(cwd, others);
+    users.delete(cwd);
+    await workspaces.removeEmpty(cwd);
+  };
+
+  return {
+    /** A session of its own, in a working directory of its own. */
+    fresh: (wanted: Wanted): Promise<Seat> => {
+      const id = newId();
+      return start(wanted, { id, resumeFrom: null }, workspaces.pathOf(id));
+    },
+    resumed: (wanted: Wanted, session: { id: string; resumeFrom: string; cwd: string }): Promise<Seat> =>
+      start(wanted, session, session.cwd),
+    /** Working directories that are in use. */
+    directories: (): ReadonlySet<string> => new Set(users.keys()),
+    count: (): number => living.size,
+    endAll: async (): Promise<void> => {
+      await Promise.all([...living].map(({ process }) => process.end()));
+    },
+  };
+};
+
+export type Seats = ReturnType<typeof createSeats>;
+
+/** Equal for processes of which one is as good as the other. */
+export const variantOf = ({ loaded, maxTurns, disabledMcpServers }: Wanted): string =>
+  JSON.stringify([loaded.fingerprint, maxTurns, [...new Set(disabledMcpServers)].toSorted()]);
+
+/** Whether it is the variant of a conversation without wishes of its own. */
+export const isUsual = (variant: string): boolean => variant.endsWith(",null,[]]");

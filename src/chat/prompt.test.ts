@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import type { ChatMessage } from "./chat.ts";
+import { newsOf, wholeOf } from "./prompt.ts";
+
+const user = (text: string): ChatMessage => ({ role: "user", content: [{ type: "text", text }] });
+const assistant = (text: string): ChatMessage => ({ role: "assistant", content: [{ type: "text", text }] });
+const image = { type: "image", mediaType: "image/png", base64: "aaaa" } as const;
+
+test("a session that goes on is told only what came after the last answer", () => {
+  expect(newsOf([user("one"), assistant("1"), user("two"), user("three")])).toEqual([
+    { type: "text", text: "two\n\nthree" },
+  ]);
+});
+
+test("a fresh session is told a single message as it is, byte for byte", () => {
+  const text = "  two\tspaces  \n```\ncode\n```\n";
+  expect(wholeOf([user(text)])).toEqual([{ type: "text", text }]);
+});
+
+test("a fresh session is told the conversation up to the last answer, then the news", () => {
+  const [part, ...more] = wholeOf([user("one"), assistant("1"), user("two")]);
+  expect(more).toEqual([]);
+  expect(part).toMatchObject({
+    text: expect.stringMatching(/User:\none\n\nAssistant:\n1\n\n<\/conversation>[^]*two$/),
+  });
+});
+
+test("images stay where they were", () => {
+  const parts = wholeOf([
+    { role: "user", content: [image] },
+    assistant("nice"),
+    { role: "user", content: [image] },
+  ]);
+  expect(parts.map(({ type }) => type)).toEqual(["text", "image", "text", "image"]);
+});

@@ -1,0 +1,153 @@
+import type { AgentProcesses } from "../agents/agent-process.ts";
+import type { Settings } from "../config/variables.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { Log } from "../lib/log.ts";
+import type { AgentPackage } from "../profiles/agent-package.ts";
+import type { ConversationStore } from "../store/conversation-store.ts";
+import type { Locks } from "../store/locks.ts";
+import { createConversationTurns, type Held } from "./conversation-turns.ts";
+import { createTurnRunner } from "./engine-turn.ts";
+import type { Engine, EngineOutcome, EngineTurn } from "./engine.ts";
+import { createKept } from "./kept.ts";
+import { createPlaces } from "./places.ts";
+import { createSeats, isUsual, variantOf, type Wanted } from "./processes.ts";
+import { createSpares } from "./spares.ts";
+import { turnFailure } from "./turn-failure.ts";
+import { createWorkspaces } from "./workspaces.ts";
+
+type Dependencies = {
+  processes: AgentProcesses;
+  agent: AgentPackage;
+  conversations: ConversationStore;
+  locks: Pick<Locks, "take">;
+  settings: Pick<
+    Settings,
+    | "agentModeMaxConcurrent"
+    | "agentModeWarmProcesses"
+    | "agentModeKeepAlive"
+    | "agentModeIdleProcesses"
+    | "agentModeIdleMemory"
+    | "agentModeWorkspaces"
+    | "agentModeConversationTtl"
+  >;
+  /** Whether new turns are refused for now, although the service goes on. */
+  isDraining: () => boolean;
+  now: () => Date;
+  newId: () => string;
+  /** See `processes.ts`. */
+  idPrefix: string;
+  log: Log;
+};
+
+export type RunningEngine = Engine & {
+  /** Clears away what an earlier start has left; before any turn. */
+  prepare: () => Promise<void>;
+  /** Starts processes ahead of need. */
+  start: () => void;
+  /** To be called every second: ends processes that have waited too long or are out of date. */
+  tidy: () => Promise<void>;
+  /** Turns under way, and processes of the agent. */
+  counts: () => { turns: number; processes: number };
+  /** Resolves when no turn is under way, or the signal aborts. */
+  idle: (signal: AbortSignal) => Promise<void>;
+  /** Takes no more turns, ends those under way, and all processes. Resolves when nothing is left. */
+  stop: () => Promise<void>;
+};
+
+export const createEngine = (deps: Dependencies): RunningEngine => {
+  const { agent, settings, log, now } = deps;
+  const workspaces = createWorkspaces({ root: settings.agentModeWorkspaces, agent: agent.name, now });
+  const seats = createSeats({ ...deps, workspaces });
+  const usual = async (): Promise<Wanted> => ({
+    loaded: await agent.read(),
+    maxTurns: null,
+    disabledMcpServers: [],
+  });
+  const spares = createSpares({ seats, usual, count: settings.agentModeWarmProcesses, log });
+  const kept = createKept({
+    limits: {
+      count: settings.agentModeIdleProcesses,
+      bytes: settings.agentModeIdleMemory * 1_048_576,
+      seconds: settings.agentModeKeepAlive,
+    },
+    clock: () => performance.now(),
+  });
+  const places = createPlaces(settings.agentModeMaxConcurrent);
+  const turns = createConversationTurns(deps.locks);
+  const runner = createTurnRunner({ ...deps, seats, spares, kept });
+  const ending = new AbortController();
+  const settling = new Set<Promise<void>>();
+  let swept = Number.NEGATIVE_INFINITY;
+
+  const runHeld = async (turn: EngineTurn, deadline: number, held: Held | null): Promise<EngineOutcome> => {
+    const lost = held === null ? [] : [held.lost];
+    const signal = AbortSignal.any([turn.signal, ending.signal, ...lost]);
+    const ran = await runner.run({ ...turn, signal }, deadline).catch(async (error: unknown) => {
+      await held?.release();
+      throw error;
+    });
+    // The answer need not wait for what is to be put away after it; the conversation's next turn does.
+    const settled = ran.settled.then(held?.release).finally(() => settling.delete(settled));
+    settling.add(settled);
+    const { outcome, sessionId } = ran;
+    if (outcome.ok) return { ...outcome, sessionId };
+    throw held?.lost.aborted === true && outcome.reason === null ? takenAway() : turnFailure(outcome, signal);
+  };
+
+  const run: Engine["run"] = async (turn) => {
+    const deadline = performance.now() + turn.timeoutSeconds * 1000;
+    if (turn.conversation === null) return runHeld(turn, deadline, null);
+    const waiting = AbortSignal.any([turn.signal, ending.signal]);
+    const held = await turns.hold(turn.conversation, turn.timeoutSeconds, waiting);
+    return runHeld(turn, deadline, held);
+  };
+
+  return {
+    admit: () => {
+      if (deps.isDraining()) throw closing();
+      return places.take();
+    },
+    run,
+    prepare: async () => {
+      await workspaces.prepare();
+      await agent.discardLeft(deps.idPrefix);
+    },
+    start: spares.refill,
+    tidy: async () => {
+      const variant = variantOf(await usual());
+      await kept.tidy((seat) => isUsual(seat.variant) && seat.variant !== variant);
+      spares.refill();
+      if (performance.now() - swept < sweepMs) return;
+      swept = performance.now();
+      await deps.conversations.lapsed(now());
+      const before = now().getTime() - settings.agentModeConversationTtl * 1000;
+      await workspaces.removeUnused(before, seats.directories());
+    },
+    counts: () => ({ turns: places.taken(), processes: seats.count() }),
+    idle: places.idle,
+    stop: async () => {
+      places.close(closing());
+      ending.abort(closing());
+      await places.idle(AbortSignal.timeout(stopMs));
+      await Promise.all(settling);
+      await spares.stop();
+      await kept.stop();
+      await seats.endAll();
+    },
+  };
+};
+
+/** How often working directories are looked through, and how long turns that were asked to end may take; milliseconds. */
+const sweepMs = 60_000;
+const stopMs = 8000;
+
+const closing = (): ServiceError =>
+  new ServiceError("draining", "The service is shutting down; ask again, the conversation can be resumed", {
+    retryAfter: 5,
+  });
+
+const takenAway = (): ServiceError =>
+  new ServiceError(
+    "store_unavailable",
+    "The conversation could not be held while the store was away; ask again",
+  );

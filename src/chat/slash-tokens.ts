@@ -1,0 +1,107 @@
+import type { TurnPart } from "../agents/agent-process.ts";
+import type { Visibility } from "../contract/visibility.ts";
+import type { ChatMessage } from "./chat.ts";
+
+/** What each token changes. */
+const effects = {
+  "/show-thinking": { show_thinking: true },
+  "/hide-thinking": { show_thinking: false },
+  "/show-tools": { show_tools: true },
+  "/hide-tools": { show_tools: false },
+  "/show-narration": { show_narration: true },
+  "/hide-narration": { show_narration: false },
+  "/show-final": { show_final: true },
+  "/hide-final": { show_final: false },
+  "/show-all": {
+    show_thinking: true,
+    show_tools: true,
+    show_text: true,
+    show_narration: true,
+    show_final: true,
+  },
+  "/hide-all": {
+    show_thinking: false,
+    show_tools: false,
+    show_text: true,
+    show_narration: false,
+    show_final: true,
+  },
+  "/stream-status": {},
+} as const satisfies Record<string, Partial<Visibility>>;
+
+export type SlashToken = keyof typeof effects;
+
+export const slashTokens = Object.keys(effects) as SlashToken[];
+
+/** The visibility after the tokens, applied in their order. */
+export const applySlashTokens = (visibility: Visibility, tokens: readonly SlashToken[]): Visibility =>
+  tokens.reduce((before, token) => ({ ...before, ...effects[token] }), visibility);
+
+/**
+ * Takes the known tokens out of a text: those that stand alone between whitespace, or at an end of the text. With each
+ * goes one space: the one after it, else the one before it. Line breaks and tabs stay, as does every other byte.
+ */
+export const readSlashTokens = (text: string): { text: string; tokens: SlashToken[] } => {
+  const tokens: SlashToken[] = [];
+  let kept = "";
+  let from = 0;
+  for (const match of text.matchAll(standingAlone)) {
+    tokens.push(match[0] as SlashToken);
+    kept += text.slice(from, match.index);
+    from = match.index + match[0].length;
+    if (text[from] === " ") from += 1;
+    else if (kept.endsWith(" ")) kept = kept.slice(0, -1);
+  }
+  return tokens.length === 0 ? { text, tokens } : { text: kept + text.slice(from), tokens };
+};
+
+export type ReadMessages = {
+  /**
+   * Without tokens. A text part that had nothing else is gone. An earlier message of tokens alone is gone with the answer to
+   * it: the agent never knew of either.
+   */
+  messages: ChatMessage[];
+  /** Of the last user message, in their order. */
+  tokens: SlashToken[];
+  /** The last user message has tokens, and but for whitespace nothing else: no agent is needed. */
+  isOnlyTokens: boolean;
+};
+
+/** Takes the tokens out of all user messages. Only those of the last one count: the others had their effect in their time. */
+export const readMessageTokens = (messages: readonly ChatMessage[]): ReadMessages => {
+  const last = messages.findLastIndex(({ role }) => role === "user");
+  let tokens: SlashToken[] = [];
+  const rest: ChatMessage[] = [];
+  let isAnswerToTokens = false;
+  for (const [index, message] of messages.entries()) {
+    if (message.role !== "user") {
+      if (!isAnswerToTokens) rest.push(message);
+      isAnswerToTokens = false;
+      continue;
+    }
+    const read = readPartTokens(message.content);
+    if (index === last) tokens = read.tokens;
+    isAnswerToTokens = index !== last && read.tokens.length > 0 && isBlank(read.content);
+    if (!isAnswerToTokens) rest.push({ role: "user", content: read.content });
+  }
+  const left = rest.findLast(({ role }) => role === "user")?.content ?? [];
+  const isOnlyTokens = tokens.length > 0 && isBlank(left);
+  return { messages: rest, tokens, isOnlyTokens };
+};
+
+const isBlank = (content: readonly TurnPart[]): boolean =>
+  content.every((part) => part.type === "text" && part.text.trim() === "");
+
+/** Longer tokens need no precedence: none may be followed by anything but whitespace. */
+const standingAlone = new RegExp(`(?<!\\S)(?:${slashTokens.join("|")})(?!\\S)`, "g");
+
+const readPartTokens = (parts: readonly TurnPart[]): { content: TurnPart[]; tokens: SlashToken[] } => {
+  const all: SlashToken[] = [];
+  const content = parts.flatMap((part): TurnPart[] => {
+    if (part.type !== "text") return [part];
+    const { text, tokens } = readSlashTokens(part.text);
+    all.push(...tokens);
+    return tokens.length > 0 && text === "" ? [] : [{ type: "text", text }];
+  });
+  return { content, tokens: all };
+};

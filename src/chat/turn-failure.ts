@@ -1,0 +1,30 @@
+import type { TurnOutcome } from "../agents/agent-process.ts";
+import { ServiceError, type ErrorCode } from "../contract/errors.ts";
+import type { FailureReason } from "../contract/job.ts";
+
+/** What a turn that did not go well is told as. A turn that the caller ended is told by the reason of its signal. */
+export const turnFailure = (
+  { reason, error }: Pick<TurnOutcome, "reason" | "error">,
+  signal: AbortSignal,
+): ServiceError => {
+  if (reason === null) return endedBy(signal);
+  return new ServiceError(codes[reason] ?? "agent_failed", error ?? `The turn failed: ${reason}`);
+};
+
+/** The reason for which a turn's signal was aborted. */
+export const endedBy = ({ reason }: AbortSignal): ServiceError =>
+  reason instanceof ServiceError ? reason : new ServiceError("turn_cancelled", "The turn was stopped");
+
+const codes: Partial<Record<FailureReason, ErrorCode>> = {
+  timeout: "turn_timeout",
+  stalled: "agent_stalled",
+  rate_limited: "model_rate_limited",
+  auth: "model_credentials",
+  api_error: "model_failed",
+  max_turns: "max_turns_reached",
+  budget: "budget_reached",
+  cli_not_found: "agent_not_found",
+  agent_exit: "agent_crashed",
+  profile_invalid: "invalid_profile",
+  mcp_config_invalid: "invalid_profile",
+};

@@ -1,0 +1,52 @@
+import { mkdir, readdir, rm, rmdir, stat, utimes } from "node:fs/promises";
+import { join } from "node:path";
+
+/** The working directories of conversations: `{root}/{agent}/{session}`. */
+export type Workspaces = {
+  /** Makes the directory that all of them are in. */
+  prepare: () => Promise<void>;
+  pathOf: (sessionId: string) => string;
+  /** Makes the directory if it is missing, and notes that it is in use. */
+  use: (path: string) => Promise<void>;
+  /** Removes the directory if nothing is in it. */
+  removeEmpty: (path: string) => Promise<void>;
+  /** Removes those not used since `before` (ms since the epoch), but for `kept`. Resolves to how many. */
+  removeUnused: (before: number, kept: ReadonlySet<string>) => Promise<number>;
+};
+
+type Options = { root: string; agent: string; now: () => Date };
+
+export const createWorkspaces = ({ root, agent, now }: Options): Workspaces => {
+  const home = join(root, agent);
+  const touch = async (path: string): Promise<void> => utimes(path, now(), now());
+  return {
+    prepare: async () => {
+      await mkdir(home, { recursive: true, mode: 0o700 });
+    },
+    pathOf: (sessionId) => join(home, sessionId),
+    use: async (path) => {
+      await touch(path).catch(async () => {
+        await mkdir(path, { recursive: true, mode: 0o700 });
+      });
+    },
+    removeEmpty: async (path) => {
+      // Something is in it, or it is gone.
+      await rmdir(path).catch(() => undefined);
+    },
+    removeUnused: async (before, kept) => {
+      const names = await readdir(home).catch(() => []);
+      let removed = 0;
+      for (const name of names.filter((each) => sessionForm.test(each))) {
+        const path = join(home, name);
+        const unused = !kept.has(path) && ((await stat(path).catch(() => null))?.mtimeMs ?? before) < before;
+        if (!unused) continue;
+        await rm(path, { recursive: true, force: true });
+        removed += 1;
+      }
+      return removed;
+    },
+  };
+};
+
+/** Only what was made here is ever removed. */
+const sessionForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

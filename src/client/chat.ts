@@ -1,0 +1,127 @@
+import { brokenOff, ClientError, notTheService, PublicFailure } from "./client-error.ts";
+import { messages } from "./server-sent.ts";
+import type { Transport } from "./transport.ts";
+
+/** What a chunk is, beyond the public format; a chunk without one is the role, live text, or the end. */
+export type ChatEventType = "thinking" | "tool_use" | "tool_result" | "narration" | "final" | "stream_config";
+
+/** A piece of an answer, in the public format of chat completions with the service's own fields. */
+export type ChatChunk = {
+  /** Of the turn; the same in all of its chunks. */
+  id: string;
+  object: "chat.completion.chunk";
+  /** Seconds since the epoch. */
+  created: number;
+  model: string;
+  /** One; none in the chunk that has only `usage`. */
+  choices: {
+    index: number;
+    delta: { role?: "assistant"; content?: string | null; reasoning_content?: string | null };
+    finish_reason: string | null;
+    x_service_event_type?: ChatEventType;
+    x_service_tool_name?: string;
+    x_service_tool_use_id?: string;
+    x_service_is_error?: boolean;
+  }[];
+  usage?: { prompt_tokens: number; completion_tokens: number; total_tokens: number } | null;
+};
+
+/** Body of a chat completions request; `stream` is set by the client. */
+type ChatBody = {
+  model: string;
+  messages: readonly { role: "system" | "developer" | "user" | "assistant"; content: string | object[] }[];
+  /** Seconds. */
+  timeout?: number;
+  disable_mcp_servers?: readonly string[];
+  /** `conversation_id`, and `live_text: "true"` for text as the model writes it. */
+  metadata?: Record<string, string>;
+  stream_options?: { include_usage: boolean };
+};
+
+export type ChatAsk = {
+  body: ChatBody;
+  /** `X-Conversation-Id`, `X-User-Id`, `X-Request-Id`. */
+  headers?: Record<string, string>;
+  /** Closes the connection; what that does to the turn is the service's setting. */
+  signal?: AbortSignal | undefined;
+};
+
+type ChatModel = { id: string };
+
+type Call = { signal?: AbortSignal | undefined };
+
+export type ChatMethods = {
+  /**
+   * The chunks of an answer as they come. Ends only when the answer is complete: a refusal, a failure told in the stream
+   * (`status` 200, its `code` from there) and a broken connection (`no_answer`) reject with a `ClientError`.
+   */
+  chat: (ask: ChatAsk) => AsyncGenerator<ChatChunk, void, void>;
+  /** What `model` can be, the loaded agent first. */
+  chatModels: (call?: Call) => Promise<ChatModel[]>;
+  /** Stops the turn with this id, which its chunks have. Rejects when there is none under way. */
+  cancelChat: (id: string, call?: Call) => Promise<void>;
+};
+
+export const chatMethods = (transport: Transport): ChatMethods => ({
+  chat: (ask) => chat(transport, ask),
+  chatModels: async ({ signal } = {}) => {
+    const list = await transport.json({ method: "GET", target: "/v1/models", signal });
+    return (list as { data: ChatModel[] }).data;
+  },
+  cancelChat: async (id, { signal } = {}) => {
+    const target = `/v1/chat/completions/${encodeURIComponent(id)}/cancel`;
+    const headers = { "content-type": "application/json" };
+    await transport.json({ method: "POST", target, headers, body: "{}", signal });
+  },
+});
+
+async function* chat(
+  transport: Transport,
+  { body, headers, signal }: ChatAsk,
+): AsyncGenerator<ChatChunk, void, void> {
+  let base = "";
+  const connection = {
+    method: "POST",
+    target: "/v1/chat/completions",
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify({ ...body, stream: true }),
+    signal,
+    onOpen: (response: Response): void => {
+      base = new URL(response.url).origin;
+      const type = response.headers.get("content-type") ?? "";
+      if (!type.startsWith("text/event-stream")) throw notTheService(response, base);
+    },
+  };
+  try {
+    for await (const { data } of messages(transport, connection)) {
+      if (data === "[DONE]") return;
+      yield chunkOf(data, base);
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error instanceof ClientError ? error : brokenOff(error, base);
+  }
+  throw brokenOff(undefined, base);
+}
+
+const chunkOf = (data: string, base: string): ChatChunk => {
+  const value = parsed(data);
+  const failure = PublicFailure.safeParse(value);
+  if (failure.success) throw new ClientError(failure.data.error, { status: 200, code: failure.data.code });
+  if (isChunk(value)) return value;
+  throw new ClientError(
+    `${base} sent what is no piece of an answer: ${data.slice(0, 100)}; check SERVICE_HOST and SERVICE_PORT, and what is between`,
+    { status: 200, code: "not_the_service" },
+  );
+};
+
+const parsed = (data: string): unknown => {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return null;
+  }
+};
+
+const isChunk = (value: unknown): value is ChatChunk =>
+  typeof value === "object" && value !== null && "choices" in value && Array.isArray(value.choices);

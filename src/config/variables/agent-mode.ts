@@ -1,0 +1,123 @@
+import { agentName, disconnectPolicy, flag, integer, oneOf, optionalPath, path, text } from "../formats.ts";
+import { variable } from "../variable.ts";
+
+/** The agent that answers chat completions. */
+export const agentModeVariables = {
+  agentMode: variable(
+    "AGENT_MODE",
+    flag,
+    "false",
+    "Also answer chat completions (`/v1/chat/completions`, `/completions`) with an agent",
+  ),
+  hubAgent: variable(
+    "HUB_AGENT",
+    agentName.nullable(),
+    null,
+    "Agent to load from the hub, by its directory `agents/{name}/`; unset: an agent `default` without a package",
+  ),
+  hubPath: variable("SERVICE_HUB_PATH", optionalPath, null, "Checkout of the agent hub, used as it is"),
+  agentModeModel: variable(
+    "AGENT_MODE_MODEL",
+    text,
+    "sonnet",
+    "Model of an agent whose `agent.yml` names none",
+  ),
+  agentModeMaxTurns: variable(
+    "AGENT_MODE_MAX_TURNS",
+    integer(1, 10_000),
+    "80",
+    "Turns with the model in one answer, unless `agent.yml` says otherwise",
+  ),
+  agentModePermissionMode: variable(
+    "AGENT_MODE_PERMISSION_MODE",
+    oneOf([
+      "default",
+      "acceptEdits",
+      "plan",
+      "dontAsk",
+      "auto",
+      "bypassPermissions",
+      "dangerously-skip-permissions",
+    ]),
+    "bypassPermissions",
+    "Permission mode of an agent whose `agent.yml` names none",
+  ),
+  agentModeTimeout: variable(
+    "AGENT_MODE_TIMEOUT",
+    integer(1, 604_800),
+    "3600",
+    "Seconds one answer may take, unless `agent.yml` or the request says otherwise",
+  ),
+  agentModeMaxConcurrent: variable(
+    "AGENT_MODE_MAX_CONCURRENT",
+    integer(1, 10_000),
+    "10",
+    "Answers under way at once in this instance; beyond it 503",
+  ),
+  agentModeWarmProcesses: variable(
+    "AGENT_MODE_WARM_PROCESSES",
+    integer(0, 100),
+    "1",
+    "Agent processes started ahead of need, about 150 MB each; 0: each new conversation starts one",
+  ),
+  agentModeKeepAlive: variable(
+    "AGENT_MODE_KEEP_ALIVE",
+    integer(0, 86_400),
+    "300",
+    "Seconds that a conversation's process is kept after an answer; 0: it is ended",
+  ),
+  agentModeIdleProcesses: variable(
+    "AGENT_MODE_IDLE_PROCESSES",
+    integer(0, 1000),
+    "8",
+    "Processes that wait for their conversation's next message, at most; the longest unused is ended first",
+  ),
+  agentModeIdleMemory: variable(
+    "AGENT_MODE_IDLE_MEMORY",
+    integer(0, 1_000_000),
+    "2048",
+    "MiB that waiting processes may take together; the longest unused is ended first",
+  ),
+  agentModeLiveText: variable(
+    "AGENT_MODE_LIVE_TEXT",
+    flag,
+    "false",
+    "Send text as the model writes it, untagged, instead of whole blocks tagged narration or final",
+  ),
+  agentModeOnDisconnect: variable(
+    "AGENT_MODE_ON_DISCONNECT",
+    disconnectPolicy,
+    "cancel",
+    "What a caller's leaving does to its answer: `cancel`, `grace:SECONDS` (cancel after that), or `detach` (finish it)",
+  ),
+  agentModeStallTimeout: variable(
+    "AGENT_MODE_STALL_TIMEOUT",
+    integer(1, 86_400),
+    "120",
+    "Seconds after which a caller that takes nothing of its stream counts as gone",
+  ),
+  agentModeSideRequests: variable(
+    "AGENT_MODE_SIDE_REQUESTS",
+    flag,
+    "true",
+    "Answer what chat UIs ask on the side (titles, tags, follow-ups) without the agent",
+  ),
+  agentModeWorkspaces: variable(
+    "AGENT_MODE_WORKSPACES",
+    path,
+    ({ home }) => `${home}/.service/workspaces`,
+    "Each conversation has its working directory in here",
+  ),
+  agentModeConversationTtl: variable(
+    "AGENT_MODE_CONVERSATION_TTL",
+    integer(60, 315_360_000),
+    "2592000",
+    "Seconds after its last message in which a conversation can be resumed; then its working directory goes",
+  ),
+  convHashFallback: variable(
+    "SERVICE_CONV_HASH_FALLBACK",
+    flag,
+    "true",
+    "Resume a conversation without an id by its first message",
+  ),
+};

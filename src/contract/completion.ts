@@ -1,0 +1,137 @@
+import { z } from "zod";
+import { Instant, Usage } from "./job.ts";
+import { operation } from "./operation.ts";
+
+export const completionStatuses = ["queued", "running", "completed", "failed", "cancelled"] as const;
+export const CompletionStatus = z.enum(completionStatuses).meta({ id: "CompletionStatus" });
+export type CompletionStatus = z.infer<typeof CompletionStatus>;
+
+export const isCompletionFinal = (status: CompletionStatus): boolean =>
+  status !== "queued" && status !== "running";
+
+export const Completion = z
+  .object({
+    uuid: z.string(),
+    status: CompletionStatus,
+    result: z.string().nullable().meta({ description: "The agent's answer" }),
+    session_id: z.string().nullable(),
+    cost_usd: z.number().nullable(),
+    duration_ms: z.int().nullable(),
+    num_turns: z.int().nullable(),
+    is_error: z.boolean(),
+    created_at: Instant,
+    started_at: Instant.nullable(),
+    ended_at: Instant.nullable(),
+    usage: Usage.nullable(),
+    model: z.string().nullable(),
+    error: z.string().nullable().meta({ description: "What went wrong, and what to do; null: nothing" }),
+    error_code: z.string().nullable().meta({ description: "Stable identifier of the failure, snake_case" }),
+    meta: z.string().meta({ description: "As given by the caller" }),
+  })
+  .meta({ id: "Completion" });
+export type Completion = z.infer<typeof Completion>;
+
+/** Every other id is unknown: it never becomes a path or a key. */
+export const completionIdForm = /^[A-Za-z0-9\-_.:]{1,200}$/;
+const CompletionId = z.string().meta({ description: "The caller's own id, as given at the submission" });
+
+const Meta = z
+  .string()
+  .max(10_000)
+  .default("{}")
+  .refine(isJsonObject, "must be a JSON object, as a string")
+  .meta({ description: "The caller's own data, a JSON object as a string; given back with the record" });
+
+export const completionOperations = {
+  agent_completions: operation({
+    name: "agent_completions",
+    title: "Ask the agent",
+    summary:
+      "Give the loaded agent a message and get its answer. The same uuid goes on with its conversation, unless stateless. With wait false the answer is to be fetched with get_completion.",
+    input: z.strictObject({
+      message: z.string().min(1).max(1_000_000).meta({ description: "Task or prompt" }),
+      uuid: z
+        .string()
+        .regex(completionIdForm, "must be 1 to 200 letters, digits and -_.:")
+        .meta({ description: "Correlation id of the caller's own choice" }),
+      wait: z.boolean().default(true).meta({ description: "Answer when the agent is done" }),
+      stateless: z.boolean().default(false).meta({ description: "Fresh session; nothing is resumed" }),
+      model: z.string().max(200).default("").meta({ description: "Empty: the agent's own" }),
+      max_turns: z.int().min(0).max(10_000).default(0).meta({ description: "0: the agent's own limit" }),
+      system_prompt: z.string().max(1_000_000).default("").meta({ description: "Added to the agent's own" }),
+      effort: z.enum(["", "low", "medium", "high"]).default(""),
+      timeout: z.int().min(0).max(604_800).default(0).meta({ description: "Seconds; 0: the agent's own limit" }),
+      meta: Meta,
+    }),
+    output: z.object({
+      success: z.boolean(),
+      status: CompletionStatus,
+      uuid: z.string(),
+      poll_url: z.string().nullable().meta({ description: "Where the answer will be; null: it is here" }),
+      result: z.string().nullable(),
+      session_id: z.string().nullable(),
+      cost_usd: z.number().nullable(),
+      duration_ms: z.int().nullable(),
+      num_turns: z.int().nullable(),
+      is_error: z.boolean(),
+      usage: Usage.nullable(),
+      error: z.string().nullable(),
+      code: z.string().nullable(),
+      completion: Completion.nullable(),
+    }),
+    http: {
+      method: "post",
+      path: "/completions",
+      deprecated: true,
+      status: ({ success, status }) => (status === "queued" ? 202 : success === true ? 200 : 500),
+    },
+    annotations: { readOnly: false, destructive: true, idempotent: false },
+    part: "agent",
+    errors: ["model_not_found", "completion_running", "capacity_full", "draining", "store_unavailable"],
+  }),
+  get_completion: operation({
+    name: "get_completion",
+    title: "Get a completion",
+    summary: "The record of a completion: its status, and the answer once it is there.",
+    input: z.strictObject({ uuid: CompletionId }),
+    output: z.object({ success: z.literal(true), completion: Completion }),
+    http: { method: "get", path: "/completions/{uuid}" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    part: "agent",
+    errors: ["completion_not_found", "store_unavailable"],
+  }),
+  list_completions: operation({
+    name: "list_completions",
+    title: "List completions",
+    summary: "Completions, newest first.",
+    input: z.strictObject({
+      limit: z.int().min(1).max(1000).default(20),
+      status: z.enum(["all", ...completionStatuses]).default("all"),
+    }),
+    output: z.object({ success: z.literal(true), count: z.int(), completions: z.array(Completion) }),
+    http: { method: "get", path: "/completions" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    part: "agent",
+    errors: ["store_unavailable"],
+  }),
+  cancel_completion: operation({
+    name: "cancel_completion",
+    title: "Cancel a completion",
+    summary: "Stop a completion that is queued or running. One that has ended is returned as it is.",
+    input: z.strictObject({ uuid: CompletionId }),
+    output: z.object({ success: z.literal(true), completion: Completion }),
+    http: { method: "delete", path: "/completions/{uuid}" },
+    annotations: { readOnly: false, destructive: true, idempotent: true },
+    part: "agent",
+    errors: ["completion_not_found", "store_unavailable"],
+  }),
+};
+
+function isJsonObject(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,102 @@
+import { withPing } from "../lib/sse.ts";
+import type { Reply } from "./reply.ts";
+
+/** A reply of server-sent events; `headers` are added to its own, and win. */
+export const streamed = (body: Reply["body"], headers: Record<string, string> = {}): Reply => ({
+  status: 200,
+  headers: {
+    "content-type": "text/event-stream",
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+    ...headers,
+  },
+  body,
+});
+
+type Options = {
+  /** Each of them ends the stream: the caller's leaving, the end of the service. */
+  endedBy: readonly AbortSignal[];
+  /** How long the stream may be silent before it sends a ping; default 15 s. */
+  pingEveryMs?: number | undefined;
+  /** Is told what the source threw. The status has been sent: the stream just ends. */
+  onFailure: (error: unknown) => void;
+  /** Of a reader that takes nothing for `afterMs`: it counts as gone, and `cut` ends its connection. Absent: it may. */
+  stall?: { afterMs: number; cut: () => void } | undefined;
+};
+
+/**
+ * The pieces of `source` as a body, pings included. The next piece is asked for when the last one has been taken, so a
+ * slow reader holds nothing but its own stream. The signal that `source` is given is aborted when the stream is over,
+ * however it came to that: `source` must then end.
+ */
+export const eventStream = (
+  source: (signal: AbortSignal) => AsyncIterable<string | Uint8Array>,
+  { endedBy, pingEveryMs = 15_000, onFailure, stall }: Options,
+): ReadableStream<Uint8Array> => {
+  const ending = endOf(endedBy);
+  const pieces = withPing(source(ending.signal), pingEveryMs);
+  const encoder = new TextEncoder();
+  const leave = async (): Promise<void> => {
+    ending.now();
+    await pieces.return();
+  };
+  const patience = createPatience(stall, () => void leave().catch(onFailure));
+  // One that was given up before anybody read has not begun: it is begun, to learn that it is over.
+  let isBegun = false;
+  const unread = (): void => {
+    if (!isBegun) void pieces.next().then(() => pieces.return(), onFailure);
+  };
+  ending.signal.addEventListener("abort", unread, { once: true });
+  if (ending.signal.aborted) unread();
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        patience.stop();
+        isBegun = true;
+        try {
+          const { done, value } = await pieces.next();
+          if (done !== true) {
+            patience.start();
+            return controller.enqueue(typeof value === "string" ? encoder.encode(value) : value);
+          }
+        } catch (error) {
+          onFailure(error);
+        }
+        ending.now();
+        controller.close();
+      },
+      cancel: async () => {
+        patience.stop();
+        await leave();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+};
+
+/** A signal that follows the others until `now`, and leaves no listener on them after it: some of them outlive every stream. */
+const endOf = (signals: readonly AbortSignal[]) => {
+  const own = new AbortController();
+  const now = (): void => {
+    for (const signal of signals) signal.removeEventListener("abort", now);
+    own.abort();
+  };
+  for (const signal of signals) signal.addEventListener("abort", now);
+  if (signals.some(({ aborted }) => aborted)) now();
+  return { signal: own.signal, now };
+};
+
+/** Runs from a piece that was handed over until the next one is asked for. */
+const createPatience = (stall: Options["stall"], lost: () => void) => {
+  let timer: NodeJS.Timeout | undefined;
+  return {
+    start: (): void => {
+      if (stall === undefined) return;
+      timer = setTimeout(() => {
+        lost();
+        stall.cut();
+      }, stall.afterMs);
+    },
+    stop: (): void => clearTimeout(timer),
+  };
+};

@@ -1,0 +1,105 @@
+import { randomUUID } from "node:crypto";
+import { homedir } from "node:os";
+import { createClaudeProcesses } from "../agents/claude/processes.ts";
+import { createCompletions, type Completions } from "../chat/completions.ts";
+import type { Chat } from "../chat/chat.ts";
+import { createChat } from "../chat/create-chat.ts";
+import { createEngine } from "../chat/run-engine.ts";
+import type { Settings } from "../config/variables.ts";
+import type { Log } from "../lib/log.ts";
+import type { EventBus } from "../store/event-bus.ts";
+import { createAgentPackage } from "../profiles/hub-agent.ts";
+import { startHousekeeper } from "./housekeeper.ts";
+import type { Stores } from "./stores.ts";
+
+/** The part of the service that answers chat completions. */
+export type AgentMode = {
+  chat: Chat;
+  completions: Completions;
+  bus: EventBus;
+  /** For the metrics: turns under way, and processes of the agent. */
+  counts: () => { turns: number; processes: number };
+  /** Starts processes ahead of need; begins to settle what instances that are gone have left, and to end processes that are out of date. */
+  start: () => void;
+  /** Resolves when no turn is under way, or the signal aborts. */
+  idle: (signal: AbortSignal) => Promise<void>;
+  /** Ends all turns and processes. */
+  stop: () => Promise<void>;
+};
+
+type Dependencies = {
+  settings: Settings;
+  env: NodeJS.ProcessEnv;
+  stores: Stores;
+  self: { podName: string; epoch: string };
+  /** Marks the processes of this instance. */
+  mark: string;
+  isDraining: () => boolean;
+  isLiving: (podName: string) => boolean;
+  now: () => Date;
+  log: Log;
+};
+
+/**
+ * Null: agent mode is off.
+ * @throws ServiceError with a sentence for the operator when the agent cannot be loaded
+ */
+export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
+  const { settings, env, stores, self, mark, isDraining, isLiving, now, log } = deps;
+  if (stores.agentMode === null) return null;
+  const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
+  const agent = createAgentPackage({ settings, home: homedir() });
+  await agent.read();
+  const newId = randomUUID;
+  const engine = createEngine({
+    processes: createClaudeProcesses({ settings, env }),
+    agent,
+    conversations,
+    locks: stores.locks,
+    settings,
+    isDraining,
+    now,
+    newId,
+    idPrefix: `agent-${mark}-`,
+    log,
+  });
+  await engine.prepare();
+  const chat = createChat({ engine, agent, visibilities, settings, now, newId, log });
+  const completions = createCompletions({
+    engine,
+    store: completionStore,
+    bus,
+    agentPackage: agent,
+    settings,
+    instance: self,
+    now,
+    log,
+  });
+  let housekeeper: ReturnType<typeof startHousekeeper> | null = null;
+  const tidy = async (): Promise<void> => {
+    await engine.tidy();
+    await completions.settleLost(({ podName, epoch }) =>
+      podName === self.podName ? epoch === self.epoch : isLiving(podName),
+    );
+    await completionStore.tidy(now());
+  };
+
+  return {
+    chat,
+    completions,
+    bus,
+    counts: engine.counts,
+    start: () => {
+      engine.start();
+      housekeeper = startHousekeeper(
+        () => tidy().catch((err: unknown) => log.debug({ err }, "tidying of agent mode was put off")),
+        1000,
+      );
+    },
+    idle: engine.idle,
+    stop: async () => {
+      await housekeeper?.stop();
+      await Promise.all([engine.stop(), completions.stop()]);
+    },
+  };
+};

@@ -1,0 +1,91 @@
+import { hash } from "node:crypto";
+import type { z } from "zod";
+import type { ChatRequest } from "../chat/chat.ts";
+import { faultMessage } from "../http/faults.ts";
+import {
+  conversationHeader,
+  conversationInMetadata,
+  headerText,
+  isRetry,
+  userHeader,
+} from "./caller-headers.ts";
+import { readMessages } from "./messages.ts";
+import { RequestFault } from "./public-failure.ts";
+import { ChatCompletionRequest } from "./request-schema.ts";
+
+/**
+ * The body as the public format has it. Messages are not looked into yet.
+ * @throws RequestFault of the first field at fault
+ */
+export const checkedBody = (body: Record<string, unknown>): ChatCompletionRequest => {
+  const result = ChatCompletionRequest.safeParse(body, { error: faultMessage });
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw issue === undefined ? result.error : faultOf(issue);
+};
+
+/**
+ * What is asked of the chat.
+ * @param bytes the body as it was sent
+ * @throws ServiceError `invalid_request`, mostly a RequestFault
+ */
+export const chatRequestOf = (
+  body: ChatCompletionRequest,
+  headers: Headers,
+  bytes: Uint8Array,
+): ChatRequest => ({
+  model: body.model,
+  stream: body.stream ?? false,
+  includeUsage: body.stream_options?.include_usage ?? false,
+  ...readMessages(body.messages),
+  timeoutSeconds: body.timeout ?? null,
+  effort: effortOf(body),
+  disabledMcpServers: body.disable_mcp_servers ?? [],
+  liveText: liveTextOf(body),
+  conversation: conversationOf(body, headers),
+  user: userHeader(headers),
+  retry: { requestId: headerText(headers, "x-request-id"), isRetry: isRetry(headers) },
+  digest: hash("sha256", bytes),
+});
+
+const conversationOf = (body: ChatCompletionRequest, headers: Headers): ChatRequest["conversation"] => {
+  const inHeader = conversationHeader(headers);
+  if (inHeader !== null) return { id: inHeader, source: "header" };
+  const inMetadata = conversationInMetadata(body.metadata?.conversation_id);
+  return inMetadata === null ? null : { id: inMetadata, source: "metadata" };
+};
+
+const liveTextOf = ({ metadata }: ChatCompletionRequest): boolean | null => {
+  const given = metadata?.live_text ?? null;
+  return given === null ? null : given === true || given === "true";
+};
+
+const effortOf = ({ reasoning_effort, reasoning }: ChatCompletionRequest): ChatRequest["effort"] => {
+  const effort = reasoning_effort ?? reasoning?.effort ?? null;
+  return effort === null ? null : efforts[effort];
+};
+
+const efforts = {
+  none: "low",
+  minimal: "low",
+  low: "low",
+  medium: "medium",
+  high: "high",
+  xhigh: "high",
+  max: "high",
+} as const;
+
+const faultOf = (issue: z.core.$ZodIssue): RequestFault => {
+  const param = issue.path
+    .map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`))
+    .join("");
+  return new RequestFault(param.replace(/^\./, ""), issue.message, codeOf(issue));
+};
+
+const codeOf = (issue: z.core.$ZodIssue): string => {
+  if (issue.code !== "invalid_type") return "invalid_value";
+  return issue.message === missing ? "missing_required_parameter" : "invalid_type";
+};
+
+/** What `faultMessage` says of a field that is not there; the issue itself does not tell it from a wrong type. */
+const missing = "is required";

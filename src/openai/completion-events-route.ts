@@ -1,0 +1,127 @@
+import { isCompletionFinal, type Completion } from "../contract/completion.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { RequestContext } from "../contract/operation.ts";
+import { eventStream, streamed } from "../http/event-stream.ts";
+import { unknownName } from "../http/faults.ts";
+import { readQuery } from "../http/query.ts";
+import type { Call, Route } from "../http/route.ts";
+import type { Log } from "../lib/log.ts";
+import { encodeEvent } from "../lib/sse.ts";
+
+type Entry = {
+  event_type: string;
+  content: string;
+  ts: string;
+  session_id: string;
+  correlation_id: string;
+};
+
+type Dependencies = {
+  /** Events after a position; see the port `EventBus`. */
+  events: {
+    read: (
+      correlationId: string,
+      after: string | null,
+      signal: AbortSignal,
+    ) => AsyncIterable<{ position: string; event: Entry }>;
+  };
+  getCompletion: (input: { uuid: string }, context: RequestContext) => Promise<{ completion: Completion }>;
+  /** Aborted when the service shuts down: streams end, and readers resume elsewhere. */
+  closing: AbortSignal;
+  log: Log;
+  pingEveryMs?: number;
+  /** How often it is looked whether the completion has ended without telling so, ms. */
+  lookEveryMs?: number;
+};
+
+/**
+ * `GET /completions/{uuid}/events`: what happens in a completion as server-sent events, from a position on, until `done`.
+ * Of one that has ended so long ago that its events are gone, `done` is all there is. A stream that ends without it was cut
+ * short and is to be resumed.
+ */
+export const completionEventsRoute = (deps: Dependencies): Route => ({
+  method: "get",
+  path: "/completions/{uuid}/events",
+  handle: async (call) => {
+    const uuid = call.path["uuid"] ?? "";
+    const after = position(call.request);
+    await deps.getCompletion({ uuid }, { signal: call.request.signal, principal: call.principal });
+    // A reply to HEAD is never read: nothing may be started for it.
+    if (call.request.method === "HEAD") return streamed(null);
+    return streamed(
+      eventStream((signal) => encoded(deps, { uuid, after, call }, signal), {
+        endedBy: [deps.closing, call.request.signal],
+        pingEveryMs: deps.pingEveryMs,
+        onFailure: (error) => deps.log.error({ err: error, completion: uuid }, "event stream failed"),
+      }),
+    );
+  },
+});
+
+type Reading = { uuid: string; after: string | null; call: Call };
+
+async function* encoded(
+  deps: Dependencies,
+  { uuid, after, call }: Reading,
+  signal: AbortSignal,
+): AsyncGenerator<string, void> {
+  const context = { signal, principal: call.principal };
+  const mute = watchForEnd(deps, uuid, context);
+  try {
+    for await (const { position: id, event } of deps.events.read(uuid, after, mute.signal)) {
+      mute.heard();
+      yield encodeEvent({ id, event: event.event_type, data: JSON.stringify(event) });
+      if (event.event_type === "done") return;
+    }
+  } finally {
+    mute.stop();
+  }
+  if (signal.aborted) return;
+  const { completion } = await deps.getCompletion({ uuid }, context);
+  if (isCompletionFinal(completion.status))
+    yield encodeEvent({ event: "done", data: JSON.stringify(doneOf(completion)) });
+}
+
+/** A signal that is aborted with that of the context, and when nothing was heard for a while of a completion that has ended. */
+const watchForEnd = (
+  { getCompletion, lookEveryMs = 10_000 }: Dependencies,
+  uuid: string,
+  context: RequestContext,
+) => {
+  const end = new AbortController();
+  let isSilent = false;
+  const look = async (): Promise<void> => {
+    const wasSilent = isSilent;
+    isSilent = true;
+    if (!wasSilent) return;
+    const { completion } = await getCompletion({ uuid }, context);
+    if (isSilent && isCompletionFinal(completion.status)) end.abort();
+  };
+  // What cannot be asked at present is asked again.
+  const timer = setInterval(() => void look().catch(() => undefined), lookEveryMs);
+  return {
+    signal: AbortSignal.any([context.signal, end.signal]),
+    heard: (): void => void (isSilent = false),
+    stop: (): void => clearInterval(timer),
+  };
+};
+
+const doneOf = ({ uuid, status, ended_at, created_at, session_id }: Completion): Entry => ({
+  event_type: "done",
+  content: status,
+  ts: ended_at ?? created_at,
+  session_id: session_id ?? "",
+  correlation_id: uuid,
+});
+
+/** `Last-Event-ID` is what a reader that reconnects says; the address keeps the `after` it began with. */
+const position = ({ url, headers }: Request): string | null => {
+  const query = readQuery(url);
+  const unknown = [...query.keys()].find((name) => name !== "after");
+  if (unknown !== undefined) throw new ServiceError("invalid_request", unknownName(unknown, ["after"]));
+  const header = headers.get("last-event-id");
+  const [name, text] = header ? ["Last-Event-ID", header] : ["after", query.get("after")];
+  if (text === undefined || text === null) return null;
+  if (/^\d{1,15}-\d{1,15}$/.test(text)) return text;
+  throw new ServiceError("invalid_request", `${name}: must be the id of an event that was received`);
+};

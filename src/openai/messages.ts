@@ -1,0 +1,148 @@
+import type { ChatMessage } from "../chat/chat.ts";
+import { imageOf } from "./image.ts";
+import { RequestFault } from "./public-failure.ts";
+
+export type Conversation = { system: string[]; messages: ChatMessage[] };
+
+type Part = ChatMessage["content"][number];
+type Given = Record<string, unknown>;
+
+/**
+ * The messages of a request: those of system and developer apart, those about tools as text on the assistant's side.
+ * @throws RequestFault naming the message, and the part of it, that cannot be taken
+ */
+export const readMessages = (given: readonly unknown[]): Conversation => {
+  const system: string[] = [];
+  const messages: ChatMessage[] = [];
+  const callNames = new Map<string, string>();
+  for (const [index, message] of given.entries()) {
+    const at = `messages[${index}]`;
+    if (!isObject(message)) throw new RequestFault(at, "must be an object", "invalid_type");
+    switch (message["role"]) {
+      case "system":
+      case "developer": {
+        const text = joined(partsOf(message["content"], at, textOnly));
+        if (text !== "") system.push(text);
+        break;
+      }
+      case "user":
+        messages.push({ role: "user", content: partsOf(message["content"], at, textAndImages) });
+        break;
+      case "assistant":
+        messages.push({ role: "assistant", content: assistantParts(message, at, callNames) });
+        break;
+      case "tool":
+      case "function":
+        messages.push({ role: "assistant", content: [resultPart(message, at, callNames)] });
+        break;
+      default:
+        throw new RequestFault(
+          `${at}.role`,
+          "must be one of developer, system, user, assistant, tool, function",
+          message["role"] === undefined ? "missing_required_parameter" : "invalid_value",
+        );
+    }
+  }
+  checkLast(given, messages);
+  return { system, messages };
+};
+
+const checkLast = (given: readonly unknown[], messages: readonly ChatMessage[]): void => {
+  const last = messages.at(-1);
+  const isAside = (message: unknown) =>
+    isObject(message) && ["system", "developer"].includes(message["role"] as string);
+  const index = given.findLastIndex((message) => !isAside(message));
+  if (last === undefined) throw new RequestFault("messages", "must have a message of the user");
+  if (last.role !== "user")
+    throw new RequestFault(
+      `messages[${index}].role`,
+      "the last message must be the user's: the agent answers the user, and runs its tools itself",
+    );
+  if (!last.content.some((part) => part.type === "image" || part.text.trim() !== ""))
+    throw new RequestFault(`messages[${index}].content`, "is empty; say something");
+};
+
+type ReadPart = (part: Given, at: string) => Part;
+
+const partsOf = (content: unknown, message: string, read: ReadPart): Part[] => {
+  const at = `${message}.content`;
+  if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
+  if (content === undefined) throw new RequestFault(at, "is required", "missing_required_parameter");
+  if (!Array.isArray(content))
+    throw new RequestFault(at, "must be a string or an array of parts", "invalid_type");
+  return content.map((part: unknown, index) => {
+    const place = `${at}[${index}]`;
+    if (!isObject(part)) throw new RequestFault(place, "must be an object", "invalid_type");
+    return read(part, place);
+  });
+};
+
+const textOnly: ReadPart = (part, at) => {
+  if (part["type"] === "text") return { type: "text", text: stringAt(part["text"], `${at}.text`) };
+  throw unsupportedPart(part, at, "text");
+};
+
+const textOrRefusal: ReadPart = (part, at) =>
+  part["type"] === "refusal"
+    ? { type: "text", text: stringAt(part["refusal"], `${at}.refusal`) }
+    : textOnly(part, at);
+
+const textAndImages: ReadPart = (part, at) => {
+  if (part["type"] === "text") return textOnly(part, at);
+  if (part["type"] !== "image_url") throw unsupportedPart(part, at, "text and image_url");
+  const { image_url: image } = part;
+  return imageOf(stringAt(isObject(image) ? image["url"] : image, `${at}.image_url.url`), at);
+};
+
+const unsupportedPart = ({ type }: Given, at: string, supported: string): RequestFault =>
+  new RequestFault(
+    at,
+    typeof type === "string"
+      ? `a part of type ${type.slice(0, 50)} is not supported here, only ${supported}`
+      : `needs a type: ${supported}`,
+    typeof type === "string" ? "unsupported_content_type" : "missing_required_parameter",
+  );
+
+/** What the assistant said, and below it, in words, which tools it called: the agent cannot be given another's calls. */
+const assistantParts = (message: Given, at: string, callNames: Map<string, string>): Part[] => {
+  const { content, refusal, tool_calls: calls, function_call: call } = message;
+  const said = content === null || content === undefined ? [] : partsOf(content, at, textOrRefusal);
+  const refused: Part[] = typeof refusal === "string" ? [{ type: "text", text: refusal }] : [];
+  const called: Part[] = [];
+  if (isObject(call)) called.push(callPart(call));
+  if (Array.isArray(calls))
+    for (const each of calls.filter(isObject)) {
+      const { id, function: asFunction, custom } = each;
+      const named = isObject(asFunction) ? asFunction : isObject(custom) ? custom : {};
+      if (typeof id === "string") callNames.set(id, nameOf(named));
+      called.push(callPart(named));
+    }
+  return [...said, ...refused, ...called];
+};
+
+const callPart = (call: Given): Part => {
+  const { arguments: given, input } = call;
+  const args = typeof given === "string" ? given : typeof input === "string" ? input : "";
+  return { type: "text", text: `[Called the tool ${nameOf(call)} with ${args}]` };
+};
+
+const resultPart = (message: Given, at: string, callNames: Map<string, string>): Part => {
+  const { content, tool_call_id: id, name } = message;
+  const text = content === null ? "" : joined(partsOf(content, at, textOnly));
+  const called = (typeof id === "string" ? callNames.get(id) : undefined) ?? nameOf({ name });
+  return { type: "text", text: `[Result of the tool ${called}: ${text}]` };
+};
+
+const nameOf = ({ name }: Given): string => (typeof name === "string" ? name : "unknown");
+
+const joined = (parts: readonly Part[]): string =>
+  parts.map((part) => (part.type === "text" ? part.text : "")).join("\n");
+
+const stringAt = (value: unknown, at: string): string => {
+  if (typeof value === "string") return value;
+  if (value === undefined) throw new RequestFault(at, "is required", "missing_required_parameter");
+  throw new RequestFault(at, "must be a string", "invalid_type");
+};
+
+const isObject = (value: unknown): value is Given =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,0 +1,203 @@
+import { z } from "zod";
+import type { ZodOpenApiOperationObject, ZodOpenApiResponsesObject } from "zod-openapi";
+import { statusOf, type ErrorCode } from "../contract/errors.ts";
+import { statusTitles, unauthorized } from "../http/openapi-errors.ts";
+import { ChatCompletionRequest } from "./request-schema.ts";
+
+const tags = ["Agent mode"];
+
+const PublicFailure = z
+  .object({
+    error: z.object({
+      message: z.string().meta({ description: "A sentence that says what is wrong and what to do" }),
+      type: z.enum(["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]),
+      param: z.string().nullable().meta({ description: "The field at fault" }),
+      code: z.string().meta({ description: "Stable identifier of the failure, snake_case" }),
+    }),
+  })
+  .meta({ id: "PublicFailure" });
+
+const always: readonly ErrorCode[] = ["forbidden_host", "forbidden_origin", "internal", "starting"];
+
+const failures = (codes: readonly ErrorCode[]): ZodOpenApiResponsesObject => {
+  const byStatus = Object.groupBy([...new Set([...codes, ...always])], (code) => statusOf[code]);
+  const responses = Object.entries(byStatus).map(([status, group]) => [
+    status,
+    {
+      description: `${statusTitles[status] ?? "Failed"}: ${group.join(", ")}`,
+      content: { "application/json": { schema: PublicFailure } },
+    },
+  ]);
+  return { ...Object.fromEntries(responses), "401": unauthorized };
+};
+
+const Usage = z.object({
+  prompt_tokens: z.int(),
+  completion_tokens: z.int(),
+  total_tokens: z.int(),
+});
+
+const ChatCompletion = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal("chat.completion"),
+    created: z.int(),
+    model: z.string(),
+    choices: z.array(
+      z.looseObject({
+        index: z.literal(0),
+        message: z.looseObject({
+          role: z.literal("assistant"),
+          content: z.string().nullable(),
+          refusal: z.null(),
+        }),
+        logprobs: z.null(),
+        finish_reason: z.string(),
+      }),
+    ),
+    usage: Usage,
+  })
+  .meta({ id: "ChatCompletion" });
+
+const Model = z
+  .object({ id: z.string(), object: z.literal("model"), created: z.int(), owned_by: z.string() })
+  .meta({ id: "Model" });
+
+const chunk = (choice: object, more: object = {}): string =>
+  `data: ${JSON.stringify({
+    id: "chatcmpl-5f1c",
+    object: "chat.completion.chunk",
+    created: 1_772_442_900,
+    model: "sonnet",
+    choices: [{ index: 0, delta: {}, finish_reason: null, ...choice }],
+    ...more,
+  })}\n\n`;
+
+const streamExample = [
+  chunk({ delta: { role: "assistant" } }),
+  chunk({ delta: { reasoning_content: "I look at the log" }, x_service_event_type: "thinking" }),
+  chunk({ delta: { content: "The clock change broke it." }, x_service_event_type: "final" }),
+  chunk(
+    { finish_reason: "stop" },
+    { usage: { prompt_tokens: 812, completion_tokens: 9, total_tokens: 821 } },
+  ),
+  "data: [DONE]\n\n",
+].join("");
+
+const optional = (description: string) => z.string().optional().meta({ description });
+
+const begin: ZodOpenApiOperationObject = {
+  operationId: "create_chat_completion",
+  tags,
+  summary: "Ask the agent, in the chat completions format",
+  description:
+    "Runs the loaded agent for one turn of a conversation. With `stream` the thinking, the tools and the text come as they " +
+    "happen; `x_service_event_type` in a choice says what a chunk is. The caller's leaving stops the turn, as configured. " +
+    'Failures once the stream has begun are a last `data: {"error": …}` before `[DONE]`.',
+  requestParams: {
+    header: z.object({
+      "X-Conversation-Id": optional(
+        "Conversation to go on with; also X-OpenWebUI-Chat-Id, X-LibreChat-Conversation-Id",
+      ),
+      "X-User-Id": optional("Keeps the conversations of users apart; also X-OpenWebUI-User-Id"),
+      "X-Request-Id": optional(
+        "The caller's own: the same with the same body joins the turn under way. Given back as X-Client-Request-Id",
+      ),
+      "X-Service-Task": optional(
+        "What a chat UI asks on the side (title, tags, follow_up …); answered without the agent",
+      ),
+    }),
+  },
+  requestBody: { required: true, content: { "application/json": { schema: ChatCompletionRequest } } },
+  responses: {
+    "200": {
+      description: "The answer, or the stream of its chunks",
+      headers: z.object({
+        "X-Conversation-Id": optional("Id of the conversation"),
+        "X-Service-Conversation-Source": optional("How it was found: header, metadata, hash or new"),
+        "X-Service-Ignored-Params": optional("Fields that were accepted and ignored"),
+      }),
+      content: {
+        "application/json": { schema: ChatCompletion },
+        "text/event-stream": { schema: z.string(), example: streamExample },
+      },
+    },
+    ...failures([
+      "invalid_request",
+      "unsupported_content_type",
+      "model_not_found",
+      "conversation_busy",
+      "turn_cancelled",
+      "body_too_large",
+      "model_rate_limited",
+      "agent_failed",
+      "agent_crashed",
+      "agent_not_found",
+      "max_turns_reached",
+      "budget_reached",
+      "model_failed",
+      "model_credentials",
+      "capacity_full",
+      "draining",
+      "store_unavailable",
+      "turn_timeout",
+      "agent_stalled",
+    ]),
+  },
+};
+
+const listModels: ZodOpenApiOperationObject = {
+  operationId: "list_models",
+  tags,
+  summary: "What `model` may be",
+  responses: {
+    "200": {
+      description: "The loaded agent, then its tiers and aliases",
+      content: {
+        "application/json": { schema: z.object({ object: z.literal("list"), data: z.array(Model) }) },
+      },
+    },
+    ...failures([]),
+  },
+};
+
+const getModel: ZodOpenApiOperationObject = {
+  operationId: "get_model",
+  tags,
+  summary: "Get a model",
+  requestParams: { path: z.object({ id: z.string() }) },
+  responses: {
+    "200": { description: "It is there", content: { "application/json": { schema: Model } } },
+    ...failures(["model_not_found"]),
+  },
+};
+
+const cancel: ZodOpenApiOperationObject = {
+  operationId: "cancel_chat_completion",
+  tags,
+  summary: "Stop an answer under way",
+  requestParams: { path: z.object({ id: z.string().meta({ description: "The `id` in its chunks" }) }) },
+  responses: {
+    "200": {
+      description: "It is being stopped",
+      content: {
+        "application/json": {
+          schema: z.object({
+            id: z.string(),
+            object: z.literal("chat.completion.cancelled"),
+            cancelled: z.literal(true),
+          }),
+        },
+      },
+    },
+    ...failures(["not_found"]),
+  },
+};
+
+/** What the OpenAPI document says of the routes of this room, by method and path. */
+export const descriptions: ReadonlyMap<string, ZodOpenApiOperationObject> = new Map([
+  ["post /v1/chat/completions", begin],
+  ["get /v1/models", listModels],
+  ["get /v1/models/{id}", getModel],
+  ["post /v1/chat/completions/{id}/cancel", cancel],
+]);

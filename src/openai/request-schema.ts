@@ -1,0 +1,151 @@
+import { z } from "zod";
+
+type JsonSchema = { [keyword: string]: unknown };
+
+const ignored = (schema: z.ZodType) => schema.nullish().meta({ description: "Accepted and ignored" });
+
+const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+
+/** The JSON schema of a message. What may stand in one is checked by `messages.ts`, which can name the very part at fault. */
+const message: JsonSchema = {
+  type: "object",
+  required: ["role"],
+  properties: {
+    role: { type: "string", enum: ["developer", "system", "user", "assistant", "tool", "function"] },
+    content: {
+      description:
+        "Text, or parts: `text`, and in messages of the user `image_url` with a data URL (PNG, JPEG, GIF, WebP). May be null in messages of the assistant.",
+      anyOf: [
+        { type: "string" },
+        { type: "null" },
+        {
+          type: "array",
+          items: {
+            type: "object",
+            required: ["type"],
+            properties: {
+              type: { type: "string", enum: ["text", "image_url", "refusal"] },
+              text: { type: "string" },
+              image_url: { type: "object", properties: { url: { type: "string" } }, required: ["url"] },
+            },
+          },
+        },
+      ],
+    },
+  },
+};
+
+/**
+ * The body of `POST /v1/chat/completions`. Fields that it does not have are accepted and ignored: the public format grows.
+ * What is well-formed but cannot be done is refused afterwards (`unsupported.ts`).
+ */
+export const ChatCompletionRequest = z
+  .looseObject({
+    model: z.string().min(1).max(256).meta({ description: "One of `GET /v1/models`", example: "sonnet" }),
+    messages: z
+      .array(z.unknown())
+      .min(1)
+      .meta({
+        description:
+          "The conversation. The last message is the user's; slash tokens in it change what the stream shows",
+        override: { type: "array", minItems: 1, items: message },
+        example: [{ role: "user", content: "Why does the nightly build fail?" }],
+      }),
+    stream: z.boolean().nullish().meta({ description: "Send chunks as the agent works; default false" }),
+    stream_options: z
+      .looseObject({
+        include_usage: z
+          .boolean()
+          .nullish()
+          .meta({ description: "Also send the public format's extra chunk with `usage`" }),
+      })
+      .nullish(),
+    timeout: z
+      .int()
+      .min(1)
+      .max(604_800)
+      .nullish()
+      .meta({ description: "Seconds the answer may take; default: the agent's own limit" }),
+    disable_mcp_servers: z
+      .array(z.string())
+      .nullish()
+      .meta({ description: "Names of MCP servers that the agent does without" }),
+    metadata: z
+      .looseObject({
+        conversation_id: z
+          .string()
+          .nullish()
+          .meta({ description: "Conversation to go on with, where X-Conversation-Id cannot be set" }),
+        live_text: z
+          .union([z.boolean(), z.literal(["true", "false"])], { error: "must be true or false" })
+          .nullish()
+          .meta({ description: "Send text as the model writes it, untagged; default: as configured" }),
+      })
+      .nullish(),
+    reasoning_effort: z
+      .enum(efforts)
+      .nullish()
+      .meta({ description: "none and minimal count as low, xhigh and max as high" }),
+    reasoning: z
+      .looseObject({ effort: z.enum(efforts).nullish() })
+      .nullish()
+      .meta({ description: "`effort` is read as `reasoning_effort`" }),
+    n: z.int().min(1).max(128).nullish().meta({ description: "Only 1" }),
+    tools: z
+      .array(z.unknown())
+      .nullish()
+      .meta({ description: "Not supported unless empty: the agent has tools of its own" }),
+    functions: z.array(z.unknown()).nullish().meta({ description: "As `tools`" }),
+    tool_choice: z
+      .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
+      .nullish()
+      .meta({ description: "Only none and auto" }),
+    function_call: z
+      .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
+      .nullish()
+      .meta({ description: "Only none and auto" }),
+    response_format: z.looseObject({ type: z.string() }).nullish().meta({ description: "Only type text" }),
+    logprobs: z.boolean().nullish().meta({ description: "Only false" }),
+    top_logprobs: z.int().min(0).max(20).nullish().meta({ description: "Only 0" }),
+    modalities: z.array(z.string()).nullish().meta({ description: "Only text" }),
+    temperature: ignored(z.number().min(0).max(2)),
+    top_p: ignored(z.number().min(0).max(1)),
+    presence_penalty: ignored(z.number().min(-2).max(2)),
+    frequency_penalty: ignored(z.number().min(-2).max(2)),
+    max_tokens: ignored(z.int().min(1)),
+    max_completion_tokens: ignored(z.int().min(1)),
+    seed: ignored(z.int()),
+    stop: ignored(
+      z.union([z.string(), z.array(z.string()).max(4)], { error: "must be a string or at most 4 strings" }),
+    ),
+  })
+  .meta({ id: "ChatCompletionRequest" });
+export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;
+
+/** The fields that are heeded, or refused when they ask for what cannot be done. */
+const heeded: ReadonlySet<string> = new Set([
+  "model",
+  "messages",
+  "stream",
+  "stream_options",
+  "timeout",
+  "disable_mcp_servers",
+  "metadata",
+  "reasoning_effort",
+  "reasoning",
+  "n",
+  "tools",
+  "functions",
+  "tool_choice",
+  "function_call",
+  "response_format",
+  "logprobs",
+  "top_logprobs",
+  "modalities",
+]);
+
+/** Names of what the caller gave in vain, as far as they can stand in a header; at most 50. */
+export const ignoredParameters = (body: Record<string, unknown>): string[] =>
+  Object.keys(body)
+    .filter((name) => !heeded.has(name) && body[name] !== null && /^[\w.-]{1,64}$/.test(name))
+    .slice(0, 50);

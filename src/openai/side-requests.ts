@@ -1,0 +1,133 @@
+import type { ChatRequest } from "../chat/chat.ts";
+import { titleOf } from "./title.ts";
+
+export type SideAnswer = { kind: string; text: string };
+
+/**
+ * The answer to what chat UIs ask on the side about a chat (its title, tags, what to ask next), in the form they ask for;
+ * null: the request is for the agent. UIs send these as requests like any other, under the id of the chat itself: the
+ * agent would take them for its user's next message.
+ * @param task what `X-Service-Task` says; null: nothing, and the text of the only message decides
+ */
+export const sideAnswer = (
+  { system, messages }: Pick<ChatRequest, "system" | "messages">,
+  task: string | null,
+): SideAnswer | null => {
+  const text = textOf(messages);
+  const recognised = recognise(text, messages, system);
+  if (task !== null) {
+    const kind = tasks.find(({ mark }) => mark.test(task))?.kind ?? recognised?.kind ?? "plain title";
+    return answered(kind, recognised?.about ?? aboutOf(text));
+  }
+  return recognised === null ? null : answered(recognised.kind, recognised.about);
+};
+
+type Kind = keyof typeof forms;
+type Recognised = { kind: Kind; about: string };
+
+const answered = (kind: Kind, about: string): SideAnswer => ({ kind, text: forms[kind](about) });
+
+/** `about`: the first thing that the user said in the chat. */
+const forms = {
+  title: (about: string) => JSON.stringify({ title: titleOf(about) }),
+  "plain title": titleOf,
+  "title and language": (about: string) => JSON.stringify({ language: "English", title: titleOf(about) }),
+  tags: () => JSON.stringify({ tags: ["General"] }),
+  "follow-ups": () => JSON.stringify({ follow_ups: [] }),
+  queries: () => JSON.stringify({ queries: [] }),
+  autocompletion: () => JSON.stringify({ text: "" }),
+  "image prompt": (about: string) => JSON.stringify({ prompt: about }),
+  emoji: () => "💬",
+} as const;
+
+/** Names of tasks in the header. */
+const tasks: readonly { mark: RegExp; kind: Kind }[] = [
+  { mark: /title/i, kind: "title" },
+  { mark: /tag/i, kind: "tags" },
+  { mark: /follow/i, kind: "follow-ups" },
+  { mark: /quer/i, kind: "queries" },
+  { mark: /autocomplet/i, kind: "autocompletion" },
+  { mark: /image/i, kind: "image prompt" },
+  { mark: /emoji/i, kind: "emoji" },
+];
+
+/** The field of the answer that Open WebUI's prompts show an example of. */
+const openWebUiFields: readonly { mark: RegExp; kind: Kind }[] = [
+  { mark: /"follow_ups"\s*:/, kind: "follow-ups" },
+  { mark: /"queries"\s*:/, kind: "queries" },
+  { mark: /"tags"\s*:/, kind: "tags" },
+  { mark: /"title"\s*:/, kind: "title" },
+  { mark: /"prompt"\s*:/, kind: "image prompt" },
+  { mark: /"text"\s*:/, kind: "autocompletion" },
+];
+
+/** A real request may speak of titles too: it must begin as the prompt of a known UI does, and hold the chat it is about. */
+const recognise = (
+  text: string,
+  messages: ChatRequest["messages"],
+  system: readonly string[],
+): Recognised | null => {
+  if (messages.length !== 1 || messages[0]?.content.some(({ type }) => type !== "text") === true) return null;
+  const chat = quotedChat(text);
+  const recognised = openWebUi(text, chat) ?? libreChat(text) ?? continueTitle(text);
+  if (recognised === null || hasSlashToken([...system, text.replace(chat ?? "", "")])) return null;
+  return recognised;
+};
+
+const openWebUi = (text: string, chat: string | null): Recognised | null => {
+  if (/^Your task is to reflect the speaker's[^\n]{0,200}\bemoji\b/i.test(text))
+    return { kind: "emoji", about: "" };
+  if (chat === null || !text.startsWith("### Task:")) return null;
+  const instructions = text.replace(chat, "");
+  const kind = openWebUiFields.find(({ mark }) => mark.test(instructions))?.kind;
+  if (kind !== undefined) return { kind, about: aboutOf(text) };
+  return /^### Task:\s+[^\n]{0,200}\btitle\b/i.test(instructions)
+    ? { kind: "plain title", about: aboutOf(text) }
+    : null;
+};
+
+const libreChat = (text: string): Recognised | null => {
+  const head = text.slice(0, 500);
+  const isPlain = /^(Provide|Please generate|Write) a concise, 5-word-or-less title\b/i.test(head);
+  const isWithLanguage = /^Analyze this conversation and provide:[^]*\btitle\b/i.test(head);
+  if ((!isPlain && !isWithLanguage) || !userLine.test(text)) return null;
+  return { kind: isPlain ? "plain title" : "title and language", about: aboutOf(text) };
+};
+
+const continueTitle = (text: string): Recognised | null => {
+  if (!/^Given the following\W{0,5}please reply with a title for the chat\b/i.test(text)) return null;
+  const end = text.indexOf("\n");
+  return end === -1 ? null : { kind: "plain title", about: text.slice(end).trim() };
+};
+
+/** From the first `<chat_history>` on: what the user of the chat wrote may hold tags too. */
+const quotedChat = (text: string): string | null => {
+  const start = text.indexOf("<chat_history>");
+  const end = text.lastIndexOf("</chat_history>");
+  return start === -1 || end < start ? null : text.slice(start + "<chat_history>".length, end);
+};
+
+/** What the user said first in the chat that a prompt quotes; all of the text where none is quoted. */
+const aboutOf = (text: string): string => {
+  const chat = quotedChat(text) ?? text;
+  const user = userLine.exec(chat);
+  if (user === null) return chat;
+  const said = chat.slice(user.index + user[0].length);
+  const end = said.search(anyLine);
+  return (end === -1 ? said : said.slice(0, end)).trim();
+};
+
+/** How the lines of a quoted chat begin. */
+const userLine = /^(?:\|\|>)?(?:USER|Human):/im;
+const anyLine = /^(?:\|\|>)?(?:USER|Human|ASSISTANT|AI|Response):/im;
+
+const hasSlashToken = (texts: readonly string[]): boolean =>
+  texts.some((text) =>
+    /(?:^|\s)\/(?:(?:show|hide)-(?:thinking|tools|narration|final|all)|stream-status)(?=\s|$)/.test(text),
+  );
+
+const textOf = (messages: ChatRequest["messages"]): string =>
+  (messages.findLast(({ role }) => role === "user")?.content ?? [])
+    .map((part) => (part.type === "text" ? part.text : ""))
+    .join("\n")
+    .trimStart();

@@ -1,0 +1,184 @@
+import { mkdir, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { hubIn, process, writer } from "./hub.fixture.ts";
+
+const setup = hubIn(temporaryDirectory);
+
+const refusal = (message: RegExp) => ({
+  name: "ServiceError",
+  code: "invalid_profile",
+  message: expect.stringMatching(message),
+});
+
+describe("an agent that is not there", () => {
+  it("is refused without a hub", async () => {
+    const { agent } = await setup({}, { hubPath: null });
+    await expect(agent.read()).rejects.toMatchObject(
+      refusal(/HUB_AGENT is writer, but SERVICE_HUB_PATH is not set; set it to a checkout/),
+    );
+  });
+
+  it("is refused with a hub that is no directory", async () => {
+    const { agent, directory } = await setup();
+    await rm(join(directory, "hub"), { recursive: true });
+    await expect(agent.read()).rejects.toMatchObject(
+      refusal(/SERVICE_HUB_PATH is \/.*\/hub, which is no directory/),
+    );
+  });
+
+  it("is refused with the names of those that are", async () => {
+    const { agent, write } = await setup({
+      "hub/agents/write/agent.yml": "",
+      "hub/agents/editor/agent.yml": "",
+    });
+    await expect(agent.read()).rejects.toMatchObject(
+      refusal(/no directory .*agents\/writer; there are editor, write; did you mean write\?/),
+    );
+    await write({ [writer("package/CLAUDE.md")]: "" });
+    await expect(agent.read()).rejects.toThrow(/no directory/);
+  });
+
+  it("is refused without its agent.yml", async () => {
+    const { agent } = await setup({ [writer("package/CLAUDE.md")]: "" });
+    await expect(agent.read()).rejects.toMatchObject(refusal(/agents\/writer has no agent\.yml/));
+  });
+});
+
+describe("files of the wrong kind are refused, naming file and fault:", () => {
+  const agentYml = writer("agent.yml");
+  it.each<[string, Record<string, string | Buffer>, RegExp]>([
+    [
+      "10 MB",
+      { [agentYml]: Buffer.alloc(10_000_000, "#") },
+      /agent\.yml has 10000000 bytes; at most 262144 are/,
+    ],
+    ["no YAML", { [agentYml]: "a: [" }, /agent\.yml: is not valid YAML at line 1/],
+    ["a list", { [agentYml]: "- a" }, /agent\.yml: must hold `key: value` lines/],
+    [
+      "wrong types",
+      { [agentYml]: "description: 5\nclaude: {max_turns: many, timeout: 0, permission_mode: yes}" },
+      /agent\.yml: description must be text; claude\.max_turns must be a whole number; claude\.permission_mode must be one of .*; claude\.timeout must be at least 1/,
+    ],
+    ["an unknown key", { [agentYml]: "modle: x" }, /agent\.yml: unknown key modle/],
+    ["a flag of the service's own", { [agentYml]: "claude: {resume: x}" }, /claude\.resume cannot be set/],
+    [
+      "another name",
+      { [agentYml]: "name: editor" },
+      /name is editor, but an agent is known by its directory/,
+    ],
+    [
+      "bombs",
+      { [agentYml]: `a: &a [x]\nb: &b [${"*a,".repeat(200)}]\nc: [${"*b,".repeat(200)}]` },
+      /too large/,
+    ],
+    [
+      "bad settings",
+      { [agentYml]: "", [writer("package/.claude/settings.json")]: "[]" },
+      /settings\.json must/,
+    ],
+    ["bad servers", { [agentYml]: "", [writer("package/.mcp.json")]: '{"a": 1}' }, /\.mcp\.json must have/],
+    [
+      "a prompt without end",
+      { [agentYml]: "", [writer("package/system.md")]: Buffer.alloc(300_000, "x") },
+      /system\.md has 300000 bytes/,
+    ],
+    [
+      "two memories",
+      { [agentYml]: "", [writer("package/CLAUDE.md")]: "a", [writer("package/.claude/CLAUDE.md")]: "b" },
+      /there are .*\.claude\/CLAUDE\.md and .*package\/CLAUDE\.md; keep one/,
+    ],
+    [
+      "a worktree hook",
+      { [agentYml]: "", [writer("package/.claude/settings.json")]: '{"hooks": {"WorktreeCreate": []}}' },
+      /agent\.yml: .*must not have a WorktreeCreate hook/,
+    ],
+    ["nobody to extend", { [agentYml]: "extends: nobody" }, /extends nobody, and there is no other agent/],
+    [
+      "a broken agent to extend",
+      { [agentYml]: "extends: b", "hub/agents/b/agent.yml": "x: 1" },
+      /agents\/b\/agent\.yml: unknown key x/,
+    ],
+    [
+      "a broken profile to extend",
+      { [agentYml]: "extends: p", "shared/profiles/p.yml": "x: 1" },
+      /extends the profile p, which cannot be used: .*unknown key x/,
+    ],
+    [
+      "a circle",
+      { [agentYml]: "extends: b", "hub/agents/b/agent.yml": "extends: writer" },
+      /extends in a circle: writer → b → writer$/,
+    ],
+    [
+      "a circle with itself",
+      { [agentYml]: "extends: writer" },
+      /extends writer, and there is no other agent/,
+    ],
+    ["broken aliases", { [agentYml]: "", "hub/aliases.yaml": "a: [b]" }, /aliases\.yaml: a must be followed/],
+    [
+      "circular aliases",
+      { [agentYml]: "", "hub/aliases.yaml": "a: b\nb: a" },
+      /aliases\.yaml: a → b → a is a/,
+    ],
+  ])("%s", async (_, files, message) => {
+    const { agent } = await setup(files);
+    await expect(agent.read()).rejects.toMatchObject(refusal(message));
+    await expect(agent.materialise(process)).rejects.toMatchObject(refusal(message));
+  });
+
+  it("a broken profile `code` refuses the agent `default`", async () => {
+    const { agent } = await setup({ "shared/profiles/code.yml": "x: 1" }, { hubAgent: null });
+    await expect(agent.read()).rejects.toMatchObject(
+      refusal(/Agent default cannot be used: it is made of the profile code, .*unknown key x/),
+    );
+  });
+});
+
+describe("links", () => {
+  it.each([
+    "agent.yml",
+    "package/CLAUDE.md",
+    "package/system.md",
+    "package/.mcp.json",
+    "package/.claude/settings.json",
+    "package/.claude/skills",
+    "package/.claude/hooks/passwd",
+  ])("that lead out of the hub's agents are refused: %s", async (path) => {
+    const { agent, directory } = await setup({
+      [writer("package/.claude/agents/a.md")]: "",
+      ...(path === "agent.yml" ? {} : { [writer("agent.yml")]: "" }),
+    });
+    await mkdir(join(directory, writer("package/.claude/hooks")));
+    const target = path.endsWith("skills") ? "/etc" : "/etc/passwd";
+    await symlink(target, join(directory, writer(path)));
+    await expect(agent.read()).rejects.toMatchObject(refusal(/leads outside .*hub\/agents through a link/));
+  });
+
+  it("to what other agents have are followed, and what they lead to is watched", async () => {
+    const { agent, directory, write, wait } = await setup({
+      [writer("agent.yml")]: "",
+      "hub/agents/shared/skills/one/SKILL.md": "one",
+    });
+    await mkdir(join(directory, writer("package/.claude")), { recursive: true });
+    await symlink("../../../shared/skills", join(directory, writer("package/.claude/skills")));
+    const before = await agent.read();
+    await write({ "hub/agents/shared/skills/one/SKILL.md": "two" });
+    wait();
+    expect((await agent.read()).fingerprint).not.toBe(before.fingerprint);
+  });
+
+  it("in a circle end in a refusal", async () => {
+    const { agent, directory } = await setup({
+      [writer("agent.yml")]: "",
+      [writer("package/.claude/skills/a/SKILL.md")]: "",
+    });
+    await symlink("..", join(directory, writer("package/.claude/skills/a/up")));
+    await expect(agent.read()).rejects.toMatchObject(refusal(/nested deeper than 16|holds more than/));
+  });
+});
+
+it("an id that is a path is nowhere", async () => {
+  const { agent } = await setup({ [writer("agent.yml")]: "" });
+  await expect(agent.materialise({ ...process, processId: "../x" })).rejects.toThrow(/is not the id/);
+});

@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { busEvent, eventBusSuite, followBus } from "../../../test/ports/event-bus-suite.ts";
+import { createLocalEventBus } from "./local-event-bus.ts";
+
+const begin = new Date("2026-01-01T00:00:00Z");
+
+eventBusSuite("memory", {
+  open: async () => {
+    const bus = createLocalEventBus({ now: () => begin, gatherMs: 20 });
+    return { bus, other: bus };
+  },
+});
+
+const contentsOf = async (bus: ReturnType<typeof createLocalEventBus>, id: string) => {
+  const reader = followBus(bus, id);
+  await reader.reading;
+  return reader.contents();
+};
+
+test("events are forgotten an hour after done, and not before", async () => {
+  const clock = { now: begin };
+  const bus = createLocalEventBus({ now: () => clock.now });
+  await bus.begin("a");
+  bus.publish(busEvent("a", "done", "x"));
+  clock.now = new Date(begin.getTime() + 3_599_999);
+  expect(await contentsOf(bus, "a")).toEqual(["x"]);
+  clock.now = new Date(begin.getTime() + 3_600_000);
+  expect(await contentsOf(bus, "a")).toEqual([]);
+});
+
+test("all streams together are bounded: ended ones go first, then the oldest events", async () => {
+  const bus = createLocalEventBus({ now: () => begin, most: 2500, gatherMs: 0 });
+  const big = "x".repeat(1000);
+  for (const id of ["ended", "running", "new"]) await bus.begin(id);
+  bus.publish(busEvent("ended", "tool_use", big));
+  bus.publish(busEvent("ended", "done"));
+  for (const id of ["running", "new"]) {
+    bus.publish(busEvent(id, "tool_use", big));
+    bus.publish(busEvent(id, "done"));
+  }
+  expect(await contentsOf(bus, "ended")).toEqual([]);
+  expect(await contentsOf(bus, "new")).toEqual([big, ""]);
+  await bus.begin("one");
+  bus.publish(busEvent("one", "tool_use", "first"));
+  for (let n = 0; n < 3; n += 1) bus.publish(busEvent("one", "tool_use", `${n}${big}`));
+  await bus.close();
+  bus.publish(busEvent("one", "done"));
+  expect((await contentsOf(bus, "one")).map((content) => content[0] ?? "")).toEqual(["1", "2", ""]);
+});
+
+test("a reader of a stream that goes leaves", async () => {
+  const bus = createLocalEventBus({ now: () => begin, most: 100, gatherMs: 0 });
+  await bus.begin("a");
+  const reader = followBus(bus, "a");
+  await bus.begin("a");
+  bus.publish(busEvent("a", "done", "second"));
+  await reader.reading;
+  expect(reader.contents()).toEqual(["second"]);
+});

@@ -1,0 +1,14 @@
+import { readdir, readFile } from "node:fs/promises";
+import type { Service } from "../service.ts";
+
+/** Process ids of the agents of a service: those that carry its instance's mark and were started as its agent. */
+export const livingAgents = async ({ pid }: Pick<Service, "pid">): Promise<number[]> => {
+  const found: number[] = [];
+  for (const name of await readdir("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
+    const [state, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    if (Number(parent) === pid && state !== "Z") found.push(Number(name));
+  }
+  return found;
+};

@@ -1,0 +1,212 @@
+import { beforeAll, expect, test } from "vitest";
+import { startService, type Service } from "../service.ts";
+import { until } from "../until.ts";
+import { allChunks, chunksOf, contentOf, kindsOf, post, saying, type Body } from "./asking.ts";
+import { livingAgents } from "./agents.ts";
+
+/*
+ * Conversations through the real service: who goes on with which session, in which process. The agent says what it was told.
+ */
+
+type Told = {
+  prompt: string;
+  turn: number;
+  session: string;
+  resumed: boolean;
+  pid: number;
+  cwd: string;
+  append: string | null;
+};
+
+let service: Service;
+beforeAll(async () => {
+  service = await startService({
+    env: { AGENT_MODE: "true", AGENT_MODE_MAX_CONCURRENT: "3", AGENT_MODE_ON_DISCONNECT: "cancel" },
+  });
+});
+
+const told = async (body: Body, headers: Record<string, string> = {}, at = service): Promise<Told> => {
+  const response = await post(at, body, { headers });
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  const answer = JSON.parse(text) as { choices: { message: { content: string } }[] };
+  return JSON.parse(answer.choices[0]?.message.content ?? "") as Told;
+};
+const echo = (word: string): Body => saying(`scenario: echo {} ${word}`);
+const inConversation = (id: string, more: Record<string, string> = {}) => ({
+  "x-conversation-id": id,
+  ...more,
+});
+
+test("the second turn of a conversation is told only the news, in the same process", async () => {
+  const first = await told(echo("one"), inConversation("a"));
+  const second = await told(
+    {
+      messages: [
+        ...(echo("one").messages as []),
+        { role: "assistant", content: "x" },
+        ...(echo("two").messages as []),
+      ],
+    },
+    inConversation("a"),
+  );
+  expect(first).toMatchObject({ turn: 1, resumed: false });
+  expect(second).toMatchObject({
+    turn: 2,
+    pid: first.pid,
+    session: first.session,
+    prompt: "scenario: echo {} two",
+  });
+});
+
+test("the same id of another user is another conversation, in another process and directory", async () => {
+  const mine = await told(echo("one"), inConversation("b", { "x-user-id": "me" }));
+  const yours = await told(echo("one"), inConversation("b", { "x-user-id": "you" }));
+  expect(yours.session).not.toBe(mine.session);
+  expect(yours.pid).not.toBe(mine.pid);
+  expect(yours.cwd).not.toBe(mine.cwd);
+});
+
+test("metadata.conversation_id and the header lead to the same conversation", async () => {
+  const first = await told(echo("one"), inConversation("c"));
+  const second = await told({ ...echo("two"), metadata: { conversation_id: "c" } });
+  expect(second).toMatchObject({ session: first.session, turn: 2 });
+});
+
+test("without an id the first message leads to it, with the answers that its session gave", async () => {
+  const response = await post(service, echo("by its first words"));
+  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] };
+  const answer = choices[0]?.message.content ?? "";
+  const first = JSON.parse(answer) as Told;
+  const history = (text: string) => ({
+    messages: [
+      { role: "user", content: "scenario: echo {} by its first words" },
+      { role: "assistant", content: text },
+      { role: "user", content: "scenario: echo {} and on" },
+    ],
+  });
+  expect(response.headers.get("x-service-conversation-source")).toBe("hash");
+  expect(await told(history(answer))).toMatchObject({
+    session: first.session,
+    prompt: "scenario: echo {} and on",
+  });
+  const foreign = await told(history("an answer of somebody else"));
+  expect(foreign.session).not.toBe(first.session);
+  expect(foreign.prompt).toContain("an answer of somebody else");
+});
+
+test("system messages are added to the system prompt, and another one begins a process that resumes", async () => {
+  const withSystem = (text: string): Body => ({
+    messages: [{ role: "system", content: text }, ...(echo("x").messages as [])],
+  });
+  const first = await told(withSystem("Be brief."), inConversation("d"));
+  const second = await told(withSystem("Be verbose."), inConversation("d"));
+  expect(first.append).toBe("Be brief.");
+  expect(second).toMatchObject({ session: first.session, resumed: true, append: "Be verbose." });
+  expect(second.pid).not.toBe(first.pid);
+});
+
+test("a second request waits for the first answer, a third is refused", async () => {
+  const slow = await post(
+    service,
+    saying('scenario: slow-deltas {"count": 40, "rate": 40}', { stream: true }),
+    {
+      headers: inConversation("e"),
+    },
+  );
+  const second = told(echo("second"), inConversation("e"));
+  const third = await until(async () => {
+    const response = await post(service, echo("third"), { headers: inConversation("e") });
+    return response.status === 409 ? response : null;
+  });
+  expect(await third.json()).toMatchObject({ error: { code: "conversation_busy" } });
+  expect(kindsOf(await allChunks(slow)).at(-1)).toBe("stop");
+  expect((await second).turn).toBeGreaterThan(1);
+});
+
+test("who leaves stops the agent; its place is free again and the session can be gone on with", async () => {
+  const leaving = new AbortController();
+  const response = await post(service, saying("scenario: sleep {}", { stream: true }), {
+    headers: inConversation("f"),
+    signal: leaving.signal,
+  });
+  const chunks = chunksOf(response);
+  await chunks.next();
+  leaving.abort();
+  const after = await told(echo("after"), inConversation("f"));
+  expect(after.turn).toBe(2);
+  await until(async () => /svc_chat_turns 0/.test(await (await fetch(`${service.url}/metrics`)).text()));
+});
+
+test("a cancelled turn ends with an error, not with a good end", async () => {
+  const response = await post(service, saying("scenario: sleep {}", { stream: true }));
+  const chunks = chunksOf(response);
+  const first = await chunks.next();
+  const cancel = await fetch(`${service.url}/v1/chat/completions/${first.value?.id ?? ""}/cancel`, {
+    method: "POST",
+  });
+  expect(cancel.status).toBe(200);
+  const rest = kindsOf(await Array.fromAsync(chunks));
+  expect(rest.at(-1)).toBe("error turn_cancelled");
+  expect(rest).not.toContain("stop");
+});
+
+test("an agent that dies in mid-stream is told as an error, and the conversation resumes from its transcript", async () => {
+  const before = await told(echo("before"), inConversation("g"));
+  const response = await post(service, saying("scenario: die {}", { stream: true }), {
+    headers: inConversation("g"),
+  });
+  expect(kindsOf(await allChunks(response)).at(-1)).toBe("error agent_crashed");
+  const after = await told(echo("after"), inConversation("g"));
+  expect(after).toMatchObject({ session: before.session, resumed: true });
+});
+
+test("a retry joins the answer under way instead of starting the agent again", async () => {
+  const body = saying('scenario: slow-deltas {"count": 20, "rate": 40}', { stream: true });
+  const headers = { "x-request-id": "r-1" };
+  const [one, two] = await Promise.all([
+    post(service, body, { headers }).then(allChunks),
+    post(service, body, { headers }).then(allChunks),
+  ]);
+  const three = await post(service, body, { headers }).then(allChunks);
+  expect(two).toEqual(one);
+  expect(three).toEqual(one);
+  const other = await post(service, body, { headers: { "x-request-id": "r-2" } }).then(allChunks);
+  expect(other[0]?.id).not.toBe(one[0]?.id);
+});
+
+test("a message of tokens alone is answered without an agent, and what it sets is kept", async () => {
+  const agents = async () => (await livingAgents(service)).length;
+  const before = await agents();
+  const off = await post(service, saying("/hide-thinking /hide-tools", { stream: true })).then(allChunks);
+  expect(kindsOf(off)).toEqual(["role", "stream_config", "stop"]);
+  expect(JSON.parse(contentOf(off))).toMatchObject({
+    show_thinking: false,
+    show_tools: false,
+    show_text: true,
+  });
+  const steps = JSON.stringify({
+    steps: [{ thinking: "hm" }, { tool: { name: "Bash", input: {}, result: "ok" } }, { text: "done" }],
+  });
+  const shown = await post(service, saying(`scenario: chat ${steps}`, { stream: true })).then(allChunks);
+  expect(kindsOf(shown)).toEqual(["role", "final", "stop"]);
+  await post(service, saying("/show-all"));
+  expect(before).toBeLessThanOrEqual(await agents());
+});
+
+test("all places taken is 503 with Retry-After, and slash tokens need no place", async () => {
+  const leaving = new AbortController();
+  const taken = await Promise.all(
+    [1, 2, 3].map((n) =>
+      post(service, saying(`scenario: sleep {} ${n}`, { stream: true }), { signal: leaving.signal }),
+    ),
+  );
+  const refused = await post(service, echo("fourth"));
+  expect(refused.status).toBe(503);
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect(await refused.json()).toMatchObject({ error: { code: "capacity_full", type: "server_error" } });
+  expect((await post(service, saying("/stream-status"))).status).toBe(200);
+  expect(taken.map(({ status }) => status)).toEqual([200, 200, 200]);
+  leaving.abort();
+  await until(async () => (await post(service, echo("free"))).status === 200);
+});

@@ -1,0 +1,80 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "vitest";
+import type { AgentLaunch } from "../../src/agents/agent.ts";
+import type { AgentProcess, ProcessStart, ProcessTurn, TurnOutcome } from "../../src/agents/agent-process.ts";
+import { createClaudeProcesses } from "../../src/agents/claude/processes.ts";
+import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
+import type { AgentEvent } from "../../src/contract/event.ts";
+import { findMarked } from "../../src/lib/process/table.ts";
+import { afterFile } from "../cleanup.ts";
+import { fakeLaunch, fakeSettings } from "./run.ts";
+
+type ConverseOptions = {
+  /** Working directory, HOME and CLAUDE_CONFIG_DIR go under it. */
+  directory: string;
+  settings?: Partial<ClaudeSettings>;
+  launch?: Partial<AgentLaunch>;
+  env?: NodeJS.ProcessEnv;
+  session?: ProcessStart["session"];
+};
+
+export type Said = { outcome: TurnOutcome; events: AgentEvent[]; batches: AgentEvent[][] };
+
+export type Conversation = {
+  directory: string;
+  process: AgentProcess;
+  /** Runs one turn; `onEvents` is called besides the collecting. */
+  say: (text: string, turn?: Partial<ProcessTurn>) => Promise<Said>;
+  /** Pids that carry the process's marker. */
+  left: () => Promise<number[]>;
+};
+
+/** Tries to start a process of the fake agent, or of `settings.agentCliBinary`, through the real adapter. */
+export const startProcess = async ({ directory, settings, launch, env, session }: ConverseOptions) => {
+  const processes = createClaudeProcesses({
+    settings: { ...fakeSettings(directory), ...settings },
+    env: { PATH: process.env["PATH"], ...env },
+  });
+  const id = randomUUID();
+  const started = await processes.start({
+    id,
+    cwd: directory,
+    launch: { ...fakeLaunch(directory), ...launch },
+    session: session ?? { id: randomUUID(), resumeFrom: null },
+  });
+  if (started.ok) afterFile(() => started.process.end({ graceSeconds: 0 }));
+  return started;
+};
+
+/** A process that must start; it is ended after the test file. */
+export const converse = async (options: ConverseOptions): Promise<Conversation> => {
+  const started = await startProcess(options);
+  expect(started).toMatchObject({ ok: true });
+  const { process: agent } = started as Extract<typeof started, { ok: true }>;
+  return {
+    directory: options.directory,
+    process: agent,
+    left: async () => (await findMarked({ name: "SERVICE_JOB_ID", value: agent.id })).map(({ pid }) => pid),
+    say: async (text, turn = {}) => {
+      const batches: AgentEvent[][] = [];
+      const outcome = await agent.turn({
+        content: [{ type: "text", text }],
+        appendSystemPrompt: null,
+        model: null,
+        effort: null,
+        timeoutSeconds: 60,
+        signal: new AbortController().signal,
+        ...turn,
+        onEvents: (events) => {
+          batches.push([...events]);
+          turn.onEvents?.(events);
+        },
+      });
+      return { outcome, events: batches.flat(), batches };
+    },
+  };
+};
+
+/** What was said, piece by piece. */
+export const textOf = (events: readonly AgentEvent[]): string =>
+  events.flatMap((event) => (event.type === "text" ? [event.text] : [])).join("");

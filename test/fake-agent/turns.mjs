@@ -1,0 +1,121 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createProtocol } from "./protocol.mjs";
+import { findScenario, parseTask } from "./scenarios.mjs";
+import { writeLine } from "./write.mjs";
+
+/** What a turn costs, US dollars. */
+const price = 0.0123;
+
+/** Thrown into a scenario that goes on although its turn was interrupted. */
+const over = new Error("the turn was interrupted");
+
+/**
+ * Takes one turn after another, as the real one does: what is said during a turn is merged into the next, the cost adds
+ * up over the process, and an interrupted turn ends with an error result.
+ */
+export const createTurns = ({ args, transcript, record }) => {
+  const waiting = [];
+  let ended = false;
+  let lastCode = 0;
+  let spent = 0;
+  let number = 0;
+  /** The turn under way. */
+  let current = null;
+
+  const next = () => {
+    if (current !== null) return;
+    if (waiting.length > 0) void run(waiting.splice(0).flat());
+    else if (ended) process.exit(lastCode);
+  };
+
+  const run = async (content) => {
+    const { promise: interrupted, resolve: interrupt } = Promise.withResolvers();
+    const turn = { opened: false, deaf: false, cut: false, paid: false, interrupt };
+    current = turn;
+    number += 1;
+    const write = (value) => {
+      if (turn.cut) throw over;
+      writeLine(value);
+    };
+    const cost = () => {
+      if (!turn.paid) spent += price;
+      turn.paid = true;
+      return Number(spent.toFixed(4));
+    };
+    const protocol = createProtocol({
+      session: transcript.session,
+      model: args.model,
+      transcript,
+      write,
+      cost,
+    });
+    const done = play({ protocol, content, turn });
+    const how = await Promise.race([done, interrupted.then(() => over)]);
+    if (how === over) {
+      // Whatever the scenario still does is not heard any more.
+      turn.cut = true;
+      done.catch((error) => {
+        if (error !== over) throw error;
+      });
+      const last = createProtocol({
+        session: transcript.session,
+        model: args.model,
+        transcript,
+        cost: () => spent,
+      });
+      if (!turn.opened) last.init();
+      last.interrupted();
+    }
+    lastCode = how === over ? 1 : (how ?? 0);
+    current = null;
+    next();
+  };
+
+  const play = async ({ protocol, content, turn }) => {
+    const prompt = content.map((block) => block.text ?? "").join("");
+    record(prompt);
+    const { name, options } = parseTask(prompt);
+    transcript.add("user", prompt);
+    turn.deaf = options.ignoreInterrupt === true;
+    const scenario = await findScenario(name);
+    const init = () => {
+      turn.opened = true;
+      protocol.init();
+      if (options.dirt) {
+        writeFileSync("dirt.txt", "dirt\n");
+        protocol.tool("Write", { file_path: join(process.cwd(), "dirt.txt") }, "File created");
+      }
+      if (options.ms) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, options.ms);
+    };
+    return await scenario({
+      ...protocol,
+      init,
+      options,
+      prompt,
+      content,
+      args,
+      turnNumber: number,
+      earlierPrompts: transcript.earlierPrompts + number - 1,
+      ignoreInterrupt: () => (turn.deaf = true),
+    });
+  };
+
+  return {
+    number: () => number,
+    add: (content) => {
+      waiting.push(typeof content === "string" ? [{ type: "text", text: content }] : content);
+      next();
+    },
+    /** False: the scenario does not listen. Nothing happens between turns. */
+    interrupt: () => {
+      if (current?.deaf) return false;
+      current?.interrupt();
+      return true;
+    },
+    noMore: () => {
+      ended = true;
+      next();
+    },
+  };
+};

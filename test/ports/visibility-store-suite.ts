@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import { everythingVisible } from "../../src/contract/visibility.ts";
+import type { VisibilityStore } from "../../src/store/visibility-store.ts";
+
+type Harness = {
+  /** A fresh empty store, and how to open the same one anew. */
+  open: () => Promise<{ store: VisibilityStore; reopen: () => Promise<VisibilityStore> }>;
+};
+
+/** What every adapter of the visibility store must do. */
+export const visibilityStoreSuite = (name: string, { open }: Harness): void => {
+  describe(`visibility store: ${name}`, () => {
+    test("what is set for an agent is there after a restart, and nothing is for the others", async () => {
+      const { store, reopen } = await open();
+      expect(await store.get("hub.agent_1")).toBeNull();
+      const quiet = { ...everythingVisible, show_thinking: false };
+      await store.set("hub.agent_1", everythingVisible);
+      await store.set("hub.agent_1", quiet);
+      expect(await (await reopen()).get("hub.agent_1")).toEqual(quiet);
+      expect(await store.get("hub.agent_2")).toBeNull();
+    });
+
+    test("a name that is none of an agent has no visibility, and can be given none", async () => {
+      const { store } = await open();
+      for (const wrong of ["", ".", "..", "../../x", "a/b", "a:b", "x".repeat(101)]) {
+        expect(await store.get(wrong)).toBeNull();
+        await expect(store.set(wrong, everythingVisible)).rejects.toThrow("the name of an agent");
+      }
+    });
+
+    test("of many that set it at once the last one's stays", async () => {
+      const { store } = await open();
+      const values = Array.from({ length: 20 }, (_, n) => ({ ...everythingVisible, show_text: n % 2 === 0 }));
+      await Promise.all(values.map((value) => store.set("a", value)));
+      expect(await store.get("a")).toEqual(values.at(-1));
+    });
+  });
+};
