@@ -4,6 +4,7 @@ import { Failure, statusOf } from "../src/contract/errors.ts";
 import type { Operation } from "../src/contract/operation.ts";
 import { operations, type Operations } from "../src/contract/operations.ts";
 import { doors } from "./doors.ts";
+import { completionRows } from "./same-answer/completion-rows.ts";
 import { instanceRows } from "./same-answer/instance-rows.ts";
 import { jobRows } from "./same-answer/job-rows.ts";
 import { openScene, type Row, type Scene } from "./same-answer/scene.ts";
@@ -18,7 +19,12 @@ let scene: Scene;
 beforeAll(async () => void (scene = await openScene()));
 afterAll(() => scene.close());
 
-const rows = [...jobRows(() => scene), ...worktreeRows(() => scene), ...instanceRows(() => scene)];
+const rows = [
+  ...jobRows(() => scene),
+  ...worktreeRows(() => scene),
+  ...instanceRows(() => scene),
+  ...completionRows(() => scene),
+];
 
 describe("every door gives the same answer", () => {
   test.each(rows)(

@@ -1,12 +1,10 @@
 import type { Usage } from "../contract/job.ts";
 import type { Delta } from "./delta.ts";
 import { contentOf } from "./fence.ts";
+import type { PublicError } from "./public-error.ts";
 
 /** What all chunks of an answer, or the one whole answer, have in common. `created` is in seconds since the epoch. */
 export type AnswerHead = { id: string; created: number; model: string };
-
-/** The public error object. */
-export type PublicError = { message: string; type: string; param: string | null; code: string | null };
 
 /** Writers of server-sent events, each whole: `data: …` and an empty line. */
 export type Chunks = {

@@ -125,7 +125,7 @@ const watch = ({ store, watchMs }: Dependencies, { record, stop }: Run): (() => 
   const look = async (): Promise<void> => {
     const stored = await store.get(record.uuid).catch(() => null);
     if (stored === null) return;
-    
+    if (!isSame(stored, record) || !isUnfinished(stored)) stop.abort(cancelled());
   };
   const timer = setInterval(() => void look(), watchMs);
   return () => clearInterval(timer);

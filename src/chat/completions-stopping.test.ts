@@ -56,6 +56,33 @@ describe("cancelling", () => {
     ]);
   });
 
+  test("before it runs, by another instance, stops it before the agent has done anything", async () => {
+    const shared = await openShared();
+    const ended_at = "2026-01-01T00:00:00.500Z";
+    const store = {
+      ...shared.store,
+      create: async (record: Parameters<typeof shared.store.create>[0]) => {
+        const isCreated = await shared.store.create(record);
+        await shared.store.update("one", "e1", { status: "cancelled", ended_at });
+        return isCreated;
+      },
+    };
+    const { submit, fake } = await openCompletions({ shared: { ...shared, store }, watchMs: 3_600_000 });
+    fake.play = untilStopped;
+    expect(await submit()).toMatchObject({ status: "cancelled", completion: { ended_at } });
+    expect(fake.taken).toBe(0);
+  });
+
+  test("counts as cancelled, whatever the engine says of it", async () => {
+    const { submit, completions, fake } = await openCompletions();
+    fake.play = async (turn) =>
+      await untilStopped(turn).catch(() => Promise.reject(new Error("the pipe is broken")));
+    await submit({ wait: false });
+    expect(await completions.cancel({ uuid: "one" }, context)).toMatchObject({
+      completion: { status: "cancelled", error: "The completion was cancelled" },
+    });
+  });
+
   test("stops one that runs on another instance", async () => {
     const shared = await openShared();
     const a = await openCompletions({ shared });

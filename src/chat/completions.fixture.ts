@@ -45,7 +45,7 @@ export const untilStopped: Play = async ({ signal }) => {
 };
 
 /** An engine that plays what it is told, with so many places. */
-export const fakeEngine = (places = 10) => {
+const fakeEngine = (places = 10) => {
   const state = { play: (async () => outcome()) as Play, turns: [] as EngineTurn[], taken: 0 };
   const engine = {
     admit: () => {
@@ -61,7 +61,7 @@ export const fakeEngine = (places = 10) => {
   return Object.assign(state, { engine });
 };
 
-const agentPackage: AgentPackage = {
+const agentPackage: Pick<AgentPackage, "name" | "read"> = {
   name: "hub",
   read: async () => ({
     fingerprint: "f",
@@ -70,9 +70,6 @@ const agentPackage: AgentPackage = {
     models: ["hub", "sonnet"],
     cliModel: (name) => ({ hub: null, sonnet: "claude-sonnet" })[name],
   }),
-  materialise: async () => Promise.reject(new Error("is not asked here")),
-  discard: async () => undefined,
-  findTranscript: async () => null,
 };
 
 type Given = {
@@ -81,6 +78,7 @@ type Given = {
   /** What two instances have in common. */
   shared?: { store: CompletionStore; bus: EventBus };
   instance?: { podName: string; epoch: string };
+  watchMs?: number;
 };
 
 const clock = () => new Date("2026-01-01T00:00:00Z");
@@ -99,6 +97,7 @@ export const openCompletions = async ({
   places,
   shared,
   instance = { podName: "pod", epoch: "e1" },
+  watchMs = 10,
 }: Given = {}) => {
   const { store, bus } = shared ?? (await openShared());
   const lines: string[] = [];
@@ -113,7 +112,7 @@ export const openCompletions = async ({
     now: clock,
     log: createLog("info", (line) => (lines.push(line), "")),
     patience: { forMs: 300, firstPause: 5, longestPause: 20 },
-    watchMs: 10,
+    watchMs,
   });
   const submit = (
     input: { uuid?: string; message?: string; [name: string]: unknown } = {},

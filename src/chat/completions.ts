@@ -30,7 +30,7 @@ type Options = {
   engine: Engine;
   store: CompletionStore;
   bus: EventBus;
-  agentPackage: AgentPackage;
+  agentPackage: Pick<AgentPackage, "name" | "read">;
   settings: { agentModeOnDisconnect: DisconnectPolicy };
   instance: { podName: string; epoch: string };
   now: () => Date;

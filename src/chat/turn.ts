@@ -47,7 +47,7 @@ export const createTurn = (options: Options): RunningTurn => {
   const digest = createAnswerDigest();
   const chunks = createChunks(head);
   const whole = createCompletionObject(head);
-  const log = createTurnLog({ directory: options.spillDirectory });
+  const log = createTurnLog({ directory: options.spillDirectory, memoryBytes: 64 * 1024 });
   const answer = Promise.withResolvers<string>();
   // Nobody may be listening: of a stream, or when the caller is gone.
   answer.promise.catch(() => undefined);

@@ -87,7 +87,7 @@ export const completionOperations = {
     },
     annotations: { readOnly: false, destructive: true, idempotent: false },
     part: "agent",
-    errors: ["model_not_found", "completion_running", "capacity_full", "draining", "store_unavailable"],
+    errors: ["model_not_found", "completion_running", "capacity_full", "draining"],
   }),
   get_completion: operation({
     name: "get_completion",
@@ -98,7 +98,7 @@ export const completionOperations = {
     http: { method: "get", path: "/completions/{uuid}" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     part: "agent",
-    errors: ["completion_not_found", "store_unavailable"],
+    errors: ["completion_not_found"],
   }),
   list_completions: operation({
     name: "list_completions",
@@ -112,7 +112,7 @@ export const completionOperations = {
     http: { method: "get", path: "/completions" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     part: "agent",
-    errors: ["store_unavailable"],
+    errors: [],
   }),
   cancel_completion: operation({
     name: "cancel_completion",
@@ -123,7 +123,7 @@ export const completionOperations = {
     http: { method: "delete", path: "/completions/{uuid}" },
     annotations: { readOnly: false, destructive: true, idempotent: true },
     part: "agent",
-    errors: ["completion_not_found", "store_unavailable"],
+    errors: ["completion_not_found"],
   }),
 };
 

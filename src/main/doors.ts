@@ -34,13 +34,12 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   if (settings.transport === "stdio")
     return { url: null, ...openStdio({ ...mcp, log, newRequestId: deps.newRequestId }) };
   const newServer = createServerFactory(mcp);
-  const chatRoutes =
-    agentMode === null
+  const chatRoutes = [
+    ...openaiRoutes({ chat: agentMode?.chat ?? null, settings, log }),
+    ...(agentMode === null
       ? []
-      : [
-          ...openaiRoutes({ chat: agentMode.chat, settings, log }),
-          completionEventsRoute({ ...deps, events: agentMode.bus, getCompletion: handlers.get_completion }),
-        ];
+      : [completionEventsRoute({ ...deps, events: agentMode.bus, getCompletion: handlers.get_completion })]),
+  ];
   const app = createApp({ ...deps, routes: [...mcpRoutes({ newServer, log, closing }), ...chatRoutes] });
   const server = await listen(app, settings);
   return { url: server.url, gone: new AbortController().signal, close: server.close };

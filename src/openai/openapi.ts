@@ -1,10 +1,11 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import { statusOf, type ErrorCode } from "../contract/errors.ts";
+import { agentModeTag } from "../http/openapi.ts";
 import { statusTitles, unauthorized } from "../http/openapi-errors.ts";
 import { ChatCompletionRequest } from "./request-schema.ts";
 
-const tags = ["Agent mode"];
+const tags = [agentModeTag];
 
 const PublicFailure = z
   .object({

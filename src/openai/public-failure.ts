@@ -1,10 +1,6 @@
+import { publicError, type PublicError } from "../chat/public-error.ts";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
 import { failureOf, type Reply } from "../http/reply.ts";
-
-/** The body of a failure as clients of chat completions know it. */
-export type PublicFailure = {
-  error: { message: string; type: string; param: string | null; code: string };
-};
 
 /** A fault of a request that stands at one place of its body. */
 export class RequestFault extends ServiceError {
@@ -48,18 +44,8 @@ export const tellPublicly = (error: ServiceError): Reply => {
   };
 };
 
-const publicFailure = (error: ServiceError): PublicFailure => ({
-  error: {
-    message: error.message,
-    type: typeOf(error.status),
-    param: error instanceof RequestFault ? error.param : error.code === "model_not_found" ? "model" : null,
-    code: error instanceof RequestFault ? error.publicCode : error.code,
-  },
-});
-
-const typeOf = (status: number): string => {
-  if (status >= 500) return "server_error";
-  return types[status] ?? "invalid_request_error";
+const publicFailure = (error: ServiceError): { error: PublicError } => {
+  if (error instanceof RequestFault)
+    return { error: { ...publicError(error, error.param), code: error.publicCode } };
+  return { error: publicError(error, error.code === "model_not_found" ? "model" : null) };
 };
-
-const types: Record<number, string> = { 403: "permission_error", 429: "rate_limit_error" };

@@ -193,6 +193,8 @@ test("a real terminal has a conversation, and is left as it was", async () => {
 test("the real service answers, goes on with a conversation, and stops its turn", async () => {
   const service = await startService({ env: { AGENT_MODE: "true" } });
   const env = { SERVICE_PORT: new URL(service.url).port };
+  // What hangs is to fail with a sentence.
+  const limit = ["--timeout", "20"];
   const steps = JSON.stringify({
     steps: [
       { thinking: "Hm." },
@@ -201,7 +203,7 @@ test("the real service answers, goes on with a conversation, and stops its turn"
       { text: "Two files." },
     ],
   });
-  const whole = await svc(["chat", `scenario: chat ${steps}`], { env });
+  const whole = await svc(["chat", ...limit, `scenario: chat ${steps}`], { env });
   expect(whole).toMatchObject({
     code: 0,
     stdout: "│ Hm.\n\nI look.\n\n● Bash  ls\n  ⎿ a\n    b\n\nTwo files.\n",
@@ -209,12 +211,14 @@ test("the real service answers, goes on with a conversation, and stops its turn"
   const id = uuid.exec(whole.stderr)?.[0] ?? "";
 
   const endless = JSON.stringify({ deltaMs: 20, steps: [{ text: "word ".repeat(2000) }] });
-  const { child, output, ended } = startSvc(["chat", "-c", id, `scenario: chat ${endless}`], { env });
+  const { child, output, ended } = startSvc(["chat", ...limit, "-c", id, `scenario: chat ${endless}`], {
+    env,
+  });
   await until(() => output.stdout.includes("word"));
   child.kill("SIGINT");
   expect((await ended).code).toBe(130);
 
-  const later = await svc(["chat", "-c", id, "scenario: echo"], { env });
+  const later = await svc(["chat", ...limit, "-c", id, "scenario: echo"], { env });
   expect(JSON.parse(later.stdout)).toMatchObject({ earlierPrompts: 2 });
   const unknown = await svc(["chat", "x", "-m", "nosuch"], { env });
   expect(unknown).toMatchObject({

@@ -22,7 +22,7 @@ export const busEvent = (
   ...over,
 });
 
-export const never = new AbortController().signal;
+const never = new AbortController().signal;
 
 /** Reads in the background; `seen` is what has come so far. */
 export const followBus = (bus: EventBus, id: string, after: string | null = null, signal = never) => {

@@ -30,14 +30,16 @@ export const newWorktree = ["worktree_id", "path", "branch", "created_at", "age_
 /** The services that the rows ask, each in the state that some answers need. */
 export const openScene = async () => {
   const [roomy, full, draining, clogged, crowded, { path: remote }] = await Promise.all([
-    busy("hang"),
-    busy("hang", { SERVICE_MAX_QUEUED_JOBS: "1" }),
-    busy("ignore-term", { SERVICE_AGENT_CLI_KILL_GRACE: "60" }),
+    busy("hang", agentMode),
+    busy("hang", { ...agentMode, SERVICE_MAX_QUEUED_JOBS: "1", AGENT_MODE_MAX_CONCURRENT: "1" }),
+    busy("ignore-term", { ...agentMode, SERVICE_AGENT_CLI_KILL_GRACE: "60" }),
     withoutPlaces(),
     startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } }),
     makeRemote(),
   ]);
   await full.client.run_task({ task: "takes the last place in the queue" });
+  await full.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
+  await roomy.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
   const jobs = join(roomy.home, ".service", "jobs");
   let stopped: Promise<unknown> | null = null;
 
@@ -88,6 +90,8 @@ export const openScene = async () => {
 };
 
 export type Scene = Awaited<ReturnType<typeof openScene>>;
+
+const agentMode = { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0", AGENT_MODE_KEEP_ALIVE: "0" };
 
 /** A service whose only place is taken by a job that does not end, so that whatever is submitted stays queued. */
 const busy = async (scenario: string, env: Record<string, string> = {}): Promise<Service> => {

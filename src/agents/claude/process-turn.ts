@@ -24,8 +24,8 @@ export type BeginTurn = {
 
 /** A turn that has been given to the CLI. */
 export type TurnUnderWay = {
-  /** An event of this turn came. */
-  take: (event: AgentEvent) => void;
+  /** An event came. False: the turn has its result, the event is not of it. */
+  take: (event: AgentEvent) => boolean;
   /** The CLI wrote a line. */
   alive: () => void;
   /** The piece of output is told in full: hands its events on. True: the turn has ended. */
@@ -111,9 +111,10 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
 
   return {
     take: (event) => {
-      if (answered && event.type !== "warning") return;
+      if (answered && event.type !== "warning") return false;
       answered ||= event.type === "result";
       batch.push(event.type === "result" ? { ...event, cost_usd: ownCost(event.cost_usd, spent) } : event);
+      return true;
     },
     alive: limits.event,
     flush: () => {

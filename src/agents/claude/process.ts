@@ -42,21 +42,21 @@ export const createProcess = (options: Options): AgentProcess => {
     stderr: agent.stderr,
     redact,
     emit: (event) => {
-      current?.take(event);
-      stray ||= current === null && isWork(event);
+      const taken = current?.take(event) ?? false;
+      stray ||= !taken && isWork(event);
       if (event.type === "result") spent = event.cost_usd ?? spent;
     },
     onLine: () => current?.alive(),
     onResult: () => {},
     onChunk: (bytes) => {
-      if (current === null) return idle(bytes);
-      if (current.flush()) current = null;
+      if (current === null) idleBytes += bytes;
+      else if (current.flush()) current = null;
+      if (current === null) idle();
     },
   });
   /** Work that nobody asked for would be taken for the next turn's, and endless output never ends. */
-  const idle = (bytes: number): void => {
-    idleBytes += bytes;
-    if (usable && (stray || false)) void end(grace);
+  const idle = (): void => {
+    if (usable && (stray || idleBytes > idleOutputLimit)) void end(grace);
   };
 
   const end = (how: { graceSeconds: number }): Promise<EndedProcess> => {

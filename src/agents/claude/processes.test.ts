@@ -256,7 +256,7 @@ describe("a process that waits", () => {
   });
 
   test("is ended when it works although nobody asked, or writes without end", async () => {
-    for (const after of ["work", "garbage"]) {
+    for (const after of ["work", "work-at-once", "garbage"]) {
       const { process: agent, say, left } = await start();
       const { outcome, events } = await say(`scenario: restless {"after": "${after}"}`);
       expect(outcome).toMatchObject({ ok: true, text: "Done." });

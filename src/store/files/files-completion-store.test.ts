@@ -48,6 +48,13 @@ test("torn and foreign files are skipped with a warning and left, what a crashed
   ]);
 });
 
+test("no file is hidden or has a colon in its name", async () => {
+  const directory = await temporaryDirectory();
+  const store = await openIn(directory);
+  for (const uuid of [".", "..", "a:b.c"]) await store.create(sampleCompletion({ uuid }));
+  expect((await readdir(directory)).toSorted()).toEqual(["=.json", "=..json", "a+b.c.json"].toSorted());
+});
+
 test("a final one is gone its time to live after its end, and its file with the next tidying", async () => {
   const clock = { now: soon.now };
   const directory = await temporaryDirectory();

@@ -98,6 +98,30 @@ test("of two instances that collect lapsed conversations at once, one gets each"
   expect(await first.client.zcard(first.key("conversations"))).toBe(0);
 });
 
+test("a conversation that is written again while it is being collected goes on, and lapses later", async () => {
+  const kv = await openKv(redis.url);
+  const key = conversationKey("x");
+  const again = sampleConversation({ updated_at: later.toISOString() });
+  let isFirst = true;
+  const client = new Proxy(kv.client, {
+    get: (target: KvClient, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return async (...args: unknown[]) => {
+        const answer: unknown = await (value as Cluster["call"]).apply(target as Cluster, args as never);
+        if (name === "zrangebyscore" && isFirst) await conversationsOn(kv).put(key, again);
+        isFirst &&= name !== "zrangebyscore";
+        return answer;
+      };
+    },
+  });
+  await conversationsOn(kv).put(key, sampleConversation());
+  const store = conversationsOn({ ...kv, ask: (work) => kv.ask(() => work(client)) });
+  expect(await store.lapsed(later)).toEqual([]);
+  expect(await store.get(key)).toEqual(again);
+  expect(await store.lapsed(new Date(later.getTime() + conversationTtl * 1000))).toEqual([again]);
+});
+
 test("a record outlives its time in the store until it is collected, and goes by itself if nobody does", async () => {
   const kv = await openKv(redis.url);
   await conversationsOn(kv).put(conversationKey("x"), sampleConversation());

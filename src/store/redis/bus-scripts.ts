@@ -22,8 +22,7 @@ const append = createScript(`
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 if last and last[2][11] == 'batch' and last[2][12] == ARGV[1] then return 1 end
 if ARGV[2] == '1' then
-  redis.call('DEL', KEYS[1])
-  -- An empty stream: readers wait at one, and leave where there is none.
+  -- An empty stream: readers wait at one, and leave where there is none. Not a new one: ids go on behind the old ones.
   redis.call('XADD', KEYS[1], '*', 'batch', ARGV[1])
   redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)
 end

@@ -4,7 +4,7 @@ import { isUnfinished, type CompletionRecord } from "../completion-store.ts";
 import { dropEntry } from "./dated-index.ts";
 
 /** `all`, `unfinished`, or a final status. */
-export type IndexName = "all" | "unfinished" | "completed" | "failed" | "cancelled";
+type IndexName = "all" | "unfinished" | "completed" | "failed" | "cancelled";
 
 type Entry = { uuid: string; created: number };
 

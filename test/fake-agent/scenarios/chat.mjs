@@ -69,12 +69,13 @@ export const interruptDeaf = async (turn) => {
   await slowDeltas({ ...turn, options: { rate: 20, ...turn.options, count: Number.POSITIVE_INFINITY } });
 };
 
-/** After its result it works on (`after: "work"`), writes for ever (`"garbage"`), or gives a second result (`"late-result"`). */
+/** After its result it works on (`after: "work"`, or `"work-at-once"`), writes for ever (`"garbage"`), or gives a second result (`"late-result"`). */
 export const restless = ({ options, init, say, result }) => {
   init();
   result();
   const afterwards = {
     work: () => setTimeout(() => say("I had another idea."), 20),
+    "work-at-once": () => say("I had another idea."),
     garbage: () => setInterval(() => write(`${"garbage ".repeat(8192)}\n`), 1),
     // When the next prompt is there, but has not been taken up.
     "late-result": () =>

@@ -1,0 +1,61 @@
+import type { Row, Scene } from "./scene.ts";
+
+/** Each door's is a turn of its own. */
+const newTurn = ["session_id", "duration_ms", "created_at", "started_at", "ended_at"];
+const ask = (uuid: string, more: Record<string, string | boolean> = {}) => ({
+  input: { uuid, message: "scenario: noop", stateless: true, ...more },
+});
+
+export const completionRows = (scene: () => Scene): Row[] => [
+  {
+    operation: "agent_completions",
+    outcome: "success",
+    question: () => ask("asked-by-all"),
+    varies: newTurn,
+  },
+  {
+    operation: "agent_completions",
+    outcome: "model_not_found",
+    question: () => ask("never", { model: "nobody" }),
+  },
+  {
+    operation: "agent_completions",
+    outcome: "completion_running",
+    question: () => ask("endless"),
+  },
+  {
+    operation: "agent_completions",
+    outcome: "capacity_full",
+    question: () => ask("one-too-many"),
+    service: () => scene().full,
+  },
+  {
+    operation: "agent_completions",
+    outcome: "draining",
+    question: async () => {
+      await scene().drain();
+      return ask("too-late");
+    },
+    service: () => scene().draining,
+  },
+  { operation: "get_completion", outcome: "success", question: () => ({ input: { uuid: "endless" } }) },
+  {
+    operation: "get_completion",
+    outcome: "completion_not_found",
+    question: () => ({ input: { uuid: "../../etc/passwd" } }),
+  },
+  { operation: "list_completions", outcome: "success", question: () => ({ input: { status: "running" } }) },
+  {
+    operation: "cancel_completion",
+    outcome: "success",
+    question: async () => {
+      await scene().roomy.client.agent_completions({ uuid: "ended", message: "scenario: noop" });
+      return { input: { uuid: "ended" } };
+    },
+  },
+  {
+    operation: "cancel_completion",
+    outcome: "completion_not_found",
+    question: () => ({ input: { uuid: "nobody" } }),
+  },
+];
