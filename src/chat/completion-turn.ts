@@ -1,10 +1,9 @@
-import type { AgentEvent } from "../contract/event.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { isUnfinished, type CompletionRecord, type CompletionStore } from "../store/completion-store.ts";
-import type { BusEvent, EventBus } from "../store/event-bus.ts";
+import type { EventBus } from "../store/event-bus.ts";
 import { digestOf } from "./answer-digest.ts";
-import { createAccount, toldOf } from "./completion-events.ts";
+import { createAccount, createTeller } from "./completion-events.ts";
 import { cancelled, completedBy, failedBy, internal } from "./completion-outcome.ts";
 import type { RecordWriter } from "./completion-record.ts";
 import type { Engine, EngineTurn } from "./engine.ts";
@@ -24,7 +23,7 @@ type Dependencies = {
 export type Run = {
   /** As it was created. */
   record: CompletionRecord;
-  ask: Omit<EngineTurn, "onEvents" | "signal" | "answerDigest">;
+  ask: Omit<EngineTurn, "onEvents" | "onSession" | "signal" | "answerDigest">;
   /** Aborted with a `ServiceError` that says why. */
   stop: AbortController;
   progress: ((message: string) => void) | undefined;
@@ -75,12 +74,12 @@ const endOf = async (
 ): Promise<Partial<CompletionRecord>> => {
   const { engine, now, log } = deps;
   const { signal } = run.stop;
-  const onEvents = teller(deps, run, account);
+  const tellers = teller(deps, run, account);
   const stopWatching = watch(deps, run);
   try {
     signal.throwIfAborted();
     const answerDigest = ({ text }: { text: string }): string => digestOf(text);
-    return completedBy(await engine.run({ ...run.ask, onEvents, signal, answerDigest }), now());
+    return completedBy(await engine.run({ ...run.ask, ...tellers, signal, answerDigest }), now());
   } catch (error) {
     const failure = signal.aborted ? endedBy(signal) : error;
     const isTold = failure instanceof ServiceError && failure.code !== "internal";
@@ -93,30 +92,25 @@ const endOf = async (
 
 /** Tells those who look on, and the caller who waits, what the agent does. */
 const teller = (
-  { bus, now, log }: Dependencies,
+  deps: Dependencies,
   { record, progress }: Run,
   account: Running["account"],
-): EngineTurn["onEvents"] => {
-  const tell = (event: AgentEvent): void => {
-    account.add(event);
-    const told = toldOf(event);
-    if (told === null) return;
-    const entry: BusEvent = {
-      ...told,
-      ts: now().toISOString(),
-      session_id: account.known.session_id ?? "",
-      correlation_id: record.uuid,
-    };
-    bus.publish(entry);
-    if (event.type === "tool_use") progress?.(`Uses ${event.name}`);
-  };
-  return (events) => {
-    try {
-      events.forEach(tell);
-    } catch (err) {
-      // The agent's work is worth more than what is told of it.
-      log.error({ err, completion: record.uuid }, "what a completion does could not be told");
-    }
+): Pick<EngineTurn, "onEvents" | "onSession"> => {
+  const bus = createTeller(deps, record.uuid);
+  return {
+    onSession: (sessionId) => {
+      account.begin(sessionId);
+      bus.onSession(sessionId);
+    },
+    onEvents: (events) => {
+      events.forEach(account.add);
+      bus.onEvents(events);
+      try {
+        for (const event of events) if (event.type === "tool_use") progress?.(`Uses ${event.name}`);
+      } catch (err) {
+        deps.log.error({ err, completion: record.uuid }, "the progress of a completion could not be told");
+      }
+    },
   };
 };
 

@@ -5,13 +5,13 @@ import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { Log } from "../lib/log.ts";
 import { createTurns } from "../lib/turns.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
+import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
-import type { Caller, Chat, ChatRequest } from "./chat.ts";
+import type { Caller, Chat } from "./chat.ts";
 import { conversationOf } from "./conversation-key.ts";
 import type { Engine } from "./engine.ts";
 import { instantTurn } from "./instant-turn.ts";
-import { isOfSession } from "./lineage.ts";
-import { newsOf, wholeOf } from "./prompt.ts";
+import { runTurn, type Checked } from "./run-turn.ts";
 import { createRetryable } from "./retries.ts";
 import { applySlashTokens, readMessageTokens, type SlashToken } from "./slash-tokens.ts";
 import { createTurn, type RunningTurn } from "./turn.ts";
@@ -21,6 +21,7 @@ type Dependencies = {
   engine: Pick<Engine, "admit" | "run">;
   agent: Pick<AgentPackage, "name" | "read">;
   visibilities: VisibilityStore;
+  bus: Pick<EventBus, "begin" | "publish">;
   settings: Pick<
     Settings,
     "agentModeLiveText" | "agentModeOnDisconnect" | "agentModeWorkspaces" | "convHashFallback"
@@ -32,6 +33,7 @@ type Dependencies = {
 
 /** What the chat doors ask: see `chat.ts`. */
 export const createChat = ({
+  bus,
   engine,
   agent,
   visibilities,
@@ -73,6 +75,7 @@ export const createChat = ({
       { agent: agent.name, principal: caller.principal },
       settings.convHashFallback,
     );
+    // From here on nothing may fail before the turn is under way: the place would be lost.
     const slot = engine.admit();
     const turn = createTurn({
       head: headOf(request.model),
@@ -86,44 +89,12 @@ export const createChat = ({
     });
     underWay.set(turn.id, { turn, principal: caller.principal });
     const ended = retryable.add(turn, request, caller.principal);
-    const instructions = [request.loaded.systemPrompt, ...request.system].filter((text) => text);
-    const ran = engine.run({
-      conversation: conversation?.key ?? null,
-      ...(conversation?.source === "hash" && { mayResume: isOfSession(request.messages) }),
-      news: newsOf(request.messages),
-      whole: wholeOf(request.messages),
-      appendSystemPrompt: instructions.length === 0 ? null : instructions.join("\n\n"),
-      model: request.cliModel,
-      effort: request.effort,
-      maxTurns: null,
-      disabledMcpServers: request.disabledMcpServers,
-      timeoutSeconds: request.timeoutSeconds ?? request.loaded.timeoutSeconds,
-      onEvents: turn.onEvents,
-      answerDigest: turn.concluded,
-      signal: turn.signal,
+    void runTurn({ engine, bus, now, log }, { turn, request, conversation, caller }).then((ok) => {
+      slot.release();
+      underWay.delete(turn.id);
+      ended(ok);
     });
-    void ran
-      .then(
-        ({ usage }) => turn.end({ ok: true, usage }),
-        (error: unknown) => turn.end({ ok: false, error: told(error, caller.requestId) }),
-      )
-      .finally(() => {
-        slot.release();
-        underWay.delete(turn.id);
-      })
-      .then(() => ran)
-      .then(
-        () => ended(true),
-        () => ended(false),
-      );
     return turn;
-  };
-
-  const told = (error: unknown, requestId: string): ServiceError => {
-    if (error instanceof ServiceError) return error;
-    log.error({ err: error, request_id: requestId }, "a turn failed unexpectedly");
-    const message = `The service failed unexpectedly; its log tells more under request id ${requestId}`;
-    return new ServiceError("internal", message);
   };
 
   return {
@@ -158,9 +129,6 @@ export const createChat = ({
     },
   };
 };
-
-/** A request whose tokens have been taken out and applied. */
-type Checked = ChatRequest & { visibility: Visibility; loaded: LoadedAgent; cliModel: string | null };
 
 const unknownModel = (model: string, { models }: LoadedAgent): ServiceError =>
   new ServiceError(

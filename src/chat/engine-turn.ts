@@ -1,7 +1,10 @@
 import type { TurnOutcome } from "../agents/agent-process.ts";
+import type { AgentEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
+import type { Redactor } from "../lib/redact.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationRecord, ConversationStore } from "../store/conversation-store.ts";
+import { maskEvents } from "../store/mask-events.ts";
 import type { EngineTurn } from "./engine.ts";
 import type { Kept } from "./kept.ts";
 import { variantOf, type Seat, type Seats, type Wanted } from "./processes.ts";
@@ -13,6 +16,8 @@ type Dependencies = {
   seats: Pick<Seats, "fresh" | "resumed">;
   spares: Pick<Spares, "take" | "refill">;
   kept: Pick<Kept, "take" | "put">;
+  /** Takes configured secrets out of what the agent says. */
+  redact: Redactor;
   now: () => Date;
   log: Log;
 };
@@ -29,7 +34,7 @@ type Place = { seat: Seat; knows: boolean };
 
 /** Finds the process for a turn, runs it there, and keeps the process for the conversation's next one. */
 export const createTurnRunner = (deps: Dependencies) => {
-  const { agent, conversations, seats, spares, kept, log } = deps;
+  const { agent, conversations, seats, spares, kept, redact, log } = deps;
 
   const placeFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<Place> => {
     const { maxTurns, disabledMcpServers, conversation } = turn;
@@ -48,25 +53,30 @@ export const createTurnRunner = (deps: Dependencies) => {
     return { seat: spares.take(wanted) ?? (await seats.fresh(wanted)), knows: false };
   };
 
-  const say = (turn: EngineTurn, { seat, knows }: Place, deadline: number): Promise<TurnOutcome> => {
+  const say = async (turn: EngineTurn, { seat, knows }: Place, deadline: number): Promise<TurnOutcome> => {
     const isFirst = seat.process.turns() === 0;
     if (isFirst) seat.appended = turn.appendSystemPrompt;
     seat.effort = turn.effort ?? seat.effort;
     let spoke = false;
-    return seat.process.turn({
+    const tell = masked(redact, (events) => {
+      turn.onEvents(events);
+      if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
+      spoke = true;
+      spares.refill();
+    });
+    const outcome = await seat.process.turn({
       content: knows ? turn.news : turn.whole,
       appendSystemPrompt: isFirst ? turn.appendSystemPrompt : null,
       model: turn.model ?? seat.model,
       effort: turn.effort,
       timeoutSeconds: Math.max(1, Math.ceil((deadline - performance.now()) / 1000)),
       signal: turn.signal,
-      onEvents: (events) => {
-        turn.onEvents(events);
-        if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
-        spoke = true;
-        spares.refill();
-      },
+      onEvents: tell,
     });
+    // What was held back for the rest of a secret that never came.
+    tell([{ type: "block_end", block: -1 }]);
+    const { text, error } = outcome;
+    return { ...outcome, text: redact(text), error: error === null ? null : redact(error) };
   };
 
   /** Puts the conversation on record while its turn is under way, so that it can be resumed whatever happens. */
@@ -101,6 +111,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     const record = found !== null && (turn.mayResume?.(found) ?? true) ? found : null;
     const place = await placeFor(turn, record);
     const { process } = place.seat;
+    turn.onSession?.(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
     const outcome = await say(turn, place, deadline);
     if (isForgotten(outcome, place)) {
@@ -119,6 +130,17 @@ export const createTurnRunner = (deps: Dependencies) => {
 };
 
 export type TurnRunner = ReturnType<typeof createTurnRunner>;
+
+/** The same events without secrets, also those that come in pieces. */
+const masked = (redact: Redactor, tell: EngineTurn["onEvents"]): EngineTurn["onEvents"] => {
+  let ready: AgentEvent[] = [];
+  const mask = maskEvents(redact, (event) => void ready.push(event));
+  return (events) => {
+    ready = [];
+    events.forEach(mask);
+    if (ready.length > 0) tell(ready);
+  };
+};
 
 /** Whether a kept process is what this turn wants. */
 const isGoodFor = (seat: Seat, turn: EngineTurn, wanted: Wanted): boolean =>

@@ -35,6 +35,8 @@ export type EngineTurn = {
   maxTurns: number | null;
   disabledMcpServers: readonly string[];
   timeoutSeconds: number;
+  /** Told the session before its first event. */
+  onSession?: (sessionId: string) => void;
   /** As in `ProcessTurn`. */
   onEvents: (events: readonly AgentEvent[]) => void;
   /**

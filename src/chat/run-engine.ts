@@ -2,6 +2,7 @@ import type { AgentProcesses } from "../agents/agent-process.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
+import type { Redactor } from "../lib/redact.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationStore } from "../store/conversation-store.ts";
 import type { Locks } from "../store/locks.ts";
@@ -30,6 +31,8 @@ type Dependencies = {
     | "agentModeWorkspaces"
     | "agentModeConversationTtl"
   >;
+  /** Takes configured secrets out of what the agent says. */
+  redact: Redactor;
   /** Whether new turns are refused for now, although the service goes on. */
   isDraining: () => boolean;
   now: () => Date;

@@ -74,11 +74,10 @@ export type DisconnectPolicy = { kind: "cancel"; graceSeconds: number } | { kind
 
 export const disconnectPolicy = text
   .regex(/^(cancel|detach|grace:\d{1,6})$/, "must be cancel, detach or grace:SECONDS")
-  .transform(
-    (value): DisconnectPolicy =>
-      value === "detach"
-        ? { kind: "detach" }
-        : { kind: "cancel", graceSeconds: Number(value.split(":")[1] ?? 0) },
+  .transform((value): DisconnectPolicy =>
+    value === "detach"
+      ? { kind: "detach" }
+      : { kind: "cancel", graceSeconds: Number(value.split(":")[1] ?? 0) },
   );
 
 /** PEM from an environment file often has its line breaks written as `\n`. */

@@ -82,14 +82,13 @@ it("the service's own secrets cannot be handed to the agent", () => {
 describe("variables without effect", () => {
   it("of later versions are named, unless they ask for nothing", () => {
     const env = {
-      AGENT_MODE: "true",
+      HUB_DIR: "/x",
       SERVICE_HUB_URL: "https://x",
       TRACING_HOST: "https://x",
-      SERVICE_CONV_HASH_FALLBACK: "false",
       SERVICE_HOOKS_PATH: "",
     };
     expect(load(env).warnings).toEqual([
-      "AGENT_MODE has no effect in this version",
+      "HUB_DIR has no effect in this version",
       "SERVICE_HUB_URL has no effect in this version",
       "TRACING_HOST has no effect in this version",
     ]);

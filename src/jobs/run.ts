@@ -6,7 +6,7 @@ import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { Run } from "./execute.ts";
-import { maskEvents } from "./mask-events.ts";
+import { maskEvents } from "../store/mask-events.ts";
 
 type Dependencies = { store: JobStore; events: EventLog; now: () => Date; redact: Redactor; log: Log };
 

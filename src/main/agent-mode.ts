@@ -7,6 +7,7 @@ import { createChat } from "../chat/create-chat.ts";
 import { createEngine } from "../chat/run-engine.ts";
 import type { Settings } from "../config/variables.ts";
 import type { Log } from "../lib/log.ts";
+import type { Redactor } from "../lib/redact.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
 import { startHousekeeper } from "./housekeeper.ts";
@@ -36,6 +37,7 @@ type Dependencies = {
   mark: string;
   isDraining: () => boolean;
   isLiving: (podName: string) => boolean;
+  redact: Redactor;
   now: () => Date;
   log: Log;
 };
@@ -45,7 +47,7 @@ type Dependencies = {
  * @throws ServiceError with a sentence for the operator when the agent cannot be loaded
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
-  const { settings, env, stores, self, mark, isDraining, isLiving, now, log } = deps;
+  const { settings, env, stores, self, mark, isDraining, isLiving, redact, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
   const agent = createAgentPackage({ settings, home: homedir() });
@@ -57,6 +59,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     conversations,
     locks: stores.locks,
     settings,
+    redact,
     isDraining,
     now,
     newId,
@@ -64,7 +67,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     log,
   });
   await engine.prepare();
-  const chat = createChat({ engine, agent, visibilities, settings, now, newId, log });
+  const chat = createChat({ engine, agent, visibilities, bus, settings, now, newId, log });
   const completions = createCompletions({
     engine,
     store: completionStore,

@@ -203,6 +203,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     mark,
     isDraining,
     isLiving: cluster.isLiving,
+    redact,
     now,
     log,
   }).catch(giveUp);

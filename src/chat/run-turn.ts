@@ -1,0 +1,82 @@
+import { ServiceError } from "../contract/errors.ts";
+import type { Visibility } from "../contract/visibility.ts";
+import type { Log } from "../lib/log.ts";
+import type { LoadedAgent } from "../profiles/agent-package.ts";
+import type { EventBus } from "../store/event-bus.ts";
+import type { Caller, ChatRequest } from "./chat.ts";
+import { createTeller } from "./completion-events.ts";
+import type { Conversation } from "./conversation-key.ts";
+import type { Engine, EngineTurn } from "./engine.ts";
+import { isOfSession } from "./lineage.ts";
+import { newsOf, wholeOf } from "./prompt.ts";
+import type { RunningTurn } from "./turn.ts";
+
+/** A request whose tokens have been taken out and applied. */
+export type Checked = ChatRequest & {
+  visibility: Visibility;
+  loaded: LoadedAgent;
+  /** Null: the agent's own. */
+  cliModel: string | null;
+};
+
+type Dependencies = {
+  engine: Pick<Engine, "run">;
+  bus: Pick<EventBus, "begin" | "publish">;
+  now: () => Date;
+  log: Log;
+};
+
+type Begun = { turn: RunningTurn; request: Checked; conversation: Conversation | null; caller: Caller };
+
+/** Has the engine run a turn, and brings it to its end. Never rejects; resolves to whether it went well. */
+export const runTurn = async (deps: Dependencies, begun: Begun): Promise<boolean> => {
+  const { turn, request, caller } = begun;
+  // Of a stream nobody needs to be told elsewhere.
+  const onlooker = request.stream ? null : createTeller(deps, turn.id);
+  try {
+    if (onlooker !== null) void deps.bus.begin(turn.id);
+    const { usage } = await deps.engine.run({
+      ...asked(begun),
+      ...(onlooker !== null && { onSession: onlooker.onSession }),
+      onEvents: (events) => {
+        turn.onEvents(events);
+        onlooker?.onEvents(events);
+      },
+    });
+    turn.end({ ok: true, usage });
+    onlooker?.end("completed", null);
+    return true;
+  } catch (thrown) {
+    const error = told(thrown, caller.requestId, deps.log);
+    turn.end({ ok: false, error });
+    onlooker?.end("failed", error.message);
+    return false;
+  }
+};
+
+const asked = ({ turn, request, conversation }: Begun): EngineTurn => {
+  const { loaded, messages } = request;
+  const instructions = [loaded.systemPrompt, ...request.system].filter((text) => text);
+  return {
+    conversation: conversation?.key ?? null,
+    ...(conversation?.source === "hash" && { mayResume: isOfSession(messages) }),
+    news: newsOf(messages),
+    whole: wholeOf(messages),
+    appendSystemPrompt: instructions.length === 0 ? null : instructions.join("\n\n"),
+    model: request.cliModel,
+    effort: request.effort,
+    maxTurns: null,
+    disabledMcpServers: request.disabledMcpServers,
+    timeoutSeconds: request.timeoutSeconds ?? loaded.timeoutSeconds,
+    onEvents: turn.onEvents,
+    answerDigest: turn.concluded,
+    signal: turn.signal,
+  };
+};
+
+const told = (error: unknown, requestId: string, log: Log): ServiceError => {
+  if (error instanceof ServiceError) return error;
+  log.error({ err: error, request_id: requestId }, "a turn failed unexpectedly");
+  const message = `The service failed unexpectedly; its log tells more under request id ${requestId}`;
+  return new ServiceError("internal", message);
+};

@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { startService } from "../service.ts";
+import { allChunks, contentOf, post, saying } from "./asking.ts";
+
+const canary = ["ghp", "canaryOfTheChatTests42"].join("_");
+
+/** The agent says it in pieces of three characters, in all the ways it has. */
+const telling = `scenario: chat ${JSON.stringify({
+  deltaLength: 3,
+  steps: [
+    { thinking: `I found ${canary} there` },
+    { tool: { name: "Bash", input: { command: `echo ${canary}` }, result: `${canary}\n` } },
+    { text: `It is ${canary}, is it not?` },
+  ],
+})}`;
+
+test("a configured secret that the agent comes upon is told to nobody, in whatever pieces it comes", async () => {
+  const service = await startService({ env: { AGENT_MODE: "true", GIT_HOST_TOKEN: canary } });
+  const live = { metadata: { live_text: "true" } };
+  const shown = [
+    await post(service, saying(telling, { stream: true })).then(allChunks),
+    await post(service, saying(telling, { stream: true, ...live })).then(allChunks),
+    await post(service, saying(telling)).then((response) => response.json()),
+    await service.client.agent_completions({ uuid: "canary", message: telling }),
+    await fetch(`${service.url}/completions/canary/events`).then((response) => response.text()),
+  ].map((answer) => JSON.stringify(answer));
+  for (const answer of shown) expect(answer).toContain("***");
+  for (const text of [...shown, ...shown.map(joined), service.output.stdout, service.output.stderr])
+    expect(text).not.toContain("canaryOfTheChatTests");
+  const chunks = await post(service, saying(telling, { stream: true, ...live })).then(allChunks);
+  expect(contentOf(chunks)).toContain("It is ***, is it not?");
+});
+
+/** As a reader joins the pieces. */
+const joined = (json: string): string =>
+  [...json.matchAll(/"(?:content|reasoning_content)":"([^"]*)"/g)].map(([, text]) => text).join("");
