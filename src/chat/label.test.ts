@@ -129,3 +129,12 @@ test("after the end nothing is told again", () => {
   expect(finish({ ok: true, resultText: "Once." })).toEqual([final("Once.")]);
   expect(finish({ ok: true, resultText: "Once." })).toEqual([]);
 });
+
+test("what the model said before a tool is told when it begins to write the call, not when it is through", () => {
+  const labeller = createLabeller({ live: false });
+  expect(labeller.take({ type: "text", block: 1, text: "I write it." })).toEqual([]);
+  expect(labeller.take({ type: "block_end", block: 1 })).toEqual([]);
+  expect(labeller.take({ type: "tool_start", id: "t", name: "Write" })).toEqual([
+    { kind: "narration", text: "I write it." },
+  ]);
+});

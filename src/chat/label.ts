@@ -54,6 +54,9 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
           return [...release("narration"), { kind: "thinking", text: event.text }];
         case "text":
           return takeText(event);
+        // Its input may take the model long to write: what it said before need not wait for that.
+        case "tool_start":
+          return release("narration");
         case "tool_use":
         case "tool_result":
           return event.parent === null ? [...release("narration"), ...tell(toolDelta(event))] : [];

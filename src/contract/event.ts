@@ -19,6 +19,8 @@ const agentEvents = {
   text: z.object({ type: z.literal("text"), block: z.int(), text: z.string() }),
   /** A thinking or text block is complete. */
   block_end: z.object({ type: z.literal("block_end"), block: z.int() }),
+  /** The model begins a tool call; its input follows as it writes it, and may take long. `tool_use` tells all of it. */
+  tool_start: z.object({ type: z.literal("tool_start"), id: z.string(), name: z.string() }),
   /** A tool call, once, when its input is complete. `parent` names the tool call of the subagent that made it. */
   tool_use: z.object({
     type: z.literal("tool_use"),
@@ -82,6 +84,7 @@ export const AgentEvent = z.discriminatedUnion("type", [
   agentEvents.thinking,
   agentEvents.text,
   agentEvents.block_end,
+  agentEvents.tool_start,
   agentEvents.tool_use,
   agentEvents.tool_result,
   agentEvents.retry,

@@ -104,7 +104,8 @@ const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent },
     case "message_start":
       return blocks.begin();
     case "content_block_start": {
-      const kind = event.content_block.type;
+      const { type: kind, id, name } = event.content_block;
+      if (kind === "tool_use" && id && name) return [{ type: "tool_start", id, name }];
       return kind === "text" || kind === "thinking" ? blocks.start(event.index, kind) : [];
     }
     case "content_block_delta": {

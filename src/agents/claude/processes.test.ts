@@ -102,7 +102,7 @@ describe("a conversation", () => {
     ];
     const { events, batches, outcome } = await say(chat(...steps));
     expect(types(events)).toBe(
-      "started thinking block_end text block_end tool_use tool_result text block_end result",
+      "started thinking block_end text block_end tool_start tool_use tool_result text block_end result",
     );
     expect(textOf(events)).toBe("I look.There are two.");
     expect(events).toContainEqual(

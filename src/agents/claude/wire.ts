@@ -34,7 +34,7 @@ export const StreamLine = z.object({
     z.object({
       type: z.literal("content_block_start"),
       index: z.int(),
-      content_block: z.object({ type: z.string() }),
+      content_block: z.object({ type: z.string(), id: text, name: text }),
     }),
     z.object({
       type: z.literal("content_block_delta"),

@@ -58,6 +58,7 @@ const described: Described = {
   thinking: () => null,
   text: () => null,
   block_end: () => null,
+  tool_start: () => null,
 };
 
 const line = (kind: Row["kind"], head: string, detail: string | null): Line => ({
