@@ -1,5 +1,9 @@
 import { cpus } from "node:os";
 import { abandonedClients } from "./abandoned-clients.ts";
+import { chatDeltas } from "./chat-deltas.ts";
+import { chatFirstWord } from "./chat-first-word.ts";
+import { chatStalled } from "./chat-stalled.ts";
+import { chatStreams } from "./chat-streams.ts";
 import { eventLatency } from "./event-latency.ts";
 import { manyJobs } from "./many-jobs.ts";
 import { mcpCalls } from "./mcp-calls.ts";
@@ -21,6 +25,10 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   mcp: mcpCalls,
   abandoned: abandonedClients,
   scale,
+  chat: chatFirstWord,
+  "chat-deltas": chatDeltas,
+  "chat-streams": chatStreams,
+  "chat-stalled": chatStalled,
 };
 
 const asked = process.argv.slice(2);

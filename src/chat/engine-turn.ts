@@ -30,53 +30,77 @@ export type RanTurn = {
 };
 
 /** A turn's process: a session that knows what was said before, or one that is to be told. */
-type Place = { seat: Seat; knows: boolean };
+type Place = {
+  seat: Seat;
+  knows: boolean;
+  /** The process was there before the turn: it may have died while nobody looked. */
+  waited: boolean;
+};
+
+/** `heard`: the agent gave a sign of having taken the turn up. */
+type Said = { outcome: TurnOutcome; heard: boolean };
 
 /** Finds the process for a turn, runs it there, and keeps the process for the conversation's next one. */
 export const createTurnRunner = (deps: Dependencies) => {
   const { agent, conversations, seats, spares, kept, redact, log } = deps;
 
   const placeFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<Place> => {
-    const { maxTurns, disabledMcpServers, conversation } = turn;
-    const wanted: Wanted = { loaded: await agent.read(), maxTurns, disabledMcpServers };
+    const { model, maxTurns, disabledMcpServers, conversation } = turn;
+    const wanted: Wanted = { loaded: await agent.read(), model, maxTurns, disabledMcpServers };
     if (record !== null && conversation !== null) {
       const own = await kept.take(conversation, record.updated_at);
-      if (own !== null && isGoodFor(own, turn, wanted)) return { seat: own, knows: true };
+      if (own !== null && isGoodFor(own, turn, wanted))
+        return { seat: own, knows: wasTold(own), waited: true };
       // Never two processes on one session.
       await own?.process.end();
       const transcript = await agent.findTranscript(record.session_id);
       if (transcript !== null) {
         const session = { id: record.session_id, resumeFrom: transcript, cwd: record.cwd };
-        return { seat: await seats.resumed(wanted, session), knows: true };
+        return { seat: await seats.resumed(wanted, session), knows: true, waited: false };
       }
     }
-    return { seat: spares.take(wanted) ?? (await seats.fresh(wanted)), knows: false };
+    const spare = spares.take(wanted);
+    return { seat: spare ?? (await seats.fresh(wanted)), knows: false, waited: spare !== null };
   };
 
-  const say = async (turn: EngineTurn, { seat, knows }: Place, deadline: number): Promise<TurnOutcome> => {
+  const say = async (turn: EngineTurn, { seat, knows }: Place, deadline: number): Promise<Said> => {
     const isFirst = seat.process.turns() === 0;
     if (isFirst) seat.appended = turn.appendSystemPrompt;
     seat.effort = turn.effort ?? seat.effort;
+    let heard = false;
     let spoke = false;
-    const tell = masked(redact, (events) => {
+    const mask = masked(redact, (events) => {
       turn.onEvents(events);
       if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
       spoke = true;
       spares.refill();
     });
+    const tell: EngineTurn["onEvents"] = (events) => {
+      try {
+        mask(events);
+      } catch (err) {
+        log.error({ err }, "what the agent said could not be passed on");
+        throw err;
+      }
+    };
     const outcome = await seat.process.turn({
       content: knows ? turn.news : turn.whole,
       appendSystemPrompt: isFirst ? turn.appendSystemPrompt : null,
-      model: turn.model ?? seat.model,
+      // That of the process.
+      model: null,
       effort: turn.effort,
       timeoutSeconds: Math.max(1, Math.ceil((deadline - performance.now()) / 1000)),
       signal: turn.signal,
-      onEvents: tell,
+      onEvents: (events) => {
+        heard ||= events.some(({ type }) => type !== "warning");
+        tell(events);
+      },
     });
     // What was held back for the rest of a secret that never came.
     tell([{ type: "block_end", block: -1 }]);
     const { text, error } = outcome;
-    return { ...outcome, text: redact(text), error: error === null ? null : redact(error) };
+    const masking = { text: redact(text), error: error === null ? null : redact(error) };
+    return { outcome: { ...outcome, ...masking }, heard };
   };
 
   /** Puts the conversation on record while its turn is under way, so that it can be resumed whatever happens. */
@@ -110,10 +134,31 @@ export const createTurnRunner = (deps: Dependencies) => {
     const found = key === null ? null : await conversations.get(key);
     const record = found !== null && (turn.mayResume?.(found) ?? true) ? found : null;
     const place = await placeFor(turn, record);
+    try {
+      return await runIn(place, turn, record, deadline);
+    } catch (error) {
+      // Not what the agent does, that is an outcome: nobody knows where the turn got to.
+      await place.seat.process.end();
+      throw error;
+    }
+  };
+
+  const runIn = async (
+    place: Place,
+    turn: EngineTurn,
+    record: ConversationRecord | null,
+    deadline: number,
+  ): Promise<RanTurn> => {
+    const { conversation: key } = turn;
     const { process } = place.seat;
     turn.onSession?.(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
-    const outcome = await say(turn, place, deadline);
+    const { outcome, heard } = await say(turn, place, deadline);
+    if (place.waited && !heard && outcome.reason === "agent_exit") {
+      // It had died, or was about to, when it was given the turn.
+      await process.end();
+      return run(turn, deadline);
+    }
     if (isForgotten(outcome, place)) {
       // There is a transcript in which the CLI finds nothing: the session is begun again with all that was said.
       await process.end();
@@ -129,8 +174,6 @@ export const createTurnRunner = (deps: Dependencies) => {
   return { run };
 };
 
-export type TurnRunner = ReturnType<typeof createTurnRunner>;
-
 /** The same events without secrets, also those that come in pieces. */
 const masked = (redact: Redactor, tell: EngineTurn["onEvents"]): EngineTurn["onEvents"] => {
   let ready: AgentEvent[] = [];
@@ -141,6 +184,9 @@ const masked = (redact: Redactor, tell: EngineTurn["onEvents"]): EngineTurn["onE
     if (ready.length > 0) tell(ready);
   };
 };
+
+/** A turn that was stopped before it was said leaves a session that knows of nothing. */
+const wasTold = ({ resumes, process }: Seat): boolean => resumes || process.turns() > 0;
 
 /** Whether a kept process is what this turn wants. */
 const isGoodFor = (seat: Seat, turn: EngineTurn, wanted: Wanted): boolean =>

@@ -12,11 +12,19 @@ type Dependencies = {
 export const createKept = ({ limits, clock }: Dependencies) => {
   /** The longest unused first. */
   const entries = new Map<string, Entry>();
+  /** Processes on their way out: the next one must not go on with a session before they are gone. */
+  const leaving = new Map<string, Promise<void>>();
 
   const end = async (key: string): Promise<void> => {
     const entry = entries.get(key);
-    entries.delete(key);
-    await entry?.seat.process.end();
+    if (entry !== undefined) {
+      entries.delete(key);
+      const gone = entry.seat.process.end().finally(() => {
+        if (leaving.get(key) === gone) leaving.delete(key);
+      });
+      leaving.set(key, gone);
+    }
+    await leaving.get(key);
   };
 
   const overfull = (): boolean => {
@@ -24,20 +32,22 @@ export const createKept = ({ limits, clock }: Dependencies) => {
     return entries.size > limits.count || bytes > limits.bytes;
   };
 
-  const trim = async (): Promise<void> => {
-    const ended: Promise<void>[] = [];
+  /** Nobody waits for it: one conversation's process may take its time to end, and this one has its answer. */
+  const trim = (): void => {
     for (const key of entries.keys()) {
       if (!overfull()) break;
-      ended.push(end(key));
+      void end(key);
     }
-    await Promise.all(ended);
   };
 
   return {
     /** The conversation's process, which is then the caller's; null: there is none that is as it was at `version`. */
     take: async (key: string, version: string): Promise<Seat | null> => {
       const entry = entries.get(key);
-      if (entry === undefined) return null;
+      if (entry === undefined) {
+        await leaving.get(key);
+        return null;
+      }
       if (entry.version !== version || !entry.seat.process.isIdle()) {
         await end(key);
         return null;
@@ -54,7 +64,7 @@ export const createKept = ({ limits, clock }: Dependencies) => {
       void seat.process.ended.then(() => {
         if (entries.get(key)?.seat === seat) entries.delete(key);
       });
-      await trim();
+      trim();
     },
     /** Ends those that have waited too long, and those that `isStale`. */
     tidy: async (isStale: (seat: Seat) => boolean): Promise<void> => {

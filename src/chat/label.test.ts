@@ -138,3 +138,15 @@ test("what the model said before a tool is told when it begins to write the call
     { kind: "narration", text: "I write it." },
   ]);
 });
+
+test("blocks of thinking are kept apart by a blank line, pieces of one are not", () => {
+  const labeller = createLabeller({ live: false });
+  const told = [
+    { block: 1, text: "I look" },
+    { block: 1, text: " there." },
+    { block: 2, text: "Now I know." },
+  ].flatMap((piece) => labeller.take({ type: "thinking", ...piece }));
+  expect(told.map((delta) => ("text" in delta ? delta.text : "")).join("")).toBe(
+    "I look there.\n\nNow I know.",
+  );
+});

@@ -19,6 +19,8 @@ export type Labeller = {
  */
 export const createLabeller = ({ live }: { live: boolean }): Labeller => {
   let held: Held | null = null;
+  /** The block of the last piece of thinking. */
+  let thinking: number | null = null;
   /** Text or a tool has been told. */
   let told = false;
 
@@ -47,11 +49,18 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
     return deltas;
   };
 
+  /** Blocks of thinking are joined by whoever reads them: a blank line keeps them apart. */
+  const thought = ({ block, text }: { block: number; text: string }): Delta => {
+    const isNext = thinking !== null && thinking !== block;
+    thinking = block;
+    return { kind: "thinking", text: isNext ? `\n\n${text}` : text };
+  };
+
   return {
     take: (event) => {
       switch (event.type) {
         case "thinking":
-          return [...release("narration"), { kind: "thinking", text: event.text }];
+          return [...release("narration"), thought(event)];
         case "text":
           return takeText(event);
         // Its input may take the model long to write: what it said before need not wait for that.

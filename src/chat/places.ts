@@ -39,11 +39,9 @@ export const createPlaces = (max: number) => {
   };
 };
 
-export type Places = ReturnType<typeof createPlaces>;
-
 const full = (max: number): ServiceError =>
   new ServiceError(
     "capacity_full",
-    `All ${max} places for answers are taken; ask again in a few seconds, or raise AGENT_MODE_MAX_CONCURRENT`,
+    `${max === 1 ? "The only place" : `All ${max} places`} for answers ${max === 1 ? "is" : "are"} taken; ask again in a few seconds, or raise AGENT_MODE_MAX_CONCURRENT`,
     { retryAfter: 5 },
   );

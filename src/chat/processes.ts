@@ -15,12 +15,14 @@ export type Seat = {
   appended: string | null | undefined;
   /** Set by an earlier turn. */
   effort: string | null;
-  /** The model of the agent as it was started, in the CLI's terms. */
-  model: string | null;
+  /** Its session goes on with one that was told something. */
+  resumes: boolean;
 };
 
 export type Wanted = {
   loaded: LoadedAgent;
+  /** In the CLI's terms; null: the agent's own. A process could change it, but the CLI then tells the model of a command. */
+  model: string | null;
   maxTurns: number | null;
   disabledMcpServers: readonly string[];
 };
@@ -40,6 +42,8 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
   const living = new Set<Seat>();
   /** How many processes use a working directory, or are about to: one may be on its way out while the next begins. */
   const users = new Map<string, number>();
+  /** Working directories that are about to go unless something is in them. */
+  const removals = new Map<string, Promise<void>>();
 
   const start = async (
     wanted: Wanted,
@@ -47,11 +51,12 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
     cwd: string,
   ): Promise<Seat> => {
     const processId = `${idPrefix}${newId()}`;
-    const { maxTurns, disabledMcpServers } = wanted;
+    const { model, maxTurns, disabledMcpServers } = wanted;
     users.set(cwd, (users.get(cwd) ?? 0) + 1);
     try {
+      await removals.get(cwd);
       await workspaces.use(cwd);
-      const launch = await agent.materialise({ processId, cwd, maxTurns, disabledMcpServers });
+      const launch = await agent.materialise({ processId, cwd, model, maxTurns, disabledMcpServers });
       const started = await processes.start({ id: processId, cwd, launch, session });
       if (!started.ok)
         throw turnFailure({ reason: started.reason, error: started.message }, new AbortController().signal);
@@ -61,7 +66,7 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
         variant: variantOf(wanted),
         appended: undefined,
         effort: null,
-        model: launch.model,
+        resumes: session.resumeFrom !== null,
       };
       living.add(seat);
       void seat.process.ended.then(() => leave(seat, processId));
@@ -89,7 +94,11 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
     const others = (users.get(cwd) ?? 1) - 1;
     if (others > 0) return void users.set(cwd, others);
     users.delete(cwd);
-    await workspaces.removeEmpty(cwd);
+    const removal = workspaces.removeEmpty(cwd).finally(() => {
+      if (removals.get(cwd) === removal) removals.delete(cwd);
+    });
+    removals.set(cwd, removal);
+    await removal;
   };
 
   return {
@@ -112,8 +121,8 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
 export type Seats = ReturnType<typeof createSeats>;
 
 /** Equal for processes of which one is as good as the other. */
-export const variantOf = ({ loaded, maxTurns, disabledMcpServers }: Wanted): string =>
-  JSON.stringify([loaded.fingerprint, maxTurns, [...new Set(disabledMcpServers)].toSorted()]);
+export const variantOf = ({ loaded, model, maxTurns, disabledMcpServers }: Wanted): string =>
+  JSON.stringify([loaded.fingerprint, model, maxTurns, [...new Set(disabledMcpServers)].toSorted()]);
 
 /** Whether it is the variant of a conversation without wishes of its own. */
-export const isUsual = (variant: string): boolean => variant.endsWith(",null,[]]");
+export const isUsual = (variant: string): boolean => variant.endsWith(",null,null,[]]");

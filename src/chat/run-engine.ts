@@ -63,6 +63,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
   const seats = createSeats({ ...deps, workspaces });
   const usual = async (): Promise<Wanted> => ({
     loaded: await agent.read(),
+    model: null,
     maxTurns: null,
     disabledMcpServers: [],
   });

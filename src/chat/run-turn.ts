@@ -30,12 +30,25 @@ type Begun = { turn: RunningTurn; request: Checked; conversation: Conversation |
 
 /** Has the engine run a turn, and brings it to its end. Never rejects; resolves to whether it went well. */
 export const runTurn = async (deps: Dependencies, begun: Begun): Promise<boolean> => {
-  const { turn, request, caller } = begun;
+  const { turn, request, conversation, caller } = begun;
+  const started = performance.now();
+  const note = (code: string, more: Record<string, unknown> = {}): void =>
+    deps.log.info(
+      {
+        chat: turn.id,
+        request_id: caller.requestId,
+        conversation: conversation?.source ?? "new",
+        code,
+        ms: Math.round(performance.now() - started),
+        ...more,
+      },
+      "answer ended",
+    );
   // Of a stream nobody needs to be told elsewhere.
   const onlooker = request.stream ? null : createTeller(deps, turn.id);
   try {
     if (onlooker !== null) void deps.bus.begin(turn.id);
-    const { usage } = await deps.engine.run({
+    const { usage, costUsd, numTurns } = await deps.engine.run({
       ...asked(begun),
       ...(onlooker !== null && { onSession: onlooker.onSession }),
       onEvents: (events) => {
@@ -45,11 +58,13 @@ export const runTurn = async (deps: Dependencies, begun: Begun): Promise<boolean
     });
     turn.end({ ok: true, usage });
     onlooker?.end("completed", null);
+    note("ok", { cost_usd: costUsd, num_turns: numTurns });
     return true;
   } catch (thrown) {
     const error = told(thrown, caller.requestId, deps.log);
     turn.end({ ok: false, error });
     onlooker?.end("failed", error.message);
+    note(error.code);
     return false;
   }
 };

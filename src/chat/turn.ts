@@ -54,8 +54,9 @@ export const createTurn = (options: Options): RunningTurn => {
   const stopping = new AbortController();
   const readers = createReaders({
     policy: options.policy,
-    // A client library that gives up waiting asks again within a second, and is to find this turn.
-    leastGrace: stream ? 0 : 1,
+    // A client library that gives up waiting asks again within a second, and is to find this turn. Stopping it takes a
+    // moment more, and must be over two seconds after the caller has left.
+    leastGrace: stream ? 0 : 1.2,
     onAbandoned: () => stopping.abort(abandoned()),
   });
   let isUnneeded = false;

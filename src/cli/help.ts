@@ -31,7 +31,7 @@ Examples:
   svc chat "What does this service do, and where are its tests?"
   svc chat -c "$ID" "Now add the missing one"
   git diff | svc chat --hide thinking,tools,narration > review.md
-  svc chat "Count the files" --json | jq -r '.choices[0].delta.content // empty'
+  svc chat "Count the files" --json | jq -rj '.choices[0].delta.content // empty'
 
 The conversation's id is printed, to go on with it later. At the prompt, /help lists what can be typed besides messages.
 Words such as /show-thinking or /hide-tools in a message change what the agent shows to everyone who talks to it;

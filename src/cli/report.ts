@@ -4,13 +4,15 @@ import { ServiceError } from "../contract/errors.ts";
 import { exitCode } from "./exit-code.ts";
 import type { ExitCode } from "./exit-code.ts";
 import { CliError } from "./failure.ts";
-import { note, printJson } from "./print.ts";
+import { note, print, printJson } from "./print.ts";
 import { sanitise } from "./text/sanitise.ts";
 
-/** Tells a failure on stderr, with `json` also as a failure body on stdout, and says how to exit. */
-export const report = (error: unknown, { json }: { json: boolean }): ExitCode => {
+/** Tells a failure on stderr, with `json` also as a failure body on stdout (`line`: in one line), and says how to exit. */
+export const report = (error: unknown, { json }: { json: boolean | "line" }): ExitCode => {
   const { message, code, exit } = explain(error);
-  if (json) printJson({ success: false, error: message, code });
+  const body = { success: false, error: message, code };
+  if (json === "line") print(JSON.stringify(body));
+  else if (json) printJson(body);
   note(`svc: ${sanitise(message)}`);
   if (
     code === "internal" &&

@@ -39,6 +39,14 @@ it("the description has a row for every setting: name, value, source, meaning", 
   expect(rows.every(({ meaning }) => meaning.length > 10)).toBe(true);
 });
 
+it.each(["cancel", "detach", "grace:5"])(
+  "what a caller's leaving does is shown as it is written: %s",
+  (text) => {
+    const rows = describeSettings(loadSettings({ home, env: { AGENT_MODE_ON_DISCONNECT: text } }));
+    expect(rows.find(({ name }) => name === "AGENT_MODE_ON_DISCONNECT")?.value).toBe(text);
+  },
+);
+
 it("the description holds nothing of a secret", () => {
   const printed = JSON.stringify(describeSettings(loaded));
   expect(printed).not.toContain("canary");

@@ -29,7 +29,14 @@ const masked = (value: Settings[SettingName]): string => {
 
 const shown = (value: Settings[SettingName]): string => {
   if (value === null) return "";
+  if (typeof value === "object" && "kind" in value) return policyText(value);
   return maskUrl(Array.isArray(value) ? value.join(",") : String(value));
+};
+
+/** As it would be written in the environment. */
+const policyText = (policy: Settings["agentModeOnDisconnect"]): string => {
+  if (policy.kind === "detach") return "detach";
+  return policy.graceSeconds === 0 ? "cancel" : `grace:${policy.graceSeconds}`;
 };
 
 const place = (source: Source): string => {

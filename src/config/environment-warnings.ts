@@ -20,7 +20,7 @@ const unknownWarning = (name: string): string | null => {
   return `${name} is not a variable of this service and has no effect${suggestion(name, known)}`;
 };
 
-const ownPrefixes = ["SERVICE_", "GIT_HOST_", "MODEL_API_", "AGENT_CLI_", "KV_"];
+const ownPrefixes = ["SERVICE_", "GIT_HOST_", "MODEL_API_", "AGENT_CLI_", "AGENT_MODE_", "KV_"];
 
 const known = new Set([
   ...Object.values(variables).flatMap(({ name, fallbacks }) => [name, ...fallbacks]),

@@ -104,12 +104,20 @@ describe("variables without effect", () => {
     const { warnings } = load({
       SERVICE_MAX_PARALEL_JOBS: "2",
       GIT_HOST_TOKN: "x",
+      AGENT_MODE_TIMOUT: "5",
       SERVICE_JOB_ID: "1",
       PATH: "/bin",
     });
     expect(warnings).toEqual([
       expect.stringMatching(/^SERVICE_MAX_PARALEL_JOBS is not .*did you mean SERVICE_MAX_PARALLEL_JOBS\?$/),
       expect.stringMatching(/^GIT_HOST_TOKN is not .*did you mean GIT_HOST_TOKEN\?$/),
+      expect.stringMatching(/^AGENT_MODE_TIMOUT is not .*did you mean AGENT_MODE_TIMEOUT\?$/),
     ]);
   });
+});
+
+it("an agent of the hub is named as without effect while agent mode is off", () => {
+  const off = load({ HUB_AGENT: "writer" }).warnings;
+  expect(off).toEqual(["HUB_AGENT has no effect without agent mode: set AGENT_MODE=true as well"]);
+  expect(load({ HUB_AGENT: "writer", AGENT_MODE: "true" }).warnings).toEqual([]);
 });

@@ -10,7 +10,7 @@ export type Findings = { faults: string[]; warnings: string[] };
  */
 export const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): Findings => {
   const findings = [keyStrength(settings), appKey(settings), agentEnvironment(settings)];
-  if (role === "server") findings.push(openDoor(settings));
+  if (role === "server") findings.push(openDoor(settings), idleHub(settings));
   return {
     faults: findings.flatMap(({ faults }) => faults),
     warnings: findings.flatMap(({ warnings }) => warnings),
@@ -44,6 +44,14 @@ const openDoor = rule(["host", "apiKeys", "allowOpen"], ({ host, apiKeys, allowO
     "set SERVICE_API_KEYS, or SERVICE_HOST=127.0.0.1, or SERVICE_ALLOW_OPEN=true to serve without keys";
   return { faults: [`${reach}; ${wayOut}`], warnings: [] };
 });
+
+const idleHub = rule(["agentMode", "hubAgent"], ({ agentMode, hubAgent }) => ({
+  faults: [],
+  warnings:
+    agentMode || hubAgent === null
+      ? []
+      : ["HUB_AGENT has no effect without agent mode: set AGENT_MODE=true as well"],
+}));
 
 const shortestGoodKey = 8;
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Instant, Usage } from "./job.ts";
 import { operation } from "./operation.ts";
 
-export const completionStatuses = ["queued", "running", "completed", "failed", "cancelled"] as const;
+const completionStatuses = ["queued", "running", "completed", "failed", "cancelled"] as const;
 export const CompletionStatus = z.enum(completionStatuses).meta({ id: "CompletionStatus" });
 export type CompletionStatus = z.infer<typeof CompletionStatus>;
 

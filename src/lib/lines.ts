@@ -41,8 +41,8 @@ export const createLineSplitter = ({
     else onLine(pending.toString("utf8", 0, held));
     held = 0;
     dropped = 0;
-    // One large line must not keep its memory for the rest of the stream.
-    if (pending.length > 16 * initialCapacity) pending = Buffer.allocUnsafe(initialCapacity);
+    // One large line must not keep its memory for the rest of the stream: there may be hundreds of streams.
+    if (pending.length > initialCapacity) pending = Buffer.allocUnsafe(initialCapacity);
   };
 
   const whole = (line: Buffer): void => {

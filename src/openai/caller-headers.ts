@@ -44,15 +44,18 @@ export const isRetry = (headers: Headers): boolean =>
 const idIn = (headers: Headers, names: readonly string[]): string | null => {
   for (const name of names) {
     const id = headerText(headers, name);
-    if (id === null || (name === "x-openwebui-chat-id" && isPassing(id))) continue;
+    if (id === null || passing[name]?.test(id)) continue;
     if (!isId(id)) throw new ServiceError("invalid_request", `${name}: ${idForm}`);
     return id;
   }
   return null;
 };
 
-/** Open WebUI's name for chats that it does not keep: all those of a browser tab have the same. */
-const isPassing = (id: string): boolean => /^local(:|$)/.test(id);
+/** What UIs say of chats that have no id (yet): Open WebUI of those it does not keep, LibreChat of new ones. */
+const passing: Partial<Record<string, RegExp>> = {
+  "x-openwebui-chat-id": /^local(:|$)/,
+  "x-librechat-conversation-id": /^new$/,
+};
 
 const meant = (value: string | null | undefined): string | null => {
   const text = (value ?? "").trim();

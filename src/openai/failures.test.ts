@@ -68,7 +68,10 @@ test("without a key the body is that of every path", async () => {
 
 test("in a service without agent mode each path says what is missing", async () => {
   const off = await startDoor({ chat: null });
-  for (const answer of [await off.post(saying("hi")), await fetch(`${off.url}/v1/models`)]) {
+  const looked = await Promise.all(
+    ["/v1/models", "/v1/chat/completions"].map((path) => fetch(off.url + path)),
+  );
+  for (const answer of [await off.post(saying("hi")), ...looked]) {
     expect(answer.status).toBe(404);
     expect(await answer.json()).toMatchObject({
       error: { message: expect.stringContaining("AGENT_MODE=true") },

@@ -16,7 +16,7 @@ type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
 /** The chat completions door, to be handed to `createApp`. */
 export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
   const routes = doorRoutes({ ...deps, chat: chat ?? nobody });
-  const answering = chat === null ? routes.map(refusing) : routes.map(described);
+  const answering = chat === null ? routes.flatMap(refusing) : routes.map(described);
   return [...answering, ...preflights].map((route) => ({
     ...route,
     crossOrigin: true,
@@ -43,14 +43,16 @@ const described = (route: Route): Route => {
   return { ...route, ...(openapi !== undefined && { openapi }) };
 };
 
-const refusing = ({ method, path }: Route): Route => ({
-  method,
-  path,
-  refusing: true,
-  handle: () => {
-    throw agentModeOff(`${method.toUpperCase()} ${path}`);
-  },
-});
+/** Whatever the method: that the path knows another one is of no use. */
+const refusing = ({ path }: Route): Route[] =>
+  (["get", "post"] as const).map((method) => ({
+    method,
+    path,
+    refusing: true,
+    handle: () => {
+      throw agentModeOff(`${method.toUpperCase()} ${path}`);
+    },
+  }));
 
 /** Stands where no chat is; it is never asked. */
 const nobody: Chat = {

@@ -14,6 +14,8 @@ export type AgentPackage = {
     /** Unique to the process; names its directory. */
     processId: string;
     cwd: string;
+    /** In the CLI's terms; null: the agent's own. */
+    model: string | null;
     maxTurns: number | null;
     disabledMcpServers: readonly string[];
   }) => Promise<AgentLaunch>;

@@ -51,7 +51,7 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: Request):
   return {
     name,
     read: async () => (await loaded()).agent,
-    materialise: async ({ processId, maxTurns, disabledMcpServers }) => {
+    materialise: async ({ processId, model, maxTurns, disabledMcpServers }) => {
       const { agent, plan, files } = await loaded();
       const { configDir, settingsFile, mcpConfigFile } = await writeConfigDirectory(places, {
         id: processId,
@@ -65,8 +65,15 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: Request):
       });
       return {
         configDir,
-        args: maxTurns === null ? plan.args : toArguments({ ...plan.block, max_turns: maxTurns }),
-        model: plan.block.model,
+        args:
+          maxTurns === null && model === null
+            ? plan.args
+            : toArguments({
+                ...plan.block,
+                ...(maxTurns !== null && { max_turns: maxTurns }),
+                ...(model !== null && { model }),
+              }),
+        model: model ?? plan.block.model,
         settingsFile,
         mcpConfigFile,
         worktreeName: null,

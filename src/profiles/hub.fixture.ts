@@ -5,7 +5,7 @@ import { createAgentPackage } from "./hub-agent.ts";
 type Options = Partial<Parameters<typeof createAgentPackage>[0]["settings"]>;
 
 /** For tests: `write` takes paths relative to a directory that holds `home`, `shared` and `hub`. */
-export type HubSetup = Awaited<ReturnType<ReturnType<typeof hubIn>>>;
+type HubSetup = Awaited<ReturnType<ReturnType<typeof hubIn>>>;
 
 /** `makeDirectory` gives a fresh directory that is removed after the test file. The agent is `writer` unless told otherwise. */
 export const hubIn =
@@ -49,6 +49,7 @@ export const processId = "5e0b1f6a-0f5c-4a5e-9a52-2f6f0c9d7b11";
 export const process = {
   processId,
   cwd: "/",
+  model: null,
   maxTurns: null,
   disabledMcpServers: [] as readonly string[],
 };

@@ -85,11 +85,11 @@ test("when the agent's package changes, processes are replaced and conversations
   expect(await ask(service, "new", "writer")).toMatchObject({ model: "opus", turn: 1 });
 });
 
-test("a turn on another model, and back, stays in its process", async () => {
+test("a turn on another model, and back, goes on with the session in another process", async () => {
   const service = await startService({ env: { AGENT_MODE: "true" } });
   const first = await ask(service, "a");
   const second = await ask(service, "a", "opus");
   const third = await ask(service, "a");
   expect([first, second, third].map(({ model }) => model)).toEqual(["sonnet", "opus", "sonnet"]);
-  expect(third).toMatchObject({ pid: first.pid, turn: 3 });
+  for (const told of [second, third]) expect(told).toMatchObject({ session: first.session, resumed: true });
 });

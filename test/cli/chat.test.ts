@@ -67,6 +67,10 @@ describe("svc chat with a message", () => {
     const error = "All places are taken (try again in 7 s)";
     expect(linesOf(refused.stdout)).toEqual([{ success: false, error, code: "capacity_full" }]);
     expect(refused).toMatchObject({ code: 1, stderr: `svc: ${error}\n` });
+    const nobody = await svc(["chat", "x", "--json"], { env: { ...stub.env, SERVICE_PORT: "1" } });
+    expect(linesOf(nobody.stdout)).toEqual([
+      { success: false, error: expect.any(String), code: "unreachable" },
+    ]);
   });
 
   test.each([

@@ -103,11 +103,8 @@ const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent },
   switch (event.type) {
     case "message_start":
       return blocks.begin();
-    case "content_block_start": {
-      const { type: kind, id, name } = event.content_block;
-      if (kind === "tool_use" && id && name) return [{ type: "tool_start", id, name }];
-      return kind === "text" || kind === "thinking" ? blocks.start(event.index, kind) : [];
-    }
+    case "content_block_start":
+      return blockStart(event, blocks);
     case "content_block_delta": {
       const { type, text, thinking } = event.delta;
       if (type === "text_delta" && text !== undefined) return blocks.delta(event.index, "text", text);
@@ -119,6 +116,14 @@ const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent },
       return blocks.stop(event.index);
   }
 });
+
+type BlockStart = Extract<z.output<typeof wire.StreamLine>["event"], { type: "content_block_start" }>;
+
+const blockStart = ({ index, content_block: block }: BlockStart, blocks: Blocks): AgentEvent[] => {
+  const { type, id, name } = block;
+  if (type === "tool_use" && id && name) return [{ type: "tool_start", id, name }];
+  return type === "text" || type === "thinking" ? blocks.start(index, type) : [];
+};
 
 const assistant = readLine(wire.AssistantLine, (line, { blocks, facts }) => {
   const parent = line.parent_tool_use_id ?? null;

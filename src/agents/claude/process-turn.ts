@@ -52,6 +52,7 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
   let cause: EndCause = null;
   let interruption: unknown = null;
   let answered = false;
+  let deaf = false;
   let done = false;
   let ladder: NodeJS.Timeout | undefined;
 
@@ -85,7 +86,14 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
     if (batch.length === 0) return;
     const events = batch;
     batch = [];
-    turn.onEvents(events);
+    if (deaf) return;
+    try {
+      turn.onEvents(events);
+    } catch (error) {
+      // Whatever is wrong with these events, it must not take the service and all other turns with it.
+      deaf = true;
+      stop("not_recorded", error);
+    }
   };
   const finish = (ended: Ended): void => {
     done = true;

@@ -25,7 +25,9 @@ export const errorText = (failed: Failed): string => {
   const { observed, stderr } = failed;
   const told = (observed.result?.text ?? "").trim();
   const parts = [sentence(failed)];
-  if (told !== "") parts.push(`The agent said: ${cutFront(told, 2048)}`);
+  // Of a run that was interrupted it says nothing but that it was.
+  const isOwnEnd = failed.cause !== null && observed.result?.ok === false;
+  if (told !== "" && !isOwnEnd) parts.push(`The agent said: ${cutFront(told, 2048)}`);
   const head = cutFront(parts.join("\n"), errorLimit - 1024);
   const errors = stderr.trim();
   if (errors === "") return head;
@@ -69,8 +71,10 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
       ? `The model refused the task. Put it in other words, or choose another model${wordings[wording].inProfile}.`
       : "The agent reported that it failed.",
   agent_exit: (failed) => exit(failed),
-  internal: ({ interruption }) =>
-    `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`,
+  internal: ({ interruption, wording }) =>
+    wording === "run"
+      ? `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`
+      : `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}. Send another message to go on.`,
 };
 
 const stalled = ({ cause, settings, wording }: Failed): string =>

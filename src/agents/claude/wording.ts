@@ -42,7 +42,7 @@ export const wordings: Record<Wording, Words> = {
     inProfile: "",
     raise: {
       timeout: () => "Raise `timeout` in the request, in `agent.yml` or by AGENT_MODE_TIMEOUT",
-      max_turns: () => "Raise `max_turns` in the request, in `agent.yml` or by AGENT_MODE_MAX_TURNS",
+      max_turns: () => "Raise `max_turns` in `agent.yml` (or of the completion), or AGENT_MODE_MAX_TURNS",
       max_budget_usd: () => "Raise `max_budget_usd` in `agent.yml`",
     },
   },

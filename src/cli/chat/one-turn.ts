@@ -1,10 +1,7 @@
-import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
-import { CliError } from "../failure.ts";
 import { exitCode, type ExitCode } from "../exit-code.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, print, terminalColumns } from "../print.ts";
-import { report } from "../report.ts";
 import { painter } from "../text/paint.ts";
 import { chatFailure } from "./chat-failure.ts";
 import { askOf, resumeCommand, type Talk } from "./talk.ts";
@@ -13,7 +10,7 @@ import { runTurn } from "./turn.ts";
 
 type OneTurn = { client: Client; talk: Talk; message: string; json: boolean; isNew: boolean };
 
-/** Says the message, shows the answer on stdout (`json`: its chunks, one a line), and what else there is on stderr. */
+/** Says the message, shows the answer on stdout (`json`: its chunks, one a line), and what else there is on stderr. Throws what went wrong. */
 export const oneTurn = async ({ client, talk, message, json, isNew }: OneTurn): Promise<ExitCode> => {
   const transcript = createTranscript({
     write: (text) => void process.stdout.write(text),
@@ -41,14 +38,6 @@ export const oneTurn = async ({ client, talk, message, json, isNew }: OneTurn): 
     return end === "stopped" ? interruption.exit() : exitCode.ok;
   } catch (error) {
     transcript.end();
-    const failure = chatFailure(error, talk, begun);
-    // One line like all others, which `report` would not make of it.
-    if (json) print(JSON.stringify({ success: false, error: messageOf(failure), code: codeOf(failure) }));
-    return report(failure, { json: false });
+    throw chatFailure(error, talk, begun);
   }
 };
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-const codeOf = (error: unknown): string =>
-  error instanceof ClientError || error instanceof CliError ? error.code : "internal";

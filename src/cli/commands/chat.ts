@@ -7,6 +7,7 @@ import { isName, type Talk } from "../chat/talk.ts";
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { CliError, usageError } from "../failure.ts";
+import { report } from "../report.ts";
 import type { Client } from "../../client/client.ts";
 
 export type ChatOptions = {
@@ -22,6 +23,16 @@ export type ChatOptions = {
 
 /** `svc chat` */
 export const chat = async (argument: string | undefined, options: ChatOptions): Promise<ExitCode> => {
+  try {
+    return await talkOrAsk(argument, options);
+  } catch (error) {
+    if (options.json !== true) throw error;
+    // A line like those of the chunks.
+    return report(error, { json: "line" });
+  }
+};
+
+const talkOrAsk = async (argument: string | undefined, options: ChatOptions): Promise<ExitCode> => {
   const json = options.json ?? false;
   checkName("--conversation", options.conversation);
   checkName("--user", options.user);

@@ -2,7 +2,7 @@ import OpenAI, { APIError, APIUserAbortError } from "openai";
 import { afterEach, beforeAll, expect, test } from "vitest";
 import { key, startScene, untilIdle, askedOf, lastAsked, type Scene } from "./scene.ts";
 import { work, workContent } from "./scripted.ts";
-import { dataOf, faultsOf, recordingFetch } from "./wire.ts";
+import { dataOf, checkWire, recordingFetch } from "./wire.ts";
 
 /** The client library `openai` against the service with the real agent CLI. */
 let scene: Scene;
@@ -10,10 +10,7 @@ let wire = recordingFetch();
 beforeAll(async () => {
   scene = await startScene({ AGENT_MODE_MAX_CONCURRENT: "2" });
 });
-afterEach(() => {
-  expect(wire.exchanges).not.toEqual([]);
-  expect(faultsOf(wire.exchanges)).toEqual([]);
-});
+afterEach(() => checkWire(wire.exchanges));
 
 const client = (options: ConstructorParameters<typeof OpenAI>[0] = {}): OpenAI => {
   wire = recordingFetch();
@@ -50,11 +47,16 @@ test("the raw stream gives thinking, tools and words in order, no tool calls, an
     calls: 0,
   });
   expect(seen.totals[0]).toBeGreaterThan(0);
+  const tags = dataOf(wire.exchanges[0] ?? { text: "" }).flatMap(
+    (line) => /"x_service_event_type":"(\w+)"/.exec(line)?.[1] ?? [],
+  );
+  const round = "thinking narration tool_use tool_result";
+  expect(tags.filter((tag, index) => tag !== tags[index - 1]).join(" ")).toBe(`${round} ${round} final`);
 });
 
 test("the stream helper assembles the same answer, with include_usage too", async () => {
   const stream = client().chat.completions.stream({
-    ...saying("do the work"),
+    ...saying("do the work, with the helper"),
     stream_options: { include_usage: true },
   });
   const final = await stream.finalChatCompletion();
@@ -66,7 +68,7 @@ test("the stream helper assembles the same answer, with include_usage too", asyn
 });
 
 test("without stream the answer is the same, and says how the conversation was found", async () => {
-  const asked = client().chat.completions.create(saying("do the work"), inConversation("whole"));
+  const asked = client().chat.completions.create(saying("do the work, whole"), inConversation("whole"));
   const { data, response } = await asked.withResponse();
   const [choice] = data.choices;
   expect(choice?.message.content).toBe(workContent(scene.file));
@@ -106,12 +108,12 @@ test("a stream that is aborted frees the agent, and the conversation goes on", a
 
 test("a request that is aborted before its answer frees the agent", async () => {
   const leaving = new AbortController();
-  const asked = client().chat.completions.create(saying("write slowly, whole"), { signal: leaving.signal });
-  // Attached at once: it is rejected by the abort.
-  const rejected = expect(asked).rejects.toThrow(APIUserAbortError);
+  const asked = errorOf(
+    client().chat.completions.create(saying("write slowly, whole"), { signal: leaving.signal }),
+  );
   await expect.poll(() => lastAsked(scene.model), { timeout: 10_000 }).toContain("write slowly, whole");
   leaving.abort();
-  await rejected;
+  expect(await asked).toBeInstanceOf(APIUserAbortError);
   await untilIdle(scene);
   expect(scene.service.output.stderr).not.toContain("failed unexpectedly");
   // The abort leaves nothing on the wire to look at.
@@ -134,7 +136,10 @@ test.each([
   {
     what: "messages that cannot be taken",
     options: {},
-    body: { model: "default", messages: [{ role: "user" as const, content: [{ type: "nonsense" } as never] }] },
+    body: {
+      model: "default",
+      messages: [{ role: "user" as const, content: [{ type: "nonsense" } as never] }],
+    },
     error: { status: 400, param: "messages[0].content[0]", type: "invalid_request_error" },
   },
   {
@@ -205,10 +210,15 @@ test("with all places taken the client asks again as it is told to, until one is
 });
 
 test("a client that gives up waiting and asks again joins the answer under way", async () => {
+  const headers = { "X-Conversation-Id": "impatient" };
+  // So that the process is there, and only the model takes its time: two seconds.
+  await client().chat.completions.create(saying('scenario: text {"text": "Hi."}'), { headers });
   const before = askedOf(scene.model).length;
-  const answer = await client({ timeout: 700, maxRetries: 5 }).chat.completions.create(saying("take a moment"));
+  const impatient = client({ timeout: 1500, maxRetries: 2 });
+  const answer = await impatient.chat.completions.create(saying("take a moment"), { headers });
   expect(answer.choices[0]?.message.content).toBe("a moment it was");
   expect(askedOf(scene.model).length - before).toBe(1);
+  expect(wire.exchanges.map((exchange) => exchange.headers.get("x-stainless-retry-count"))).toEqual(["1"]);
 });
 
 test("an answer that takes longer than its timeout ends with an error, and is not asked for again", async () => {

@@ -12,13 +12,15 @@ export const work = {
 export const clientScript =
   (file: string): Script =>
   ({ prompt, answers }) => {
-    const failure = /fail with (\d+)(?: after a tool)?/.exec(prompt);
-    if (failure !== null) return failing(Number(failure[1]), prompt.includes("after a tool") && answers === 0);
-    if (prompt.includes("do the work")) return working(file, answers);
-    if (prompt.includes("write slowly"))
+    // After a turn that was interrupted its words stand before the new ones.
+    const said = prompt.split("\n").at(-1) ?? "";
+    const failure = /fail with (\d+)/.exec(said);
+    if (failure !== null) return failing(Number(failure[1]), said.includes("after a tool") && answers === 0);
+    if (said.includes("do the work")) return working(file, answers);
+    if (said.includes("write slowly"))
       return message([thinking("Slowly."), text("word ".repeat(600))], { rate: 20, deltaLength: 5 });
-    if (prompt.includes("take a moment"))
-      return message([text("a moment it was")], { rate: 5, deltaLength: 2 });
+    if (said.includes("take a moment"))
+      return message([text("a moment it was")], { rate: 4, deltaLength: 2 });
     return null;
   };
 

@@ -1,11 +1,5 @@
 import { createParser } from "eventsource-parser";
-import {
-  checkChunk,
-  checkCompletion,
-  checkError,
-  checkModel,
-  checkModels,
-} from "../../openai-schemas.ts";
+import { checkChunk, checkCompletion, checkError, checkModel, checkModels } from "../../openai-schemas.ts";
 
 /** What a client sent and what it was answered, as far as it has read it. */
 export type Exchange = {
@@ -24,7 +18,8 @@ export const recordingFetch = () => {
   const exchanges: Exchange[] = [];
   const record = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const request = new Request(input, init);
-    const sent = request.method === "POST" ? await request.clone().json() : null;
+    const sent =
+      request.method === "POST" ? ((await request.clone().json()) as Record<string, unknown>) : null;
     const response = await fetch(input, init);
     const { status, statusText, headers: answered, body } = response;
     const { pathname: path } = new URL(request.url);
@@ -42,8 +37,12 @@ export const recordingFetch = () => {
   return { fetch: record, exchanges };
 };
 
-/** Every object that stood in the answers, with what the public description of the format finds wrong with it. */
-export const faultsOf = (exchanges: readonly Exchange[]): string[] => exchanges.flatMap(faultsOfOne);
+/** Throws unless something was said, and all of it is as the public description of the format has it. */
+export const checkWire = (exchanges: readonly Exchange[]): void => {
+  if (exchanges.length === 0) throw new Error("nothing went over the wire");
+  const faults = exchanges.flatMap(faultsOf);
+  if (faults.length > 0) throw new Error(faults.join("\n"));
+};
 
 /** The `data:` lines of a stream, as far as it came. */
 export const dataOf = ({ text }: Pick<Exchange, "text">): string[] => {
@@ -54,7 +53,7 @@ export const dataOf = ({ text }: Pick<Exchange, "text">): string[] => {
   return lines;
 };
 
-const faultsOfOne = (exchange: Exchange): string[] => {
+const faultsOf = (exchange: Exchange): string[] => {
   const { status, answered, text } = exchange;
   if (status === 401) return text === refused ? [] : [`401 is ${text}`];
   // Its client left before it had read anything.
