@@ -45,7 +45,7 @@ test("a streamed answer has its thoughts as reasoning, and tools and words as te
     "finish",
   ]);
   expect(await answer.text).toBe(workContent(scene.file));
-  expect(await answer.reasoningText).toBe(work.thoughts.join(""));
+  expect(await answer.reasoningText).toBe(work.thoughts.join("\n\n"));
   expect(await answer.finishReason).toBe("stop");
   expect(await answer.toolCalls).toEqual([]);
   const { inputTokens = 0, outputTokens = 0, totalTokens } = await answer.totalUsage;
@@ -58,7 +58,7 @@ test("a whole answer is the same", async () => {
   const answer = await generateText({ model: agent(), prompt: "do the work, whole" });
   expect(answer).toMatchObject({
     text: workContent(scene.file),
-    reasoningText: work.thoughts.join(""),
+    reasoningText: work.thoughts.join("\n\n"),
     finishReason: "stop",
     toolCalls: [],
   });

@@ -39,7 +39,7 @@ test("a streamed answer adds up: thoughts apart, tools and words as content, the
   const chunks: AIMessageChunk[] = await Array.fromAsync(await agent().stream("do the work, streaming"));
   const whole = chunks.reduce((before, chunk) => before.concat(chunk));
   expect(whole.content).toBe(workContent(scene.file));
-  expect(whole.additional_kwargs["reasoning_content"]).toBe(work.thoughts.join(""));
+  expect(whole.additional_kwargs["reasoning_content"]).toBe(work.thoughts.join("\n\n"));
   expect(whole.tool_calls).toEqual([]);
   const { input_tokens: input = 0, output_tokens: output = 0 } = whole.usage_metadata ?? {};
   expect(input).toBeGreaterThan(0);
@@ -52,7 +52,7 @@ test("a streamed answer adds up: thoughts apart, tools and words as content, the
 test("a whole answer is the same", async () => {
   const answer = await agent().invoke("do the work, whole");
   expect(answer.content).toBe(workContent(scene.file));
-  expect(answer.additional_kwargs["reasoning_content"]).toBe(work.thoughts.join(""));
+  expect(answer.additional_kwargs["reasoning_content"]).toBe(work.thoughts.join("\n\n"));
   expect(answer.tool_calls).toEqual([]);
   expect(totalOf(answer)).toBeGreaterThan(0);
   expect(answer.response_metadata["finish_reason"]).toBe("stop");

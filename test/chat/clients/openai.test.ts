@@ -40,7 +40,7 @@ test("the raw stream gives thinking, tools and words in order, no tool calls, an
     if (usage) seen.totals.push(usage.total_tokens);
   }
   expect(seen).toEqual({
-    reasoning: work.thoughts.join(""),
+    reasoning: work.thoughts.join("\n\n"),
     content: workContent(scene.file),
     finished: ["stop"],
     totals: [expect.any(Number)],
@@ -72,7 +72,7 @@ test("without stream the answer is the same, and says how the conversation was f
   const { data, response } = await asked.withResponse();
   const [choice] = data.choices;
   expect(choice?.message.content).toBe(workContent(scene.file));
-  expect(reasoningOf(choice?.message ?? {})).toBe(work.thoughts.join(""));
+  expect(reasoningOf(choice?.message ?? {})).toBe(work.thoughts.join("\n\n"));
   expect(data.usage?.total_tokens).toBeGreaterThan(0);
   expect(response.headers.get("x-service-conversation-source")).toBe("header");
   expect(response.headers.get("x-conversation-id")).toBe("whole");
