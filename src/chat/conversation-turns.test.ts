@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
 import { createConversationTurns } from "./conversation-turns.ts";
@@ -63,4 +64,54 @@ test("a conversation that another instance holds is asked for until it is free",
   const mine = createConversationTurns(locks).hold("c", patient, nobody);
   await elsewhere?.release();
   await expect(mine).resolves.toBeDefined();
+});
+
+/** Locks of a store that can be away, and whose locks then lapse. */
+const failingLocks = () => {
+  const local = createLocalLocks();
+  const lapsing = new AbortController();
+  const state = { away: false, answers: 0 };
+  return {
+    state,
+    lapse: async (): Promise<void> => {
+      await taken?.release();
+      lapsing.abort();
+    },
+    locks: {
+      take: async (name: string) => {
+        if (state.away) throw new ServiceError("store_unavailable", "The store is away");
+        const lock = await local.take(name);
+        state.answers += 1;
+        taken ??= lock;
+        return lock === null ? null : { ...lock, lost: lapsing.signal.aborted ? nobody : lapsing.signal };
+      },
+    },
+  };
+};
+let taken: Awaited<ReturnType<ReturnType<typeof createLocalLocks>["take"]>> = null;
+
+test("a lock that lapses while the store is away is taken again when it is back", async () => {
+  taken = null;
+  const { locks, state, lapse } = failingLocks();
+  const held = await createConversationTurns(locks).hold("c", patient, nobody);
+  state.away = true;
+  await lapse();
+  expect(held.lost.aborted).toBe(false);
+  state.away = false;
+  const other = createConversationTurns(locks);
+  await until(() => state.answers === 2);
+  await expect(other.hold("c", 0.02, nobody)).rejects.toMatchObject({ code: "conversation_busy" });
+  await held.release();
+  await expect(other.hold("c", patient, nobody)).resolves.toBeDefined();
+});
+
+test("it is lost when somebody else has it by then", async () => {
+  taken = null;
+  const { locks, state, lapse } = failingLocks();
+  const held = await createConversationTurns(locks).hold("c", patient, nobody);
+  state.away = true;
+  await lapse();
+  state.away = false;
+  await locks.take("conv:c");
+  await until(() => held.lost.aborted);
 });

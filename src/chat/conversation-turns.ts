@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
-import type { Locks } from "../store/locks.ts";
+import type { Lock, Locks } from "../store/locks.ts";
 import { endedBy } from "./turn-failure.ts";
 
 /** A conversation that nobody else may use until it is given back. */
@@ -42,13 +42,14 @@ export const createConversationTurns = (locks: Pick<Locks, "take">) => {
       const leave = await queueUp(key, wait);
       try {
         for (;;) {
-          const lock = await locks.take(`conv:${key}`);
+          const lock = await locks.take(nameOf(key));
           if (lock !== null) {
+            const kept = keep(locks, key, lock);
             const release = async (): Promise<void> => {
-              await lock.release();
+              await kept.release();
               leave();
             };
-            return { release, lost: lock.lost };
+            return { release, lost: kept.lost };
           }
           // Another instance has it. There is no news of its end: it is asked for again.
           await within(delay(pollMs), wait);
@@ -57,6 +58,41 @@ export const createConversationTurns = (locks: Pick<Locks, "take">) => {
         leave();
         throw error;
       }
+    },
+  };
+};
+
+const nameOf = (key: string): string => `conv:${key}`;
+
+/**
+ * A lock that is taken again when it lapsed because the store was away: an answer is not given up for that. It is lost only
+ * when somebody else has it then.
+ */
+const keep = (locks: Pick<Locks, "take">, key: string, first: Lock): Held => {
+  const lost = new AbortController();
+  let lock = first;
+  let isReleased = false;
+
+  const regain = async (): Promise<void> => {
+    while (!isReleased) {
+      const again = await locks.take(nameOf(key)).catch(() => undefined);
+      if (again === null) return lost.abort();
+      if (again !== undefined) return use(again);
+      await delay(pollMs, undefined, { ref: false });
+    }
+  };
+  const use = (taken: Lock): void => {
+    lock = taken;
+    if (isReleased) return void lock.release();
+    lock.lost.addEventListener("abort", () => void regain(), { once: true });
+  };
+  use(first);
+
+  return {
+    lost: lost.signal,
+    release: async () => {
+      isReleased = true;
+      await lock.release();
     },
   };
 };

@@ -12,13 +12,17 @@ export const wholeOf = (messages: readonly ChatMessage[]): TurnPart[] => {
   if (answered === 0) return news;
   const history = messages
     .slice(0, answered)
-    .flatMap(({ role, content }) => [text(`${names[role]}:\n`), ...content, text("\n\n")]);
+    .flatMap(({ role, content }) => [text(`${names[role]}:\n`), ...content.map(quoted), text("\n\n")]);
   return merged([text(opening), ...history, text(closing), ...news]);
 };
 
 const names = { user: "User", assistant: "Assistant" } as const;
 const opening = "This conversation was begun elsewhere. What was said so far:\n\n<conversation>\n";
 const closing = "</conversation>\n\nGo on with it. The user now says:\n\n";
+
+/** What was said must not look like the end of what was said: an answer may hold words from anywhere. */
+const quoted = (part: TurnPart): TurnPart =>
+  part.type === "text" ? text(part.text.replace(/<(?=\/?conversation>)/gi, "&lt;")) : part;
 
 const text = (value: string): TurnPart => ({ type: "text", text: value });
 

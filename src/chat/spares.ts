@@ -27,7 +27,8 @@ export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
       if (!waiting.delete(seat) || closed) return;
       // One that ends by itself at once would be started again and again.
       if (performance.now() - begun < quick) putOff();
-      refillSoon(refillMs);
+      else failures = 0;
+      refillSoon(Math.max(refillMs, notBefore - performance.now()));
     });
   };
 
@@ -41,8 +42,8 @@ export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
       const wanted = await usual();
       const variant = variantOf(wanted);
       for (const seat of waiting) if (seat.variant !== variant) void discard(seat);
-      while (!closed && waiting.size < count) await add(wanted);
-      failures = 0;
+      // Those just started may have ended already.
+      while (!closed && waiting.size < count && performance.now() >= notBefore) await add(wanted);
     } catch (err) {
       putOff();
       log.warn({ err }, "no agent process could be started ahead of need; it is tried again");
@@ -72,6 +73,7 @@ export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
       for (const seat of waiting) {
         if (seat.variant !== variant || !seat.process.isIdle()) continue;
         waiting.delete(seat);
+        failures = 0;
         // Not at once: starting one costs what the turn that begins now needs.
         refillSoon(refillMs);
         return seat;

@@ -18,7 +18,7 @@ export const createLineSplitter = ({
   onOversized,
   maxBytes = 16 * 1024 * 1024,
 }: LineSplitterOptions): LineSplitter => {
-  let pending = Buffer.allocUnsafe(initialCapacity);
+  let pending = none;
   let held = 0;
   let dropped = 0;
 
@@ -29,7 +29,7 @@ export const createLineSplitter = ({
       return;
     }
     if (held + piece.length > pending.length) {
-      const larger = Buffer.allocUnsafe(Math.max(pending.length * 2, held + piece.length));
+      const larger = Buffer.allocUnsafe(Math.max(leastCapacity, pending.length * 2, held + piece.length));
       pending.copy(larger, 0, 0, held);
       pending = larger;
     }
@@ -42,7 +42,7 @@ export const createLineSplitter = ({
     held = 0;
     dropped = 0;
     // One large line must not keep its memory for the rest of the stream: there may be hundreds of streams.
-    if (pending.length > initialCapacity) pending = Buffer.allocUnsafe(initialCapacity);
+    if (pending.length > mostKept) pending = none;
   };
 
   const whole = (line: Buffer): void => {
@@ -72,4 +72,6 @@ export const createLineSplitter = ({
 };
 
 const newline = 10;
-const initialCapacity = 64 * 1024;
+const none = Buffer.alloc(0);
+const leastCapacity = 4096;
+const mostKept = 64 * 1024;

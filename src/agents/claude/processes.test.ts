@@ -162,6 +162,19 @@ describe("a conversation", () => {
   });
 });
 
+test("a listener that throws ends its turn and nothing else", async () => {
+  const { process: agent, say } = await start();
+  const { outcome } = await say("scenario: noop", {
+    onEvents: () => {
+      throw new RangeError("too deep");
+    },
+  });
+  expect(outcome).toMatchObject({ ok: false, reason: "internal", retryable: true });
+  expect(outcome.error).toContain("could not be passed on, so it was stopped: too deep");
+  expect(agent.isIdle()).toBe(true);
+  expect((await say("scenario: noop")).outcome).toMatchObject({ ok: true });
+});
+
 describe("a turn that fails leaves the process fit for the next:", () => {
   test.for<[string, object]>([
     ["auth-error", { reason: "auth", apiStatus: 401 }],

@@ -23,7 +23,9 @@ export type Failed = {
 /** What went wrong and what to do about it, then the agent's own words: at most 10,240 bytes. */
 export const errorText = (failed: Failed): string => {
   const { observed, stderr } = failed;
-  const told = (observed.result?.text ?? "").trim();
+  // Of a turn that was interrupted it tells only that, in words for its makers.
+  const isOwn = failed.wording === "run" || failed.cause === null;
+  const told = isOwn ? (observed.result?.text ?? "").trim() : "";
   const parts = [sentence(failed)];
   // Of a run that was interrupted it says nothing but that it was.
   const isOwnEnd = failed.cause !== null && observed.result?.ok === false;
