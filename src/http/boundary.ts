@@ -1,4 +1,6 @@
+import { ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
@@ -83,11 +85,20 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
         for (const [name, value] of Object.entries(carried)) reply.headers.set(name, value);
         return reply;
       }
-      return new Response(reply.body, {
-        status: reply.status,
-        headers: { ...carried, ...reply.headers },
-      });
+      return sent({ ...reply, headers: { ...carried, ...reply.headers } }, context);
     };
+};
+
+/** Streams go past the router to the connection, where there is one. */
+const sent = ({ status, headers, body }: Reply, { env }: Context): Response => {
+  if (body === null || typeof body !== "object" || !("pipe" in body))
+    return new Response(body, { status, headers });
+  const { outgoing } = (env ?? {}) as Partial<HttpBindings>;
+  if (!(outgoing instanceof ServerResponse)) return new Response(body.readable(), { status, headers });
+  outgoing.writeHead(status, headers);
+  outgoing.flushHeaders();
+  void body.pipe(outgoing);
+  return RESPONSE_ALREADY_SENT;
 };
 
 const translated = (

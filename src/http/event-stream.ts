@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 import { withPing } from "../lib/sse.ts";
 import type { Reply } from "./reply.ts";
 
@@ -24,14 +25,69 @@ type Options = {
   stall?: { afterMs: number; cut: () => void } | undefined;
 };
 
+/** A body of server-sent events that have yet to begin: it is either piped or read, once. */
+export type EventBody = {
+  /** Writes them to the connection itself: what a live stream costs per piece is most of it what lies in between. Never rejects. */
+  pipe: (outgoing: ServerResponse) => Promise<void>;
+  /** For where there is no connection. */
+  readable: () => ReadableStream<Uint8Array>;
+};
+
 /**
  * The pieces of `source` as a body, pings included. The next piece is asked for when the last one has been taken, so a
  * slow reader holds nothing but its own stream. The signal that `source` is given is aborted when the stream is over,
  * however it came to that: `source` must then end.
  */
-export const eventStream = (
-  source: (signal: AbortSignal) => AsyncIterable<string | Uint8Array>,
-  { endedBy, pingEveryMs = 15_000, onFailure, stall }: Options,
+export const eventStream = (source: Source, options: Options): EventBody => ({
+  pipe: (outgoing) => pipe(source, options, outgoing),
+  readable: () => readable(source, options),
+});
+
+type Source = (signal: AbortSignal) => AsyncIterable<string | Uint8Array>;
+
+const pipe = async (
+  source: Source,
+  { endedBy, pingEveryMs = usualPing, onFailure, stall }: Options,
+  outgoing: ServerResponse,
+): Promise<void> => {
+  const ending = endOf(endedBy);
+  outgoing.once("close", ending.now);
+  if (outgoing.destroyed) ending.now();
+  try {
+    for await (const piece of withPing(source(ending.signal), pingEveryMs)) {
+      if (ending.signal.aborted) break;
+      if (!outgoing.write(piece)) await taken(outgoing, stall, ending.signal);
+    }
+  } catch (error) {
+    onFailure(error);
+  } finally {
+    ending.now();
+    outgoing.off("close", ending.now);
+    outgoing.end();
+  }
+};
+
+/** Resolves when the reader has taken what was written, or nothing more is to be written. */
+const taken = async (
+  outgoing: ServerResponse,
+  stall: Options["stall"],
+  signal: AbortSignal,
+): Promise<void> => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const patience = createPatience(stall, resolve);
+  const done = (): void => resolve();
+  outgoing.once("drain", done);
+  signal.addEventListener("abort", done, { once: true });
+  patience.start();
+  if (!signal.aborted) await promise;
+  patience.stop();
+  outgoing.off("drain", done);
+  signal.removeEventListener("abort", done);
+};
+
+const readable = (
+  source: Source,
+  { endedBy, pingEveryMs = usualPing, onFailure, stall }: Options,
 ): ReadableStream<Uint8Array> => {
   const ending = endOf(endedBy);
   const pieces = withPing(source(ending.signal), pingEveryMs);
@@ -73,6 +129,8 @@ export const eventStream = (
     { highWaterMark: 0 },
   );
 };
+
+const usualPing = 15_000;
 
 /** A signal that follows the others until `now`, and leaves no listener on them after it: some of them outlive every stream. */
 const endOf = (signals: readonly AbortSignal[]) => {

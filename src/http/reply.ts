@@ -5,15 +5,19 @@ import {
   type Failure,
   type ServiceError,
 } from "../contract/errors.ts";
+import type { EventBody } from "./event-stream.ts";
 
 /** An answer as plain data; the boundary turns it into a `Response` and adds what every answer carries. */
 export type Reply = {
   status: number;
   headers: Record<string, string>;
-  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | EventBody | null;
 };
 
-export const json = (status: number, value: unknown): Reply => ({
+/** One whose body is text. */
+type TextReply = Reply & { body: string };
+
+export const json = (status: number, value: unknown): TextReply => ({
   status,
   headers: { "content-type": "application/json", "cache-control": "no-store" },
   body: JSON.stringify(value),
@@ -23,7 +27,7 @@ export const json = (status: number, value: unknown): Reply => ({
 export const failureBody = (code: ErrorCode, error: string): Failure => ({ success: false, error, code });
 
 /** The failure body of `contract/errors.ts`, with the headers that HTTP wants for its status. */
-export const failure = (code: ErrorCode, error: string, headers: Record<string, string> = {}): Reply => {
+export const failure = (code: ErrorCode, error: string, headers: Record<string, string> = {}): TextReply => {
   const reply = json(statusOf[code], failureBody(code, error));
   return { ...reply, headers: { ...reply.headers, ...headers } };
 };
