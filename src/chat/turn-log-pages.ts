@@ -67,8 +67,11 @@ export const createPages = (size: number): Pages => {
       const page = pages.findLast((candidate) => candidate.start <= offset);
       if (page === undefined) return null;
       const from = offset - page.start;
+      const part = page.buffer.subarray(from, Math.min(page.used, from + limit));
+      // A reader that holds a part must not keep all of a large page.
+      if (page.buffer.length > size && part.length < page.used) return Buffer.from(part);
       page.isOut = true;
-      return page.buffer.subarray(from, Math.min(page.used, from + limit));
+      return part;
     },
     oldest: (keep) => {
       const taken = pages.slice(0, countOver(keep));
