@@ -14,7 +14,10 @@ export const startRedisCluster = async () => {
     for (const [n, client] of clients.entries()) {
       const [from, to] = [n, n + 1].map((third) => Math.floor((third * slots) / clients.length));
       await client.call("CLUSTER", "ADDSLOTSRANGE", String(from), String((to ?? 0) - 1));
-      await client.call("CLUSTER", "SET-CONFIG-EPOCH", String(n + 1));
+      // One that has heard of others by then, of a cluster that had this port before, finds an epoch by itself.
+      await client.call("CLUSTER", "SET-CONFIG-EPOCH", String(n + 1)).catch((error: unknown) => {
+        if (!String(error).includes("does not know any other node")) throw error;
+      });
       await client.call("CLUSTER", "MEET", "127.0.0.1", String(first?.port), String(first?.busPort));
     }
     await until(async () => (await Promise.all(clients.map(isWhole))).every(Boolean), {

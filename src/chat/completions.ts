@@ -78,6 +78,7 @@ export const createCompletions = (options: Options): Completions => {
     return {
       record: newRecord(input, input.model || (loaded.models[0] ?? null), { ...instance, now: now() }),
       ask: {
+        ifBusy: "wait",
         conversation: input.stateless
           ? null
           : conversationKey(agentPackage.name, context.principal, input.uuid),

@@ -33,6 +33,15 @@ export const createConversationTurns = (locks: Pick<Locks, "take">) => {
     }
   };
 
+  const held = (key: string, lock: Lock, leave: () => void): Held => {
+    const kept = keep(locks, key, lock);
+    const release = async (): Promise<void> => {
+      await kept.release();
+      leave();
+    };
+    return { release, lost: kept.lost };
+  };
+
   return {
     /**
      * @throws ServiceError `conversation_busy` when it was not free in time; the reason of the signal
@@ -43,14 +52,7 @@ export const createConversationTurns = (locks: Pick<Locks, "take">) => {
       try {
         for (;;) {
           const lock = await locks.take(nameOf(key));
-          if (lock !== null) {
-            const kept = keep(locks, key, lock);
-            const release = async (): Promise<void> => {
-              await kept.release();
-              leave();
-            };
-            return { release, lost: kept.lost };
-          }
+          if (lock !== null) return held(key, lock, leave);
           // Another instance has it. There is no news of its end: it is asked for again.
           await within(delay(pollMs), wait);
         }

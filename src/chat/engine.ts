@@ -21,6 +21,8 @@ export type Slot = { release: () => void };
 export type EngineTurn = {
   /** Key of the conversation (64 hex digits); null: a session of its own that nobody resumes. */
   conversation: string | null;
+  /** What to do when the conversation has another turn under way; `own`: the turn gets a session that nobody resumes. */
+  ifBusy: "wait" | "own";
   /** Whether the session that is on record may go on with this turn; absent: it may. */
   mayResume?: (record: ConversationRecord) => boolean;
   /** What is said to a session that goes on. */

@@ -81,15 +81,22 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
   const runner = createTurnRunner({ ...deps, seats, spares, kept });
   const ending = new AbortController();
   const settling = new Set<Promise<void>>();
+  /** Conversations whose answer is under way here. Held a moment longer, they are put away after it. */
+  const speaking = new Set<string>();
   let swept = Number.NEGATIVE_INFINITY;
 
   const runHeld = async (turn: EngineTurn, deadline: number, held: Held | null): Promise<EngineOutcome> => {
     const lost = held === null ? [] : [held.lost];
     const signal = AbortSignal.any([turn.signal, ending.signal, ...lost]);
-    const ran = await runner.run({ ...turn, signal }, deadline).catch(async (error: unknown) => {
-      await held?.release();
-      throw error;
-    });
+    const { conversation } = turn;
+    if (conversation !== null) speaking.add(conversation);
+    const ran = await runner
+      .run({ ...turn, signal }, deadline)
+      .catch(async (error: unknown) => {
+        await held?.release();
+        throw error;
+      })
+      .finally(() => conversation !== null && speaking.delete(conversation));
     // The answer need not wait for what is to be put away after it; the conversation's next turn does.
     const settled = ran.settled.then(held?.release).finally(() => settling.delete(settled));
     settling.add(settled);
@@ -101,9 +108,14 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
   const run: Engine["run"] = async (turn) => {
     const deadline = performance.now() + turn.timeoutSeconds * 1000;
     if (turn.conversation === null) return runHeld(turn, deadline, null);
+    const { conversation, ifBusy, timeoutSeconds } = turn;
     const waiting = AbortSignal.any([turn.signal, ending.signal]);
-    const held = await turns.hold(turn.conversation, turn.timeoutSeconds, waiting);
-    return runHeld(turn, deadline, held);
+    if (ifBusy === "wait")
+      return runHeld(turn, deadline, await turns.hold(conversation, timeoutSeconds, waiting));
+    const free = speaking.has(conversation)
+      ? null
+      : await turns.hold(conversation, settlingSeconds, waiting).catch(unlessBusy);
+    return runHeld(free === null ? { ...turn, conversation: null } : turn, deadline, free);
   };
 
   return {
@@ -144,6 +156,14 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
 /** How often working directories are looked through, and how long turns that were asked to end may take; milliseconds. */
 const sweepMs = 60_000;
 const stopMs = 8000;
+
+/** How long a conversation may take to be put away after its answer. */
+const settlingSeconds = 2;
+
+const unlessBusy = (error: unknown): null => {
+  if (error instanceof ServiceError && error.code === "conversation_busy") return null;
+  throw error;
+};
 
 const closing = (): ServiceError =>
   new ServiceError("draining", "The service is shutting down; ask again, the conversation can be resumed", {

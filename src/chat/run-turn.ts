@@ -74,6 +74,8 @@ const asked = ({ turn, request, conversation }: Begun): EngineTurn => {
   const instructions = [loaded.systemPrompt, ...request.system].filter((text) => text);
   return {
     conversation: conversation?.key ?? null,
+    // Who says the same at the same time and names no conversation hardly means the same one.
+    ifBusy: conversation?.source === "hash" ? "own" : "wait",
     ...(conversation?.source === "hash" && { mayResume: isOfSession(messages) }),
     news: newsOf(messages),
     whole: wholeOf(messages),

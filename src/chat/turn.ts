@@ -101,8 +101,9 @@ export const createTurn = (options: Options): RunningTurn => {
         append(stream ? chunks.stop(outcome.usage, includeUsage) + doneEvent : "");
         answer.resolve(stream ? "" : whole.finish(outcome.usage));
       } else {
-        append(stream ? errorEvent(publicError(outcome.error)) + doneEvent : "");
-        answer.reject(outcome.error);
+        const error = shows(visibility, { kind: "final" }) ? outcome.error : withoutQuotes(outcome.error);
+        append(stream ? errorEvent(publicError(error)) + doneEvent : "");
+        answer.reject(error);
       }
       log.end();
     },
@@ -144,6 +145,13 @@ async function* reading(
     leave();
   }
 }
+
+/** The first line says what went wrong; what follows quotes the agent, whose words are hidden. */
+const withoutQuotes = ({ code, message, retryAfter, cause }: ServiceError): ServiceError =>
+  new ServiceError(code, message.split("\n", 1)[0] ?? message, {
+    cause,
+    ...(retryAfter !== undefined && { retryAfter }),
+  });
 
 const encoder = new TextEncoder();
 

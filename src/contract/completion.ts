@@ -60,7 +60,12 @@ export const completionOperations = {
       max_turns: z.int().min(0).max(10_000).default(0).meta({ description: "0: the agent's own limit" }),
       system_prompt: z.string().max(1_000_000).default("").meta({ description: "Added to the agent's own" }),
       effort: z.enum(["", "low", "medium", "high"]).default(""),
-      timeout: z.int().min(0).max(604_800).default(0).meta({ description: "Seconds; 0: the agent's own limit" }),
+      timeout: z
+        .int()
+        .min(0)
+        .max(604_800)
+        .default(0)
+        .meta({ description: "Seconds; 0: the agent's own limit" }),
       meta: Meta,
     }),
     output: z.object({

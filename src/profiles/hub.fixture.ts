@@ -4,10 +4,10 @@ import { createAgentPackage } from "./hub-agent.ts";
 
 type Options = Partial<Parameters<typeof createAgentPackage>[0]["settings"]>;
 
-/** For tests: `write` takes paths relative to a directory that holds `home`, `shared` and `hub`. */
-type HubSetup = Awaited<ReturnType<ReturnType<typeof hubIn>>>;
-
-/** `makeDirectory` gives a fresh directory that is removed after the test file. The agent is `writer` unless told otherwise. */
+/**
+ * For tests: `write` takes paths relative to a directory that holds `home`, `shared` and `hub`. `makeDirectory` gives a fresh directory that is removed after the test file. The agent is
+ * `writer` unless told otherwise.
+ */
 export const hubIn =
   (makeDirectory: () => Promise<string>) =>
   async (files: Record<string, string | Buffer> = {}, settings: Options = {}) => {

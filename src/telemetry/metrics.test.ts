@@ -79,7 +79,13 @@ test("while the store is away what it would tell is left out, the rest answers, 
   const metrics = metricsOf(store);
   const before = await figures(metrics);
   store.overview = null;
-  expect(await figures(metrics)).toEqual(["svc_max_parallel_jobs 3", "svc_running_jobs 2", "svc_store_up 0"]);
+  expect(await figures(metrics)).toEqual([
+    "svc_chat_processes 4",
+    "svc_chat_turns 1",
+    "svc_max_parallel_jobs 3",
+    "svc_running_jobs 2",
+    "svc_store_up 0",
+  ]);
   store.overview = busy;
   expect(await figures(metrics)).toEqual(before);
 });

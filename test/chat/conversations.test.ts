@@ -2,7 +2,6 @@ import { beforeAll, expect, test } from "vitest";
 import { startService, type Service } from "../service.ts";
 import { until } from "../until.ts";
 import { allChunks, chunksOf, contentOf, kindsOf, post, saying, type Body } from "./asking.ts";
-import { livingAgents } from "./agents.ts";
 
 /*
  * Conversations through the real service: who goes on with which session, in which process. The agent says what it was told.
@@ -95,6 +94,26 @@ test("without an id the first message leads to it, with the answers that its ses
   expect(foreign.prompt).toContain("an answer of somebody else");
 });
 
+test("the same first message at the same time without an id is not one conversation: each gets an answer", async () => {
+  const body = saying('scenario: echo {"ms": 300} at the same time');
+  const [one, two] = await Promise.all([told(body), told(body)]);
+  expect(one.session).not.toBe(two.session);
+  expect([one.turn, two.turn]).toEqual([1, 1]);
+});
+
+test("what is hidden is not told by an error either", async () => {
+  const failing = saying('scenario: chat {"steps": [{"text": "a secret thought"}], "status": 500}', {
+    stream: true,
+  });
+  const open = await post(service, failing).then(allChunks);
+  await post(service, saying("/hide-narration /hide-final"));
+  const hidden = await post(service, failing).then(allChunks);
+  await post(service, saying("/show-all"));
+  expect(JSON.stringify(open.at(-1))).toContain("a secret thought");
+  expect(hidden.at(-1)?.error?.code).toBe("model_failed");
+  expect(JSON.stringify(hidden)).not.toContain("a secret thought");
+});
+
 test("system messages are added to the system prompt, and another one begins a process that resumes", async () => {
   const withSystem = (text: string): Body => ({
     messages: [{ role: "system", content: text }, ...(echo("x").messages as [])],
@@ -176,8 +195,6 @@ test("a retry joins the answer under way instead of starting the agent again", a
 });
 
 test("a message of tokens alone is answered without an agent, and what it sets is kept", async () => {
-  const agents = async () => (await livingAgents(service)).length;
-  const before = await agents();
   const off = await post(service, saying("/hide-thinking /hide-tools", { stream: true })).then(allChunks);
   expect(kindsOf(off)).toEqual(["role", "stream_config", "stop"]);
   expect(JSON.parse(contentOf(off))).toMatchObject({
@@ -191,7 +208,6 @@ test("a message of tokens alone is answered without an agent, and what it sets i
   const shown = await post(service, saying(`scenario: chat ${steps}`, { stream: true })).then(allChunks);
   expect(kindsOf(shown)).toEqual(["role", "final", "stop"]);
   await post(service, saying("/show-all"));
-  expect(before).toBeLessThanOrEqual(await agents());
 });
 
 test("all places taken is 503 with Retry-After, and slash tokens need no place", async () => {

@@ -49,6 +49,16 @@ test("no more processes wait than are allowed, the longest unused go, and their 
   expect(await ask(service, "1")).toMatchObject({ session: first.session, resumed: true });
 });
 
+test("a message of tokens alone, and what a chat UI asks on the side, start none", async () => {
+  const service = await startService({ env: { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0" } });
+  const title = "### Task:\nGenerate a title\n<chat_history>\nUSER: Hello there\n</chat_history>";
+  for (const text of ["/show-all /hide-tools", "/stream-status", title])
+    expect((await post(service, saying(text))).status).toBe(200);
+  expect(await livingAgents(service)).toEqual([]);
+  await ask(service, "1");
+  expect(await livingAgents(service)).toHaveLength(1);
+});
+
 test("a process that nobody has used for AGENT_MODE_KEEP_ALIVE goes, one that takes too much memory at once", async () => {
   const short = await startService({
     env: { AGENT_MODE: "true", AGENT_MODE_KEEP_ALIVE: "1", AGENT_MODE_WARM_PROCESSES: "0" },

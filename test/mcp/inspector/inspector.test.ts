@@ -9,7 +9,7 @@ const tools = Object.keys(operations);
 let service: Service;
 
 beforeAll(async () => {
-  service = await startService({ env: { SERVICE_API_KEYS: key } });
+  service = await startService({ env: { SERVICE_API_KEYS: key, AGENT_MODE: "true" } });
 });
 
 const over = (path: string) => createInspector([service.url + path, "--header", `X-Api-Key: ${key}`]);
@@ -21,6 +21,7 @@ test.each(["/mcp", "/sse"])("the inspector lists all tools over %s", async (path
 test("the inspector lists all tools over stdio", async () => {
   const variables = [
     "SERVICE_TRANSPORT=stdio",
+    "AGENT_MODE=true",
     `SERVICE_AGENT_CLI_BINARY=${fakeAgent}`,
     "SERVICE_OTEL_ENABLED=false",
   ];
@@ -51,6 +52,10 @@ test("the inspector calls every tool over /mcp, and every one does what it is as
     ["cleanup_worktrees", () => ({ paths: known["worktree"] ?? "", force: "true" })],
     ["get_disk_usage", () => ({})],
     ["list_instances", () => ({})],
+    ["agent_completions", () => ({ uuid: "inspected", message: "scenario: noop" })],
+    ["get_completion", () => ({ uuid: "inspected" })],
+    ["list_completions", () => ({ status: "completed" })],
+    ["cancel_completion", () => ({ uuid: "inspected" })],
   ];
   const results: Record<string, unknown> = {};
   for (const [name, args] of steps) {
@@ -71,5 +76,8 @@ test("the inspector calls every tool over /mcp, and every one does what it is as
     cancel_job: { job: { id: known["job"], status: "succeeded" } },
     get_worktree: { worktree: { worktree_id: known["worktree"], status: "ready" } },
     cleanup_worktrees: { removed: 1 },
+    agent_completions: { status: "completed", is_error: false },
+    get_completion: { completion: { uuid: "inspected", status: "completed" } },
+    list_completions: { count: 1 },
   });
 });
