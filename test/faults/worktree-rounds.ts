@@ -115,7 +115,12 @@ const checkSettled = async ({ client, home }: Service, tally: WorktreeTally): Pr
   const isSettled = async (): Promise<boolean> => {
     const names = (await readdir(records)).filter((file) => /^[0-9a-f-]+\.json$/.test(file));
     const texts = await Promise.all(names.map((name) => readFile(join(records, name), "utf8")));
-    return !texts.some((text) => text.includes('"removing":true') || text.includes('"status":"preparing"'));
+    const isUnsettled = (text: string): boolean =>
+      text.includes('"removing":true') || text.includes('"status":"preparing"');
+    if (texts.some(isUnsettled)) return false;
+    // What is being taken up again may not have been put on record yet.
+    const { worktrees } = await client.list_worktrees();
+    return !worktrees.some(({ status }) => status === "preparing");
   };
   await until(isSettled, { seconds: 20, what: "preparations and removals to be brought to their end" }).catch(
     async (error: unknown) => {
