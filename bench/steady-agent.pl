@@ -2,7 +2,7 @@
 # Speaks the agent CLI's protocol in a few megabytes and next to no processor time, so that hundreds fit on one machine.
 # A message `steady count=N rate=R pad=P gate=FILE at=G` is answered with N pieces `n:ms:xxx… `: their number, the time of
 # their writing on the machine's monotonic clock, P characters; R a second (0: as fast as they are taken), in blocks of 64.
-# After G pieces it adds a byte to FILE.at and waits for FILE; after the last one it adds a byte to FILE.end.
+# After G pieces it adds a byte to FILE.at and waits for FILE (with then=H after H pieces to FILE.then, waiting for FILE.go); after the last one it adds a byte to FILE.end.
 use strict;
 use warnings;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC sleep);
@@ -39,12 +39,16 @@ sub close_block {
 }
 
 while (defined(my $message = <STDIN>)) {
-    next unless $message =~ /.*steady count=(\d+) rate=(\d+) pad=(\d+) gate=(\S+) at=(\d+)/;
-    my ($count, $rate, $pad, $gate, $at) = ($1, $2, 'x' x $3, $4, $5);
+    next unless $message =~ /.*steady count=(\d+) rate=(\d+) pad=(\d+) gate=(\S+) at=(\d+)(?: then=(\d+))?/;
+    my ($count, $rate, $pad, $gate, $at, $then) = ($1, $2, 'x' x $3, $4, $5, $6 // -1);
     say_line(qq({"type":"system","subtype":"init","model":"steady","claude_code_version":"0.0.0","tools":[],$common}));
     stream(q("type":"message_start","message":{"id":"msg"}));
     my ($begun, $from) = (clock_gettime(CLOCK_MONOTONIC), 0);
     for my $n (0 .. $count - 1) {
+        if ($n == $then) {
+            note("$gate.then");
+            sleep(0.1) until -e "$gate.go";
+        }
         if ($n == $at) {
             note("$gate.at");
             sleep(0.1) until -e $gate;

@@ -14,33 +14,20 @@ export type Pages = {
   cut: (keep: number) => void;
 };
 
-type Page = {
-  start: number;
-  used: number;
-  buffer: Buffer;
-  /** A part of it was handed out: somebody may still look at it after it is forgotten. */
-  isOut: boolean;
-};
-
-/** Pages kept to be used again. A log that nobody reads would otherwise allocate as fast as the agent writes. */
-const mostSpare = 4;
+type Page = { start: number; used: number; buffer: Buffer };
 
 /** What is appended at once is never spread over two pages: what does not fit in one of `size` bytes gets its own. */
 export const createPages = (size: number): Pages => {
   let pages: Page[] = [];
-  const spare: Buffer[] = [];
   let start = 0;
   let end = 0;
 
   const add = (bytes: number): Page => {
-    const old = bytes === size ? spare.pop() : undefined;
-    const page = { start: end, used: 0, buffer: old ?? Buffer.allocUnsafeSlow(bytes), isOut: false };
+    const page = { start: end, used: 0, buffer: Buffer.allocUnsafeSlow(bytes) };
     pages.push(page);
     return page;
   };
   const drop = (count: number): void => {
-    for (const { buffer, isOut } of pages.slice(0, count))
-      if (!isOut && buffer.length === size && spare.length < mostSpare) spare.push(buffer);
     pages = pages.slice(count);
     start = pages[0]?.start ?? end;
   };
@@ -70,7 +57,6 @@ export const createPages = (size: number): Pages => {
       const part = page.buffer.subarray(from, Math.min(page.used, from + limit));
       // A reader that holds a part must not keep all of a large page.
       if (page.buffer.length > size && part.length < page.used) return Buffer.from(part);
-      page.isOut = true;
       return part;
     },
     oldest: (keep) => {

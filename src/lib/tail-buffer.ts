@@ -13,7 +13,18 @@ export const createTailBuffer = (maxBytes: number): TailBuffer => {
   const ring = Buffer.alloc(maxBytes);
   let total = 0;
 
+  /** Without a copy of its own where the text fits in up to the ring's end. */
+  const write = (text: string): boolean => {
+    const at = maxBytes === 0 ? 0 : total % maxBytes;
+    const length = Buffer.byteLength(text);
+    if (length > maxBytes - at) return false;
+    ring.write(text, at);
+    total += length;
+    return true;
+  };
+
   const push = (chunk: Buffer | string): void => {
+    if (typeof chunk === "string" && write(chunk)) return;
     const bytes = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
     const kept = bytes.subarray(Math.max(0, bytes.length - maxBytes));
     const at = maxBytes === 0 ? 0 : (total + bytes.length - kept.length) % maxBytes;
