@@ -1,7 +1,11 @@
+import { z } from "zod";
+import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { isCompletionFinal, type Completion } from "../contract/completion.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import { eventStream, streamed } from "../http/event-stream.ts";
+import { agentModeTag } from "../http/openapi.ts";
+import { errorResponses } from "../http/openapi-errors.ts";
 import { unknownName } from "../http/faults.ts";
 import { readQuery } from "../http/query.ts";
 import type { Call, Route } from "../http/route.ts";
@@ -34,6 +38,30 @@ type Dependencies = {
   lookEveryMs?: number;
 };
 
+const description: ZodOpenApiOperationObject = {
+  operationId: "completion_events",
+  tags: [agentModeTag],
+  summary: "Follow a completion",
+  description:
+    "Server-sent events: what the agent does, those to come included, each with its position as id, its `event_type` " +
+    "(thinking, tool_use, tool_result, assistant_text, error, done) as event name, and `{event_type, content, ts, session_id, " +
+    "correlation_id}` as data. The last one is `done`; a stream that ends without it is to be resumed with `Last-Event-ID`. " +
+    "The newest 2,000 are kept until an hour after the end.",
+  requestParams: {
+    path: z.object({ uuid: z.string().meta({ description: "The caller's own id" }) }),
+    query: z.object({
+      after: z.string().optional().meta({ description: "Only events after this position" }),
+    }),
+    header: z.object({
+      "Last-Event-ID": z.string().optional().meta({ description: "As `after`, over which it wins" }),
+    }),
+  },
+  responses: {
+    "200": { description: "The events", content: { "text/event-stream": { schema: z.string() } } },
+    ...errorResponses(["invalid_request", "completion_not_found"]),
+  },
+};
+
 /**
  * `GET /completions/{uuid}/events`: what happens in a completion as server-sent events, from a position on, until `done`.
  * Of one that has ended so long ago that its events are gone, `done` is all there is. A stream that ends without it was cut
@@ -42,6 +70,7 @@ type Dependencies = {
 export const completionEventsRoute = (deps: Dependencies): Route => ({
   method: "get",
   path: "/completions/{uuid}/events",
+  openapi: description,
   handle: async (call) => {
     const uuid = call.path["uuid"] ?? "";
     const after = position(call.request);

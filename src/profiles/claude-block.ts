@@ -1,15 +1,5 @@
 import { z } from "zod";
-
-/** Values of `permission_mode`; the last is a flag of its own at the CLI. */
-const permissionModes = [
-  "default",
-  "acceptEdits",
-  "plan",
-  "dontAsk",
-  "auto",
-  "bypassPermissions",
-  "dangerously-skip-permissions",
-] as const;
+import { permissionModes } from "../config/permission-modes.ts";
 
 const text = z.string("must be text").min(1, "must not be empty");
 const word = text.regex(/^\S+$/, "must not hold spaces");

@@ -1,4 +1,5 @@
 import { agentName, disconnectPolicy, flag, integer, oneOf, optionalPath, path, text } from "../formats.ts";
+import { permissionModes } from "../permission-modes.ts";
 import { variable } from "../variable.ts";
 
 /** The agent that answers chat completions. */
@@ -30,15 +31,7 @@ export const agentModeVariables = {
   ),
   agentModePermissionMode: variable(
     "AGENT_MODE_PERMISSION_MODE",
-    oneOf([
-      "default",
-      "acceptEdits",
-      "plan",
-      "dontAsk",
-      "auto",
-      "bypassPermissions",
-      "dangerously-skip-permissions",
-    ]),
+    oneOf(permissionModes),
     "bypassPermissions",
     "Permission mode of an agent whose `agent.yml` names none",
   ),

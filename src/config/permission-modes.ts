@@ -1,0 +1,10 @@
+/** How the agent CLI asks for permission; the last is a flag of its own there. */
+export const permissionModes = [
+  "default",
+  "acceptEdits",
+  "plan",
+  "dontAsk",
+  "auto",
+  "bypassPermissions",
+  "dangerously-skip-permissions",
+] as const;
