@@ -92,7 +92,7 @@ export const createChat = ({
     void runTurn({ engine, bus, now, log }, { turn, request, conversation, caller }).then((ok) => {
       slot.release();
       underWay.delete(turn.id);
-      ended(ok);
+      ended(ok, turn.size());
     });
     return turn;
   };

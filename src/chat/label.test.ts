@@ -150,3 +150,11 @@ test("blocks of thinking are kept apart by a blank line, pieces of one are not",
     "I look there.\n\nNow I know.",
   );
 });
+
+test("a block without end is refused before it takes all memory", () => {
+  const labeller = createLabeller({ live: false });
+  const text = "x".repeat(16 * 1024 * 1024);
+  const say = () => labeller.take({ type: "text", block: 1, text });
+  for (const _ of [1, 2, 3, 4]) say();
+  expect(say).toThrow(/more than 67108864 characters/);
+});

@@ -41,11 +41,13 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
     if (text === "") return [];
     if (live) return tell({ kind: "text", text });
     if (held?.block === block) {
+      held.length += text.length;
+      if (held.length > mostHeld) throw new Error(`a block of text has more than ${mostHeld} characters`);
       held.pieces.push(text);
       return [];
     }
     const deltas = release("narration");
-    held = { block, pieces: [text] };
+    held = { block, pieces: [text], length: text.length };
     return deltas;
   };
 
@@ -91,7 +93,10 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
 };
 
 /** The last text block, as far as it came. */
-type Held = { block: number; pieces: string[] };
+type Held = { block: number; pieces: string[]; length: number };
+
+/** Of a block whose role is not known yet: it is in memory until then. */
+const mostHeld = 64 * 1024 * 1024;
 
 const toolDelta = (event: Extract<AgentEvent, { type: "tool_use" | "tool_result" }>): Delta =>
   event.type === "tool_use"

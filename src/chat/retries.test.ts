@@ -25,7 +25,7 @@ test("a retry of the client library finds its turn, under way or well ended", ()
   const { retryable } = setUp();
   const ended = retryable.add("turn", request(), "key");
   expect(retryable.find(request({ isRetry: true }), "key")).toBe("turn");
-  ended(true);
+  ended(true, 1);
   expect(retryable.find(request({ isRetry: true }), "key")).toBe("turn");
 });
 
@@ -47,9 +47,9 @@ test("another body, key or user never finds it", () => {
 
 test("a turn that failed is forgotten, one that went well after ten minutes", () => {
   const { retryable, clock, onForgotten } = setUp();
-  retryable.add("failed", request({ requestId: "r1" }), "key")(false);
+  retryable.add("failed", request({ requestId: "r1" }), "key")(false, 0);
   expect(retryable.find(request({ requestId: "r1" }), "key")).toBeNull();
-  retryable.add("good", request({ requestId: "r2" }), "key")(true);
+  retryable.add("good", request({ requestId: "r2" }), "key")(true, 1);
   clock.now = 600_001;
   expect(retryable.find(request({ requestId: "r2" }), "key")).toBeNull();
   expect(onForgotten.mock.calls).toEqual([["failed"], ["good"]]);
@@ -59,8 +59,16 @@ test("of very many answers the oldest are forgotten, turns under way never", () 
   const { retryable, onForgotten } = setUp();
   retryable.add("running", request({ requestId: "r" }), "key");
   for (let index = 0; index < 60; index += 1)
-    retryable.add(`turn ${index}`, request({ requestId: `r${index}` }), "key")(true);
+    retryable.add(`turn ${index}`, request({ requestId: `r${index}` }), "key")(true, 1);
   expect(onForgotten).toHaveBeenCalledTimes(10);
   expect(retryable.find(request({ requestId: "r" }), "key")).toBe("running");
   expect(retryable.find(request({ requestId: "r59" }), "key")).toBe("turn 59");
+});
+
+test("large answers are not kept beyond what all may take together, the newest stay", () => {
+  const { retryable, onForgotten } = setUp();
+  for (const name of ["old", "large", "new"])
+    retryable.add(name, request({ requestId: name }), "key")(true, name === "large" ? 64 * 1024 * 1024 : 1);
+  expect(onForgotten.mock.calls).toEqual([["old"], ["large"]]);
+  expect(retryable.find(request({ requestId: "new" }), "key")).toBe("new");
 });

@@ -1,6 +1,12 @@
 import type { ChatRequest } from "./chat.ts";
 
-type Kept<Turn> = { turn: Turn; requestId: string | null; identity: string; endedAt: number | null };
+type Kept<Turn> = {
+  turn: Turn;
+  requestId: string | null;
+  identity: string;
+  endedAt: number | null;
+  size: number;
+};
 
 type Options<Turn> = {
   clock: () => number;
@@ -24,9 +30,12 @@ export const createRetryable = <Turn>({ clock, onForgotten }: Options<Turn>) => 
 
   const forget = (): void => {
     const ended = [...kept].filter(({ endedAt }) => endedAt !== null);
-    for (const [index, entry] of ended.entries()) {
+    let size = 0;
+    // The newest first: what is too old, too many or too much goes.
+    for (const [index, entry] of ended.toReversed().entries()) {
+      size += entry.size;
       const isOld = clock() - (entry.endedAt ?? 0) > keepMs;
-      if (isOld || ended.length - index > maxEnded) drop(entry);
+      if (isOld || index >= maxEnded || size > maxSize) drop(entry);
     }
   };
 
@@ -43,17 +52,19 @@ export const createRetryable = <Turn>({ clock, onForgotten }: Options<Turn>) => 
       );
       return found?.turn ?? null;
     },
-    /** Returns what is to be told the end of the turn. */
+    /** Returns what is to be told the end of the turn, and how many characters its answer has. */
     add: (turn: Turn, request: Pick<ChatRequest, "digest" | "user" | "retry">, principal: string) => {
       const entry: Kept<Turn> = {
         turn,
         requestId: request.retry.requestId,
         identity: identityOf(request, principal),
         endedAt: null,
+        size: 0,
       };
       kept.add(entry);
-      return (ok: boolean): void => {
+      return (ok: boolean, answerSize: number): void => {
         entry.endedAt = clock();
+        entry.size = answerSize;
         if (!ok) drop(entry);
         forget();
       };
@@ -61,6 +72,7 @@ export const createRetryable = <Turn>({ clock, onForgotten }: Options<Turn>) => 
   };
 };
 
-/** How long, in milliseconds, and how many answers are kept for those who ask again. */
+/** How long, in milliseconds, how many answers, and how many characters of all are kept for those who ask again. */
 const keepMs = 600_000;
 const maxEnded = 50;
+const maxSize = 64 * 1024 * 1024;

@@ -36,6 +36,8 @@ export type RunningTurn = ChatTurn & {
   /** The last thing told: the end, or why there is no answer. */
   end: (outcome: { ok: true; usage: TurnOutcome["usage"] } | { ok: false; error: ServiceError }) => void;
   stop: (reason: ServiceError) => void;
+  /** Characters that it has told. */
+  size: () => number;
   /** Nobody can join it any more: what it keeps goes when its readers have left. */
   dispose: () => void;
 };
@@ -59,6 +61,7 @@ export const createTurn = (options: Options): RunningTurn => {
     leastGrace: stream ? 0 : 1.2,
     onAbandoned: () => stopping.abort(abandoned()),
   });
+  let size = 0;
   let isUnneeded = false;
   const disposeIfDone = (): void => {
     if (isUnneeded && readers.count() === 0) void log.dispose();
@@ -77,8 +80,13 @@ export const createTurn = (options: Options): RunningTurn => {
     for (const delta of deltas) {
       if (!shows(visibility, delta)) continue;
       if (delta.kind !== "thinking") digest.push(contentOf(delta));
-      if (stream) text += chunks.delta(delta);
-      else whole.take(delta);
+      const piece = stream ? chunks.delta(delta) : "";
+      text += piece;
+      size += stream ? piece.length : sizeOf(delta);
+      if (stream) continue;
+      // A stream is kept on disk, a whole answer in memory.
+      if (size > mostWhole) throw new Error(`the answer has more than ${mostWhole} characters; stream it`);
+      whole.take(delta);
     }
     return text;
   };
@@ -108,6 +116,7 @@ export const createTurn = (options: Options): RunningTurn => {
       log.end();
     },
     stop: (reason) => stopping.abort(reason),
+    size: () => size,
     dispose: () => {
       isUnneeded = true;
       disposeIfDone();
@@ -145,6 +154,11 @@ async function* reading(
     leave();
   }
 }
+
+const mostWhole = 64 * 1024 * 1024;
+
+const sizeOf = (delta: Delta): number =>
+  delta.kind === "thinking" ? delta.text.length : contentOf(delta).length;
 
 /** The first line says what went wrong; what follows quotes the agent, whose words are hidden. */
 const withoutQuotes = ({ code, message, retryAfter, cause }: ServiceError): ServiceError =>
