@@ -18,6 +18,8 @@ export type AgentTurn = {
   prompt: string;
   /** Working directory: the worktree. */
   cwd: string;
+  /** Directory of the cached clone that the worktree belongs to; null: it has none. */
+  cacheDirectory: string | null;
   /** What the profile asks of the CLI, in its own terms: see `profiles/materialise.ts`. */
   launch: AgentLaunch;
   /** Chosen by us for a fresh session, or the one to resume. */
@@ -52,6 +54,8 @@ export type AgentLaunch = {
 
 export type AgentOutcome = {
   ok: boolean;
+  /** It was given its prompt: before that it has done nothing. */
+  prompted: boolean;
   reason: FailureReason | null;
   retryable: boolean;
   /** The final text (the result), else the tail of stdout; at most 51,200 bytes. */

@@ -119,7 +119,8 @@ describe("what the engine is asked", () => {
     const asked = { model: "sonnet", effort: "high", max_turns: 3, timeout: 5, system_prompt: "Be short." };
     await submit(asked);
     expect(fake.turns[1]).toMatchObject({
-      appendSystemPrompt: "Be kind.\n\nBe short.",
+      // In place of the package's text.
+      appendSystemPrompt: "Be short.",
       model: "claude-sonnet",
       effort: "high",
       maxTurns: 3,

@@ -74,7 +74,6 @@ export const createCompletions = (options: Options): Completions => {
     const model = input.model === "" ? null : loaded.cliModel(input.model);
     if (model === undefined) throw unknownModel(input.model, loaded);
     const said = [{ type: "text" as const, text: input.message }];
-    const instructions = [loaded.systemPrompt ?? "", input.system_prompt].filter((text) => text !== "");
     return {
       record: newRecord(input, input.model || (loaded.models[0] ?? null), { ...instance, now: now() }),
       ask: {
@@ -84,7 +83,7 @@ export const createCompletions = (options: Options): Completions => {
           : conversationKey(agentPackage.name, context.principal, input.uuid),
         news: said,
         whole: said,
-        appendSystemPrompt: instructions.length === 0 ? null : instructions.join("\n\n"),
+        appendSystemPrompt: input.system_prompt || loaded.systemPrompt || null,
         model,
         effort: input.effort === "" ? null : input.effort,
         maxTurns: input.max_turns === 0 ? null : input.max_turns,

@@ -154,8 +154,9 @@ export const createTurnRunner = (deps: Dependencies) => {
     turn.onSession?.(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
     const { outcome, heard } = await say(turn, place, deadline);
-    if (place.waited && !heard && outcome.reason === "agent_exit") {
-      // It had died, or was about to, when it was given the turn.
+    const isStuck = outcome.reason === "stalled" && process.turns() > 1;
+    if (place.waited && !heard && (isStuck || outcome.reason === "agent_exit")) {
+      // It had died, or was about to, when it was given the turn; or something has stopped it.
       await process.end();
       return run(turn, deadline);
     }

@@ -30,13 +30,13 @@ type Begun = { turn: RunningTurn; request: Checked; conversation: Conversation |
 
 /** Has the engine run a turn, and brings it to its end. Never rejects; resolves to whether it went well. */
 export const runTurn = async (deps: Dependencies, begun: Begun): Promise<boolean> => {
-  const { turn, request, conversation, caller } = begun;
+  const { turn, request, conversation } = begun;
   const started = performance.now();
+  const ids = idsOf(begun);
   const note = (code: string, more: Record<string, unknown> = {}): void =>
     deps.log.info(
       {
-        chat: turn.id,
-        request_id: caller.requestId,
+        ...ids,
         conversation: conversation?.source ?? "new",
         code,
         ms: Math.round(performance.now() - started),
@@ -61,7 +61,7 @@ export const runTurn = async (deps: Dependencies, begun: Begun): Promise<boolean
     note("ok", { cost_usd: costUsd, num_turns: numTurns });
     return true;
   } catch (thrown) {
-    const error = told(thrown, caller.requestId, deps.log);
+    const error = told(thrown, ids, deps.log);
     turn.end({ ok: false, error });
     onlooker?.end("failed", error.message);
     note(error.code);
@@ -91,9 +91,17 @@ const asked = ({ turn, request, conversation }: Begun): EngineTurn => {
   };
 };
 
-const told = (error: unknown, requestId: string, log: Log): ServiceError => {
+/** By which the log lines of a turn are found: ours, and X-User-Id and X-Request-Id as the caller gave them. */
+const idsOf = ({ turn, request, caller }: Begun) => ({
+  chat: turn.id,
+  request_id: caller.requestId,
+  x_user_id: request.user ?? undefined,
+  x_request_id: request.retry.requestId?.slice(0, 256),
+});
+
+const told = (error: unknown, ids: ReturnType<typeof idsOf>, log: Log): ServiceError => {
   if (error instanceof ServiceError) return error;
-  log.error({ err: error, request_id: requestId }, "a turn failed unexpectedly");
-  const message = `The service failed unexpectedly; its log tells more under request id ${requestId}`;
+  log.error({ err: error, ...ids }, "a turn failed unexpectedly");
+  const message = `The service failed unexpectedly; its log tells more under request id ${ids.request_id}`;
   return new ServiceError("internal", message);
 };

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { longestBlock } from "../../test/longest-block.ts";
 import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { ChatMessage } from "./chat.ts";
 import { applySlashTokens, readMessageTokens, readSlashTokens, slashTokens } from "./slash-tokens.ts";
@@ -85,6 +86,24 @@ test.for([
 test("a long text full of near tokens is read in no time", () => {
   const text = "/show-tool /hide-al ".repeat(50_000);
   expect(readSlashTokens(text).text).toBe(text);
+});
+
+test("messages with very many tokens are refused, and nobody is held up", async () => {
+  const read = (...texts: string[]) => readMessageTokens(texts.map((text) => user(text)));
+  for (const messages of [
+    ["/show-all ".repeat(1_900_000)],
+    Array<string>(100).fill("/show-all ".repeat(200)),
+  ]) {
+    const ms = await longestBlock(async () =>
+      expect(() => read(...messages)).toThrow("The messages have more than 10,000 slash tokens; send fewer"),
+    );
+    expect(ms).toBeLessThan(100);
+  }
+  const few = `${"x".repeat(1_000_000)} /show-all\n`;
+  const ms = await longestBlock(async () =>
+    expect(read(`${few.repeat(19)}${"a /show-all\n".repeat(9000)}`).tokens).toHaveLength(9019),
+  );
+  expect(ms).toBeLessThan(300);
 });
 
 const nothing: Visibility = {

@@ -1,4 +1,5 @@
 import type { TurnPart } from "../agents/agent-process.ts";
+import { ServiceError } from "../contract/errors.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import type { ChatMessage } from "./chat.ts";
 
@@ -41,19 +42,33 @@ export const applySlashTokens = (visibility: Visibility, tokens: readonly SlashT
  * Takes the known tokens out of a text: those that stand alone between whitespace, or at an end of the text. With each
  * goes one space: the one after it, else the one before it. Line breaks and tabs stay, as does every other byte.
  */
-export const readSlashTokens = (text: string): { text: string; tokens: SlashToken[] } => {
+export const readSlashTokens = (
+  text: string,
+  found = { tokens: 0 },
+): { text: string; tokens: SlashToken[] } => {
   const tokens: SlashToken[] = [];
-  let kept = "";
+  const kept: string[] = [];
   let from = 0;
   for (const match of text.matchAll(standingAlone)) {
+    found.tokens += 1;
+    if (found.tokens > maxTokens) throw tooMany();
     tokens.push(match[0] as SlashToken);
-    kept += text.slice(from, match.index);
+    if (match.index > from) kept.push(text.slice(from, match.index));
     from = match.index + match[0].length;
     if (text[from] === " ") from += 1;
-    else if (kept.endsWith(" ")) kept = kept.slice(0, -1);
+    else if (kept.at(-1)?.endsWith(" ") === true) kept.push(kept.pop()?.slice(0, -1) ?? "");
   }
-  return tokens.length === 0 ? { text, tokens } : { text: kept + text.slice(from), tokens };
+  return tokens.length === 0 ? { text, tokens } : { text: kept.join("") + text.slice(from), tokens };
 };
+
+/** Of all messages of a request. */
+const maxTokens = 10_000;
+
+const tooMany = (): ServiceError =>
+  new ServiceError(
+    "invalid_request",
+    `The messages have more than ${maxTokens.toLocaleString("en")} slash tokens; send fewer`,
+  );
 
 export type ReadMessages = {
   /**
@@ -67,11 +82,15 @@ export type ReadMessages = {
   isOnlyTokens: boolean;
 };
 
-/** Takes the tokens out of all user messages. Only those of the last one count: the others had their effect in their time. */
+/**
+ * Takes the tokens out of all user messages. Only those of the last one count: the others had their effect in their time.
+ * @throws ServiceError invalid_request when there are too many
+ */
 export const readMessageTokens = (messages: readonly ChatMessage[]): ReadMessages => {
   const last = messages.findLastIndex(({ role }) => role === "user");
   let tokens: SlashToken[] = [];
   const rest: ChatMessage[] = [];
+  const found = { tokens: 0 };
   let isAnswerToTokens = false;
   for (const [index, message] of messages.entries()) {
     if (message.role !== "user") {
@@ -79,7 +98,7 @@ export const readMessageTokens = (messages: readonly ChatMessage[]): ReadMessage
       isAnswerToTokens = false;
       continue;
     }
-    const read = readPartTokens(message.content);
+    const read = readPartTokens(message.content, found);
     if (index === last) tokens = read.tokens;
     isAnswerToTokens = index !== last && read.tokens.length > 0 && isBlank(read.content);
     if (!isAnswerToTokens) rest.push({ role: "user", content: read.content });
@@ -95,11 +114,14 @@ const isBlank = (content: readonly TurnPart[]): boolean =>
 /** Longer tokens need no precedence: none may be followed by anything but whitespace. */
 const standingAlone = new RegExp(`(?<!\\S)(?:${slashTokens.join("|")})(?!\\S)`, "g");
 
-const readPartTokens = (parts: readonly TurnPart[]): { content: TurnPart[]; tokens: SlashToken[] } => {
+const readPartTokens = (
+  parts: readonly TurnPart[],
+  found: { tokens: number },
+): { content: TurnPart[]; tokens: SlashToken[] } => {
   const all: SlashToken[] = [];
   const content = parts.flatMap((part): TurnPart[] => {
     if (part.type !== "text") return [part];
-    const { text, tokens } = readSlashTokens(part.text);
+    const { text, tokens } = readSlashTokens(part.text, found);
     all.push(...tokens);
     return tokens.length > 0 && text === "" ? [] : [{ type: "text", text }];
   });

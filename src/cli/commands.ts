@@ -46,8 +46,11 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     )
     .argument("<task>", "what the agent is to do, in plain words; - reads it from standard input")
     .option("-r, --repo <url>", "git repository: an https or ssh URL, or a path")
-    .option("-p, --profile <name>", "profile to run with; auto: chosen by the routing rules", "auto")
-    .option("--base-ref <ref>", "branch or tag to base the work on", "main")
+    .option("-p, --profile <name>", "profile to run with; auto: chosen by your profiles' match rules", "auto")
+    .option(
+      "--base-ref <ref>",
+      "branch or tag to base the work on (default: main, else the repository's default branch)",
+    )
     .option("-w, --wait", "follow the job until it has ended; exit 0 only if it succeeded")
     .option(
       "--worktree-id <id>",
@@ -66,7 +69,12 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .summary("list jobs, newest first")
     .description("List jobs, newest first; below them how many wait, and what each instance runs.")
     .option("-n, --limit <number>", "how many at most, 1 to 1000", whole(1, 1000), 20)
-    .addOption(new Option("-s, --status <status>", "only jobs of this status").choices(statuses))
+    .addOption(
+      new Option("-s, --status <status>", "only jobs of this status; all: of any").choices([
+        ...statuses,
+        "all",
+      ]),
+    )
     .option("--cursor <cursor>", "go on where the list before this ended")
     .option("--json", "print the service's answer as JSON")
     .action(lazily(async () => (await import("./commands/jobs.ts")).jobs));

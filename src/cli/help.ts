@@ -72,7 +72,8 @@ saved under a ref of the cached clone that the answer names. Exit 1 when one tha
 
 export const drainEnd = `
 Needs KV_URL; a single instance with its jobs in files drains by itself when it gets SIGTERM. It is meant for the
-hook that runs before an instance is stopped (preStop), in the instance's own environment.
+hook that runs before an instance is stopped (preStop), in the instance's own environment. Chat turns and
+completions are waited for as jobs are.
 When it is drained, or drain is interrupted, the instance takes jobs again until it is stopped. When jobs are left
 after the time-out it takes none for another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
 `;

@@ -36,7 +36,10 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
       "Clone a repository and check out a worktree of it. Waits until it is ready, then prints its id, path and branch; where standard output is no terminal, the id alone.",
     )
     .argument("<url>", "git repository: an https or ssh URL, or a path")
-    .option("--base-ref <ref>", "branch or tag to base the work on", "main")
+    .option(
+      "--base-ref <ref>",
+      "branch or tag to base the work on (default: main, else the repository's default branch)",
+    )
     .option("--json", "print the service's answer as JSON; only the final one")
     .addHelpText("after", prepareExamples)
     .action(lazily(async () => (await import("./commands/worktrees-prepare.ts")).worktreesPrepare));

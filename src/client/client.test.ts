@@ -87,7 +87,7 @@ describe("failures", () => {
     });
   });
 
-  test.each(["a/b", "../x", "a?b#c", "%2f", "ü", "", ".", "..", "a b"])(
+  test.each(["a/b", "../x", "a?b#c", "%2f", "ü", "\ud800", "", ".", "..", "a b"])(
     "the id %j names no job, and nothing else is asked for",
     async (job_id) => {
       const { client, jobs } = await started();

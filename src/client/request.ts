@@ -35,7 +35,7 @@ const segment = (operation: Operation, name: string, value: unknown): string => 
     const code = operation.errors.find((each) => statusOf[each] === 404) ?? "not_found";
     throw new ClientError(`${name}: ${JSON.stringify(text)} names nothing`, { status: 404, code });
   }
-  return encodeURIComponent(text);
+  return encodeURIComponent(text.toWellFormed());
 };
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));

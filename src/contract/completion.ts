@@ -58,7 +58,10 @@ export const completionOperations = {
       stateless: z.boolean().default(false).meta({ description: "Fresh session; nothing is resumed" }),
       model: z.string().max(200).default("").meta({ description: "Empty: the agent's own" }),
       max_turns: z.int().min(0).max(10_000).default(0).meta({ description: "0: the agent's own limit" }),
-      system_prompt: z.string().max(1_000_000).default("").meta({ description: "Added to the agent's own" }),
+      system_prompt: z.string().max(1_000_000).default("").meta({
+        description:
+          "Takes the place of the text that the agent's package appends to the CLI's system prompt; empty: that text",
+      }),
       effort: z.enum(["", "low", "medium", "high"]).default(""),
       timeout: z
         .int()

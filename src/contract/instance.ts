@@ -11,6 +11,9 @@ export const Instance = z
       .int()
       .meta({ description: "Jobs that it runs now, by its last word, which may be seconds old" }),
     max_parallel_jobs: z.int(),
+    turns: z.int().meta({
+      description: "Turns of agent mode under way, by its last word, which may be seconds old",
+    }),
     draining: z.boolean().meta({ description: "It takes no new jobs" }),
   })
   .meta({ id: "Instance" });

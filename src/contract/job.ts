@@ -69,9 +69,16 @@ export const Job = z
   .object({
     id: z.string().meta({ format: "uuid" }),
     repo_url: z.string(),
-    base_ref: z.string(),
+    base_ref: z.string().meta({
+      description:
+        "Branch or tag the work is based on; left out, it is main until the repository has been looked at",
+    }),
     task: z.string(),
     profile: z.string(),
+    profile_rule: z.string().nullable().meta({
+      description:
+        "Why this profile: requested, the match rule of the profile that fitted, or SERVICE_DEFAULT_PROFILE",
+    }),
     status: JobStatus,
     mode: z.literal("fire_and_forget"),
     exit_code: z.int().nullable(),
@@ -125,12 +132,13 @@ export const RunTaskInput = z.strictObject({
   repo_url: z.string().max(2048).default("").meta({
     description: "Git repository; empty: that of worktree_id or session_id, else an empty directory",
   }),
-  profile: z
-    .string()
-    .max(200)
-    .default("")
-    .meta({ description: "Profile name; empty or auto: chosen by the routing rules" }),
-  base_ref: z.string().max(255).default("main").meta({ description: "Branch or tag the work is based on" }),
+  profile: z.string().max(200).default("").meta({
+    description: "Profile name; empty or auto: the first whose match rules fit, else SERVICE_DEFAULT_PROFILE",
+  }),
+  base_ref: z.string().max(255).default("").meta({
+    description:
+      "Branch or tag the work is based on; empty: main where the repository has it, else its default branch",
+  }),
   session_id: z.string().max(200).default("").meta({ description: "Agent session to resume" }),
   file_path: z.string().max(4096).default("").meta({
     description: "MCP config file under the shared file system, merged into the job's configuration",
@@ -212,9 +220,9 @@ export const jobOperations = {
     input: z.strictObject({
       limit: z.int().min(1).max(1000).default(20).meta({ description: "How many at most" }),
       status: z
-        .union([z.literal(""), JobStatus])
+        .union([z.enum(["", "all"]), JobStatus])
         .default("")
-        .meta({ description: "Only this status; empty: all" }),
+        .meta({ description: "Only this status; empty or all: whatever it is" }),
       cursor: z.string().max(200).default("").meta({ description: "next_cursor of the page before" }),
     }),
     output: z.object({

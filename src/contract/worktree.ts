@@ -103,7 +103,10 @@ export const worktreeOperations = {
       "Clone or update a repository and check out a worktree of it on a branch of its own, to be given to run_task as worktree_id. Answers when it is ready; after 45 s with status preparing: then poll get_worktree.",
     input: z.strictObject({
       repo_url: z.string().min(1, "must not be empty").max(2048).meta({ description: "Git repository" }),
-      base_ref: z.string().max(255).default("main").meta({ description: "Branch or tag it is based on" }),
+      base_ref: z.string().max(255).default("").meta({
+        description:
+          "Branch or tag it is based on; empty: main where the repository has it, else its default branch",
+      }),
     }),
     output: z.object({ success: z.literal(true), worktree_id: z.string(), worktree: Worktree }),
     http: { method: "post", path: "/worktrees" },

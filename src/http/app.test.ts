@@ -92,6 +92,10 @@ describe("paths", () => {
     ["/nothing", "There is nothing at /nothing; GET /openapi.json lists what there is"],
     ["/jobs/", "There is nothing at /jobs/; did you mean /jobs?"],
     ["//jobs", "There is nothing at //jobs; did you mean /jobs?"],
+    [
+      `/jobs/${"x".repeat(5000)}/`,
+      `There is nothing at /jobs/${"x".repeat(194)}; did you mean /jobs/${"x".repeat(194)}?`,
+    ],
     ["/", "There is nothing at /; GET /openapi.json lists what there is"],
   ])("%s is a 404 that names a way out", async (path, error) => {
     const { app } = createTestApp();

@@ -129,3 +129,15 @@ test("an unready service says why, with 503", async () => {
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
   expect(await answer.json()).toEqual({ ready: false, reasons: ["The store is gone"] });
 });
+
+test("why it is unready is told to callers with a key only, where keys are set: the reasons name paths and addresses", async () => {
+  const reasons = ["/srv/jobs cannot be written"];
+  const { app } = createTestApp({ apiKeys: ["sesame"], readiness: async () => ({ ready: false, reasons }) });
+  const stranger = await app.request("/ready?api_key=wrong");
+  expect([stranger.status, await stranger.json()]).toEqual([
+    503,
+    { ready: false, reasons: ["Ask with a key to be told why"] },
+  ]);
+  const known = await app.request("/ready", { headers: { "x-api-key": "sesame" } });
+  expect([known.status, await known.json()]).toEqual([503, { ready: false, reasons }]);
+});

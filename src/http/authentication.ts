@@ -1,6 +1,9 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
 
+/** Who asks without a valid key where keys are set, at a route that answers without one. */
+export const stranger = "stranger";
+
 /**
  * Tells who asks. Returns the caller's principal (a digest of the key) or throws 401. With no keys configured
  * everyone is `open`.

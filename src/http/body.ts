@@ -1,18 +1,21 @@
 import { ServiceError } from "../contract/errors.ts";
 import { jsonFaultPlace } from "./json-fault.ts";
+import { checkJsonSize } from "./json-size.ts";
 
-export const maxBodyBytes = 1_048_576;
+export type BodyLimits = { bytes: number; values: number };
+
+export const bodyLimits: BodyLimits = { bytes: 1_048_576, values: 10_000 };
 
 /** The request's body as a JSON object. Everything else is refused with a sentence that says what to send. */
 export const readJsonObject = async (request: Request): Promise<Record<string, unknown>> =>
-  (await readJsonObjectBytes(request, maxBodyBytes)).object;
+  (await readJsonObjectBytes(request, bodyLimits)).object;
 
-/** Likewise, of at most `maxBytes`, with the bytes that it was sent as. */
+/** Likewise, within `limits`, with the bytes that it was sent as. */
 export const readJsonObjectBytes = async (
   request: Request,
-  maxBytes: number,
+  limits: BodyLimits,
 ): Promise<{ object: Record<string, unknown>; bytes: Uint8Array }> => {
-  const { value, bytes } = await read(request, maxBytes);
+  const { value, bytes } = await read(request, limits);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid(`The body must be a JSON object, not ${kindOf(value)}`);
   }
@@ -20,13 +23,13 @@ export const readJsonObjectBytes = async (
 };
 
 /** The request's body as JSON of any kind. */
-export const readJson = async (request: Request): Promise<unknown> =>
-  (await read(request, maxBodyBytes)).value;
+export const readJson = async (request: Request): Promise<unknown> => (await read(request, bodyLimits)).value;
 
-const read = async (request: Request, maxBytes: number): Promise<{ value: unknown; bytes: Uint8Array }> => {
+const read = async (request: Request, limits: BodyLimits): Promise<{ value: unknown; bytes: Uint8Array }> => {
   checkContentType(request.headers);
-  const bytes = await readBytes(request, maxBytes);
+  const bytes = await readBytes(request, limits.bytes);
   if (bytes.byteLength === 0) throw invalid("The body is empty; send a JSON object");
+  checkJsonSize(bytes, limits.values);
   return { value: parse(decode(bytes)), bytes };
 };
 
@@ -105,7 +108,7 @@ const parse = (text: string): unknown => {
     return JSON.parse(text);
   } catch (cause) {
     // Searching takes longer than parsing: in a larger text it would hold up everybody else.
-    const place = text.length > maxBodyBytes ? "" : `: look at ${jsonFaultPlace(text)}`;
+    const place = text.length > bodyLimits.bytes ? "" : `: look at ${jsonFaultPlace(text)}`;
     throw new ServiceError("invalid_request", `The body is not valid JSON${place}`, { cause });
   }
 };

@@ -4,7 +4,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
-import { createAuthentication } from "./authentication.ts";
+import { createAuthentication, stranger } from "./authentication.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
 import { readableElsewhere } from "./cross-origin.ts";
 import { failureOf, type Reply } from "./reply.ts";
@@ -29,13 +29,22 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
   const authenticate = createAuthentication(settings.apiKeys);
   const checkSource = createSourceCheck(settings);
 
+  /** Where no key is needed, one may still be given. */
+  const identify = (request: Request): string => {
+    try {
+      return authenticate(request);
+    } catch {
+      return stranger;
+    }
+  };
+
   const answer = async (
     route: Handled,
     context: Context,
     { requestId, note }: Pick<Call, "requestId" | "note">,
   ): Promise<Reply | Response> => {
     const request = context.req.raw;
-    const principal = route.open === true ? "open" : authenticate(request);
+    const principal = route.open === true ? identify(request) : authenticate(request);
     checkPathEncoding(request.url);
     return route.handle({
       request,

@@ -34,6 +34,6 @@ export const nothingThere = (
 const missing = (routes: readonly Route[], pathname: string, shown: string): string => {
   const plain = pathname.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
   const isNear = plain !== pathname && methodsAt(routes, plain).length > 0;
-  const way = isNear ? `did you mean ${plain}?` : "GET /openapi.json lists what there is";
+  const way = isNear ? `did you mean ${plain.slice(0, 200)}?` : "GET /openapi.json lists what there is";
   return `There is nothing at ${shown}; ${way}`;
 };

@@ -3,7 +3,8 @@ import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-op
 import { Failure, statusOf, unauthorizedBody, type ErrorCode } from "../contract/errors.ts";
 
 /** What any request can fail with, wherever it goes. */
-const always: readonly ErrorCode[] = [
+export const always: readonly ErrorCode[] = [
+  "invalid_request",
   "forbidden_host",
   "forbidden_origin",
   "internal",

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ZodOpenApiPathsObject } from "zod-openapi";
+import type { ZodOpenApiPathsObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import { Health, Readiness } from "../contract/health.ts";
 import { errorResponses } from "./openapi-errors.ts";
 import { streamExample } from "./openapi-examples.ts";
@@ -28,11 +28,16 @@ export const eventsPath: ZodOpenApiPathsObject = {
           description: "The events",
           content: { "text/event-stream": { schema: z.string(), example: streamExample } },
         },
-        ...errorResponses(["invalid_request", "job_not_found"]),
+        ...errorResponses(["job_not_found"]),
       },
     },
   },
 };
+
+/** Of paths that are open and ask no store. */
+const refusals: ZodOpenApiResponsesObject = Object.fromEntries(
+  Object.entries(errorResponses([])).filter(([status]) => ["400", "403", "500"].includes(status)),
+);
 
 const jsonBody = (schema: z.ZodObject) => ({ content: { "application/json": { schema } } });
 
@@ -42,7 +47,7 @@ export const statusPaths: ZodOpenApiPathsObject = {
       operationId: "health",
       summary: "Whether the process is up",
       security: [],
-      responses: { "200": { description: "It is", ...jsonBody(Health) } },
+      responses: { "200": { description: "It is", ...jsonBody(Health) }, ...refusals },
     },
   },
   "/ready": {
@@ -52,7 +57,11 @@ export const statusPaths: ZodOpenApiPathsObject = {
       security: [],
       responses: {
         "200": { description: "They are", ...jsonBody(Readiness) },
-        "503": { description: "They are not: `reasons` says why", ...jsonBody(Readiness) },
+        ...refusals,
+        "503": {
+          description: "They are not: `reasons` says why, where keys are set only to callers with one",
+          ...jsonBody(Readiness),
+        },
       },
     },
   },

@@ -89,7 +89,6 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
   if (operation.errors.includes("idempotency_conflict"))
     requestParams.header = z.object({ "Idempotency-Key": idempotencyKey });
   const errors = errorResponses([
-    "invalid_request",
     ...(http.method === "post" ? (["unsupported_content_type", "body_too_large"] as const) : []),
     ...operation.errors,
   ]);

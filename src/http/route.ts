@@ -7,7 +7,7 @@ export type Call = {
   request: Request;
   /** Decoded path parameters. */
   path: Record<string, string>;
-  /** Digest of the caller's key; `open` when none is asked for. */
+  /** Digest of the caller's key; `open` when no keys are set; see also `stranger`. */
   principal: string;
   /** What the log calls this request. */
   requestId: string;

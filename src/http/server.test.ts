@@ -99,7 +99,17 @@ describe("slow and broken requests", () => {
       "GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
       /^HTTP\/1\.1 400 .*"success":false/s,
     ],
-    ["no Host", "GET /health HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["no Host", "GET /health HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 .*"success":false.*Host/s],
+    [
+      "an expectation that nobody meets",
+      `${head}Content-Length: 2\r\nExpect: cake\r\n\r\n{}`,
+      /^HTTP\/1\.1 417 .*"success":false.*Expect/s,
+    ],
+    [
+      "CONNECT, which is for proxies",
+      "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      /^HTTP\/1\.1 405 .*\r\nAllow: .*"success":false.*"method_not_allowed"/s,
+    ],
     [
       "a chunk length that is none",
       `${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n`,
@@ -113,9 +123,33 @@ describe("slow and broken requests", () => {
   ])("%s is answered like everything else", async (_, text, answer) => {
     const { socket, seen } = await raw(await started());
     socket.write(text);
-    await until(() => seen.text.includes("\r\n\r\n"));
-    expect(seen.text).toMatch(answer);
+    await until(() => answer.test(seen.text), { what: `the answer, and it is ${seen.text}` });
     socket.destroy();
+  });
+
+  test("a bad chunk after an answer that came early ends the connection without a second answer", async () => {
+    const { socket, seen } = await raw(await started());
+    socket.write(`${head.replace("/jobs", "/nothing")}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`);
+    await until(() => seen.text.includes('"not_found"'));
+    socket.write("zz\r\n");
+    await until(() => seen.closed);
+    expect(seen.text.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 404"]);
+  });
+
+  test("a client that waits after CONNECT does not hold up the end of the server", async () => {
+    const server = await listen(createTestApp().app, { host: "127.0.0.1", port: 0 });
+    const socket = connect({ port: server.port, host: "127.0.0.1", allowHalfOpen: true });
+    socket.on("error", () => undefined).write("CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    await once(socket.resume(), "end");
+    await server.close(0);
+    socket.destroy();
+  });
+
+  test("a client of HTTP/1.0 needs no Host", async () => {
+    const { socket, seen } = await raw(await started());
+    socket.write("GET /health HTTP/1.0\r\n\r\n");
+    await until(() => seen.closed);
+    expect(seen.text).toMatch(/^HTTP\/1\.1 200 /);
   });
 });
 

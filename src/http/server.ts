@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
-import { refuseBrokenRequests } from "./broken-requests.ts";
+import { refuseBrokenRequests, refuseWithoutHost } from "./broken-requests.ts";
 import { failure } from "./reply.ts";
 
 type Options = {
@@ -37,12 +37,13 @@ export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promis
       headersTimeout: timeouts.headers,
       requestTimeout: timeouts.request,
       keepAliveTimeout: timeouts.keepAlive,
+      requireHostHeader: false,
       // A caller that waits for a job sends nothing for an hour: only the probes of TCP tell that it is gone.
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
       connectionsCheckingInterval: Math.max(50, Math.min(timeouts.headers, timeouts.request) / 4),
     },
-    (incoming, outgoing) => void answer(incoming, outgoing),
+    (incoming, outgoing) => void (refuseWithoutHost(incoming) || answer(incoming, outgoing)),
   );
   refuseBrokenRequests(server);
   await listening(server, { host, port });

@@ -1,4 +1,5 @@
 import type { Health, Readiness } from "../contract/health.ts";
+import { stranger } from "./authentication.ts";
 import { json } from "./reply.ts";
 import type { Route } from "./route.ts";
 
@@ -17,8 +18,10 @@ export const statusRoutes = ({ service, readiness, metrics }: Dependencies): Rou
       method: "get",
       path: "/ready",
       open: true,
-      handle: async () => {
-        const state = await readiness();
+      handle: async ({ principal }) => {
+        const found = await readiness();
+        const isTold = found.ready || principal !== stranger;
+        const state = isTold ? found : { ready: false, reasons: ["Ask with a key to be told why"] };
         const reply = json(state.ready ? 200 : 503, state);
         return state.ready ? reply : { ...reply, headers: { ...reply.headers, "retry-after": "5" } };
       },

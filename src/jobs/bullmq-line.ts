@@ -59,6 +59,7 @@ export const openEntrance = ({ kv, name }: Place) => {
         const keys = ["active", "wait", "stalled", `${id}:lock`].map((key) => queue.toKey(key));
         await kv.client.eval(waitAgain, keys.length, ...keys, id);
       }
+      await lapse(kv, queue);
     },
     remove: async (id: string): Promise<void> => void (await queue.remove(id)),
     close: () => queue.close(),
@@ -177,6 +178,7 @@ export const openLine = (options: Place & { podName: string; epoch: string; lock
               lockDuration,
             );
       if ((await backend.moveStalledJobsToWait()).length > 0) line.look();
+      await lapse(kv, worker);
       return lost;
     },
     close: () => worker.close(true),
@@ -201,6 +203,15 @@ const pointer = (id: string): JobsOptions => ({
   removeOnComplete: true,
   removeOnFail: true,
 });
+
+/** Seconds after which the keys of a line go that nobody keeps: its instance may never come back under its name. */
+const lapseSeconds = 86_400;
+
+/** What BullMQ keeps of a line in which nothing waits. */
+const lapse = async (kv: Kv, line: Pick<Queue, "toKey">): Promise<void> => {
+  const keys = ["meta", "events", "id", "marker"].map((key) => line.toKey(key));
+  await Promise.all(keys.map((key) => kv.client.expire(key, lapseSeconds)));
+};
 
 /** What an instance that died held is not held any more once its lock has lapsed: it goes to the front. */
 const waitAgain = `

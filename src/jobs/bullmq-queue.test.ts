@@ -35,6 +35,29 @@ test("several instances share what waits: each id is handed out once", async () 
   expect(new Set(handed.map(([, pod]) => pod)).size).toBe(2);
 });
 
+test("no key stays of the line of an instance that never comes back", async () => {
+  const kv = await openKv(redis.url);
+  const { queue } = openOn({ kv });
+  const { handed, work, end } = handWork();
+  queue.start(work);
+  await queue.add({ id: "job-1", boundTo: here }, { id: "job-2", boundTo: "gone" });
+  await until(() => handed.length === 1, { what: "the job to be handed out" });
+  end("job-1");
+  await queue.remove({ id: "job-2", boundTo: "gone" });
+  const staying = async (): Promise<string[]> => {
+    const keys = await kv.client.keys(`{${kv.prefix}:q}:jobs.*`);
+    const ttls = await Promise.all(keys.map((key) => kv.client.ttl(key)));
+    return keys.filter((_, at) => ttls[at] === -1);
+  };
+  await until(
+    async () => {
+      expect(await staying()).toEqual([]);
+      return true;
+    },
+    { seconds: 8, what: "all keys to have an end" },
+  );
+});
+
 test("bound ids go to their instance only, whoever adds them, and wait for it; they go first", async () => {
   const kv = await openKv(redis.url);
   const one = openOn({ kv });

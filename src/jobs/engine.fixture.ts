@@ -12,7 +12,7 @@ import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";
 import { createJobs } from "./jobs.ts";
 import { createLocalQueue } from "./local-queue.ts";
-import { queueWaiting, replay, settleEarlier } from "./recovery.ts";
+import { cleanUpEarlier, queueWaiting, replay, settleEarlier } from "./recovery.ts";
 import { createBell } from "../lib/bell.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
 import { openSpool } from "./spool.ts";
@@ -70,6 +70,7 @@ export const startEngine = async ({
     execute,
     onEnded: () => undefined,
     instance: { podName: "pod", epoch: randomUUID() },
+    settings: { lostInstanceGrace: 300 },
     now,
     redact: createRedactor(["hunter2-secret"]),
     log,
@@ -84,7 +85,7 @@ export const startEngine = async ({
     newId: randomUUID,
     check: async (input) => ({
       repoUrl: input.repo_url,
-      profile: { name: "code", model: "sonnet", retryLost: false },
+      profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
     }),
     interrupt: async ({ id }) => worker.interrupt(id),
     instanceWith: async ({ ended_at }) => (ended_at === null ? null : holder),
@@ -128,9 +129,10 @@ export const startEngine = async ({
       const wasOurs = (): boolean => true;
       const earlier = { store, events, queue, spool, settlements, settleLost, wasOurs, now, log };
       await replay(earlier);
-      const counts = await settleEarlier(earlier);
+      const recovered = await settleEarlier(earlier);
+      await cleanUpEarlier(earlier);
       await queueWaiting({ store, events, queue });
-      return counts;
+      return { recovered };
     },
   };
 };

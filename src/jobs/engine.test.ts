@@ -189,3 +189,20 @@ test("the record of an ended job and its events are deleted when its time is ove
   for await (const event of engine.events.read(id, 0, never)) left.push(event);
   expect(left).toEqual([]);
 });
+
+test("a warning that somebody else gives a job while it runs stays", async () => {
+  const engine = await startEngine({
+    execute: async ({ id }, run) => {
+      run.warn("first");
+      await engine.store.update(id, { status: ["running"] }, ({ warnings }) => ({
+        warnings: [...warnings, "another's"],
+      }));
+      run.warn("last");
+      return { kind: "succeeded", patch: {} };
+    },
+  });
+  const { id } = await engine.submit({ repo_url: "https://git.example/acme/app" });
+  engine.work();
+  const { warnings } = await engine.jobs.untilFinal(id, never);
+  expect(warnings).toEqual(["first", "another's", "last"]);
+});

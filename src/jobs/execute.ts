@@ -10,6 +10,7 @@ export type Execute = (record: JobRecord, run: Run) => Promise<Outcome>;
 export type Run = {
   /** Aborted with a reason `Interruption`. */
   signal: AbortSignal;
+  /** Stages from the push on are written at once: by them a job is finished whose instance is lost after it. */
   stage: (stage: StageName, detail?: string) => void;
   event: (event: AgentEvent) => void;
   /** Adds a sentence to the job's warnings and to its events. */

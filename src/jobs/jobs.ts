@@ -21,7 +21,7 @@ type Dependencies = {
   settings: { jobTtl: number; maxQueuedJobs: number };
   now: () => Date;
   newId: () => string;
-  /** Checks what only other rooms know: repository URL, base ref, profile. Throws a `ServiceError`. */
+  /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
   check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
   /** Tells the instance that runs a cancelled job to end it; at once when that is this one. Never rejects. */
   interrupt: (record: JobRecord) => Promise<void>;
@@ -33,7 +33,7 @@ type Dependencies = {
   joinWorktree: (id: string, accept: (worktree: NamedWorktree) => Promise<JobRecord>) => Promise<JobRecord>;
 };
 
-type AcceptedProfile = { name: string; model: string; retryLost: boolean };
+type AcceptedProfile = NewRecord["profile"];
 
 type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string; boundTo: string | null };
 
@@ -186,18 +186,17 @@ const completed = (
   previous: JobRecord | null,
   worktree: NamedWorktree | null,
 ): RunTaskInput => {
-  const base_ref = input.base_ref === "" ? "main" : input.base_ref;
   if (worktree !== null) {
-    if (base_ref !== "main" && base_ref !== worktree.baseRef) {
+    if (input.base_ref !== "" && input.base_ref !== worktree.baseRef) {
       throw new ServiceError(
         "invalid_request",
-        `base_ref: the worktree ${worktree.id} is based on ${worktree.baseRef}; leave base_ref out`,
+        `base_ref: the worktree ${worktree.id} is based on ${worktree.baseRef || "nothing"}; leave base_ref out`,
       );
     }
     const repo_url = input.repo_url === "" ? worktree.repoUrl : input.repo_url;
     return { ...input, repo_url, base_ref: worktree.baseRef };
   }
-  if (input.repo_url !== "" || previous === null) return { ...input, base_ref };
+  if (input.repo_url !== "" || previous === null) return input;
   return { ...input, repo_url: previous.repo_url, base_ref: previous.base_ref };
 };
 

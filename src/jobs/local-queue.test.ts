@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { anywhere, handWork, queueSuite } from "../../test/ports/queue-suite.ts";
 import { until } from "../../test/until.ts";
 import { createLocalQueue } from "./local-queue.ts";
@@ -29,4 +29,22 @@ test("when another job ends an id that has to wait is looked at before those tha
   end("a");
   await until(() => running.size === 2);
   expect(handed).toEqual(["a", "b", "c", "b"]);
+});
+
+test("ids that have to wait are handed out once a second each, however many they are and however long they wait", async () => {
+  vi.useFakeTimers();
+  try {
+    const queue = createLocalQueue({ concurrency: 2, onError: (error) => expect.fail(String(error)) });
+    let handed = 0;
+    queue.start(async () => {
+      handed += 1;
+      return "later";
+    });
+    await queue.add(...["a", "b", "c"].map(anywhere));
+    await vi.advanceTimersByTimeAsync(10_500);
+    expect(handed).toBe(3 * 11);
+    queue.stop();
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -25,10 +25,13 @@ export const createLocalQueue = ({
     held = [];
   };
 
+  let resting: NodeJS.Timeout | null = null;
+
   /** What it needs may have come free while the worker said so, or be in use by no job: it is looked at again. */
   const hold = (id: string): void => {
     held.push(id);
-    setTimeout(() => {
+    resting ??= setTimeout(() => {
+      resting = null;
       takeBack();
       pump();
     }, rest).unref();

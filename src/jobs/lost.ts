@@ -21,7 +21,15 @@ type Dependencies = {
 /** A job whose instance died this often is not tried again: it may be the cause. */
 const maxAttempts = 5;
 
-export const mayRunAgain = ({ attempt }: JobRecord): boolean => attempt < maxAttempts;
+export const mayRunAgain = (record: JobRecord): boolean => record.attempt < maxAttempts && !wasPushed(record);
+
+/** Whether this attempt has pushed its branch, which comes after a good result only. */
+export const wasPushed = ({ stages, attempt }: JobRecord): boolean =>
+  stages.some((passed) => passed.stage === "pushed" && passed.attempt === attempt);
+
+/** The warning of a job that was interrupted between its push and the word of its pull request. */
+export const pullRequestUnknown = (branch: string | null): string =>
+  `The branch ${branch} was pushed, but the service ended before it knew of a pull request: look whether there is one, or open it by hand`;
 
 /** Queues a job again whose instance was lost. False: it is not that run's any more. */
 export const requeueLost = async (
@@ -46,27 +54,26 @@ export const requeueLost = async (
 
 type Loss = { neverStarted: boolean; patch: JobPatch };
 
-/** Fails a job whose instance was lost. False: it is not that run's any more. */
+/** Fails a job whose instance was lost; one that was pushed has succeeded. False: it is not that run's any more. */
 export const failLost = async (
   deps: Dependencies,
   record: JobRecord,
   { neverStarted, patch }: Loss,
 ): Promise<boolean> => {
+  const pushed = wasPushed(record);
   const lost = await takeStep(deps.store, {
     id: record.id,
-    trigger: "fail",
+    trigger: pushed ? "succeed" : "fail",
     attempt: record.attempt,
     patch: (current) => ({
       ...endPatch(current, deps.now()),
-      failure_reason: "instance_lost",
-      retryable: true,
-      error: sentence(record, neverStarted, patch),
+      ...(pushed ? succeeded(current) : failed(record, neverStarted, patch)),
       ...patch,
     }),
   });
   if (lost === null) return false;
-  await count(deps, "lost");
-  deps.log.warn({ job: record.id, instance: record.pod_name }, "job of a lost run failed");
+  if (!pushed) await count(deps, "lost");
+  deps.log.warn({ job: record.id, instance: record.pod_name }, `job of a lost run ${lost.status}`);
   await announceEnd(deps, lost);
   return true;
 };
@@ -75,6 +82,15 @@ export const failLost = async (
 const count = async ({ store, log }: Dependencies, what: "lost" | "recovered"): Promise<void> => {
   await store.count(what).catch((err: unknown) => log.debug({ err }, `a ${what} job could not be counted`));
 };
+
+const succeeded = ({ branch, pr_url, warnings }: JobRecord): JobPatch =>
+  pr_url === null ? { warnings: [...warnings, pullRequestUnknown(branch)] } : {};
+
+const failed = (record: JobRecord, neverStarted: boolean, patch: JobPatch): JobPatch => ({
+  failure_reason: "instance_lost",
+  retryable: true,
+  error: sentence(record, neverStarted, patch),
+});
 
 const sentence = (record: JobRecord, neverStarted: boolean, { salvage_ref, unsettled }: JobPatch): string => {
   if (neverStarted)

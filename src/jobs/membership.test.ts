@@ -26,6 +26,7 @@ test("an instance knows since when its own renewals have succeeded: not while th
       started_at: new Date().toISOString(),
       running: 0,
       max_parallel_jobs: 1,
+      turns: 0,
       draining: false,
     }),
     leaseSeconds,

@@ -6,27 +6,51 @@ import type { Lock, Locks } from "../store/locks.ts";
 export type Needs = { names: string[]; lock: Lock | null };
 
 type Dependencies = {
-  store: Pick<JobStore, "unsettled" | "get">;
+  store: Pick<JobStore, "unsettled" | "get" | "usesOfWorktree" | "queuedInSession">;
   /** Keeps jobs of one agent session apart, on whatever instance they run. */
   locks: Locks;
+  settings: { lostInstanceGrace: number };
+  now: () => Date;
 };
 
 /** Keeps apart what only one job at a time may use: a worktree of this instance, an agent session of all of them. */
-export const createNeeds = ({ store, locks }: Dependencies) => {
+export const createNeeds = ({ store, locks, settings, now }: Dependencies) => {
   const busy = new Set<string>();
 
+  /**
+   * Whether a run that is not cleaned up after may be at work, also when its job has ended: that was somebody else's word. For
+   * an instance that is not there it is waited no longer than for its worktrees.
+   */
+  const mayGoOn = (ended: number | null): boolean =>
+    ended === null || now().getTime() - ended < settings.lostInstanceGrace * 1000;
+
   /** A lock lapses with a store that was away for long; a run goes on meanwhile: the records tell. */
-  const isAtWork = async ({ id, session_id }: JobRecord): Promise<boolean> => {
+  const isSessionInUse = async ({ id, session_id }: JobRecord): Promise<boolean> => {
     const others = (await store.unsettled()).filter((run) => run.id !== id);
     const records = await Promise.all(others.map((run) => store.get(run.id)));
-    return records.some((record) => record?.status === "running" && record.session_id === session_id);
+    return records.some(
+      (record) =>
+        record?.unsettled === true &&
+        record.session_id === session_id &&
+        mayGoOn(record.ended_at === null ? null : Date.parse(record.ended_at)),
+    );
+  };
+
+  const isWorktreeInUse = async ({ id, worktree_id }: JobRecord): Promise<boolean> => {
+    const uses = worktree_id === null ? [] : await store.usesOfWorktree(worktree_id);
+    return uses.some(({ jobId, unsettled, ended }) => unsettled && jobId !== id && mayGoOn(ended));
+  };
+
+  /** Jobs of a session run in the order in which they came. */
+  const isItsTurn = async ({ id, session_id }: JobRecord): Promise<boolean> => {
+    return session_id === null || (await store.queuedInSession(session_id)).indexOf(id) <= 0;
   };
 
   const lockSession = async (record: JobRecord): Promise<Lock | null> => {
     const lock = await locks.take(`session ${record.session_id ?? ""}`);
     if (lock === null) return null;
-    const isFree = await isAtWork(record).then(
-      (atWork) => !atWork,
+    const isFree = await isSessionInUse(record).then(
+      (inUse) => !inUse,
       async (error: unknown) => {
         await lock.release();
         throw error;
@@ -41,15 +65,17 @@ export const createNeeds = ({ store, locks }: Dependencies) => {
     /** Null: something that the job needs is in use. */
     take: async (record: JobRecord): Promise<Needs | null> => {
       const names = needsOf(record);
-      if (names.some((name) => busy.has(name))) return null;
+      const isBusy = (): boolean => names.some((name) => busy.has(name));
+      if (isBusy() || !(await isItsTurn(record)) || isBusy()) return null;
       for (const name of names) busy.add(name);
-      if (record.session_id === null) return { names, lock: null };
-      let lock: Lock | null = null;
+      let needs: Needs | null = null;
       try {
-        lock = await lockSession(record);
-        return lock === null ? null : { names, lock };
+        if (await isWorktreeInUse(record)) return null;
+        const lock = record.session_id === null ? null : await lockSession(record);
+        if (record.session_id === null || lock !== null) needs = { names, lock };
+        return needs;
       } finally {
-        if (lock === null) for (const name of names) busy.delete(name);
+        if (needs === null) for (const name of names) busy.delete(name);
       }
     },
     giveBack: async ({ names, lock }: Needs): Promise<void> => {

@@ -7,7 +7,7 @@ export type NewRecord = {
   input: RunTaskInput;
   /** Normalised. */
   repoUrl: string;
-  profile: { name: string; model: string; retryLost: boolean };
+  profile: { name: string; model: string; retryLost: boolean; rule: string };
   ttlSeconds: number;
   idempotency: JobRecord["idempotency"];
   /** The worktree to run in and its branch; null: one of the job's own. */
@@ -15,6 +15,9 @@ export type NewRecord = {
   /** Instance on whose disk that worktree is; null: any instance may run the job. */
   boundTo: string | null;
 };
+
+const noRepository =
+  "No repository was given: the agent works in a directory of its own, and nothing is pushed";
 
 /** A job as it is accepted. */
 export const newRecord = ({
@@ -34,6 +37,7 @@ export const newRecord = ({
   base_ref: input.base_ref,
   task: input.task,
   profile: profile.name,
+  profile_rule: profile.rule,
   status: "queued",
   mode: "fire_and_forget",
   exit_code: null,
@@ -62,7 +66,7 @@ export const newRecord = ({
   duration_ms: null,
   worktree_id: worktree?.id ?? null,
   salvage_ref: null,
-  warnings: [],
+  warnings: repoUrl === "" ? [noRepository] : [],
   stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],
   request: {
     session_id: input.session_id,

@@ -1,3 +1,4 @@
+import { finalStatuses } from "../contract/job.ts";
 import { failureOf } from "../kv/failure.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
@@ -38,22 +39,41 @@ export const replay = async (deps: Recovery): Promise<void> => {
 };
 
 /**
- * At start: settles the jobs that an earlier start left running or did not clean up after. Rejects when it could not settle
- * all of them; what is left may then be tried again at any time.
+ * At start, and before the first job: says what becomes of the jobs that an earlier start left running. Those that may run
+ * again are queued, once nothing of them runs any more; of the others the final state is written, and what they left
+ * (`unsettled` says so) is for `cleanUpEarlier`. Rejects when it could not do all; it may be done again at any time.
  */
-export const settleEarlier = async (deps: Recovery): Promise<{ recovered: number }> => {
+export const settleEarlier = (deps: Recovery): Promise<number> =>
+  forEachEarlier(deps, async (record) => {
+    // Of any other status the end has been told.
+    if (record.status === "running" || record.status === "cancelled") deps.events.open(record.id);
+    if (record.status !== "running") return;
+    const neverStarted = record.process === null;
+    if ((neverStarted || record.retry_lost !== false) && mayRunAgain(record)) await cleanUp(record, deps);
+    else await failLost(deps, record, { neverStarted, patch: { unsettled: true } });
+  });
+
+/** Ends what jobs of an earlier start left running, and saves their work. Rejects as `settleEarlier` does. */
+export const cleanUpEarlier = async (deps: Recovery): Promise<void> => {
+  const recovered = await forEachEarlier(deps, cleanUp);
+  if (recovered > 0) deps.log.info({ recovered }, "cleaned up after jobs of the earlier start");
+};
+
+const forEachEarlier = async (
+  deps: Recovery,
+  step: (record: JobRecord, deps: Recovery) => Promise<void>,
+): Promise<number> => {
   const unsettled = (await deps.store.unsettled()).filter(deps.wasOurs);
-  for (const { id } of unsettled) deps.events.open(id);
-  const settled = await Promise.allSettled(unsettled.map(({ id }) => settleOne(id, deps)));
-  const failures = settled.flatMap((result) =>
-    result.status === "rejected" ? [result.reason as unknown] : [],
+  const done = await Promise.allSettled(
+    unsettled.map(async ({ id }) => {
+      const record = await deps.store.get(id);
+      if (record !== null) await step(record, deps);
+    }),
   );
-  const recovered = unsettled.length - failures.length;
-  const tell = recovered > 0 ? deps.log.info.bind(deps.log) : deps.log.debug.bind(deps.log);
-  tell({ recovered }, "jobs of the earlier start taken up");
+  const failures = done.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
   // One job that cannot be settled must not keep the others.
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} jobs could not be settled`);
-  return { recovered };
+  return unsettled.length;
 };
 
 /** Whether it is because of the store that something could not be taken up, and not because of a job. */
@@ -83,21 +103,22 @@ const replayOne = async (spooled: Spooled, deps: Recovery): Promise<void> => {
   deps.log.info({ job: spooled.id }, "the outcome of the job has been written from the spool");
 };
 
-const settleOne = async (id: string, deps: Recovery): Promise<void> => {
-  const record = await deps.store.get(id);
-  if (record === null) return;
+const cleanUp = async (record: JobRecord, deps: Recovery): Promise<void> => {
   const { requeue, patch } = await deps.settleLost(record);
   const settled = { ...patch, unsettled: false, process: null };
   if (record.status === "running" && requeue && mayRunAgain(record)) {
     const again = await requeueLost(deps, record, settled);
     if (again) return;
   }
-  const lost = await failLost(deps, record, { neverStarted: requeue, patch: settled });
+  const lost = await failLost(deps, record, { neverStarted: record.process === null, patch: settled });
   if (lost) return;
-  const added = await deps.store.update(id, { status: ["cancelled", "failed", "succeeded"] }, settled);
-  deps.log.info({ job: id, status: record.status }, "job of an earlier start cleaned up");
+  const { id, attempt, instance_epoch: epoch } = record;
+  const added = await deps.store.update(id, { status: finalStatuses, attempt, epoch }, settled);
+  if (added === null) return;
+  deps.log.info({ job: id, status: added.status }, "job of an earlier start cleaned up");
   // Who called it lost has said so; a cancelled one ends for its readers only now.
-  if (added?.status === "cancelled") await announceEnd(deps, added);
+  if (added.status === "cancelled") await announceEnd(deps, added);
+  else deps.settlements.ring(id);
 };
 
 const entryOf = ({ id, bound_to }: JobRecord) => ({ id, boundTo: bound_to });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
-import type { Redactor } from "../lib/redact.ts";
+import { redactDeep, type Redactor } from "../lib/redact.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
@@ -20,10 +20,9 @@ export const createRun = (
   signal: AbortSignal,
 ): Run => {
   const stages = [...record.stages];
-  const warnings = [...record.warnings];
   const guard = { status: ["running" as const], attempt: record.attempt };
-  const note = (patch: JobPatch): void => {
-    store.update(record.id, guard, patch, { lazy: true }).catch((error: unknown) => {
+  const note = (patch: JobPatch | ((record: JobRecord) => JobPatch), lazy = true): void => {
+    store.update(record.id, guard, patch, { lazy }).catch((error: unknown) => {
       log.warn({ err: error, job: record.id }, "progress of the job was not noted");
     });
   };
@@ -43,16 +42,16 @@ export const createRun = (
     stage: (stage, detail) => {
       events.append(record.id, record.attempt, { type: "stage", stage, detail: detail ?? null });
       stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
-      note({ stages: [...stages] });
+      note({ stages: [...stages] }, stage !== "pushed" && stage !== "pull_request");
     },
     event: maskEvents(redact, (event) => events.append(record.id, record.attempt, event)),
     warn: (message) => {
       const text = redact(message);
       events.append(record.id, record.attempt, { type: "warning", message: text });
-      warnings.push(text);
-      note({ warnings: [...warnings] });
+      // Added to what others may have told of the job meanwhile.
+      note(({ warnings }) => ({ warnings: [...warnings, text] }));
     },
-    note,
+    note: (patch) => note(redactDeep(patch, redact)),
     record: async (patch) => (await whenThere(() => store.update(record.id, guard, patch))) !== null,
     isOurs: async () => {
       const look = async (): Promise<boolean> => {

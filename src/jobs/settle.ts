@@ -37,9 +37,8 @@ export const writeOutcome = async (
     const isWritten = again && current.attempt === attempt && current.ended_at === at;
     return isWritten ? { record: current, announce: true } : null;
   }
-  const added = await store.update(id, { status: ["cancelled", "failed"], attempt }, (then) =>
-    addition(then, patch),
-  );
+  const guard = { status: ["cancelled", "failed", "succeeded"] as const, attempt };
+  const added = await store.update(id, guard, (then) => addition(then, patch));
   // Who called the job lost has said so; a cancelled one ends for its readers only now.
   return added === null ? null : { record: added, announce: added.status === "cancelled" };
 };
@@ -66,7 +65,7 @@ const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as
 const addition = (current: JobRecord, patch: JobPatch): JobPatch => {
   const { failure_reason: _reason, retryable: _retryable, error: _error, ...added } = patch;
   if (current.status === "cancelled") return added;
-  // Lost: what was said of it stays; where its work is must be findable.
+  // Called lost, or finished after its push: what was said of it stays; where its work is must be findable.
   const { salvage_ref = current.salvage_ref, branch = current.branch } = patch;
   const { commit_sha = current.commit_sha, pr_url = current.pr_url, warnings = current.warnings } = patch;
   return { salvage_ref, branch, commit_sha, pr_url, warnings, unsettled: false };

@@ -8,8 +8,8 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
  * A job is accepted as `queued`. A worker claims it, which makes it `running` and counts one `attempt`. It ends
  * `succeeded` when the agent finished well and what was asked after it (commit, push, pull request) is done, `failed` on
  * anything else. A caller may cancel it until it has ended; a job that waits longer than its time expires. When the
- * instance that ran it is gone, a job whose agent had not been started (or whose profile says so) is queued again; one that
- * waits for a worktree on the disk of an instance that is gone is given up.
+ * instance that ran it is gone, a job that had pushed its branch has succeeded, and one whose agent had not been started (or
+ * whose profile says so) is queued again; one that waits for a worktree on the disk of an instance that is gone is given up.
  *
  * Final states are written once: every transition is one compare-and-set on the status and, while running, on the
  * attempt, so that a late or frozen writer loses.

@@ -26,39 +26,20 @@ type Dependencies = {
 /** How old a queued job must be before its place in the queue is looked after, ms: it may just be on its way there. */
 const settled = 5000;
 
-/** How many of the oldest waiting jobs are looked after: one that has no place in the queue is the oldest before long. */
+/** How many waiting jobs are looked after in one round. */
 const looked = 200;
-
-/** How many ids are asked for at most to find so many that do not wait for a lost instance. */
-const mostAsked = 5000;
-
-/** How often in one round more are looked at because those before were found to wait for a lost instance. */
-const mostPasses = 4;
 
 /** Looks after jobs that wait: that they have their place in the queue, and that none waits for an instance for ever. */
 export const createQueueSweep = (deps: Dependencies) => {
   const { store, queue, settings, presence, each, log } = deps;
-  /** Jobs that are known to wait for a lost instance, with its name: they need not be read again until that changes. */
-  let held = new Map<string, string>();
-
-  /** The oldest, without those that are held: these must not use up what is looked after. */
-  const oldest = async (): Promise<string[]> => {
-    const ids = await store.ids("queued", Math.min(looked + held.size, mostAsked));
-    const present = new Set(ids);
-    held = new Map([...held].filter(([id]) => present.has(id)));
-    return ids.filter((id) => !isHeld(id)).slice(0, looked);
-  };
-
-  const isHeld = (id: string): boolean => {
-    const name = held.get(id);
-    return name !== undefined && presence.isLost(name) && !isGivenUp(name);
-  };
+  /** Where the next round begins. They are looked after in turn: those that have to wait keep none behind them from it. */
+  let from = 0;
 
   const isGivenUp = (name: string): boolean =>
     !presence.isHere(name) && presence.missingFor(name) >= settings.lostInstanceGrace * 1000;
 
-  /** What is to have its place in the queue; or that the job is held; or null: there is nothing to do. */
-  const lookAt = async (id: string): Promise<QueueEntry | "held" | null> => {
+  /** What is to have its place in the queue; null: there is nothing to do. */
+  const lookAt = async (id: string): Promise<QueueEntry | null> => {
     const record = await store.get(id);
     if (record === null || record.status !== "queued") return null;
     if (Date.parse(record.created_at) >= deps.now().getTime() - settled) return null;
@@ -71,8 +52,7 @@ export const createQueueSweep = (deps: Dependencies) => {
     }
     if (!presence.isLost(boundTo)) return { id, boundTo };
     await tell(record, boundTo);
-    held.set(id, boundTo);
-    return "held";
+    return null;
   };
 
   /** So that whoever waits for the job knows what it waits for. */
@@ -111,13 +91,10 @@ export const createQueueSweep = (deps: Dependencies) => {
   return {
     /** Rejects when the store fails. */
     lookAfterQueue: async (): Promise<void> => {
-      // What is found to be held makes room for as many more.
-      for (let pass = 0; pass < mostPasses; pass += 1) {
-        const ids = await oldest();
-        const found = await Promise.all(ids.map((id) => each(id, () => lookAt(id))));
-        await queue.add(...found.filter((entry) => entry !== null && entry !== "held"));
-        if (!found.includes("held")) return;
-      }
+      const ids = await store.ids("queued", looked, from);
+      const found = await Promise.all(ids.map((id) => each(id, () => lookAt(id))));
+      await queue.add(...found.filter((entry) => entry !== null));
+      from = ids.length < looked ? 0 : from + looked;
     },
   };
 };

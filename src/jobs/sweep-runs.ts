@@ -34,12 +34,18 @@ const unknownFor = 2000;
 export const createRunsSweep = (deps: Dependencies) => {
   const { store, settings, presence, each } = deps;
   let unknownSince = new Map<string, number>();
+  /** Lost runs, by id and epoch, whose job has ended: when its time is over, ms. Before that there is nothing to look after. */
+  let over = new Map<string, number>();
 
   /** The lost instance cleans up after the run when it is back; what callers wait for is written now. */
   const settleLostRun = async ({ id, epoch }: UnsettledRun): Promise<void> => {
     const record = await store.get(id);
     if (record === null || record.instance_epoch !== epoch) return;
-    if (isFinal(record.status) && isTimeOver(record, deps.now())) await settleFinal(record);
+    if (isFinal(record.status)) {
+      const deadline = Date.parse(record.ended_at ?? "") + record.ttl_seconds * 1000;
+      if (deadline <= deps.now().getTime()) await settleFinal(record);
+      else over.set(keyOf({ id, epoch }), deadline);
+    }
     if (record.status !== "running") return;
     const neverStarted = record.process === null;
     if ((neverStarted || record.retry_lost === true) && mayRunAgain(record)) {
@@ -86,7 +92,11 @@ export const createRunsSweep = (deps: Dependencies) => {
 
   const lookAfterOthers = async (runs: UnsettledRun[]): Promise<void> => {
     presence.noteMissing(runs.map(({ podName }) => podName));
-    for (const run of runs) if (presence.isLost(run.podName)) await each(run.id, () => settleLostRun(run));
+    const known = new Set(runs.map(keyOf));
+    over = new Map([...over].filter(([key]) => known.has(key)));
+    const now = deps.now().getTime();
+    const lost = runs.filter((run) => presence.isLost(run.podName) && !((over.get(keyOf(run)) ?? 0) > now));
+    await Promise.all(lost.map((run) => each(run.id, () => settleLostRun(run))));
   };
 
   return {
@@ -102,5 +112,4 @@ export const createRunsSweep = (deps: Dependencies) => {
   };
 };
 
-const isTimeOver = ({ ended_at, ttl_seconds }: JobRecord, now: Date): boolean =>
-  ended_at !== null && Date.parse(ended_at) + ttl_seconds * 1000 <= now.getTime();
+const keyOf = ({ id, epoch }: Pick<UnsettledRun, "id" | "epoch">): string => `${id} ${epoch}`;

@@ -83,13 +83,13 @@ export const startSweep = async (
       now: new Date(Date.now() - 60_000),
       input: RunTaskInput.parse({ task: "Fix it" }),
       repoUrl: "",
-      profile: { name: "code", model: "sonnet", retryLost: false },
+      profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
       ttlSeconds: 3600,
       idempotency: null,
       worktree: null,
       boundTo: null,
     });
-    const record = { ...fresh, ...patch };
+    const record = { ...fresh, warnings: [], ...patch };
     await real.create(record);
     return record.id;
   };
@@ -118,6 +118,7 @@ export const startSweep = async (
       started_at: new Date().toISOString(),
       running: 0,
       max_parallel_jobs: 1,
+      turns: 0,
       draining: false,
     }),
     running: (podName: string, of: string, patch: Partial<JobRecord> = {}): Promise<string> =>

@@ -49,6 +49,18 @@ describe("a run of this start that this instance knows nothing of", () => {
   });
 });
 
+test("a run of a lost instance whose branch was pushed has succeeded, whatever its profile says", async () => {
+  const world = await startSweep(redis);
+  const stages = [{ stage: "pushed" as const, at: new Date().toISOString(), attempt: 1 }];
+  const patch = { process: someProcess, retry_lost: true, branch: "b-1", stages };
+  const id = await world.running("gone", randomUUID(), patch);
+  expect(await world.sweepUntil(id, ({ status }) => status !== "running", "to end")).toMatchObject({
+    status: "succeeded",
+    unsettled: true,
+    warnings: [expect.stringContaining("b-1")],
+  });
+});
+
 test("a run that is ending with the service is left to the next start", async () => {
   const world = await startSweep(redis, { isEnding: true });
   const own = await world.running("here", world.epoch);
@@ -91,6 +103,27 @@ test("a job whose instance never comes back is settled when its time is over, so
   expect((await world.store.due(Date.now())).removable).toEqual([over]);
 });
 
+test("a run of a lost instance is not read again, once its job has ended, before its time is over", async () => {
+  const reads: string[] = [];
+  const world = await startSweep(redis, {
+    store: (real) => ({
+      get: async (id) => {
+        reads.push(id);
+        return await real.get(id);
+      },
+    }),
+  });
+  const [first, second] = await Promise.all(
+    [1, 2].map(() => world.running("gone", "e", { process: someProcess })),
+  );
+  await world.sweepUntil(first ?? "", ({ status }) => status === "failed", "to fail");
+  await world.sweepUntil(second ?? "", ({ status }) => status === "failed", "to fail");
+  await world.sweep.round();
+  reads.length = 0;
+  for (let round = 0; round < 5; round += 1) await world.sweep.round();
+  expect(reads).toEqual([]);
+});
+
 test("others do not count as missing while this instance cannot renew its own lease", async () => {
   let since: number | null = null;
   const world = await startSweep(redis, { renewingSince: () => since ?? performance.now() });
@@ -127,6 +160,23 @@ describe("jobs that wait", () => {
     const id = await world.make({});
     await until(
       async () => {
+        await world.sweep.round();
+        return world.added.some((entry) => entry.id === id);
+      },
+      { what: "the job to get its place in the queue again" },
+    );
+  });
+
+  test("those that wait for an instance that lives do not keep the others from being looked after", async () => {
+    const world = await startSweep(redis);
+    const [busy, facts] = [world.instanceOf("busy"), world.facts("busy")];
+    await busy.join(facts);
+    const old = new Date(Date.now() - 120_000).toISOString();
+    await Promise.all(Array.from({ length: 230 }, () => world.make({ bound_to: "busy", created_at: old })));
+    const id = await world.make({});
+    await until(
+      async () => {
+        await busy.renew(facts);
         await world.sweep.round();
         return world.added.some((entry) => entry.id === id);
       },

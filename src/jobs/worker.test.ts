@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { expect, test } from "vitest";
+import { queryObjects } from "node:v8";
+import { describe, expect, test } from "vitest";
 import { ServiceError } from "../contract/errors.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { until } from "../../test/until.ts";
@@ -85,4 +86,66 @@ test("a job is not kept by a slot that waits for an outcome for long", async () 
   expect(begun).toEqual([first.id]);
   away = false;
   expect(await worker.work(second.id)).toBe("done");
+});
+
+test("nothing is kept in memory of what was handed out before", async () => {
+  const { worker } = await startEngine();
+  const handOut = async (count: number): Promise<void> => {
+    for (let n = 0; n < count; n += 1) await worker.work("no job");
+  };
+  await handOut(100);
+  const before = Number(queryObjects(Array));
+  await handOut(2000);
+  expect(Number(queryObjects(Array)) - before).toBeLessThan(500);
+});
+
+describe("a job that resumes a session", () => {
+  const startSession = async () => {
+    let time = Date.now();
+    const engine = await startEngine({ now: () => new Date(time) });
+    const { id } = await engine.submit();
+    const lost = { status: "failed" as const, session_id: randomUUID(), worktree_id: id, unsettled: true };
+    const ended_at = new Date(time).toISOString();
+    await engine.store.update(id, { status: ["queued"] }, { ...lost, ended_at });
+    const settle = () => engine.store.update(id, { status: ["failed"] }, { unsettled: false });
+    return { ...engine, id, session_id: lost.session_id, settle, wait: (ms: number) => (time += ms) };
+  };
+
+  test("waits until the run before it is cleaned up after, since that may still be at work where it is cut off", async () => {
+    const { submit, worker, session_id, settle } = await startSession();
+    const { id } = await submit({ session_id });
+    expect(await worker.work(id)).toBe("later");
+    await settle();
+    expect(await worker.work(id)).toBe("done");
+  });
+
+  test("goes on when the instance of the run before it has been away for the grace", async () => {
+    const { submit, worker, session_id, wait, store } = await startSession();
+    const { id } = await submit({ session_id });
+    await store.update(id, { status: ["queued"] }, { ttl_seconds: 1000 });
+    expect(await worker.work(id)).toBe("later");
+    wait(301_000);
+    expect(await worker.work(id)).toBe("done");
+    await until(async () => (await store.get(id))?.status === "succeeded");
+  });
+
+  test("waits for those of the session that were accepted before it", async () => {
+    const { submit, worker, session_id, settle, store, wait } = await startSession();
+    await settle();
+    const first = await submit({ session_id });
+    wait(1);
+    const second = await submit({ session_id });
+    expect(await worker.work(second.id)).toBe("later");
+    expect(await worker.work(first.id)).toBe("done");
+    await until(async () => (await store.get(first.id))?.status === "succeeded");
+    expect(await worker.work(second.id)).toBe("done");
+  });
+
+  test("and one that is given the worktree wait alike", async () => {
+    const { submit, worker, id: worktree_id, settle } = await startSession();
+    const { id } = await submit({ worktree_id });
+    expect(await worker.work(id)).toBe("later");
+    await settle();
+    expect(await worker.work(id)).toBe("done");
+  });
 });

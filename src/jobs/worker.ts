@@ -25,6 +25,7 @@ type Dependencies = {
   /** Hears of each job that this worker has brought to its end. */
   onEnded: (job: Job) => void;
   instance: { podName: string; epoch: string };
+  settings: { lostInstanceGrace: number };
   now: () => Date;
   redact: Redactor;
   log: Log;
@@ -52,7 +53,7 @@ export const createWorker = (deps: Dependencies) => {
   const work = async (id: string, hint: string | null = null): Promise<"done" | "later"> => {
     const turn = takeTurn();
     try {
-      const claim = await underWay(tryClaim(id, hint, turn.leave));
+      const claim = await underWay(id, tryClaim(id, hint, turn.leave));
       if (claim === "later" || claim === null) return claim ?? "done";
       // Claims go on side by side; what they claimed begins in the order in which it was handed out.
       await turn.comes;
@@ -91,20 +92,21 @@ export const createWorker = (deps: Dependencies) => {
     return ending;
   };
 
-  const claims = new Set<Promise<unknown>>();
+  const claims = new Map<Promise<unknown>, string>();
   let lastTurn: Promise<unknown> = Promise.resolve();
 
   /** `comes` when those that were handed out before have begun, or have left. */
   const takeTurn = () => {
     const comes = lastTurn;
     const { promise: left, resolve: leave } = Promise.withResolvers<void>();
-    lastTurn = Promise.all([comes, left]);
+    // No result of the one before is kept: these would hang on each other for ever.
+    lastTurn = left.then(() => comes);
     return { comes, leave };
   };
 
   /** Whoever stops must wait for it: a claim under way is a run a moment later. */
-  const underWay = <Value>(claim: Promise<Value>): Promise<Value> => {
-    claims.add(claim);
+  const underWay = <Value>(id: string, claim: Promise<Value>): Promise<Value> => {
+    claims.set(claim, id);
     return claim.finally(() => claims.delete(claim));
   };
 
@@ -207,7 +209,7 @@ export const createWorker = (deps: Dependencies) => {
       const { promise: enough, resolve } = Promise.withResolvers<void>();
       if (signal.aborted) return;
       signal.addEventListener("abort", () => resolve(), { once: true });
-      await Promise.allSettled(claims);
+      await Promise.race([enough, Promise.allSettled(claims.keys())]);
       while (running.size > 0 && !signal.aborted) {
         await Promise.race([enough, Promise.all([...running.values()].map((run) => run.done))]);
       }
@@ -215,14 +217,15 @@ export const createWorker = (deps: Dependencies) => {
     /** Ends every run and waits until all have been settled. */
     stop: async (): Promise<void> => {
       stopping.abort();
-      await Promise.allSettled(claims);
+      await Promise.allSettled(claims.keys());
       const runs = [...running.values()];
       for (const { controller } of runs) controller.abort("shutdown" satisfies Interruption);
       await Promise.all(runs.map((run) => run.done));
     },
     runs: (): OwnRun[] => [...running.values()],
     reserveWorktree: needsKept.reserveWorktree,
-    runningCount: (): number => running.size,
+    /** A claim under way counts. */
+    runningCount: (): number => new Set([...running.keys(), ...claims.values()]).size,
   };
 };
 

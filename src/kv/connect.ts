@@ -5,6 +5,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { checkServer } from "./check-server.ts";
 import type { Kv, KvClient } from "./kv.ts";
+import { createStoreClock } from "./store-clock.ts";
 import { adviceOn, isDisconnected, isRefusal, reasonOf } from "./reason.ts";
 import { writeAtOnce } from "./write-at-once.ts";
 
@@ -54,13 +55,17 @@ export const connectKv = async ({
     }
   };
 
+  const clock = createStoreClock({ client, key: `{${prefix}:j}:probe`, log });
+
   const close = async (): Promise<void> => {
+    clock.stop();
     for (const one of [client, ...dedicatedOnes]) one.disconnect();
   };
 
   try {
     await ready(client, address, patience, signal);
     for (const warning of await checkServer(client, address)) log.warn(warning);
+    await clock.set();
   } catch (error) {
     await close();
     throw error;
@@ -81,6 +86,7 @@ export const connectKv = async ({
     check: async () => {
       await ask((one) => one.set(`{${prefix}:j}:probe`, "1", "EX", 60));
     },
+    now: clock.now,
     backSince: () => backSince,
     close,
   };

@@ -20,6 +20,8 @@ export type Kv = {
   ask: <Value>(work: (client: KvClient) => Promise<Value>) => Promise<Value>;
   /** Rejects with `store_unavailable` unless the store answers and can be written to. */
   check: () => Promise<void>;
+  /** The store's time. */
+  now: () => Date;
   /** When the store last became reachable after it had been away; ms of `performance.now()`. */
   backSince: () => number;
   close: () => Promise<void>;

@@ -18,6 +18,8 @@ export type Command = {
   inheritFd?: number | undefined;
   /** Default 64 MiB. */
   maxOutputBytes?: number | undefined;
+  /** Gets the standard output instead, piece by piece, without a limit. What it throws ends the program and is thrown. */
+  onOutput?: ((piece: string) => void) | undefined;
   /** Of the standard output; `latin1` keeps bytes that are not UTF-8. */
   encoding?: "utf8" | "latin1" | undefined;
 };
@@ -42,7 +44,7 @@ export class CommandMissingError extends Error {
  * @throws CommandMissingError, or the signal's reason
  */
 export const runCommand = async (command: Command): Promise<CommandResult> => {
-  const { signal, timeoutSeconds, maxOutputBytes = 64 * 1024 * 1024, encoding = "utf8" } = command;
+  const { signal, timeoutSeconds, maxOutputBytes = 64 * 1024 * 1024, encoding = "utf8", onOutput } = command;
   signal.throwIfAborted();
   const child = start(command);
   const closed = once(child, "close").then(
@@ -62,7 +64,18 @@ export const runCommand = async (command: Command): Promise<CommandResult> => {
   const stdout: Buffer[] = [];
   let size = 0;
   const stderr = createTailBuffer(64 * 1024);
+  let fault: { thrown: unknown } | undefined;
   child.stdout?.on("data", (chunk: Buffer) => {
+    if (fault !== undefined) return;
+    if (onOutput !== undefined) {
+      try {
+        onOutput(chunk.toString(encoding));
+      } catch (thrown) {
+        fault = { thrown };
+        stop();
+      }
+      return;
+    }
     size += chunk.length;
     if (size <= maxOutputBytes) stdout.push(chunk);
     else stop("too_much_output");
@@ -76,6 +89,7 @@ export const runCommand = async (command: Command): Promise<CommandResult> => {
     const failure = await Promise.race([closed, abandoned(child)]);
     await stopping;
     signal.throwIfAborted();
+    if (fault !== undefined) throw fault.thrown;
     if (failure !== null) throw missing(command, failure);
   } finally {
     clearTimeout(timer);

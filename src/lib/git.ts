@@ -4,7 +4,7 @@ import { createRedactor } from "./redact.ts";
 
 export type GitOptions = Pick<
   Command,
-  "signal" | "timeoutSeconds" | "input" | "inheritFd" | "maxOutputBytes" | "encoding"
+  "signal" | "timeoutSeconds" | "input" | "inheritFd" | "maxOutputBytes" | "encoding" | "onOutput"
 > & {
   /** The service's environment; of it git sees only what `passedOn` lists. */
   env: NodeJS.ProcessEnv;
@@ -49,8 +49,8 @@ export class GitError extends Error {
  * @throws GitError, or the signal's reason
  */
 export const git = async (args: readonly string[], options: GitOptions): Promise<GitOutput> => {
-  const { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, cwd = "/" } = options;
-  const process = { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, cwd };
+  const { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, onOutput, cwd = "/" } = options;
+  const process = { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, onOutput, cwd };
   const result = await runCommand({
     ...process,
     command: "git",

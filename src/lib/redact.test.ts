@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRedactor } from "./redact.ts";
+import { createRedactor, redactDeep } from "./redact.ts";
 
 const secret = 'quoted"and/slashed+0123';
 
@@ -24,4 +24,13 @@ test("words of fewer than six characters are no secrets", () => {
 test("an end that a secret may begin with is told", () => {
   const { unfinished } = createRedactor(["abcdef", "efghij"]);
   expect(["xabc", "xabcde", "abx", "", "abcdefgh"].map(unfinished)).toEqual([3, 5, 0, 0, 4]);
+});
+
+test("what is nested 50,000 levels deep is cut, and hidden above the cut", () => {
+  const redact = createRedactor([secret]);
+  let deep: unknown = secret;
+  for (let level = 0; level < 50_000; level += 1) deep = level % 2 === 0 ? [deep] : { in: deep };
+  const masked = JSON.stringify(redactDeep({ near: [secret], deep }, redact));
+  expect(masked).toContain('{"near":["***"],"deep":{"in":[');
+  expect(masked).toContain('{"in":"[… cut: nested more than 100 levels deep …]"}');
 });

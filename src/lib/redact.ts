@@ -37,12 +37,16 @@ const beginnings = (needles: readonly string[]): Redactor["unfinished"] => {
   };
 };
 
-/** The same for every string inside a JSON-like value. */
-export const redactDeep = <Value>(value: Value, redact: Redact): Value => {
+const deepest = 100;
+
+/** The same for every string inside a JSON-like value. What is nested too deeply is cut: to read or write it can overflow the stack. */
+export const redactDeep = <Value>(value: Value, redact: Redact, depth = 0): Value => {
   if (typeof value === "string") return redact(value) as Value;
-  if (Array.isArray(value)) return value.map((item) => redactDeep(item, redact)) as Value;
   if (value === null || typeof value !== "object") return value;
-  const entries = Object.entries(value).map(([key, item]) => [redact(key), redactDeep(item, redact)]);
+  if (depth === deepest) return `[… cut: nested more than ${deepest} levels deep …]` as Value;
+  const inner = (item: unknown): unknown => redactDeep(item, redact, depth + 1);
+  if (Array.isArray(value)) return value.map(inner) as Value;
+  const entries = Object.entries(value).map(([key, item]) => [redact(key), inner(item)]);
   return Object.fromEntries(entries) as Value;
 };
 

@@ -16,6 +16,8 @@ type Dependencies = {
   self: { epoch: string; startedAt: Date; version: string };
   /** Whether the instance takes no jobs any more, whatever others ask of it. */
   isEnding: () => boolean;
+  /** Chat turns and completions under way here. */
+  turns: () => number;
   /** Told when another start has taken this instance's name: it must end. */
   onSuperseded: () => void;
   now: () => Date;
@@ -29,6 +31,7 @@ export const createCluster = ({
   settings,
   self,
   isEnding,
+  turns,
   onSuperseded,
   now,
   log,
@@ -53,6 +56,7 @@ export const createCluster = ({
       started_at: self.startedAt.toISOString(),
       running: worker.runningCount(),
       max_parallel_jobs: settings.maxParallelJobs,
+      turns: turns(),
       draining: isEnding() || membership.isDraining(),
     }),
     leaseSeconds: settings.instanceLease,

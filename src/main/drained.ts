@@ -18,11 +18,11 @@ type Request = {
   say: (sentence: string) => void;
 };
 
-/** `left`: ids of the jobs that it still runs; none: it has not said that it takes no new ones. */
+/** `left`: what it still runs; null: it has not said that it takes no new jobs. */
 export type Drained =
   | { outcome: "drained"; jobs: string[]; seconds: number }
   | { outcome: "absent" }
-  | { outcome: "late"; left: string[] }
+  | { outcome: "late"; left: string | null }
   | { outcome: "interrupted"; takenBack: boolean };
 
 /** How much longer than it is waited for it takes no new jobs, seconds: after a wait in vain it is about to be stopped. */
@@ -33,7 +33,7 @@ const progressEvery = 10_000;
 const askEvery = 2000;
 
 /**
- * Asks an instance to take no new jobs and waits until it runs none. Then, and when interrupted, the request is taken
+ * Asks an instance to take no new jobs and waits until it runs none, nor a turn. Then, and when interrupted, the request is taken
  * back; when it has not ended in time the request is left to lapse, so that no job begins just before the end.
  * @throws ServiceError `store_unavailable` when the store is away at the beginning; later it is waited for
  */
@@ -90,8 +90,9 @@ export const untilDrained = async (
     const absent = !found.alive && found.jobs.length === 0;
     while (away || found.jobs.length > 0 || found.unheard) {
       for (const id of found.jobs) seen.add(id);
-      if (left() <= 0) return { outcome: "late", left: found.jobs };
-      tell(found.jobs.length > 0 ? listed(found.jobs) : `${name} to take no new jobs`);
+      const work = workOf(found);
+      if (left() <= 0) return { outcome: "late", left: work };
+      tell(work ?? `${name} to take no new jobs`);
       await delay(Math.min(interval, Math.max(0, left() * 1000)), undefined, { signal });
       found = await lookAgain(found);
     }
@@ -109,8 +110,17 @@ export const untilDrained = async (
 export const listed = (ids: readonly string[]): string =>
   `${ids.length} ${ids.length === 1 ? "job" : "jobs"} (${ids.join(", ")})`;
 
-/** `unheard`: it lives and has not said yet that it takes no new jobs and runs none. */
-type Look = { alive: boolean; jobs: string[]; unheard: boolean };
+/** `unheard`: it lives and has not said yet that it takes no new work and runs none. */
+type Look = { alive: boolean; jobs: string[]; turns: number; unheard: boolean };
+
+/** Null: none. */
+const workOf = ({ jobs, turns }: Look): string | null => {
+  const parts = [
+    ...(jobs.length === 0 ? [] : [listed(jobs)]),
+    ...(turns === 0 ? [] : [`${turns} ${turns === 1 ? "turn" : "turns"}`]),
+  ];
+  return parts.length === 0 ? null : parts.join(" and ");
+};
 
 const lookAt =
   ({ store, instances }: Dependencies, name: string) =>
@@ -118,9 +128,12 @@ const lookAt =
     // Its word first: once it has said that it claims no more, the runs that are found afterwards are the last ones.
     const self = (await instances.list()).find((each) => each.name === name);
     const runs = (await store.unsettled()).filter(({ podName }) => podName === name).map(({ id }) => id);
-    if (self !== undefined) return { alive: true, jobs: runs, unheard: !self.draining || self.running > 0 };
+    if (self !== undefined) {
+      const { draining, running, turns } = self;
+      return { alive: true, jobs: runs, turns, unheard: !draining || running + turns > 0 };
+    }
     // Nobody is there to clean up after what has ended: its next start will. What counts as running may be, on a machine that is cut off.
     const records = await Promise.all(runs.map((id) => store.get(id)));
     const jobs = runs.filter((_, index) => records[index]?.status === "running");
-    return { alive: false, jobs, unheard: false };
+    return { alive: false, jobs, turns: 0, unheard: false };
   };

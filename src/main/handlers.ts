@@ -40,8 +40,8 @@ export const createHandlers = ({
     success: true,
     job: toJob(await waitForJob(jobs, input, context)),
   }),
-  list_jobs: async (query) => {
-    const { records, next } = await jobs.list(query);
+  list_jobs: async ({ status, ...page }) => {
+    const { records, next } = await jobs.list({ ...page, status: status === "all" ? "" : status });
     return { success: true, count: records.length, jobs: records.map(toJob), next_cursor: next };
   },
   cancel_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.cancel(job_id)) }),
@@ -62,8 +62,8 @@ export const createHandlers = ({
     const { removed, results } = await worktrees.cleanup(input, context);
     return { success: true, removed, dry_run: input.dry_run, results };
   },
-  get_disk_usage: async (_input, { signal }) => {
-    const [volumes, repositories] = await Promise.all([disks.volumes(), worktrees.usage(signal)]);
+  get_disk_usage: async () => {
+    const [volumes, repositories] = await Promise.all([disks.volumes(), worktrees.usage()]);
     return { success: true, min_free_bytes: settings.minFreeDiskBytes, volumes, repositories };
   },
   list_instances: async () => {

@@ -1,15 +1,20 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import type { Job } from "../contract/job.ts";
 import { startService } from "../../test/service.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { initialize, startRaw, submit } from "./stdio.fixture.ts";
 
-const deaf = 'scenario: hang {"ignoreTerm": true}';
+const deaf = 'scenario: hang {"ignoreTerm": true, "after": 1}';
 
-/** Process id of the job's agent, once there is one. */
+/** Process id of the job's agent, once it is at work: before that its job would be queued again. */
 const agentOf = (home: string, job: string): Promise<number> =>
-  until(async () => ((await recordOf(home, job)) as { pid: number | null }).pid);
+  until(async () => {
+    const events = await readFile(`${home}/.service/jobs/events/${job}.ndjson`, "utf8");
+    const { pid } = (await recordOf(home, job)) as Pick<Job, "pid">;
+    return events.includes('"first_output"') ? pid : null;
+  });
 
 const recordOf = async (home: string, job: string): Promise<unknown> =>
   JSON.parse(await readFile(`${home}/.service/jobs/${job}.json`, "utf8"));

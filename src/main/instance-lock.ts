@@ -14,7 +14,7 @@ export type InstanceLock = FileLock & {
   tell: (url: string | null) => void;
 };
 
-/** Another service holds the directory of job files. */
+/** Another service holds the directory. */
 export class InstanceHeldError extends Error {
   override name = "InstanceHeldError";
 }
@@ -24,10 +24,11 @@ export class InstanceHeldError extends Error {
  * when the process is gone, however it went.
  * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
-export const lockInstance = async (
+const lockInstance = async (
   jobsDir: string,
   signal: AbortSignal,
   timeoutSeconds = 1,
+  variable = "SERVICE_JOBS_DIR",
 ): Promise<InstanceLock> => {
   try {
     await mkdir(jobsDir, { recursive: true, mode: 0o700 });
@@ -39,7 +40,7 @@ export const lockInstance = async (
     signal.throwIfAborted();
     if (cause instanceof LockTimeoutError) {
       throw new InstanceHeldError(
-        `${described(await readHolder(jobsDir))} uses ${jobsDir}; stop it, or give this one a directory of its own with SERVICE_JOBS_DIR`,
+        `${described(await readHolder(jobsDir))} uses ${jobsDir}; stop it, or give this one a directory of its own with ${variable}`,
         { cause },
       );
     }
@@ -48,6 +49,34 @@ export const lockInstance = async (
       { cause },
     );
   }
+};
+
+/**
+ * One service per directory of worktrees as well: two would remove each other's as orphans. Where it cannot be locked each
+ * job tells why no worktree can be made.
+ */
+export const lockDirectories = async (
+  directory: string,
+  worktreeRoot: string,
+  signal: AbortSignal,
+): Promise<InstanceLock> => {
+  const state = await lockInstance(directory, signal);
+  const worktrees = await lockInstance(worktreeRoot, signal, 1, "SERVICE_WORKTREE_ROOT").catch(
+    async (error: unknown) => {
+      if (!(error instanceof InstanceHeldError)) return null;
+      await state.release();
+      // Not as an `InstanceHeldError`: the holder has other jobs, and a client cannot be passed on to it.
+      throw new Error(error.message, { cause: error });
+    },
+  );
+  return {
+    ...state,
+    tell: (url) => [state, worktrees].forEach((lock) => lock?.tell(url)),
+    release: async () => {
+      await worktrees?.release();
+      await state.release();
+    },
+  };
 };
 
 /** Seconds that a service may take from locking its directory to saying where it can be asked. */

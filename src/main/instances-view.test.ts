@@ -16,6 +16,7 @@ const facts = {
   started_at: agoSeconds(500),
   running: 1,
   max_parallel_jobs: 3,
+  turns: 0,
   draining: false,
 };
 

@@ -26,7 +26,7 @@ import { openAgentMode } from "./agent-mode.ts";
 import { createCluster } from "./cluster.ts";
 import { openDoors } from "./doors.ts";
 import { createHandlers } from "./handlers.ts";
-import { lockInstance } from "./instance-lock.ts";
+import { lockDirectories } from "./instance-lock.ts";
 import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
 import { finish } from "./finish.ts";
@@ -53,7 +53,6 @@ type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /** The composition root of the job orchestrator: reading it shows the system. */
 export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
-  const now = (): Date => new Date();
   const redact = createRedactor(secretValues(settings, given));
   const log = createLog(settings.logLevel, redact);
   for (const warning of warnings) log.warn(warning);
@@ -62,24 +61,23 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const ending = new AbortController();
   const gone = new AbortController();
   const directory = stateDirectory(settings);
-  const lock = await lockInstance(directory, closing.signal);
+  const lock = await lockDirectories(directory, settings.worktreeRoot, closing.signal);
   const mark = await instanceMark(directory);
   // Before this start has processes of its own: they carry the same mark.
   await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
   const env = { ...given, [instanceVariable]: mark };
-  const self = { podName: settings.podName, epoch: randomUUID(), startedAt: now(), version };
+  const self = { podName: settings.podName, epoch: randomUUID(), startedAt: new Date(), version };
   const stores = await openStores({
     settings,
     epoch: self.epoch,
     isOver: ({ status, unsettled, podName }) =>
       isFinal(status) && (!unsettled || (podName !== null && !cluster.isLiving(podName))),
     log,
-    now,
   }).catch(async (error: unknown) => {
     await lock.release();
     throw error;
   });
-  const { jobs: store, events, queue, settlements } = stores;
+  const { jobs: store, events, queue, settlements, now } = stores;
 
   /** Nothing may keep the process alive when it cannot start. */
   const giveUp = async (error: unknown): Promise<never> => {
@@ -120,7 +118,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     if (isDraining()) throw draining(settings.podName);
     await disks.requireRoom();
   };
-
   const view = createInstancesView({ store, instances: stores.instances, now });
   const metrics = createMetrics({
     jobCounts: store.counts,
@@ -140,6 +137,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     execute: runner.execute,
     onEnded: metrics.jobEnded,
     instance: self,
+    settings,
     now,
     redact,
     log,
@@ -150,6 +148,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settings,
     self,
     isEnding: () => ending.signal.aborted,
+    turns: () => agentMode?.counts().turns ?? 0,
     onSuperseded: () => gone.abort(new Superseded(settings.podName)),
     now,
     log,
@@ -165,9 +164,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     newId: randomUUID,
     check: async (input) => {
       const repoUrl = repos.parseUrl(input.repo_url);
-      repos.checkRef(input.base_ref);
-      const profile = await profiles.route({ name: input.profile, task: input.task, repoUrl });
-      return { repoUrl, profile };
+      if (input.base_ref !== "") repos.checkRef(input.base_ref);
+      await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(input.file_path)]);
+      return { repoUrl, profile: await profiles.route({ name: input.profile, task: input.task, repoUrl }) };
     },
     interrupt: cluster.interrupt,
     admit,
@@ -208,7 +207,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     log,
   }).catch(giveUp);
   const root = process.getuid?.() === 0;
-  for (const warning of await startWarnings({ settings, env, root, signal: closing.signal }))
+  for (const warning of await startWarnings({ settings, env, profiles, root, signal: closing.signal }))
     log.warn(warning);
   await cluster.join().catch(giveUp);
   const doors = await openDoors({
@@ -216,7 +215,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     agentMode,
     events,
     settings,
-    readiness: createReadiness({ store, disks, isDraining, closing: ending.signal, now }),
+    readiness: createReadiness({ store, disks, isDraining, closing: ending.signal }),
     metrics: metrics.read,
     service: { name: serviceName, version },
     log,

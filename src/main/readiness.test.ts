@@ -1,8 +1,9 @@
 import { mkdir, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createLog } from "../lib/log.ts";
 import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { until } from "../../test/until.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createReadiness } from "./readiness.ts";
 
@@ -13,14 +14,14 @@ test("a store that is away makes the service unready with its reason, and ready 
   const directory = join(await temporaryDirectory(), "jobs");
   await mkdir(directory);
   const store = await openFilesJobStore(directory, log);
-  let clock = 0;
+  let at = 0;
   const closing = new AbortController();
   const ready = createReadiness({
     store,
     disks: roomy,
     isDraining: () => false,
     closing: closing.signal,
-    now: () => new Date((clock += 1000)),
+    clock: () => (at += 1000),
   });
   expect(await ready()).toEqual({ ready: true, reasons: [] });
   await rename(directory, `${directory}-away`);
@@ -39,8 +40,29 @@ test("however often it is asked, the store is looked at once a second", async ()
     disks: roomy,
     isDraining: () => false,
     closing: new AbortController().signal,
-    now: () => new Date(5000),
+    clock: () => 5000,
   });
   await Promise.all(Array.from({ length: 100 }, () => ready()));
   expect(looks).toBe(1);
+});
+
+test("an answer is not kept longer because the machine's clock was set back", async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+  onTestFinished(() => void vi.useRealTimers());
+  let isAway = true;
+  const store = {
+    check: async () => {
+      if (isAway) throw new Error("away");
+    },
+  };
+  const ready = createReadiness({
+    store,
+    disks: roomy,
+    isDraining: () => false,
+    closing: new AbortController().signal,
+  });
+  expect((await ready()).ready).toBe(false);
+  isAway = false;
+  vi.setSystemTime(Date.now() - 3_600_000);
+  await until(async () => (await ready()).ready, { seconds: 10, what: "a new answer" });
 });

@@ -10,18 +10,19 @@ export const createReadiness = ({
   disks,
   isDraining,
   closing,
-  now,
+  clock = () => performance.now(),
 }: {
   store: Pick<JobStore, "check">;
-  disks: { requireRoom: () => Promise<void> };
+  disks: { requireRoom: (least?: number) => Promise<void> };
   isDraining: () => boolean;
   closing: AbortSignal;
-  now: () => Date;
+  /** Milliseconds of a clock that nobody sets. */
+  clock?: () => number;
 }): (() => Promise<Readiness>) => {
   let last: { at: number; problem: Promise<string | null> } | null = null;
 
   const storeProblem = (): Promise<string | null> => {
-    const at = now().getTime();
+    const at = clock();
     if (last === null || at - last.at >= fresh) last = { at, problem: problemOf(store.check()) };
     return last.problem;
   };
@@ -29,11 +30,14 @@ export const createReadiness = ({
   return async () => {
     const shutdown = closing.aborted ? "The service is shutting down" : null;
     const draining = shutdown === null && isDraining() ? "The instance is asked to drain" : null;
-    const found = [shutdown, draining, await storeProblem(), await problemOf(disks.requireRoom())];
+    const found = [shutdown, draining, await storeProblem(), await problemOf(disks.requireRoom(leastRoom))];
     const reasons = found.filter((reason) => reason !== null);
     return { ready: reasons.length === 0, reasons };
   };
 };
+
+/** Bytes. With less no job can run, whatever the settings say. */
+const leastRoom = 1024 * 1024;
 
 const problemOf = (check: Promise<void>): Promise<string | null> =>
   check.then(

@@ -1,11 +1,13 @@
 import type { Settings } from "../config/variables.ts";
 import { findExecutable } from "../lib/process/executable.ts";
+import type { Profiles } from "../profiles/profile.ts";
 import { selfTest } from "../repos/self-test.ts";
 
 type Surroundings = {
   settings: Settings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
+  profiles: Pick<Profiles, "list">;
   root: boolean;
   signal: AbortSignal;
 };
@@ -14,7 +16,13 @@ type Surroundings = {
  * What will make jobs fail or is dangerous, a sentence each: told at the start, not by the first job. The service starts
  * all the same, because jobs can be looked at without any of it, and it may be mended while the service runs.
  */
-export const startWarnings = async ({ settings, env, root, signal }: Surroundings): Promise<string[]> => {
+export const startWarnings = async ({
+  settings,
+  env,
+  profiles,
+  root,
+  signal,
+}: Surroundings): Promise<string[]> => {
   const [agentCli, gh, repositories] = await Promise.all([
     findExecutable(settings.agentCliBinary, env["PATH"] ?? ""),
     findExecutable("gh", env["PATH"] ?? ""),
@@ -32,9 +40,22 @@ export const startWarnings = async ({ settings, env, root, signal }: Surrounding
       : [
           `${agentCli.message} Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it`,
         ]),
+    ...(hasModelCredential(settings)
+      ? []
+      : [
+          "No model credential is set, and a login of the agent CLI itself is not used: set AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY, or jobs will fail",
+        ]),
     ...(hasToken && !gh.ok
       ? [`${gh.message} Branches will be pushed, but no pull request opened: install gh, the git host's CLI`]
       : []),
+    ...(await profiles.list()).flatMap(({ name, error }) =>
+      error === null ? [] : [`Profile ${name} cannot be used: ${error}`],
+    ),
     ...repositories.map((problem) => `${problem} Jobs with a repository will fail`),
   ];
 };
+
+/** The CLI takes those of a cloud provider where a variable says that it is to. */
+const hasModelCredential = ({ agentOauthToken, modelAuthToken, modelApiKey, agentEnv }: Settings): boolean =>
+  [agentOauthToken, modelAuthToken, modelApiKey].some((credential) => credential !== null) ||
+  agentEnv.some((name) => name.startsWith("CLAUDE_CODE_USE_"));

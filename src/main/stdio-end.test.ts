@@ -43,8 +43,11 @@ test.each(["alone", "beside a running service"])(
     // It is under way when a later call has been answered.
     await raw.ask("tools/list");
     expect(raw.heard()).toHaveLength(before + 1);
+    const ended = performance.now();
     raw.child.stdin.end();
     expect(await raw.exited).toEqual([0, null]);
+    // The wait alone would take 45 s.
+    expect(performance.now() - ended).toBeLessThan(30_000);
     const told = raw.heard().find(({ id }) => id === 50)?.result as Told;
     expect(told.structuredContent.job).toMatchObject({
       id: job_id,
@@ -52,8 +55,6 @@ test.each(["alone", "beside a running service"])(
     });
     expect(raw.output.stderr).not.toContain('"level":"error"');
   },
-  // The wait alone would take 45 s.
-  30_000,
 );
 
 test("beside one that serves another client on stdio it says at once that it waits, and soon what to do instead", async () => {

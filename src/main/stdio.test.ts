@@ -53,6 +53,22 @@ test("every byte on stdout is protocol, also when everything is logged, and each
   expect(raw.output.stderr).toContain('"msg":"tool call"');
 });
 
+test("a message that is nested deeply or has very many values is refused, and the next one is answered", async () => {
+  const raw = startRaw(await temporaryDirectory());
+  await raw.ask("initialize", initialize);
+  const call = (value: string) =>
+    `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_job","arguments":{"job_id":${value}}}}\n`;
+  raw.say(call(`${"[".repeat(4_000_000)}${"]".repeat(4_000_000)}`));
+  raw.say(call(`[${Array(2_000_000).fill(1).join()}]`));
+  expect((await raw.ask("tools/list")).result).toHaveProperty("tools");
+  expect(raw.heard().slice(1, -1)).toMatchObject([
+    { error: { code: -32700, message: expect.stringContaining("100 levels deep") } },
+    { error: { code: -32700, message: expect.stringContaining("10,000 values") } },
+  ]);
+  raw.child.stdin.end();
+  await raw.exited;
+});
+
 test("it opens no port", async () => {
   const raw = startRaw(await temporaryDirectory());
   await raw.ask("initialize", initialize);

@@ -41,6 +41,8 @@ export type Stores = {
   agentMode: AgentStores | null;
   /** Whether other instances share all this. */
   shared: boolean;
+  /** The time that all instances go by. */
+  now: () => Date;
   /** When the store last came back after it had been away, ms of `performance.now()`. */
   backSince: () => number;
   close: () => Promise<void>;
@@ -53,15 +55,15 @@ type Request = {
   /** This start of the instance. */
   epoch: string;
   log: Log;
-  now: () => Date;
 };
 
 /** Files, or the key-value store that `KV_URL` names. */
 export const openStores = (request: Request): Promise<Stores> =>
   request.settings.kvUrl === null ? openFiles(request) : openShared(request, request.settings.kvUrl);
 
-const openFiles = async ({ settings, log, now }: Request): Promise<Stores> => {
+const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const { jobsDir } = settings;
+  const now = (): Date => new Date();
   const jobs = await openFilesJobStore(jobsDir, log);
   const worktrees = await openFilesWorktreeStore(join(jobsDir, "worktrees"), log);
   const events = await openFilesEventLog({
@@ -81,6 +83,7 @@ const openFiles = async ({ settings, log, now }: Request): Promise<Stores> => {
     instances: createLocalInstances(),
     agentMode,
     shared: false,
+    now,
     backSince: () => Number.NEGATIVE_INFINITY,
     close: async () => {
       await agentMode?.bus.close();
@@ -91,9 +94,10 @@ const openFiles = async ({ settings, log, now }: Request): Promise<Stores> => {
   };
 };
 
-const openShared = async ({ settings, isOver, epoch, log, now }: Request, url: string): Promise<Stores> => {
+const openShared = async ({ settings, isOver, epoch, log }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
+  const { now } = kv;
   const jobs = openRedisJobStore({ kv, podName, log });
   const worktrees = openRedisWorktreeStore({ kv, log });
   const bell = createRedisBell({ kv, log });
@@ -138,6 +142,7 @@ const openShared = async ({ settings, isOver, epoch, log, now }: Request, url: s
     }),
     agentMode,
     shared: true,
+    now,
     backSince: kv.backSince,
     close: async () => {
       await agentMode?.bus.close();

@@ -1,14 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isOfStore, replay, settleEarlier, type Recovery } from "../jobs/recovery.ts";
+import { cleanUpEarlier, isOfStore, replay, settleEarlier, type Recovery } from "../jobs/recovery.ts";
 
 type Step = () => Promise<unknown>;
 
 type Request = {
   earlier: Recovery;
-  /**
-   * What may begin only after that, in this order: a job of the earlier start may hold the session or the worktree of one that
-   * waits. Each step is done again until it succeeds.
-   */
+  /** What may begin only once the jobs of the earlier start have their state, in this order. Each step is done again until it succeeds. */
   afterwards: readonly Step[];
   /** Aborted when the service stops. */
   signal: AbortSignal;
@@ -19,8 +16,8 @@ const shortest = 250;
 const longest = 5000;
 
 /**
- * Takes up what an earlier start has left, however long the store cannot be asked, then begins with what is new. A job that
- * cannot be settled for reasons of its own does not keep it from that: it is tried again behind it.
+ * Takes up what an earlier start has left, however long the store cannot be asked, then begins with what is new. Orphans are
+ * ended and work is saved behind that; one job that cannot be settled does not keep the others, and is tried again.
  * Resolves when all is done, or the service stops; never rejects.
  */
 export const takeUp = async ({ earlier, afterwards, signal }: Request): Promise<void> => {
@@ -44,13 +41,14 @@ export const takeUp = async ({ earlier, afterwards, signal }: Request): Promise<
     () => replay(earlier),
     () => true,
   );
-  const { promise: enough, resolve } = Promise.withResolvers<void>();
-  const goOn = (): boolean => {
-    resolve();
-    return false;
-  };
-  const settled = insist(() => settleEarlier(earlier), goOn);
-  await Promise.race([settled, enough]);
+  await insist(
+    () => settleEarlier(earlier),
+    () => true,
+  );
+  const cleanedUp = insist(
+    () => cleanUpEarlier(earlier),
+    () => false,
+  );
   for (const step of afterwards) await insist(step, () => true);
-  await settled;
+  await cleanedUp;
 };

@@ -15,7 +15,10 @@ const opened = async ({ url }: Doors) => {
   reading.catch(() => undefined);
   const endpoint = await until(() => /^data: (\/messages.*)$/m.exec(heard.text)?.[1]);
   return {
-    post: (body: unknown) => rpc(url + endpoint, body),
+    /** In batches as large as may be. */
+    post: async (...messages: object[]) => {
+      for (let at = 0; at < messages.length; at += 20) await rpc(url + endpoint, messages.slice(at, at + 20));
+    },
     leave: () => leaving.abort(),
     /** Bodies of the answers so far. */
     answers: () =>
@@ -39,12 +42,12 @@ const full = (what: string) => ({
   code: "queue_full",
 });
 
-test("a batch fits into a session, more calls are refused at once, and a call that ends makes room", async () => {
+test("a session has a hundred calls, more are refused at once, and a call that ends makes room", async () => {
   const doors = await startDoors();
   const session = await opened(doors);
-  await session.post(waits(0, 100));
+  await session.post(...waits(0, 100));
   await until(() => doors.waiting.now === 100);
-  for (let round = 1; round <= 5; round += 1) await session.post(waits(round * 100, 100));
+  for (let round = 1; round <= 5; round += 1) await session.post(...waits(round * 100, 100));
   await until(() => session.answers().length === 500, {
     what: `500 refusals, and there are ${session.answers().length}`,
   });
@@ -63,8 +66,8 @@ test("a batch fits into a session, more calls are refused at once, and a call th
 test("calls of many sessions and of /mcp count together, and those of a session that has left no longer", async () => {
   const doors = await startDoors({ limits: { ofOne: 3, ofAll: 5 } });
   const [one, other] = [await opened(doors), await opened(doors)];
-  await one.post(waits(0, 3));
-  await other.post(waits(0, 1));
+  await one.post(...waits(0, 3));
+  await other.post(...waits(0, 1));
   const leaving = new AbortController();
   const ask = (body: unknown, signal?: AbortSignal) =>
     fetch(`${doors.url}/mcp`, {
@@ -81,7 +84,7 @@ test("calls of many sessions and of /mcp count together, and those of a session 
       result: { isError: true, structuredContent: { success: false, code: "queue_full" } },
     });
   }
-  await other.post(waits(1, 1));
+  await other.post(...waits(1, 1));
   await until(() => other.answers().length === 1);
   expect(other.answers()).toEqual([full("5 calls are under way")]);
   one.leave();
@@ -97,10 +100,35 @@ test("a batch larger than may be is refused on /mcp, one that is as large is ans
   const { url } = await startDoors();
   const batch = (count: number) =>
     Array.from({ length: count }, (_, id) => ({ ...toolCall("list_jobs", {}), id }));
-  const refused = await rpc(url, batch(101), { "mcp-protocol-version": "2025-03-26" });
-  expect([refused.status, await refused.json()]).toMatchObject([400, { error: { code: -32600 } }]);
-  const answered = await rpc(url, batch(100), { "mcp-protocol-version": "2025-03-26" });
+  const refused = await rpc(url, batch(21), { "mcp-protocol-version": "2025-03-26" });
+  expect([refused.status, await refused.json()]).toMatchObject([
+    400,
+    { error: { code: -32600, message: expect.stringContaining("an array of 1 to 20") } },
+  ]);
+  const answered = await rpc(url, batch(20), { "mcp-protocol-version": "2025-03-26" });
   const text = await answered.text();
-  expect(text.match(/"id":\d+/g)).toHaveLength(100);
+  expect(text.match(/"id":\d+/g)).toHaveLength(20);
   expect(text).not.toContain("queue_full");
+});
+
+test("the answers to a batch are not longer than one answer may be: the others say to ask for less", async () => {
+  const { url, jobs } = await startDoors();
+  await rpc(url, toolCall("run_task", { task: "x" }));
+  const [job] = jobs.values();
+  for (let at = 0; at < 17; at += 1) jobs.set(`job-${at}`, { ...job!, task: "x".repeat(1_000_000) });
+  const batch = Array.from({ length: 3 }, (_, id) => ({ ...toolCall("list_jobs", {}), id }));
+  const answered = await rpc(url, batch, { "mcp-protocol-version": "2025-03-26" });
+  const [first, ...others] = [...(await answered.text()).matchAll(/^data: (\{.*)$/gm)].map(
+    ([, data = ""]) => data,
+  );
+  expect(first?.slice(0, 300)).toContain('\\"count\\":18');
+  expect(others).toHaveLength(2);
+  for (const other of others) {
+    expect(JSON.parse(other)).toMatchObject({
+      result: {
+        isError: true,
+        structuredContent: { error: expect.stringMatching(/32,000,000 characters; ask for less/) },
+      },
+    });
+  }
 });

@@ -2,7 +2,7 @@ import { ServiceError } from "../contract/errors.ts";
 
 /** How many calls may be under way at a time. */
 export type CallLimits = {
-  /** Of one session or connection: no less than a batch may have. */
+  /** Of one session, connection or batch. */
   ofOne: number;
   /** Of all that are served by this process. */
   ofAll: number;

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { longestBlock } from "../../test/longest-block.ts";
 import { rpc, startDoors, toolCall } from "./mcp.fixture.ts";
 
 const list = { jsonrpc: "2.0", id: 7, method: "tools/list" };
@@ -48,7 +49,7 @@ test.each([
 test.each([
   [{ limit: "5" }, "limit: must be a number"],
   [{ limit: null }, "limit: must be a number"],
-  [{ status: "done" }, "status: must be one of queued, running, succeeded, failed, cancelled, expired"],
+  [{ status: "done" }, "status: must be one of all, queued, running, succeeded, failed, cancelled, expired"],
   [{ constructor: 1 }, "constructor: is not known, known are limit, status, cursor"],
 ])("list_jobs with %o is refused in the words of REST", async (args, error) => {
   const { url } = await startDoors();
@@ -68,18 +69,45 @@ test("parameters that are for REST only are as unknown as any other name", async
   expect(other).not.toContain("wait");
 });
 
-test("deeply nested and oddly named arguments do no harm", async () => {
+test("a call that is nested deeply or has very many values is refused without holding others up", async () => {
   const { url } = await startDoors();
-  const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
-  const call = JSON.stringify(toolCall("get_job", {})).replace(
-    '"arguments":{}',
-    `"arguments":{"job_id":${nested}}`,
-  );
-  const deep = await rpc(url, call);
-  expect([deep.status, JSON.stringify(await deep.json())]).toEqual([
-    200,
-    expect.stringContaining("must be a string"),
-  ]);
+  const sse = await fetch(`${url}/sse`);
+  const opening = await sse.body?.getReader().read();
+  const endpoint = /data: (.*)/.exec(Buffer.from(opening?.value ?? []).toString())?.[1] ?? "";
+  const call = (value: string) =>
+    JSON.stringify(toolCall("get_job", {})).replace('"arguments":{}', `"arguments":{"job_id":${value}}`);
+  const calls: [body: string, message: string][] = [
+    [call(`${"[".repeat(500_000)}${"]".repeat(500_000)}`), "nested more than 100 levels deep"],
+    [call(`[${Array(500_000).fill(1).join()}]`), "more than 10,000 values"],
+    [call(`{${Array.from({ length: 80_000 }, (_, at) => `"${at}":1`).join()}}`), "more than 10,000 values"],
+    [`[${Array(500_000).fill(1).join()}]`, "more than 10,000 values"],
+  ];
+  for (const path of ["/mcp", endpoint])
+    for (const [body, message] of calls) {
+      const ms = await longestBlock(async () => {
+        const answer = await rpc(url + path, body);
+        expect([answer.status, await answer.json()]).toMatchObject([
+          400,
+          { error: { code: -32700, message: expect.stringContaining(message) } },
+        ]);
+      });
+      expect(ms).toBeLessThan(100);
+    }
+  await sse.body?.cancel().catch(() => undefined);
+});
+
+test("initialize with very many faults is told the first few of them", async () => {
+  const { url } = await startDoors();
+  const clientInfo = { name: "x", version: "1", icons: Array(9_900).fill(1) };
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };
+  const answer = await rpc(url, { jsonrpc: "2.0", id: 1, method: "initialize", params });
+  const { error } = (await answer.json()) as { error: { message: string } };
+  expect(error.message).toMatch(/icons\.0 expected object/);
+  expect(error.message.length).toBeLessThan(500);
+});
+
+test("oddly named arguments do no harm", async () => {
+  const { url } = await startDoors();
   const odd = await rpc(
     url,
     JSON.stringify(toolCall("get_job", {})).replace("{}", '{"__proto__":{"x":1},"job_id":"x"}'),

@@ -47,6 +47,17 @@ test("the newer era says it in the same words", async () => {
   });
 });
 
+test("initialize within a batch is refused with a sentence", async () => {
+  const { url } = await startDoors();
+  const answer = await rpc(url, [{ jsonrpc: "2.0", id: 4, method: "initialize", params: {} }]);
+  expect([answer.status, await answer.text()]).toEqual([
+    400,
+    expect.stringContaining(
+      '"code":-32600,"message":"Invalid Request: send initialize by itself, not in a batch"',
+    ),
+  ]);
+});
+
 test("what is right passes, and so does what is not looked at here", () => {
   const rightOnes = [
     ["initialize", { protocolVersion: "2025-06-18", capabilities: { roots: {} }, clientInfo }],

@@ -32,6 +32,7 @@ const initializeFault = (params: Params): string | null => {
   // Its type allows for schemas that take time; this one does not.
   if (!("issues" in checked) || checked.issues === undefined) return null;
   return checked.issues
+    .slice(0, 5)
     .map(
       ({ path = [], message }) =>
         `${["params", ...path.map(String)].join(".")} ${message.replace(/^.*?: /, "")}`,

@@ -19,7 +19,18 @@ export const rpcError = (status: number, code: number, message: string): Reply =
 export const shuttingDown = (): ServiceError =>
   new ServiceError("draining", "This instance is shutting down; connect again shortly", { retryAfter: 10 });
 
-const parseError = -32_700;
+/** A body that is no JSON, or more of it than is parsed. */
+export const parseError = -32_700;
 const serverError = -32_000;
-/** A body that is JSON but no message. */
 export const invalidRequest = -32_600;
+
+/** As many messages as one batch may have. */
+export const maxBatch = 20;
+
+/** To a body that is JSON but no message, and no batch that may be. */
+export const notMessages = (): Reply =>
+  rpcError(
+    400,
+    invalidRequest,
+    `Invalid Request: send a JSON-RPC message, or an array of 1 to ${maxBatch} of them`,
+  );

@@ -5,6 +5,7 @@ import {
   type CallToolResult,
   type ServerContext,
 } from "@modelcontextprotocol/server";
+import { ServiceError } from "../contract/errors.ts";
 import { isOffered } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { agentModeOff } from "../http/agent-mode-off.ts";
@@ -21,6 +22,8 @@ export type Caller = {
   requestId: string;
   /** Told of each tool call, for the log. */
   note: (call: { tool: string; code: string; tool_ms: number }) => void;
+  /** Its calls come in one request, and one response has the answers to all. */
+  isBatch?: boolean;
 };
 
 /** Makes the MCP server for one caller; it is connected once and thrown away. */
@@ -50,23 +53,37 @@ export const createServerFactory = ({ answer, service, parts, limits }: Dependen
     // arguments in words of its own.
     const { server } = mcp;
     const count = newCount();
+    let room = maxAnswer;
     server.registerCapabilities({ tools: { listChanged: false } });
     server.setRequestHandler("tools/list", () => list);
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
       if (!isOperation(params.name)) throw unknownTool(params.name, names);
       if (!isOffered(operations[params.name], parts)) throw toolOff(params.name);
       const started = performance.now();
-      const answered = await call({ answer, count, caller }, params.name, params.arguments ?? {}, context);
+      let answered = await call({ answer, count, caller }, params.name, params.arguments ?? {}, context);
+      let text = JSON.stringify(answered.body);
+      if (text.length > room) {
+        answered = failed(tooLong);
+        text = JSON.stringify(answered.body);
+      } else if (caller.isBatch === true) room -= text.length;
       caller.note({
         tool: params.name,
         code: codeOf(answered),
         tool_ms: Math.round((performance.now() - started) * 10) / 10,
       });
-      return resultOf(answered);
+      return resultOf(answered, text);
     });
     return mcp;
   };
 };
+
+/** Characters of JSON that one call, or all calls of a batch, are answered with; each is sent twice, as text and structured. */
+const maxAnswer = 32_000_000;
+
+const tooLong = new ServiceError(
+  "invalid_request",
+  `The answer, with those to the same batch, has more than ${maxAnswer.toLocaleString("en")} characters; ask for less at a time`,
+);
 
 type Serving = { answer: Answer; count: CallCount; caller: Caller };
 
@@ -100,8 +117,8 @@ const call = async (
   }
 };
 
-const resultOf = ({ body, code }: Answered): CallToolResult => ({
-  content: [{ type: "text", text: JSON.stringify(body) }],
+const resultOf = ({ body, code }: Answered, text: string): CallToolResult => ({
+  content: [{ type: "text", text }],
   structuredContent: body,
   ...((code !== null || hasFailed(body)) && { isError: true }),
 });

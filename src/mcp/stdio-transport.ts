@@ -1,13 +1,18 @@
 import {
+  deserializeMessage,
   isJSONRPCNotification,
   isJSONRPCRequest,
-  ReadBuffer,
   serializeMessage,
+  STDIO_DEFAULT_MAX_BUFFER_SIZE as maxLineBytes,
   type JSONRPCMessage,
   type RequestId,
   type Transport,
 } from "@modelcontextprotocol/server";
+import { ServiceError } from "../contract/errors.ts";
+import { bodyLimits } from "../http/body.ts";
+import { checkJsonSize } from "../http/json-size.ts";
 import { paramsFault } from "./params-fault.ts";
+import { parseError } from "./rpc-failure.ts";
 
 type Options = {
   /** Called when nothing more can be asked, while answers are still due. */
@@ -22,7 +27,8 @@ type Options = {
  */
 export const createStdioTransport = ({ onInputEnd, answerWithinMs }: Options): Transport => {
   const { stdin, stdout } = process;
-  const buffer = new ReadBuffer();
+  /** The beginning of the next line. */
+  let begun = Buffer.alloc(0);
   const unanswered = new Set<RequestId>();
   let phase: "open" | "ending" | "closed" = "open";
 
@@ -42,21 +48,26 @@ export const createStdioTransport = ({ onInputEnd, answerWithinMs }: Options): T
   };
 
   const read = (chunk: Buffer): void => {
-    try {
-      buffer.append(chunk);
-    } catch (error) {
-      // One message is larger than any may be: where the next one begins cannot be known.
-      transport.onerror?.(error as Error);
-      return void transport.close();
+    begun = Buffer.concat([begun, chunk]);
+    for (let end = begun.indexOf("\n"); end !== -1 && phase !== "closed"; end = begun.indexOf("\n")) {
+      const line = begun.subarray(0, end);
+      begun = begun.subarray(end + 1);
+      readLine(line);
     }
-    while (phase !== "closed") {
-      try {
-        const message = buffer.readMessage();
-        if (message === null) return;
-        receive(message);
-      } catch (error) {
-        transport.onerror?.(error as Error);
-      }
+    if (begun.length <= maxLineBytes || phase === "closed") return;
+    // One message is larger than any may be: where the next one begins cannot be known.
+    transport.onerror?.(new Error(`A message has more than ${maxLineBytes} bytes`));
+    void transport.close();
+  };
+  const readLine = (line: Buffer): void => {
+    try {
+      checkJsonSize(line, bodyLimits.values);
+      receive(deserializeMessage(line.toString()));
+    } catch (error) {
+      // Its id is not known: it was not parsed.
+      if (error instanceof ServiceError)
+        void transport.send({ jsonrpc: "2.0", error: { code: parseError, message: error.message } });
+      transport.onerror?.(error as Error);
     }
   };
   const inputEnd = (): void => {
@@ -86,7 +97,7 @@ export const createStdioTransport = ({ onInputEnd, answerWithinMs }: Options): T
       if (phase === "closed") return;
       phase = "closed";
       stdin.off("data", read).pause();
-      buffer.clear();
+      begun = Buffer.alloc(0);
       transport.onclose?.();
     },
   };

@@ -11,7 +11,7 @@ import type { Call, Route } from "../http/route.ts";
 import { answerLegacy, legacyRequestOf } from "./legacy-exchange.ts";
 import type { McpRoutesOptions } from "./options.ts";
 import { paramsFault } from "./params-fault.ts";
-import { rpcFailure, shuttingDown } from "./rpc-failure.ts";
+import { invalidRequest, maxBatch, notMessages, rpcError, rpcFailure, shuttingDown } from "./rpc-failure.ts";
 import type { Caller } from "./server.ts";
 
 /** `/mcp`: Streamable HTTP in both protocol eras, without sessions: each request is served by a server of its own. */
@@ -43,6 +43,9 @@ export const streamableRoutes = ({
     const body = await bodyOf(request);
     if ("refused" in body) return body.refused;
     const { parsedBody } = body;
+    if (Array.isArray(parsedBody) && parsedBody.length > maxBatch) return notMessages();
+    if (isBatchThatBegins(parsedBody))
+      return rpcError(400, invalidRequest, "Invalid Request: send initialize by itself, not in a batch");
     const legacy = legacyRequestOf(request, parsedBody);
     const fault = legacy === null ? faultOfLaterEra(parsedBody) : paramsFault(legacy);
     if (fault !== null) return json(200, fault);
@@ -70,7 +73,7 @@ const authInfoOf = ({ principal, requestId, note }: Call) => ({
   token: "",
   clientId: principal,
   scopes: [],
-  extra: { caller: { principal, requestId, note } satisfies Caller },
+  extra: { caller: { principal, requestId, note, isBatch: true } satisfies Caller },
 });
 
 const bodyOf = async (request: Request): Promise<{ parsedBody: unknown } | { refused: Reply }> => {
@@ -90,6 +93,10 @@ const faultOfLaterEra = (body: unknown): JSONRPCErrorResponse | null => {
   const fault = paramsFault(body as JSONRPCRequest);
   return fault !== null && isJSONRPCRequest(body) ? fault : null;
 };
+
+/** The protocol wants a session's beginning to stand alone; the SDK would tell its faults as a dump of its schema. */
+const isBatchThatBegins = (body: unknown): boolean =>
+  Array.isArray(body) && body.some((each: unknown) => isJSONRPCRequest(each) && each.method === "initialize");
 
 const isSubscription = (body: unknown): boolean =>
   typeof body === "object" && body !== null && "method" in body && body.method === "subscriptions/listen";

@@ -48,9 +48,10 @@ test("parameters keep their description and default, and those for REST only are
   expect(required).toEqual(["task"]);
   expect(properties?.["base_ref"]).toEqual({
     type: "string",
-    default: "main",
+    default: "",
     maxLength: 255,
-    description: "Branch or tag the work is based on",
+    description:
+      "Branch or tag the work is based on; empty: main where the repository has it, else its default branch",
   });
 });
 

@@ -22,15 +22,15 @@ export type ChatRouteDependencies = {
   pingEveryMs?: number | undefined;
 };
 
-/** Images come inside the body. */
-const maxChatBytes = 20 * 1_048_576;
+/** Images come inside the body, and the whole conversation. */
+const chatLimits = { bytes: 20 * 1_048_576, values: 100_000 };
 
 /** `POST /v1/chat/completions`: a turn of the agent, whole or as it goes on. */
 export const chatRoute = (deps: ChatRouteDependencies): Route => ({
   method: "post",
   path: "/v1/chat/completions",
   handle: async (call) => {
-    const { object, bytes } = await readJsonObjectBytes(call.request, maxChatBytes);
+    const { object, bytes } = await readJsonObjectBytes(call.request, chatLimits);
     const body = checkedBody(object);
     const request = chatRequestOf(body, call.request.headers, bytes);
     const side = deps.settings.agentModeSideRequests

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import { statusOf, type ErrorCode } from "../contract/errors.ts";
 import { agentModeTag } from "../http/openapi.ts";
-import { statusTitles, unauthorized } from "../http/openapi-errors.ts";
+import { always, statusTitles, unauthorized } from "../http/openapi-errors.ts";
 import { ChatCompletionRequest } from "./request-schema.ts";
 
 const tags = [agentModeTag];
@@ -17,8 +17,6 @@ const PublicFailure = z
     }),
   })
   .meta({ id: "PublicFailure" });
-
-const always: readonly ErrorCode[] = ["forbidden_host", "forbidden_origin", "internal", "starting"];
 
 const failures = (codes: readonly ErrorCode[]): ZodOpenApiResponsesObject => {
   const byStatus = Object.groupBy([...new Set([...codes, ...always])], (code) => statusOf[code]);
@@ -36,6 +34,7 @@ const Usage = z.object({
   prompt_tokens: z.int(),
   completion_tokens: z.int(),
   total_tokens: z.int(),
+  prompt_tokens_details: z.object({ cached_tokens: z.int() }),
 });
 
 const ChatCompletion = z
@@ -80,7 +79,14 @@ const streamExample = [
   chunk({ delta: { content: "The clock change broke it." }, x_service_event_type: "final" }),
   chunk(
     { finish_reason: "stop" },
-    { usage: { prompt_tokens: 812, completion_tokens: 9, total_tokens: 821 } },
+    {
+      usage: {
+        prompt_tokens: 812,
+        completion_tokens: 9,
+        total_tokens: 821,
+        prompt_tokens_details: { cached_tokens: 0 },
+      },
+    },
   ),
   "data: [DONE]\n\n",
 ].join("");
@@ -124,7 +130,6 @@ const begin: ZodOpenApiOperationObject = {
       },
     },
     ...failures([
-      "invalid_request",
       "unsupported_content_type",
       "model_not_found",
       "conversation_busy",

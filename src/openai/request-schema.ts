@@ -4,6 +4,13 @@ type JsonSchema = { [keyword: string]: unknown };
 
 const ignored = (schema: z.ZodType) => schema.nullish().meta({ description: "Accepted and ignored" });
 
+/** Of a longer list no more is checked than shows that it is too long: each item at fault costs. */
+const texts = (max: number) =>
+  z.preprocess(
+    (given: unknown) => (Array.isArray(given) ? given.slice(0, max + 1) : given),
+    z.array(z.string()).max(max),
+  );
+
 const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 /** The JSON schema of a message. What may stand in one is checked by `messages.ts`, which can name the very part at fault. */
@@ -66,8 +73,7 @@ export const ChatCompletionRequest = z
       .max(604_800)
       .nullish()
       .meta({ description: "Seconds the answer may take; default: the agent's own limit" }),
-    disable_mcp_servers: z
-      .array(z.string())
+    disable_mcp_servers: texts(100)
       .nullish()
       .meta({ description: "Names of MCP servers that the agent does without" }),
     metadata: z
@@ -107,7 +113,7 @@ export const ChatCompletionRequest = z
     response_format: z.looseObject({ type: z.string() }).nullish().meta({ description: "Only type text" }),
     logprobs: z.boolean().nullish().meta({ description: "Only false" }),
     top_logprobs: z.int().min(0).max(20).nullish().meta({ description: "Only 0" }),
-    modalities: z.array(z.string()).nullish().meta({ description: "Only text" }),
+    modalities: texts(10).nullish().meta({ description: "Only text" }),
     temperature: ignored(z.number().min(0).max(2)),
     top_p: ignored(z.number().min(0).max(1)),
     presence_penalty: ignored(z.number().min(-2).max(2)),
@@ -115,9 +121,7 @@ export const ChatCompletionRequest = z
     max_tokens: ignored(z.int().min(1)),
     max_completion_tokens: ignored(z.int().min(1)),
     seed: ignored(z.int()),
-    stop: ignored(
-      z.union([z.string(), z.array(z.string()).max(4)], { error: "must be a string or at most 4 strings" }),
-    ),
+    stop: ignored(z.union([z.string(), texts(4)], { error: "must be a string or at most 4 strings" })),
   })
   .meta({ id: "ChatCompletionRequest" });
 export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;

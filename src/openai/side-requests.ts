@@ -81,7 +81,7 @@ const openWebUi = (text: string, chat: string | null): Recognised | null => {
   const instructions = text.replace(chat, "");
   const kind = openWebUiFields.find(({ mark }) => mark.test(instructions))?.kind;
   if (kind !== undefined) return { kind, about: aboutOf(text) };
-  return /^### Task:\s+[^\n]{0,200}\btitle\b/i.test(instructions)
+  return /^### Task:\s+[^\n]{0,200}\btitle\b/i.test(instructions.slice(0, 500))
     ? { kind: "plain title", about: aboutOf(text) }
     : null;
 };

@@ -2,17 +2,23 @@ import type { Definition } from "./definition.ts";
 import { globMatches } from "./glob.ts";
 import { taskPattern } from "./task-pattern.ts";
 
-/** Whether a task belongs to a profile by its `match` rules. */
-export type Matcher = (request: { task: string; repoUrl: string }) => boolean;
+/** The first `match` rule of a profile that fits a task, as it stands in the profile; undefined: none. */
+export type Matcher = (request: { task: string; repoUrl: string }) => string | undefined;
 
 export const matcher = (match: Definition["match"]): Matcher => {
-  const tasks = (match?.task ?? []).map(taskPattern);
-  const globs = (match?.repo ?? []).map(repositoryName);
+  const tasks = (match?.task ?? []).map((source) => ({
+    rule: `match.task: ${source}`,
+    fits: taskPattern(source),
+  }));
+  const globs = (match?.repo ?? []).map((glob) => ({
+    rule: `match.repo: ${glob}`,
+    glob: repositoryName(glob),
+  }));
   return ({ task, repoUrl }) => {
-    if (tasks.some((fits) => fits(task))) return true;
-    if (globs.length === 0 || repoUrl === "") return false;
+    const byTask = tasks.find(({ fits }) => fits(task));
+    if (byTask !== undefined || globs.length === 0 || repoUrl === "") return byTask?.rule;
     const repository = repositoryName(repoUrl);
-    return globs.some((glob) => globMatches(glob, repository));
+    return globs.find(({ glob }) => globMatches(glob, repository))?.rule;
   };
 };
 

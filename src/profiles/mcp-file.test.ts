@@ -79,5 +79,13 @@ describe("file_path", () => {
       reason: "mcp_config_invalid",
       message: expect.stringMatching(message),
     });
+    await expect(hostile.profiles.checkMcpFile(filePath)).rejects.toMatchObject({
+      code: "invalid_request",
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it("that is none is nothing to refuse", async () => {
+    await expect(hostile.profiles.checkMcpFile("")).resolves.toBeUndefined();
   });
 });

@@ -6,10 +6,20 @@ export type Profiles = {
   /** All profiles by name, broken ones with their `error`. Re-read when the directories have changed. */
   list: () => Promise<Profile[]>;
   /**
-   * The profile a task runs with: the named one, or by the routing rules when `name` is empty or `auto`.
+   * The profile a task runs with: the named one, or by the routing rules when `name` is empty or `auto`. `rule` says why:
+   * `requested`, the `match` rule that fitted, or `SERVICE_DEFAULT_PROFILE`.
    * @throws ServiceError `unknown_profile`, `invalid_profile`
    */
-  route: (request: { name: string; task: string; repoUrl: string }) => Promise<ResolvedProfile>;
+  route: (request: {
+    name: string;
+    task: string;
+    repoUrl: string;
+  }) => Promise<ResolvedProfile & { rule: string }>;
+  /**
+   * Whether the MCP file of a request can be used; empty: none was named.
+   * @throws ServiceError `invalid_request`
+   */
+  checkMcpFile: (filePath: string) => Promise<void>;
   /**
    * Writes the job's own config directory and says how to start the CLI.
    * @throws ProfileError when the profile or the MCP file cannot be used

@@ -1,7 +1,9 @@
 import type { Settings } from "../config/variables.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { catalogReader } from "./catalog.ts";
 import { discardConfigDirectory } from "./config-directory.ts";
 import { materialise } from "./materialise.ts";
+import { requestedMcpServers } from "./mcp-file.ts";
 import { placesOf } from "./places.ts";
 import { ProfileError } from "./profile.ts";
 import type { Profiles } from "./profile.ts";
@@ -38,7 +40,17 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
         source: profile.source,
         error: profile.error,
       })),
-    route: async (request) => choose(await catalog(), { ...request, fallback: defaultProfile }).profile,
+    route: async (request) => {
+      const { entry, rule } = choose(await catalog(), { ...request, fallback: defaultProfile });
+      return { ...entry.profile, rule };
+    },
+    checkMcpFile: async (filePath) => {
+      await requestedMcpServers(filePath, sharedFsRoot).catch((error: unknown) => {
+        throw error instanceof ProfileError
+          ? new ServiceError("invalid_request", error.message, { cause: error })
+          : error;
+      });
+    },
     materialise: async (request) => {
       const entry = (await catalog()).get(request.profile);
       if (entry === undefined) {

@@ -12,7 +12,7 @@ import type { ResolvedProfile } from "./profile.ts";
 /** A profile that can be used: everything that routing and materialising need. */
 export type UsableProfile = Plan & {
   profile: ResolvedProfile;
-  fits: Matcher;
+  ruleFor: Matcher;
   /** The profile and those it extends, furthest first. */
   chain: Layer[];
 };
@@ -54,7 +54,7 @@ export const resolveProfile = (layer: Layer | BrokenLayer, layers: Layers): Usab
       retryLost: definition.retry_lost ?? false,
       readOnly,
     },
-    fits: matcher(definition.match),
+    ruleFor: matcher(definition.match),
     chain,
   };
 };

@@ -17,21 +17,15 @@ const routed = async (task: string, repoUrl = "", name = "") =>
   (await profiles.route({ name, task, repoUrl })).name;
 
 describe("with no name, or auto,", () => {
-  it.each(["Review the diff", "  audit this", "EXPLAIN main.ts", "analyse it", "Analyze it"])(
-    "the task %j goes to the bundled reviewer",
+  it.each(["Review and fix the date parser", "  audit this", "EXPLAIN main.ts", "add an audit log", ""])(
+    "the task %j goes to the default profile: no word makes a task read-only",
     async (task) => {
-      expect(await routed(task)).toBe("review");
-      expect(await routed(task, "", "auto")).toBe("review");
+      expect(await routed(task)).toBe("code");
+      expect(await routed(task, "", "auto")).toBe("code");
     },
   );
 
-  it.each(["Reviewers are missing", "Fix the review page", "add an audit log", ""])(
-    "the task %j goes to the default profile",
-    async (task) => expect(await routed(task)).toBe("code"),
-  );
-
   it("the first profile by name wins, by task or by repository", async () => {
-    expect(await routed("Review the tests")).toBe("review");
     expect(await routed("Repair the TESTS")).toBe("tests");
     expect(await routed("Review the tests", "https://github.com/acme/app")).toBe("acme");
   });
@@ -64,6 +58,15 @@ describe("with no name, or auto,", () => {
     expect(performance.now() - started).toBeLessThan(2000);
     expect(await routed("xxxxy")).toBe("hang");
   });
+});
+
+it("the rule that chose the profile is told", async () => {
+  const rule = async (task: string, repoUrl = "", name = "") =>
+    (await profiles.route({ name, task, repoUrl })).rule;
+  expect(await rule("Fix it")).toBe("SERVICE_DEFAULT_PROFILE");
+  expect(await rule("Repair the TESTS", "", "auto")).toBe("match.task: \\btests?\\b");
+  expect(await rule("x", "git@github.com:acme/app.git")).toBe("match.repo: github.com/acme/*");
+  expect(await rule("Repair the tests", "", "code")).toBe("requested");
 });
 
 describe("with a name", () => {

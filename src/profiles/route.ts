@@ -13,11 +13,18 @@ type Request = {
   fallback: string;
 };
 
+/** `rule`: `requested`, the `match` rule that fitted, or `SERVICE_DEFAULT_PROFILE`. */
+type Choice = { entry: UsableProfile; rule: string };
+
 /** @throws ServiceError `unknown_profile`, `invalid_profile` */
-export const choose = (catalog: Catalog, { name, task, repoUrl, fallback }: Request): UsableProfile => {
-  if (name !== "" && name !== "auto") return usable(catalog, name, "");
-  for (const entry of catalog.values()) if (isUsable(entry) && entry.fits({ task, repoUrl })) return entry;
-  return usable(catalog, fallback, " (SERVICE_DEFAULT_PROFILE)");
+export const choose = (catalog: Catalog, { name, task, repoUrl, fallback }: Request): Choice => {
+  if (name !== "" && name !== "auto") return { entry: usable(catalog, name, ""), rule: "requested" };
+  for (const entry of [...catalog.values()].filter(isUsable)) {
+    const rule = entry.ruleFor({ task, repoUrl });
+    if (rule !== undefined) return { entry, rule };
+  }
+  const rule = "SERVICE_DEFAULT_PROFILE";
+  return { entry: usable(catalog, fallback, ` (${rule})`), rule };
 };
 
 const usable = (catalog: Catalog, name: string, origin: string): UsableProfile => {

@@ -5,7 +5,7 @@ import { asRepoError } from "./failure.ts";
 import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
 import { heal, isDamage } from "./heal.ts";
 import { pastStaleLocks, removeHalfMade } from "./leftovers.ts";
-import { networkAccess } from "./network.ts";
+import { farEnd, networkAccess } from "./network.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { dropNotes, pushNotes } from "./push-notes.ts";
 import type { CachedRepo } from "./repos.ts";
@@ -102,13 +102,17 @@ const fetchAll = async (
   const network = await networkAccess(room, url, signal);
   // An agent that fetched with a depth has cut the history of the cache, which all share.
   const whole = (await exists(join(into, "shallow"))) ? ["--unshallow"] : [];
-  await runGit(room, ["fetch", ...fetchOptions, ...whole, "--", url, ...refspecs], {
-    ...network,
-    variables: { ...network.variables, ...gitDirVariables(into) },
-    inheritFd: lockFd,
-    jobId,
-    signal,
-  });
+  await runGit(
+    room,
+    ["fetch", ...fetchOptions, ...whole, ...farEnd(url, "upload-pack"), "--", url, ...refspecs],
+    {
+      ...network,
+      variables: { ...network.variables, ...gitDirVariables(into) },
+      inheritFd: lockFd,
+      jobId,
+      signal,
+    },
+  );
 };
 
 const fetchOptions = [

@@ -18,7 +18,7 @@ import type { RepoSettings, Room, TakeLease } from "./room.ts";
 import { salvage } from "./salvage.ts";
 import { surveyWorktree } from "./survey.ts";
 import { createTokens } from "./tokens.ts";
-import { parseRepoUrl, repoKey } from "./url.ts";
+import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
 import { removeWorktree } from "./worktree-remove.ts";
 
 /**
@@ -44,6 +44,7 @@ export const createRepos = ({
   const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
   return {
     parseUrl: (url) => parseRepoUrl(url, { allowLocal }),
+    checkLocalRepository,
     checkRef,
     createMissing: (request) => createMissing(room, request),
     fetch: (request) => fetchRepo(room, { ...request, allowLocal }),

@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
 import { withoutWaiting } from "../lib/without-waiting.ts";
@@ -17,6 +17,8 @@ export const dropEmptyBranch = async (
   signal: AbortSignal,
 ): Promise<void> => {
   const ref = `refs/heads/${branch}`;
+  // The clone was deleted, and the branch with it.
+  if ((await lstat(gitDir).catch(() => null)) === null) return;
   if (baseSha === null || (await commitOf(room, { gitDir, name: ref, signal })) !== baseSha) return;
   if (await isCheckedOut(gitDir, ref)) return;
   // Only when it still stands there: an agent of another job may have moved it meanwhile.

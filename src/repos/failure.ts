@@ -34,6 +34,11 @@ const knownFailures: { sign: RegExp; meaning: string; retryable: boolean }[] = [
     retryable: false,
   },
   {
+    sign: /'refs\/heads\/[^']+' exists; cannot create|directory\/file conflict/,
+    meaning: "a branch there has the name of a directory of this one's. Rename that branch.",
+    retryable: false,
+  },
+  {
     sign: /\[remote rejected\]/,
     meaning: "the server does not accept it.",
     retryable: false,

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
@@ -20,7 +20,7 @@ import type { Repos, Worktree } from "./repos.ts";
 const makeTrap = async (): Promise<{ program: string; sprung: () => boolean }> => {
   const root = await temporaryDirectory();
   const program = join(root, "trap");
-  await writeFile(program, `#!/bin/sh\ntouch ${root}/sprung\ncat 2>/dev/null\n`, { mode: 0o755 });
+  await writeFile(program, `#!/bin/sh\ntouch ${root}/sprung\n`, { mode: 0o755 });
   return { program, sprung: () => existsSync(join(root, "sprung")) };
 };
 
@@ -47,11 +47,6 @@ test("hooks that a repository brings along are not run, wherever it puts them", 
     ".git-template/hooks/post-checkout": hook,
     ".husky/pre-push": hook,
   });
-  // Of the remote's own hooks those of its receiving end do run: they are the server's, not the clone's.
-  for (const name of ["post-checkout", "pre-commit", "pre-push", "post-merge"]) {
-    await mkdir(join(remote.url, "hooks"), { recursive: true });
-    await writeFile(join(remote.url, "hooks", name), hook, { mode: 0o755 });
-  }
   const { repos, worktree } = await checkOut(remote);
   await wholeLife(repos, worktree);
   expect(trap.sprung()).toBe(false);
@@ -155,11 +150,113 @@ test("a .git file that the agent rewrote leads the service nowhere", async () =>
   expect(await plainGit(evil, "for-each-ref")).toBe("");
 });
 
-test("a local repository with a program for its uploads does not get it run", async () => {
+type Trap = Awaited<ReturnType<typeof makeTrap>>;
+
+/** What can make git run a program in a repository that it fetches from or pushes to. */
+const traps: [what: string, set: (remote: Remote, trap: Trap) => Promise<unknown>, refusal?: RegExp][] = [
+  [
+    "hooks",
+    async ({ url }, { program }) => {
+      const hooks = ["pre-receive", "update", "post-receive", "post-update", "proc-receive"];
+      for (const name of [...hooks, "reference-transaction", "push-to-checkout", "post-index-change"])
+        await copyFile(program, join(url, "hooks", name));
+      await plainGit(url, "config", "receive.procReceiveRefs", "refs/heads/nothing");
+    },
+  ],
+  [
+    "a hook for references that it wants to receive itself",
+    async ({ url }, { program }) => {
+      await copyFile(program, join(url, "hooks/proc-receive"));
+      await plainGit(url, "config", "receive.procReceiveRefs", "refs/heads");
+    },
+    /cannot find hook 'proc-receive'/,
+  ],
+  [
+    "a directory of hooks",
+    async ({ url }, { program }) => {
+      await mkdir(join(url, "elsewhere"));
+      await copyFile(program, join(url, "elsewhere/pre-receive"));
+      await plainGit(url, "config", "core.hooksPath", join(url, "elsewhere"));
+    },
+  ],
+  [
+    "a program for its uploads",
+    ({ url }, { program }) => plainGit(url, "config", "uploadpack.packObjectsHook", program),
+  ],
+  [
+    "a program that lists what it borrows",
+    async ({ url, work }, { program }) => {
+      await writeFile(join(url, "objects/info/alternates"), `${join(work, ".git/objects")}\n`);
+      await plainGit(url, "config", "core.alternateRefsCommand", program);
+    },
+  ],
+  [
+    "a working tree that follows its branch, with a filter and a file system monitor",
+    async ({ url, commit }, { program }) => {
+      await commit({ ".gitattributes": "* filter=evil\n" });
+      await plainGit(url, "clone", "--quiet", url, join(url, "tree"));
+      await plainGit(url, "branch", "service/one", "main");
+      await plainGit(join(url, "tree"), "read-tree", "main");
+      for (const [key, value] of [
+        ["core.bare", "false"],
+        ["core.worktree", join(url, "tree")],
+        ["core.fsmonitor", program],
+        ["filter.evil.clean", program],
+        ["filter.evil.smudge", program],
+        ["receive.denyCurrentBranch", "updateInstead"],
+      ] as const)
+        await plainGit(url, "config", key, value);
+      await plainGit(url, "symbolic-ref", "HEAD", "refs/heads/service/one");
+    },
+    /branch is currently checked out/,
+  ],
+  [
+    "a program before its collection of garbage",
+    async ({ url, commit }, { program }) => {
+      for (const count of [1, 2]) {
+        await commit({ file: `${count}\n` });
+        await plainGit(url, "repack", "-d", "--quiet");
+      }
+      await plainGit(url, "config", "gc.autoPackLimit", "1");
+      await copyFile(program, join(url, "hooks/pre-auto-gc"));
+    },
+  ],
+];
+
+for (const [what, set, refusal] of traps) {
+  test(`nothing is run that a local repository names: ${what}`, async () => {
+    const trap = await makeTrap();
+    const remote = await makeRemote();
+    await set(remote, trap);
+    const { repos, worktree } = await checkOut(remote);
+    await write(worktree.path, { "work.txt": "work\n" });
+    await repos.commitAll(worktree, "work", never);
+    expect(await repos.push(worktree, never).then(() => "", String)).toMatch(refusal ?? /^$/);
+    expect(trap.sprung()).toBe(false);
+  });
+}
+
+test("objects that a local repository lacks are not brought by a program that it names", async () => {
   const trap = await makeTrap();
-  const remote = await makeRemote();
-  await plainGit(remote.url, "config", "uploadpack.packObjectsHook", trap.program);
-  await plainGit(remote.url, "config", "core.fsmonitor", trap.program);
-  await checkOut(remote);
+  const { url } = await makeRemote();
+  for (const [key, value] of [
+    ["extensions.partialClone", "evil"],
+    ["core.repositoryFormatVersion", "1"],
+    ["remote.evil.url", url],
+    ["remote.evil.promisor", "true"],
+    ["remote.evil.uploadpack", trap.program],
+  ] as const)
+    await plainGit(url, "config", key, value);
+  const blob = await plainGit(url, "rev-parse", "main:README.md");
+  await rm(join(url, "objects", blob.slice(0, 2), blob.slice(2)));
+  const { repos } = await makePlace();
+  await expect(fetchInto(repos, url)).rejects.toThrow("Could not fetch");
   expect(trap.sprung()).toBe(false);
+});
+
+test("a local repository with hooks in its configuration, which cannot all be turned off, is not pushed to", async () => {
+  const remote = await makeRemote();
+  await plainGit(remote.url, "config", "hook.any.command", "true");
+  const { repos, worktree } = await checkOut(remote);
+  await expect(repos.push(worktree, never)).rejects.toThrow("has hooks in its configuration");
 });

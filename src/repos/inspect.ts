@@ -1,6 +1,7 @@
 import type { Worktree, WorktreeState } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
 import { emptyTree, takeSnapshot } from "./snapshot.ts";
+import { sharedBy, stashesOf } from "./stash.ts";
 import { shownPath } from "./tree.ts";
 
 /** See the port. */
@@ -18,7 +19,9 @@ export const inspectWorktree = async (
   });
   const diffStat = await diffFromBase(room, { worktree, tree, signal });
   const dirty = tree !== headTree || head !== tip;
-  return { dirty, head, ahead, diffStat, passedOver: passedOver.map(shownPath) };
+  const stashed = (await stashesOf(room, worktree, signal)).length;
+  const shared = await sharedBy(room, worktree, signal);
+  return { dirty, head, ahead, diffStat, passedOver: passedOver.map(shownPath), stashed, shared };
 };
 
 /** Commits in the history of some commits that is not also that of others. */

@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { makeWorktree, never, plainGit, write } from "./repos.fixture.ts";
+import { makeWorktree, never, plainGit, read, write } from "./repos.fixture.ts";
 import { openTree } from "./open-up.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
@@ -79,4 +80,18 @@ test("a tree is opened for its owner and keeps its other rights", async () => {
   await openTree(path);
   expect((await stat(join(path, "closed"))).mode & 0o777).toBe(0o700);
   expect((await stat(join(path, "closed", "file.sh"))).mode & 0o777).toBe(0o451);
+});
+
+test("a cached clone that was deleted under a worktree is named, not a missing file; the worktree can be removed", async () => {
+  const { repos, repo, worktree, settings } = await makeWorktree();
+  await write(worktree.path, { "work.txt": "work\n" });
+  await rm(join(settings.reposRoot, repo.key), { recursive: true });
+  const told = `The cached clone ${repo.gitDir} was deleted`;
+  await expect(repos.inspect(worktree, never)).rejects.toThrow(told);
+  await expect(repos.commitAll(worktree, "work", never)).rejects.toThrow(told);
+  await expect(repos.salvage(worktree, "one", never)).rejects.toThrow(told);
+  await expect(repos.push(worktree, never)).rejects.toThrow(told);
+  expect(await read(worktree.path, "work.txt")).toBe("work\n");
+  await repos.removeWorktree(worktree, never);
+  expect(existsSync(worktree.path)).toBe(false);
 });

@@ -21,6 +21,26 @@ export const networkAccess = async (room: Room, url: string, signal: AbortSignal
   };
 };
 
+/**
+ * The other end of a local path is a git of ours that reads that repository's configuration, and not what we set for the
+ * near end. These options start it so that it runs nothing the repository names: no hooks, no filters of a working tree
+ * that follows its branch, no fetch of its own for objects it says it lacks.
+ */
+export const farEnd = (url: string, program: "upload-pack" | "receive-pack"): string[] =>
+  protocolOf(url) === "file"
+    ? [
+        `--${program}=GIT_ALLOW_PROTOCOL=none git ${farConfig.map((pair) => `-c ${pair}`).join(" ")} ${program}`,
+      ]
+    : [];
+
+const farConfig = [
+  "core.hooksPath=/dev/null",
+  "core.fsmonitor=false",
+  "core.alternateRefsCommand=true",
+  "receive.autogc=false",
+  "receive.denyCurrentBranch=refuse",
+];
+
 const helper = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$SERVICE_GIT_TOKEN"; }; f`;
 
 const protocolOf = (url: string): string => {

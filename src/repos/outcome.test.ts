@@ -1,7 +1,17 @@
 import { chmod, mkdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { addTo, fetchInto, makeWorktree, never, plainGit, read, write } from "./repos.fixture.ts";
+import {
+  addTo,
+  fetchInto,
+  makePlace,
+  makeRemote,
+  makeWorktree,
+  never,
+  plainGit,
+  read,
+  write,
+} from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 
 const commitAs = async ({ path }: Worktree, files: Record<string, string | null>): Promise<string> => {
@@ -23,6 +33,8 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
     dirty: false,
     head: worktree.baseSha,
     passedOver: [],
+    stashed: 0,
+    shared: [],
     ahead: 0,
     diffStat: { files: 0, insertions: 0, deletions: 0 },
   });
@@ -37,6 +49,8 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
     dirty: true,
     head,
     passedOver: [],
+    stashed: 0,
+    shared: [],
     ahead: 1,
     diffStat: { files: 5, insertions: 5, deletions: 2 },
   });
@@ -224,13 +238,11 @@ test("the branch, and no other, is pushed", async () => {
 test("a refused push tells the server's reason, and the work is still there", async () => {
   const { repos, remote, worktree } = await makeWorktree();
   await commitAs(worktree, { "a.txt": "1\n" });
-  const hook = join(remote.url, "hooks/pre-receive");
-  await mkdir(join(remote.url, "hooks"), { recursive: true });
-  await writeFile(hook, "#!/bin/sh\necho 'branches need a ticket number' >&2\nexit 1\n", { mode: 0o755 });
+  await plainGit(remote.url, "config", "receive.hideRefs", "refs/heads/service");
   const refused = repos.push(worktree, never);
   await expect(refused).rejects.toMatchObject({ reason: "push_failed", retryable: false });
-  await expect(refused).rejects.toThrow(/branches need a ticket number.*pre-receive hook declined/);
-  await rm(hook);
+  await expect(refused).rejects.toThrow("deny updating a hidden ref");
+  await plainGit(remote.url, "config", "--unset", "receive.hideRefs");
   await plainGit(remote.work, "push", "--quiet", remote.url, `+HEAD:refs/heads/service/one`);
   await commitAs(worktree, { "b.txt": "1\n" });
   await remote.commit({ "other.txt": "1\n" }, { branch: "service/one", force: true });
@@ -261,4 +273,21 @@ test("a repository that is there is not made", async () => {
   const unreachable = repos.createMissing({ url: "http://127.0.0.1:9/a/b", private: true, signal: never });
   await expect(unreachable).rejects.toMatchObject({ reason: "clone_failed", retryable: true });
   await fetchInto(repos, remote.url).then((repo) => addTo(repos, repo, "two"));
+});
+
+test("a branch of the remote that has the name of the directory of ours is named before the work and when the push fails", async () => {
+  const remote = await makeRemote();
+  await remote.commit({}, { branch: "service" });
+  const { repos } = await makePlace();
+  const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
+  expect(worktree.warnings).toEqual([
+    'The remote has a branch "service", beside which git takes no branch "service/one": it cannot be pushed until that one is renamed.',
+  ]);
+  await write(worktree.path, { "work.txt": "work\n" });
+  await repos.commitAll(worktree, "work", never);
+  await expect(repos.push(worktree, never)).rejects.toMatchObject({
+    reason: "push_failed",
+    retryable: false,
+    message: expect.stringContaining("a branch there has the name of a directory of this one's") as string,
+  });
 });

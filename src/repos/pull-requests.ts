@@ -3,7 +3,7 @@ import { asRepoError } from "./failure.ts";
 import { hasGh } from "./gh.ts";
 import type { GitHost } from "./git-host.ts";
 import { createGithub } from "./github.ts";
-import { networkAccess } from "./network.ts";
+import { farEnd, networkAccess } from "./network.ts";
 import { RepoError, type PullRequest } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
 import { onGitHost } from "./url.ts";
@@ -55,7 +55,7 @@ const createUnlessThere = async (room: Room, host: GitHost, request: Creation): 
 
 const isThere = async (room: Room, url: string, signal: AbortSignal): Promise<boolean> => {
   try {
-    await runGit(room, ["ls-remote", "--quiet", "--", url, "HEAD"], {
+    await runGit(room, ["ls-remote", "--quiet", ...farEnd(url, "upload-pack"), "--", url, "HEAD"], {
       ...(await networkAccess(room, url, signal)),
       signal,
     });

@@ -1,7 +1,7 @@
 import { GitError } from "../lib/git.ts";
 import { commitOf } from "./base.ts";
 import { asRepoError } from "./failure.ts";
-import { networkAccess } from "./network.ts";
+import { farEnd, networkAccess } from "./network.ts";
 import { pushedRef } from "./push-notes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { gitDirVariables, runGit, type Room } from "./room.ts";
@@ -17,12 +17,22 @@ export const pushBranch = async (room: Room, worktree: Worktree, signal: AbortSi
   try {
     await refuseTaken(room, worktree);
     await reclaim(room, worktree);
+    await refuseConfiguredHooks(room, url, signal);
     const network = await networkAccess(room, url, signal);
     const ref = `refs/heads/${branch}`;
     const tip = await commitOf(room, { gitDir: commonDir, name: ref, signal });
     await runGit(
       room,
-      ["push", "--porcelain", "--no-verify", "--no-recurse-submodules", "--", url, `${tip ?? ref}:${ref}`],
+      [
+        "push",
+        "--porcelain",
+        "--no-verify",
+        "--no-recurse-submodules",
+        ...farEnd(url, "receive-pack"),
+        "--",
+        url,
+        `${tip ?? ref}:${ref}`,
+      ],
       {
         ...network,
         variables: { ...network.variables, ...gitDirVariables(commonDir) },
@@ -32,6 +42,25 @@ export const pushBranch = async (room: Room, worktree: Worktree, signal: AbortSi
     if (tip !== null) await note(room, { worktree, tip, signal });
   } catch (error) {
     throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });
+  }
+};
+
+/** Hooks that stand in a repository's configuration (git 2.54) are beyond the options of `farEnd`: no option ends them all. */
+const refuseConfiguredHooks = async (room: Room, url: string, signal: AbortSignal): Promise<void> => {
+  const path = url.replace(/^file:\/\//, "");
+  if (!path.startsWith("/")) return;
+  // Where git looks for a repository of this path.
+  for (const gitDir of [`${path}/.git`, path, `${path}.git/.git`, `${path}.git`]) {
+    const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
+    const found = await runGit(room, args, { variables: { GIT_DIR: gitDir }, signal }).catch(
+      (error: unknown) => {
+        if (error instanceof GitError && error.exitCode === 1) return null;
+        throw error;
+      },
+    );
+    if (found === null) continue;
+    const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them from ${gitDir}/config, or give an https or ssh URL.`;
+    throw new RepoError("push_failed", message);
   }
 };
 

@@ -77,6 +77,8 @@ export const makePlace = async (
     worktreeRoot: join(root, "worktrees"),
     worktreeSizeExclude: [],
     allowLocalRepos: null,
+    maxRepoBytes: 1_000_000_000,
+    maxRepoFiles: 100_000,
     repoLockTimeout: 30,
     gitTimeout: 60,
     gitAuthorName: "svc",

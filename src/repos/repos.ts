@@ -5,6 +5,11 @@ export type Repos = {
    * @throws ServiceError `invalid_repo_url`
    */
   parseUrl: (url: string) => string;
+  /**
+   * Whether a path on this disk (one that `parseUrl` gave) holds a repository; other URLs are not looked at.
+   * @throws ServiceError `invalid_repo_url`
+   */
+  checkLocalRepository: (url: string) => Promise<void>;
   /** @throws ServiceError `invalid_ref` when git would not take it as a branch or tag name */
   checkRef: (ref: string) => void;
   /** Makes the repository on the git host when it is missing there. Resolves to a sentence when it made one. */
@@ -12,8 +17,8 @@ export type Repos = {
   /** Clones or fetches into the cache, under the repository's lock. @throws RepoError `clone_failed` */
   fetch: (request: { url: string; jobId: string; signal: AbortSignal }) => Promise<CachedRepo>;
   /**
-   * A worktree of the cached repository on a new branch from `origin/{baseRef}` (or a tag); for no repository a fresh
-   * directory with an empty git repository. An existing worktree of this id is put back into use (resume): recreated
+   * A worktree of the cached repository on a new branch from `origin/{baseRef}` (or a tag; empty: `main`, or the remote's
+   * default branch where there is no `main`); for no repository a fresh directory with an empty git repository. An existing worktree of this id is put back into use (resume): recreated
    * at the same path from its branch when its directory is gone. One that another instance has, which must be lost, is
    * made here from its branch; what of it is on the other's disk is kept for that one.
    * @throws RepoError `worktree_failed`
@@ -156,6 +161,10 @@ export type WorktreeState = {
   head: string | null;
   /** What git does not take, so that no commit has it: refused names, unreadable files, what is in submodules. Paths. */
   passedOver: string[];
+  /** Entries of the stash that are the agent's. */
+  stashed: number;
+  /** What the agent used that all jobs of the repository share, a sentence each. */
+  shared: string[];
   /** Commits beyond the base. */
   ahead: number;
   diffStat: { files: number; insertions: number; deletions: number };

@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -98,3 +100,29 @@ const endlessFetch = async (directory: string): Promise<{ path: string; begun: s
   await writeFile(join(directory, "git"), script, { mode: 0o755 });
   return { path: `${directory}:${path}`, begun };
 };
+
+test("who waits behind an instance that is stopped for 20 s is told which it is", async () => {
+  const remote = await makeRemote();
+  const { repos, settings } = await makePlace();
+  const key = repos.keyOf(repos.parseUrl(remote.url));
+  const room = JSON.stringify({ settings: { ...settings, podName: "frozen" } });
+  const lock = { key, url: remote.url, reason: "clone_failed" };
+  const script = `import { withRepositoryLock } from ${JSON.stringify(join(import.meta.dirname, "repository-lock.ts"))};
+    const signal = new AbortController().signal;
+    await withRepositoryLock(${room}, { ...${JSON.stringify(lock)}, signal }, async () => { console.log("held"); await new Promise((done) => setTimeout(done, 1e8)); });`;
+  const holder = spawn(process.execPath, ["--input-type=module", "--eval", script]);
+  try {
+    await once(holder.stdout, "data");
+    holder.kill("SIGSTOP");
+    await expect(fetchInto(repos, remote.url)).rejects.toMatchObject({
+      reason: "clone_failed",
+      retryable: true,
+      message: expect.stringContaining(
+        `held by the instance frozen (process ${holder.pid}), which is stopped`,
+      ) as string,
+    });
+  } finally {
+    holder.kill("SIGKILL");
+  }
+  expect((await fetchInto(repos, remote.url)).key).toBe(key);
+});

@@ -1,4 +1,6 @@
-import { mkdir } from "node:fs/promises";
+import { ftruncateSync, writeSync } from "node:fs";
+import { mkdir, readFile } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { LockTimeoutError, lockFile } from "../lib/file-lock.ts";
@@ -32,16 +34,33 @@ export const withRepositoryLock = async <Value>(
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const retryable = (message: string, cause: unknown, again = false): RepoError =>
     new RepoError(reason, message, { cause, retryable: true, again });
+  const path = join(directory, ".lock");
+  const stopped = new AbortController();
+  let looks = 0;
+  const look = async (): Promise<void> => {
+    const holder = await stoppedHolder(path);
+    looks = holder === null ? 0 : looks + 1;
+    if (looks === stoppedFor) stopped.abort(holder);
+  };
+  const watch = setInterval(() => void look(), 1000);
   const busy = (cause: unknown): RepoError =>
     retryable(
       `The cached clone of ${url} was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
       cause,
     );
-  await using lock = await lockFile({ path: join(directory, ".lock"), timeoutSeconds, signal }).catch(
-    (error: unknown) => {
+  const waiting = AbortSignal.any([signal, stopped.signal]);
+  await using lock = await lockFile({ path, timeoutSeconds, signal: waiting })
+    .catch((error: unknown) => {
+      if (stopped.signal.aborted && !signal.aborted)
+        throw retryable(
+          `The cached clone of ${url} is held by ${stopped.signal.reason}, which is stopped: let it go on (SIGCONT) or end it, and try again.`,
+          error,
+          true,
+        );
       throw error instanceof LockTimeoutError ? busy(error) : error;
-    },
-  );
+    })
+    .finally(() => clearInterval(watch));
+  nameHolder(lock.fd, room.settings.podName);
   if (room.takeLease === undefined) return await action({ lockFd: lock.fd, signal });
   const taken = await takeInTime(room.takeLease, { name: `repo ${key}`, limit, signal });
   if (taken instanceof Away) {
@@ -62,6 +81,25 @@ export const withRepositoryLock = async <Value>(
   } finally {
     await taken.release();
   }
+};
+
+/** Looks, one each second, after which a holder that was stopped all the time is not waited for: by then others have taken over its jobs. */
+const stoppedFor = 20;
+
+const nameHolder = (lockFd: number, podName: string): void => {
+  try {
+    ftruncateSync(lockFd);
+    writeSync(lockFd, `${process.pid} ${hostname()} ${podName}\n`);
+  } catch {
+    // On a full disk the lock holds without a name: what it is taken for may free room.
+  }
+};
+
+/** Who has written itself into the lock file, when it is a process of this machine that was stopped (SIGSTOP); else null. */
+const stoppedHolder = async (path: string): Promise<string | null> => {
+  const [pid, host, podName] = (await readFile(path, "utf8").catch(() => "")).trim().split(" ");
+  const stat = host !== hostname() ? "" : await readFile(`/proc/${pid}/stat`, "latin1").catch(() => "");
+  return /\) T [^)]*$/.test(stat) ? `the instance ${podName} (process ${pid})` : null;
 };
 
 /** The store could not be asked. */

@@ -12,6 +12,8 @@ export type RepoSettings = TokenSettings &
     | "worktreeRoot"
     | "worktreeSizeExclude"
     | "allowLocalRepos"
+    | "maxRepoBytes"
+    | "maxRepoFiles"
     | "repoLockTimeout"
     | "gitTimeout"
     | "gitAuthorName"

@@ -9,6 +9,7 @@ import { runGit, type Room } from "./room.ts";
 import { withSalvagedFiles } from "./salvaged-files.ts";
 import { takeSnapshot, type Contents } from "./snapshot.ts";
 import { refsOfItsOwn, stagedOnly } from "./staged.ts";
+import { dropStashes } from "./stash.ts";
 import { updateRef } from "./update-ref.ts";
 import { worktreeVariables } from "./worktree-links.ts";
 
@@ -68,6 +69,7 @@ const save = async (
     if (!(error instanceof GitError) || !/but expected|already exists/.test(error.said)) throw error;
     return add();
   });
+  if (given.repoKey !== null) await dropStashes(room, given, signal);
   return ref;
 };
 

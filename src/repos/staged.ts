@@ -7,6 +7,7 @@ import { changedPaths } from "./inspect.ts";
 import type { Worktree } from "./repos.ts";
 import { runGit, type Room } from "./room.ts";
 import { emptyTree, type Contents } from "./snapshot.ts";
+import { stashesOf } from "./stash.ts";
 import { worktreeVariables } from "./worktree-links.ts";
 
 type Staged = { worktree: Worktree; state: Contents; signal: AbortSignal };
@@ -55,14 +56,15 @@ const settle = async (
   await runGit(room, ["update-index", "-z", "--index-info"], { ...call, input });
 };
 
-/** Commits of the refs that belong to this worktree alone (`refs/worktree/…`) and go with it. */
+/** Commits of the refs that belong to this worktree alone (`refs/worktree/…`) and go with it, and of its stashes. */
 export const refsOfItsOwn = async (
   room: Room,
   worktree: Worktree,
   signal: AbortSignal,
 ): Promise<string[]> => {
-  if ((await lstat(join(worktree.gitDir, "refs", "worktree")).catch(() => null)) === null) return [];
+  const stashes = (await stashesOf(room, worktree, signal)).map(({ commit }) => commit);
+  if ((await lstat(join(worktree.gitDir, "refs", "worktree")).catch(() => null)) === null) return stashes;
   const args = ["for-each-ref", "--format=%(objecttype) %(objectname)", "refs/worktree"];
   const { stdout } = await runGit(room, args, { variables: worktreeVariables(worktree), signal });
-  return stdout.split("\n").flatMap((line) => /^commit ([0-9a-f]+)$/.exec(line)?.[1] ?? []);
+  return [...stashes, ...stdout.split("\n").flatMap((line) => /^commit ([0-9a-f]+)$/.exec(line)?.[1] ?? [])];
 };

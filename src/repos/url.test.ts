@@ -64,10 +64,13 @@ test("repositories on the own disk are refused unless they are allowed", () => {
 const host = fc.domain().filter((name) => /^[a-z0-9.-]+$/.test(name));
 const segment = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9_-]{0,20}$/);
 const path = fc.array(segment, { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"));
-const wellFormed = fc.oneof(
+const hosted = fc.oneof(
   fc.tuple(host, path).map(([name, rest]) => `https://${name}/${rest}`),
   fc.tuple(host, path).map(([name, rest]) => `ssh://git@${name}/${rest}`),
   fc.tuple(host, path).map(([name, rest]) => `git@${name}:${rest}`),
+);
+const wellFormed = fc.oneof(
+  hosted,
   path.map((rest) => `/${rest}`),
   path.map((rest) => `file:///${rest}`),
 );
@@ -82,7 +85,7 @@ test("a URL that was brought into form stays as it is", () => {
 
 test("the key is the same with .git or a slash at the end and whatever the case of the host, and of 12 hex digits", () => {
   fc.assert(
-    fc.property(wellFormed, (url) => {
+    fc.property(hosted, (url) => {
       const key = repoKey(parse(url));
       expect(key).toMatch(/^[0-9a-f]{12}$/);
       expect(repoKey(parse(`${url}.git`))).toBe(key);
@@ -95,6 +98,13 @@ test("the key is the same with .git or a slash at the end and whatever the case 
       expect(repoKey(parse(shouted))).toBe(key);
     }),
   );
+});
+
+test("of two local paths, with and without .git, each has a key of its own: both may be there", () => {
+  for (const path of ["/a/app", "file:///a/app"]) {
+    expect(repoKey(parse(`${path}.git`))).not.toBe(repoKey(parse(path)));
+    expect(repoKey(parse(`${path}/`))).toBe(repoKey(parse(path)));
+  }
 });
 
 test("whatever is given, either a URL comes out that git takes for no option and no helper, or a refusal", () => {

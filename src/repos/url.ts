@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
 import { posix } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
 import { withoutCredentials } from "../lib/git.ts";
 
 /**
  * Checks a repository URL and brings it into one form: host in lower case, no default port, no slash at the end. A
- * `.git` at the end stays, because some servers want it; `repoKey` looks past it. Empty stays empty.
+ * `.git` at the end stays, because some servers want it. Empty stays empty.
  * @throws ServiceError `invalid_repo_url`
  */
 export const parseRepoUrl = (url: string, { allowLocal }: { allowLocal: boolean }): string => {
@@ -21,9 +22,33 @@ export const parseRepoUrl = (url: string, { allowLocal }: { allowLocal: boolean 
   return parseHosted(url, scheme);
 };
 
-/** First 12 hex digits of the sha256 of a URL that `parseRepoUrl` gave, without its `.git`. */
+/**
+ * Of a repository on this disk can be known at once that there is none.
+ * @throws ServiceError `invalid_repo_url`
+ */
+export const checkLocalRepository = async (url: string): Promise<void> => {
+  const path = url.replace(/^file:\/\//, "");
+  // Of a file:// URL git decodes %20 and its like.
+  if (!path.startsWith("/") || (path !== url && path.includes("%"))) return;
+  const isThere = (place: string): Promise<boolean> =>
+    stat(place).then(
+      () => true,
+      () => false,
+    );
+  for (const place of [`${path}/.git`, `${path}/HEAD`, `${path}.git/HEAD`]) if (await isThere(place)) return;
+  throw new ServiceError(
+    "invalid_repo_url",
+    `There is no git repository at ${url}; give the path of one, or an https or ssh URL`,
+  );
+};
+
+/**
+ * First 12 hex digits of the sha256 of a URL that `parseRepoUrl` gave, without its `.git`. A local path stays as it is:
+ * `/a/app` and `/a/app.git` may be two repositories.
+ */
 export const repoKey = (url: string): string => {
-  const name = url.replace(/\.git$/, "").replace(/\/+$/, "");
+  const isLocal = /^(file:\/)?\//.test(url);
+  const name = isLocal ? url : url.replace(/\.git$/, "").replace(/\/+$/, "");
   return createHash("sha256").update(name).digest("hex").slice(0, 12);
 };
 

@@ -92,10 +92,10 @@ const existingOf = async (
 };
 
 const make = async (room: Room, request: Locked, existing: ReadMarker | null): Promise<Worktree> => {
-  const { repo, worktreeId, branch, baseRef, signal } = request;
+  const { repo, worktreeId, branch, signal } = request;
   const place = locate(room, worktreeId, repo.key);
-  const known = existing?.ready === true ? existing.worktree.baseSha : undefined;
-  const baseSha = known === undefined ? await resolveBase(room, { repo, baseRef, signal }) : known;
+  const known = existing?.ready === true ? existing.worktree : null;
+  const { baseRef, baseSha } = known ?? (await resolveBase(room, request));
   const worktree = {
     worktreeId,
     ...place,
@@ -113,41 +113,52 @@ const make = async (room: Room, request: Locked, existing: ReadMarker | null): P
   if (fresh && baseSha === null) return makeOrphan(room, worktree);
   const begun = fresh && baseSha !== null ? await begin(room, request, { worktree, baseSha }) : null;
   const special = begun ?? (await resume(room, request, worktree));
-  if (begun === null && known === undefined) worktree.baseSha = await forkPoint(room, request, baseSha);
+  if (begun === null && known === null) worktree.baseSha = await forkPoint(room, request, baseSha);
   worktree.gitDir = await madeGitDir(worktree);
   await writeOwner(worktree.gitDir, room.settings.podName);
   await verify(worktree);
   const leftOut = await leaveOutEscapingLinks(room, { worktree, links: special.links, signal });
-  const warnings = await checkoutWarnings(worktree, special, leftOut);
+  const warnings = [
+    ...(await checkoutWarnings(worktree, special, leftOut)),
+    ...(await branchInTheWay(repo.gitDir, branch)),
+  ];
   await writeMarker(room, { ready: true, leftOut, worktree: { ...worktree, warnings } });
   return { ...worktree, warnings };
 };
 
-/** Checks a new branch out. Null: the branch exists already. The commit is listed meanwhile, on another core. */
+/** A sentence when the remote has a branch of the name of our branch's directory. */
+const branchInTheWay = async (gitDir: string, branch: string): Promise<string[]> => {
+  const above = dirname(branch);
+  // A file: a directory has branches of ours.
+  if ((await textOf(join(gitDir, "refs/remotes/origin", above))) === null) return [];
+  return [
+    `The remote has a branch "${above}", beside which git takes no branch "${branch}": it cannot be pushed until that one is renamed.`,
+  ];
+};
+
+/** Checks a new branch out. Null: the branch exists already. */
 const begin = async (
   room: Room,
   request: Locked,
   { worktree, baseSha }: { worktree: Worktree; baseSha: string },
 ): Promise<SpecialEntries | null> => {
   const { repo, branch, signal } = request;
-  const [added, listed] = await Promise.allSettled([
-    gitWorktreeAdd(room, request, ["-b", branch, "--", worktree.path, baseSha]),
-    specialEntries(room, { gitDir: repo.gitDir, commit: baseSha, signal }),
-  ]);
-  if (added.status === "rejected") {
-    if (added.reason instanceof GitError && /a branch named .* already exists/.test(added.reason.said))
-      return null;
-    throw added.reason;
+  const special = await specialEntries(room, { repo, commit: baseSha, signal });
+  try {
+    await gitWorktreeAdd(room, request, ["-b", branch, "--", worktree.path, baseSha]);
+    return special;
+  } catch (error) {
+    if (error instanceof GitError && /a branch named .* already exists/.test(error.said)) return null;
+    throw error;
   }
-  if (listed.status === "rejected") throw listed.reason;
-  return listed.value;
 };
 
 /** Checks out a branch that an earlier worktree of this id has left. */
 const resume = async (room: Room, request: Locked, { path }: Worktree): Promise<SpecialEntries> => {
   const { repo, branch, signal } = request;
+  const special = await specialEntries(room, { repo, commit: `refs/heads/${branch}`, signal });
   await gitWorktreeAdd(room, request, ["--", path, branch]);
-  return specialEntries(room, { gitDir: repo.gitDir, commit: `refs/heads/${branch}`, signal });
+  return special;
 };
 
 const gitWorktreeAdd = (

@@ -26,6 +26,12 @@ export const reclaim = async (room: Room, worktree: Worktree): Promise<void> => 
     room.settings,
     repoKey === null ? { url: null, bare: false } : { url: repoUrl, bare: true },
   );
+  if (repoKey !== null && (await lstat(commonDir).catch(() => null)) === null) {
+    throw new RepoError(
+      "worktree_failed",
+      `The cached clone ${commonDir} was deleted while its worktree ${path} was in use. The files are still there: copy what is needed, and submit the task again.`,
+    );
+  }
   await restoreGitDirectory(commonDir, config);
   if (repoKey !== null) {
     await mkdir(gitDir, { recursive: true });

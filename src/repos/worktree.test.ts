@@ -56,6 +56,25 @@ test("a base that does not exist is named, with those that do", async () => {
   expect(await repos.findWorktree("two")).toBeNull();
 });
 
+test("a base that is left out is main, or the remote's default branch where there is no main", async () => {
+  const { repos, repo, remote } = await makeWorktree();
+  await plainGit(remote.url, "branch", "trunk", "main");
+  await plainGit(remote.url, "symbolic-ref", "HEAD", "refs/heads/trunk");
+  const left = { baseRef: "" };
+  await fetchInto(repos, remote.url);
+  expect(await addTo(repos, repo, "two", left)).toMatchObject({ baseRef: "main" });
+  await plainGit(remote.url, "branch", "-D", "main");
+  await fetchInto(repos, remote.url);
+  const tip = await plainGit(remote.url, "rev-parse", "trunk");
+  expect(await addTo(repos, repo, "three", left)).toMatchObject({ baseRef: "trunk", baseSha: tip });
+  await rm((await addTo(repos, repo, "three", left)).path, { recursive: true });
+  expect(await addTo(repos, repo, "three", left)).toMatchObject({ baseRef: "trunk", baseSha: tip });
+  await plainGit(remote.url, "symbolic-ref", "HEAD", "refs/heads/nowhere");
+  await expect(addTo(repos, repo, "four", left)).rejects.toThrow(
+    /no branch or tag "main"\. It has: trunk\. Set/,
+  );
+});
+
 test("an empty repository gives a worktree whose branch is the first", async () => {
   const remote = await makeRemote(null);
   const { repos } = await makePlace();

@@ -15,7 +15,12 @@ export const checkout = async (record: JobRecord, run: Run, repos: Repos): Promi
     signal: run.signal,
   });
   for (const warning of worktree.warnings) run.warn(warning);
-  run.note({ worktree_id: worktreeId, worktree_path: worktree.path, branch: worktree.branch });
+  run.note({
+    worktree_id: worktreeId,
+    worktree_path: worktree.path,
+    branch: worktree.branch,
+    base_ref: worktree.baseRef,
+  });
   run.stage("worktree_ready", worktree.path);
   return worktree;
 };

@@ -1,5 +1,6 @@
 import type { AgentOutcome } from "../agents/agent.ts";
 import type { Run } from "../jobs/execute.ts";
+import { pullRequestUnknown } from "../jobs/lost.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import type { Repos, Snapshot, Worktree } from "../repos/repos.ts";
@@ -34,25 +35,41 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const left = await repos.inspect(worktree, run.signal);
   if (left.passedOver.length > 0)
     run.warn(`Not in the commit, because git does not take it: ${some(left.passedOver)}`);
+  for (const sentence of left.shared) run.warn(sentence);
+  if (left.stashed > 0) {
+    const ref = await repos.salvage(worktree, record.id, run.signal);
+    if (ref !== null) {
+      run.note({ salvage_ref: ref });
+      run.warn(
+        `What the agent left in the stash, which all jobs of the repository share, is saved as ${ref}`,
+      );
+    }
+  }
   const tip = left.dirty
     ? await repos.commitAll(worktree, redact(commitMessage(record)), run.signal)
     : left.head;
   const state = left.dirty ? await repos.inspect(worktree, run.signal) : left;
   if (state.ahead === 0) return { commit_sha: tip, diff_stat: state.diffStat };
   const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: state.diffStat };
-  // Told before the push: should it fail, the job still names its commit.
+  // Told before the push: should it fail, or the instance be lost after it, the job still names its commit.
   run.note(patch);
   if (!profile.auto_pr || worktree.repoUrl === "") return patch;
   await repos.push(worktree, run.signal);
   run.stage("pushed", worktree.branch);
-  const { url, reason } = await repos.openPullRequest({
+  const asked = repos.openPullRequest({
     worktree,
     title: redact(pullRequestTitle(record)),
     body: redact(pullRequestBody(record, delivery.agent)),
     signal: run.signal,
   });
+  const { url, reason } = await asked.catch((error: unknown) => {
+    if (!run.signal.aborted || run.signal.reason === "cancel") throw error;
+    return { url: null, reason: pullRequestUnknown(worktree.branch) };
+  });
+  if (reason !== null) run.warn(reason);
+  run.note({ pr_url: url });
   if (url !== null) run.stage("pull_request", url);
-  return { ...patch, pr_url: url, error: reason };
+  return { ...patch, pr_url: url };
 };
 
 const some = (paths: string[]): string => {

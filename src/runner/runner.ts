@@ -1,5 +1,6 @@
 import type { Agent, AgentOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
+import { mayRunAgain, wasPushed } from "../jobs/lost.ts";
 import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
@@ -10,7 +11,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
-import { NoLongerOurs, runTurn, UnknownSession } from "./turn.ts";
+import { cacheDirectoryOf, NoLongerOurs, runTurn, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -79,6 +80,7 @@ export const createRunner = (deps: Dependencies) => {
     if (!agent.ok) return await keepWork(record, run, progress, failedRun(agent));
     // A push cannot be taken back: a job that another instance has by now is not ours to deliver.
     if (!(await run.isOurs())) throw new NoLongerOurs("the job was taken away from this run");
+    run.note(told(agent));
     const { before } = progress;
     const { redact } = deps;
     const delivered = await deliver({ record, run, worktree, before, profile, agent, repos, redact });
@@ -130,17 +132,21 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const settleLost: SettleLost = async (record) => {
+    const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
     await killOrphans(record.process, jobMarker(record.id, deps.instance), {
       graceSeconds: deps.orphanGrace,
+      directories: worktree === null ? [] : [worktree.path, cacheDirectoryOf(worktree) ?? worktree.path],
     });
-    const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
+    // It has ended well: its worktree is looked after as that of any other such job.
+    if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
     const profile = await profiles
       .route({ name: record.profile, task: record.task, repoUrl: record.repo_url })
       // A profile that is gone since can no longer say `read_only` or `retry_lost`: the work is saved, the job fails.
       .catch(() => null);
     const neverSpawned = record.process === null;
     const retryLost = record.retry_lost ?? profile?.retryLost ?? false;
-    if (record.status === "running" && (neverSpawned || retryLost)) return { requeue: true, patch: {} };
+    const again = (neverSpawned || retryLost) && mayRunAgain(record);
+    if (record.status === "running" && again) return { requeue: true, patch: {} };
     const warnings = [...record.warnings];
     const saved =
       worktree === null
@@ -186,9 +192,9 @@ const failedRun = (agent: AgentOutcome): Outcome => ({
 const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress): Outcome => {
   const reason = signal.reason as Interruption;
   const isFenced = reason === "fence";
-  // A run that had not come to its agent can simply be done again. When nobody has taken over what was fenced after all, it
+  // A run whose agent had not got its prompt can simply be done again. When nobody has taken over what was fenced after all, it
   // is queued again as if somebody had seen it lost.
-  if (reason !== "cancel" && (record.retry_lost === true || (agent === null && !isFenced)))
+  if (reason !== "cancel" && (record.retry_lost === true || (!agent?.prompted && !isFenced)))
     return { kind: "requeue", patch: { pid: null, process: null } };
   const error = isFenced
     ? "The instance lost touch with the others while the job ran; submit the task again"

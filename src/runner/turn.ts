@@ -1,4 +1,6 @@
+import { dirname } from "node:path";
 import type { Agent, AgentLaunch, AgentOutcome } from "../agents/agent.ts";
+import type { AgentEvent } from "../contract/event.ts";
 import type { Run } from "../jobs/execute.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
@@ -30,11 +32,13 @@ export const runTurn = async ({
   newId,
 }: Turn): Promise<AgentOutcome> => {
   const session = await chooseSession(record, profiles, newId);
-  const events = agent.run({
+  // Left early it ends the agent, and waits until nothing of it is left.
+  await using events = agent.run({
     jobId: record.id,
     attempt: record.attempt,
     prompt: promptOf(record, session.resumeFrom !== null),
     cwd: worktree.path,
+    cacheDirectory: cacheDirectoryOf(worktree),
     launch,
     session,
     signal: run.signal,
@@ -44,6 +48,9 @@ export const runTurn = async ({
         process: identity,
         session_id: session.id,
         job_config_dir: launch.configDir,
+        worktree_id: worktree.worktreeId,
+        worktree_path: worktree.path,
+        branch: worktree.branch,
         ...(launch.model === null ? {} : { model: launch.model }),
       });
       if (!ours) throw new NoLongerOurs("the job was taken away from this run");
@@ -51,6 +58,7 @@ export const runTurn = async ({
     },
   });
   let spoke = false;
+  let result: Extract<AgentEvent, { type: "result" }> | null = null;
   for (;;) {
     const next = await events.next();
     if (next.done === true) return next.value;
@@ -59,10 +67,17 @@ export const runTurn = async ({
       spoke = true;
       run.stage("first_output");
     }
+    if (event.type === "result") result = event;
+    // The last one decides. Of a refused request the subtype is `success` too.
+    if (event.type === "exited" && result !== null)
+      run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
     run.event(event);
-    if (event.type === "result") run.stage("result", event.subtype);
   }
 };
+
+/** Where the cached clone lies with its lock; null: the worktree has none. */
+export const cacheDirectoryOf = ({ repoKey, commonDir }: Worktree): string | null =>
+  repoKey === null ? null : dirname(commonDir);
 
 /** The session asked for, the one of an attempt that was lost, or a fresh one. */
 const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () => string) => {

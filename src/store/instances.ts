@@ -9,6 +9,8 @@ export const InstanceFacts = z.object({
   started_at: z.string(),
   running: z.int(),
   max_parallel_jobs: z.int(),
+  /** An instance of an older version does not say. */
+  turns: z.int().default(0),
   draining: z.boolean(),
 });
 export type InstanceFacts = z.infer<typeof InstanceFacts>;

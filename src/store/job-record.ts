@@ -10,6 +10,8 @@ export const recordFormat = 2;
  */
 export type JobRecord = Job & {
   format: typeof recordFormat;
+  /** Empty: left out, and the repository has not been looked at. */
+  base_ref: string;
   /** What was asked, as far as `Job` does not say it. */
   request: { session_id: string; file_path: string; create_repo: boolean; private: boolean };
   /** Digest of the caller's key and `Idempotency-Key`, and of the body that came with it. */
@@ -28,6 +30,9 @@ export type JobRecord = Job & {
   worktree_removed_at: string | null;
 };
 
+/** What is shown of a `base_ref` that was left out until the repository has been looked at. */
+export const presumedBase = "main";
+
 /** The job as the doors send it. */
 export const toJob = (record: JobRecord): Job => {
   const {
@@ -42,15 +47,19 @@ export const toJob = (record: JobRecord): Job => {
     worktree_removed_at: _w,
     ...job
   } = record;
-  return job;
+  return { ...job, base_ref: job.base_ref || presumedBase };
 };
 
 /** A record as it was stored, in this or an older format, in the form of this version; null: in none that it knows. */
 export const upgraded = (stored: { format?: unknown }): JobRecord | null => {
   // What the format says is what was written: the fields of each are those of its version.
-  if (stored.format === recordFormat) return stored as JobRecord;
+  if (stored.format === recordFormat) {
+    // Of all fields this one alone came without a new format.
+    return { profile_rule: null, ...(stored as Omit<JobRecord, "profile_rule">) };
+  }
   if (stored.format === 1) {
-    return { ...(stored as JobRecord), format: recordFormat, bound_to: null, retry_lost: null };
+    const added = { profile_rule: null, bound_to: null, retry_lost: null };
+    return { ...(stored as JobRecord), ...added, format: recordFormat };
   }
   return null;
 };

@@ -3,7 +3,7 @@ import type { JobRecord } from "./job-record.ts";
 
 /**
  * PORT. Records of jobs. Every change of an existing record is one compare-and-set: it happens only when the record
- * still has one of the statuses (and the attempt) that the writer saw, so a later or frozen writer can never
+ * still has one of the statuses (and the attempt and the epoch) that the writer saw, so a later or frozen writer can never
  * overwrite a final state.
  *
  * Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it (disk full, read-only,
@@ -39,14 +39,16 @@ export type JobStore = {
   ) => Promise<JobRecord | null>;
   /** Deletes a record in a final state. Unknown ids are ignored. */
   remove: (id: string) => Promise<void>;
-  /** Ids of this status, oldest first, at most `limit`. */
-  ids: (status: JobStatus, limit?: number) => Promise<string[]>;
+  /** Ids of this status, oldest first, at most `limit`; the `from` oldest are left out. */
+  ids: (status: JobStatus, limit?: number, from?: number) => Promise<string[]>;
   /** Jobs whose run has not been cleaned up (`unsettled`), of all instances, oldest first. */
   unsettled: () => Promise<UnsettledRun[]>;
   /** How many jobs there are of each status. */
   counts: () => Promise<Record<JobStatus, number>>;
   /** The newest job that ran this agent session. */
   findBySession: (sessionId: string) => Promise<JobRecord | null>;
+  /** Ids of the queued jobs that resume this agent session, oldest first. */
+  queuedInSession: (sessionId: string) => Promise<string[]>;
   /** The jobs that have used this worktree, or wait for it, oldest first. */
   usesOfWorktree: (worktreeId: string) => Promise<WorktreeUse[]>;
   /**
@@ -78,5 +80,6 @@ type Tally = { lost: number; recovered: number };
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
 export type ListQuery = { limit: number; status: JobStatus | ""; cursor: string };
-export type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
+/** `epoch`: the start of the service whose run it is. */
+export type UpdateGuard = { status: readonly JobStatus[]; attempt?: number; epoch?: string | null };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;

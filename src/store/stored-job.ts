@@ -1,7 +1,13 @@
 import { isFinal, jobStatuses } from "../contract/job.ts";
 import { recordFormat, upgraded, type JobRecord } from "./job-record.ts";
+import type { UpdateGuard } from "./job-store.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+export const holds = (guard: UpdateGuard, record: JobRecord): boolean =>
+  guard.status.includes(record.status) &&
+  (guard.attempt ?? record.attempt) === record.attempt &&
+  (guard.epoch === undefined || guard.epoch === record.instance_epoch);
 
 export const isJobId = (id: string): boolean => uuid.test(id);
 

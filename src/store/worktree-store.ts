@@ -11,6 +11,7 @@ export type WorktreeRecord = {
   worktree_id: string;
   repo_url: string;
   repo_key: string;
+  /** Empty: left out, and the repository has not been looked at. */
   base_ref: string;
   branch: string;
   path: string;

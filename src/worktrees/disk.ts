@@ -32,16 +32,21 @@ export const createDisks = ({
 
   return {
     volumes,
-    /** @throws ServiceError `disk_full` */
-    requireRoom: async (): Promise<void> => {
-      if (minFreeBytes === 0) return;
-      const full = (await volumes()).find(
-        ({ free_bytes }) => free_bytes !== null && free_bytes < minFreeBytes,
-      );
+    /**
+     * `least`: bytes that must be free though the settings ask for less.
+     * @throws ServiceError `disk_full`
+     */
+    requireRoom: async (least = 0): Promise<void> => {
+      const floor = Math.max(minFreeBytes, least);
+      const full = (await volumes()).find(({ free_bytes }) => free_bytes !== null && free_bytes < floor);
       if (full === undefined) return;
+      const what =
+        floor > minFreeBytes
+          ? "is full"
+          : `has ${mebibytes(full.free_bytes ?? 0)} MiB free, less than the ${mebibytes(minFreeBytes)} MiB of SERVICE_MIN_FREE_DISK_BYTES`;
       throw new ServiceError(
         "disk_full",
-        `The disk of ${full.path} has ${mebibytes(full.free_bytes ?? 0)} MiB free, less than the ${mebibytes(minFreeBytes)} MiB of SERVICE_MIN_FREE_DISK_BYTES; remove worktrees (svc worktrees cleanup) or free some room, then try again`,
+        `The disk of ${full.path} ${what}; remove worktrees (svc worktrees cleanup) or free some room, then try again`,
         { retryAfter: 60 },
       );
     },
@@ -54,9 +59,12 @@ const look = async ({ path, purpose }: Places[number]): Promise<Volume> => {
   const stats = await statfsAbove(path).catch(() => null);
   // What an unprivileged process may still write, not what root keeps back.
   const [free_bytes, total_bytes] =
-    stats === null ? [null, null] : [stats.bavail * stats.bsize, stats.blocks * stats.bsize];
+    stats === null ? [null, null] : [writable(stats) * stats.bsize, stats.blocks * stats.bsize];
   return { path, purpose, free_bytes, total_bytes };
 };
+
+/** Blocks; without a free inode none can be used. A file system without inodes says that it has 0 of them. */
+const writable = ({ bavail, files, ffree }: StatsFs): number => (files > 0 && ffree === 0 ? 0 : bavail);
 
 /** Directories are made when they are first needed: until then the disk is that of the nearest one that is there. */
 const statfsAbove = async (path: string): Promise<StatsFs> => {
@@ -71,16 +79,15 @@ const statfsAbove = async (path: string): Promise<StatsFs> => {
 /** Room that each repository takes, largest first. */
 export const repositoryUsage = async (
   deps: KnownSources & { measuring: Measuring },
-  signal: AbortSignal,
 ): Promise<RepositoryUsage[]> => {
-  const [caches, worktrees] = await Promise.all([deps.repos.cacheUsage(signal), lookUpAll(deps)]);
+  const [caches, worktrees] = await Promise.all([deps.measuring.caches(), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
   for (const { key, url, bytes } of caches)
     byKey.set(key, { repo_key: key, repo_url: url, cache_bytes: bytes, worktrees: 0, worktree_bytes: 0 });
   const here = worktrees.filter(({ elsewhere }) => elsewhere === null);
   await Promise.all(
     here.map(async (known) => {
-      const { size } = await deps.measuring.measure(known);
+      const size = await deps.measuring.size(known);
       const { repoKey: key, repoUrl: url } = factsOf(known);
       const usage = byKey.get(key) ?? {
         repo_key: key,

@@ -4,6 +4,9 @@ import { isActive, type Known } from "./state.ts";
 
 type Measure = { size: number | null; pushed: boolean | null };
 
+/** `pushed` is looked for only when it is asked for: that starts git. */
+type Entry = { state: string; size: Promise<number | null>; pushed: Promise<boolean | null> | null };
+
 /** How long a measure counts once it is taken, ms: lists are asked for again and again, and each look at a worktree starts git. */
 const fresh = 5000;
 
@@ -16,7 +19,8 @@ export const createMeasuring = ({
   closing,
 }: Pick<Dependencies, "repos" | "jobs" | "reserve" | "log" | "closing">) => {
   const limit = pLimit(4);
-  const known = new Map<string, { state: string; measure: Promise<Measure> }>();
+  const known = new Map<string, Entry>();
+  let caches: ReturnType<typeof repos.cacheUsage> | null = null;
 
   /** Null where it cannot be told; that never spoils the rest of a list. */
   const attempt = async <Value>(
@@ -41,43 +45,63 @@ export const createMeasuring = ({
     return attempt(id, "whether all is pushed", () => repos.isPushed(worktree, closing));
   };
 
-  const look = async ({ id, survey }: Known, keepsJobsOut: boolean): Promise<Measure> => {
-    if (survey === null) return { size: null, pushed: null };
-    const { worktree, standing, ready } = survey;
-    const size = standing ? await attempt(id, "the size", () => repos.worktreeSize(worktree, closing)) : null;
+  const lookAtSize = async ({ id, survey }: Known): Promise<number | null> =>
+    survey?.standing === true
+      ? attempt(id, "the size", () => repos.worktreeSize(survey.worktree, closing))
+      : null;
+
+  const lookAtPushed = async ({ id, survey }: Known, keepsJobsOut: boolean): Promise<boolean | null> => {
+    if (survey === null) return null;
     // Git would get in the way of an agent that begins its work meanwhile.
     using reserved = keepsJobsOut ? null : reserve(id);
     const isFree = keepsJobsOut || (reserved !== null && (await uses(id)) === 0);
-    return { size, pushed: await pushedOf(id, worktree, ready && isFree) };
+    return await pushedOf(id, survey.worktree, survey.ready && isFree);
   };
 
   const uses = async (id: string): Promise<number> => (await jobs.usesOfWorktree(id)).filter(isActive).length;
 
-  const take = (worktree: Known, state: string, keepsJobsOut: boolean): Promise<Measure> => {
+  const take = (worktree: Known): Entry => {
     const { id } = worktree;
-    const measure = limit(() => look(worktree, keepsJobsOut));
-    const entry = { state, measure };
+    const entry: Entry = { state: stateOf(worktree), size: limit(() => lookAtSize(worktree)), pushed: null };
     // Whoever asks while it is being taken, or shortly after, gets the same one.
     known.set(id, entry);
     const forget = (): void => {
       if (known.get(id) === entry) known.delete(id);
     };
-    void measure.then(() => setTimeout(forget, fresh).unref(), forget);
-    return measure;
+    void entry.size.then(() => entry.pushed).then(() => setTimeout(forget, fresh).unref(), forget);
+    return entry;
+  };
+
+  /** What was measured before counts no more once a job has come or ended. */
+  const entryOf = (worktree: Known): Entry => {
+    const last = known.get(worktree.id);
+    return last?.state === stateOf(worktree) ? last : take(worktree);
   };
 
   return {
     /** The next one is taken anew. */
     forget: (id: string): void => void known.delete(id),
-    /** What was measured before counts no more once a job has come or ended. `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
-    measure: (worktree: Known, { keepsJobsOut = false } = {}): Promise<Measure> => {
-      const { id, survey } = worktree;
-      const state = JSON.stringify([survey?.standing, worktree.uses]);
-      const last = known.get(id);
-      return last?.state === state && !keepsJobsOut ? last.measure : take(worktree, state, keepsJobsOut);
+    /** `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
+    measure: async (worktree: Known, { keepsJobsOut = false } = {}): Promise<Measure> => {
+      const entry = keepsJobsOut ? take(worktree) : entryOf(worktree);
+      entry.pushed ??= limit(() => lookAtPushed(worktree, keepsJobsOut));
+      const [size, pushed] = await Promise.all([entry.size, entry.pushed]);
+      return { size, pushed };
+    },
+    size: (worktree: Known): Promise<number | null> => entryOf(worktree).size,
+    /** Of the cached clones; whoever asks while they are looked at, or shortly after, gets the same. */
+    caches: (): ReturnType<typeof repos.cacheUsage> => {
+      if (caches !== null) return caches;
+      const taken = repos.cacheUsage(closing);
+      caches = taken;
+      const forget = (): void => void (caches = null);
+      void taken.then(() => setTimeout(forget, fresh).unref(), forget);
+      return taken;
     },
   };
 };
+
+const stateOf = ({ survey, uses }: Known): string => JSON.stringify([survey?.standing, uses]);
 
 type Survey = NonNullable<Known["survey"]>;
 

@@ -47,7 +47,7 @@ export const createPreparing = (deps: Dependencies) => {
       enter("fetching the repository");
       const repo = await repos.fetch({ url: record.repo_url, jobId: id, signal });
       enter("checking out");
-      await repos.addWorktree({
+      const { baseRef } = await repos.addWorktree({
         repo,
         worktreeId: id,
         jobId: id,
@@ -55,7 +55,8 @@ export const createPreparing = (deps: Dependencies) => {
         baseRef: record.base_ref,
         signal,
       });
-      await records.update(id, ["preparing"], { status: "ready", used_at: now().toISOString() });
+      const ready = { status: "ready" as const, base_ref: baseRef, used_at: now().toISOString() };
+      await records.update(id, ["preparing"], ready);
       log.info({ worktree: id }, "worktree prepared");
       return { error: null };
     } catch (error) {
@@ -105,8 +106,7 @@ export const createPreparing = (deps: Dependencies) => {
     ): Promise<string> => {
       await deps.admit();
       const url = repos.parseUrl(input.repo_url);
-      const baseRef = input.base_ref === "" ? "main" : input.base_ref;
-      repos.checkRef(baseRef);
+      if (input.base_ref !== "") repos.checkRef(input.base_ref);
       if (underWay.size >= settings.maxParallelJobs + settings.maxQueuedJobs) {
         throw new ServiceError(
           "queue_full",
@@ -116,7 +116,7 @@ export const createPreparing = (deps: Dependencies) => {
           },
         );
       }
-      const record = newRecord(deps, { url, baseRef });
+      const record = newRecord(deps, { url, baseRef: input.base_ref });
       own.add(record.worktree_id);
       await records.create(record).catch((error: unknown) => {
         own.delete(record.worktree_id);

@@ -1,4 +1,4 @@
-import { isFinal } from "../contract/job.ts";
+import { isFinal, jobStatuses } from "../contract/job.ts";
 import type { WorktreeSurvey } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
@@ -52,8 +52,18 @@ const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
   const save = stray.why === "taken" ? repos.salvageStray : repos.salvage;
   const isSafe = !ready || (await repos.isPushed(worktree, limit));
   const ref = isSafe ? null : await save(worktree, id, limit);
+  if (ref !== null) await nameRef(deps, id, ref);
   await repos.removeWorktree(worktree, limit);
   log.warn({ worktree: id, salvage_ref: ref ?? undefined }, "a stray worktree was removed");
+};
+
+/** The job's `salvage_ref` is for what the instance saves that has the worktree now. */
+const nameRef = async ({ jobs, settings }: Dependencies, id: string, ref: string): Promise<void> => {
+  const message = `What was left of an earlier run on the instance ${settings.podName} is saved under ${ref}`;
+  for (const { jobId } of await jobs.usesOfWorktree(id))
+    await jobs.update(jobId, { status: jobStatuses }, ({ warnings }) => ({
+      warnings: [...warnings, message],
+    }));
 };
 
 /** Null: it is none. */

@@ -1,4 +1,5 @@
 import type { Worktree } from "../contract/worktree.ts";
+import { presumedBase } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
 import { factsOf, isActive, statusOf, type Known } from "./state.ts";
@@ -14,7 +15,7 @@ export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known
     worktree_id: id,
     repo_url: facts.repoUrl,
     repo_key: facts.repoKey,
-    base_ref: facts.baseRef,
+    base_ref: facts.baseRef || presumedBase,
     branch: facts.branch,
     path: facts.path,
     ...statusOf(known),

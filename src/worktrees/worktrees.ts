@@ -46,7 +46,7 @@ export const createWorktrees = (deps: Dependencies) => {
       asked: Parameters<typeof cleanUp>[1],
       { progress }: Pick<RequestContext, "progress">,
     ): ReturnType<typeof cleanUp> => cleanUp({ ...viewing, stopPreparing: preparing.stop }, asked, progress),
-    usage: (signal: AbortSignal): Promise<RepositoryUsage[]> => repositoryUsage(viewing, signal),
+    usage: (): Promise<RepositoryUsage[]> => repositoryUsage(viewing),
 
     /**
      * Accepts a job into a worktree: `accept` stores it while nothing can take the worktree away.

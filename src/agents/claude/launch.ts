@@ -10,7 +10,7 @@ type Request = {
   settings: ClaudeSettings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
-  turn: Pick<AgentTurn, "jobId" | "attempt" | "cwd" | "launch" | "session">;
+  turn: Pick<AgentTurn, "jobId" | "attempt" | "cwd" | "cacheDirectory" | "launch" | "session">;
 };
 
 export type PreparedLaunch = {
@@ -35,6 +35,7 @@ export const prepareLaunch = ({ settings, env, turn }: Request): PreparedLaunch 
         cwd: turn.cwd,
         env: variables,
         marker: jobMarker(turn.jobId, env[instanceVariable]),
+        directories: turn.cacheDirectory === null ? [turn.cwd] : [turn.cwd, turn.cacheDirectory],
       }),
   };
 };

@@ -14,12 +14,13 @@ type RunContext = {
   turn: AgentTurn;
   /** Why the caller ended the run, or why it could not be recorded. */
   interruption: unknown;
+  prompted: boolean;
   redact: (text: string) => string;
 };
 
 /** The outcome of a run that had a process. */
 export const outcomeOf = (run: Attended & RunContext): AgentOutcome => {
-  const { settings, turn, ended, observed, cause, interruption, redact } = run;
+  const { settings, turn, ended, observed, cause, interruption, prompted, redact } = run;
   const stderr = observed.stderr.text();
   const verdict = classify({ observed: { ...observed, stderr }, cause, ended });
   const { timeoutSeconds, profile } = turn.launch;
@@ -39,6 +40,7 @@ export const outcomeOf = (run: Attended & RunContext): AgentOutcome => {
   const { num_turns, cost_usd, usage } = observed.result ?? noAccount;
   return {
     ...verdict,
+    prompted,
     output: output === "" ? null : output,
     error: verdict.ok ? null : cutFront(redact(errorText(failed)), errorLimit),
     exit_code: ended.exitCode,
@@ -60,7 +62,15 @@ export const finalText = ({ result, said }: Observed): string => {
 
 /** The outcome of a run whose process never was. */
 export const unstarted = (why: SpawnFailure | { code: "aborted"; reason: unknown }): AgentOutcome => {
-  const nothing = { ok: false, output: null, exit_code: null, session_id: null, model: null, ...noAccount };
+  const nothing = {
+    ok: false,
+    prompted: false,
+    output: null,
+    exit_code: null,
+    session_id: null,
+    model: null,
+    ...noAccount,
+  };
   if (why.code !== "aborted") return { ...nothing, ...spawnFault(why) };
   const error = `The run was ended before the agent was started: ${reasonText(why.reason)}.`;
   return { ...nothing, reason: null, retryable: false, error: cutFront(error, errorLimit) };
@@ -96,6 +106,12 @@ export const endWarnings = ({ ended, observed, cause }: Attended): string[] => {
   if (ended.survivors.length > 0) {
     warnings.push(
       `Processes of the run could not be ended: ${ended.survivors.join(", ")}. End them by hand.`,
+    );
+  }
+  if (ended.hidden.length > 0) {
+    const names = ended.hidden.slice(0, 20).map(({ pid, name }) => `${pid} (${name})`);
+    warnings.push(
+      `Processes that started during the run could not be looked into and may be left from it: ${names.join(", ")}. End them by hand unless they are somebody else's.`,
     );
   }
   return warnings;

@@ -22,6 +22,9 @@ type Options = Pick<ProcessStart, "id" | "session" | "launch"> & {
 /** Output between turns beyond which a process is not right any more, bytes. */
 const idleOutputLimit = 1024 * 1024;
 
+/** How long a process that has answered before may take to begin the next answer: it says so before it asks the model. */
+const beginningSeconds = 10;
+
 /** How long a process may live on without its output. */
 const closedOutputMs = 1000;
 
@@ -85,7 +88,12 @@ export const createProcess = (options: Options): AgentProcess => {
     idleBytes = 0;
     const { input, told: next } = turnInput({ turn: asked, first: turns === 1, appended, told });
     const observed = reader.observed();
-    const begun = beginTurn({ turn: asked, settings, launch, agent, redact, observed, spent });
+    const { agentCliFirstOutputTimeout: first } = settings;
+    const limits = {
+      ...settings,
+      agentCliFirstOutputTimeout: turns === 1 ? first : Math.min(first || beginningSeconds, beginningSeconds),
+    };
+    const begun = beginTurn({ turn: asked, settings: limits, launch, agent, redact, observed, spent });
     current = begun;
     if (turns === 1) for (const message of warnings) begun.take({ type: "warning", message });
     if (usable) {

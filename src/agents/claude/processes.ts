@@ -22,7 +22,7 @@ const start = async (
   { id, cwd, launch, session }: ProcessStart,
   { settings, env }: Options,
 ): Promise<StartedProcess> => {
-  const turn = { jobId: id, attempt: 1, cwd, launch, session };
+  const turn = { jobId: id, attempt: 1, cwd, cacheDirectory: null, launch, session };
   const { warnings, redact, spawn } = prepareLaunch({ settings, env, turn });
   const appended = await appendedByArguments(launch);
   const spawned = await spawn();

@@ -83,6 +83,7 @@ describe("the caller's signal", () => {
       attempt: 1,
       prompt: "scenario: sleep",
       cwd: directory,
+      cacheDirectory: null,
       launch: fakeLaunch(directory),
       session: {
         id: randomUUID(),

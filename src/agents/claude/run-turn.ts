@@ -33,10 +33,11 @@ export const runTurn = async (run: Run): Promise<AgentOutcome> => {
     emit({ type: "exited", exit_code: null, signal: null });
     return unstarted(spawned);
   }
-  const { ended, observed, cause, interruption } = await attend({ ...run, process: spawned.process, redact });
-  for (const message of endWarnings({ ended, observed, cause })) emit({ type: "warning", message });
+  const attended = await attend({ ...run, process: spawned.process, redact });
+  const { ended } = attended;
+  for (const message of endWarnings(attended)) emit({ type: "warning", message });
   emit({ type: "exited", exit_code: ended.exitCode, signal: ended.signal });
-  return outcomeOf({ settings, turn, ended, observed, cause, interruption, redact });
+  return outcomeOf({ settings, turn, redact, ...attended });
 };
 
 /** Gives the agent its prompt, reads what it says, and ends it when it is done, too slow or not wanted any more. */
@@ -46,9 +47,12 @@ const attend = async ({
   emit,
   process: agent,
   redact,
-}: Run & { process: SupervisedProcess; redact: Redact }): Promise<Attended & { interruption: unknown }> => {
+}: Run & { process: SupervisedProcess; redact: Redact }): Promise<
+  Attended & { interruption: unknown; prompted: boolean }
+> => {
   let cause: EndCause = null;
   let interruption: unknown = null;
+  let prompted = false;
   const end = (why: EndCause, reason: unknown = null): void => {
     if (cause !== null) return;
     cause = why;
@@ -87,6 +91,7 @@ const attend = async ({
     if (identity !== null) await turn.onSpawn(identity);
     if (cause === null) {
       agent.stdin.write(userLine([{ type: "text", text: turn.prompt }]));
+      prompted = true;
       limits.promptGiven();
     }
   } catch (error) {
@@ -94,5 +99,5 @@ const attend = async ({
   }
   const ended = await agent.ended;
   turn.signal.removeEventListener("abort", onAbort);
-  return { ended, observed, cause, interruption };
+  return { ended, observed, cause, interruption, prompted };
 };

@@ -39,10 +39,10 @@ const failure = (error: unknown): unknown => {
   return new CliError(error.message, { code: "store_unavailable", cause: error });
 };
 
-const late = (name: string, timeout: number, left: string[]): CliError => {
+const late = (name: string, timeout: number, left: string | null): CliError => {
   const why =
-    left.length > 0
-      ? `${name} still runs ${listed(left)} after ${timeout} s`
+    left !== null
+      ? `${name} still runs ${left} after ${timeout} s`
       : `${name} has not said within ${timeout} s that it takes no new jobs and runs none; look into its log`;
   return new CliError(
     `${why}. It is asked to take no new jobs for another ${flagMargin} s: stop it within them, and what it runs gets SERVICE_DRAIN_TIMEOUT to end`,

@@ -14,7 +14,7 @@ import { oneLine } from "../text/sanitise.ts";
 import { paintStatus } from "../text/status.ts";
 import { wrap } from "../text/width.ts";
 
-export type JobsOptions = { limit: number; status?: JobStatus; cursor?: string; json?: boolean };
+export type JobsOptions = { limit: number; status?: JobStatus | "all"; cursor?: string; json?: boolean };
 
 /** `svc jobs` */
 export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promise<ExitCode> => {
@@ -25,7 +25,7 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
     return exitCode.ok;
   }
   const below = await linesBelow(client);
-  if (body.jobs.length === 0) print(status === undefined ? "No jobs" : `No jobs are ${status}`);
+  if (body.jobs.length === 0) print((status ?? "all") === "all" ? "No jobs" : `No jobs are ${status}`);
   else {
     const layout = { paint: painter(process.stdout), columns: terminalColumns() };
     print(jobTable(body.jobs, { ...layout, now: Date.now() }));

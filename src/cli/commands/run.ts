@@ -4,7 +4,7 @@ import { exitCode } from "../exit-code.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { usageError } from "../failure.ts";
 import { note, print, printJson } from "../print.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { profile } from "../text/job-facts.ts";
 import { fromHere } from "./from-here.ts";
 import { readTask } from "./read-task.ts";
 import { waitForJob } from "./wait-for-job.ts";
@@ -12,7 +12,7 @@ import { waitForJob } from "./wait-for-job.ts";
 export type RunOptions = {
   repo?: string;
   profile: string;
-  baseRef: string;
+  baseRef?: string;
   worktreeId?: string;
   sessionId?: string;
   filePath?: string;
@@ -28,6 +28,8 @@ export const run = async (argument: string, options: RunOptions): Promise<ExitCo
   const { wait = false, json = false, idempotencyKey } = options;
   const input = { task: await readTask(argument, process.stdin), ...inputOf(options) };
   const { client } = connect();
+  if (input.repo_url === "" && input.worktree_id === "" && input.session_id === "")
+    note("No --repo: the agent will work in an empty directory, and nothing is pushed");
   const body = await client.run_task(input, idempotencyKey === undefined ? {} : { idempotencyKey });
   const { job } = body;
   if (wait) {
@@ -37,7 +39,7 @@ export const run = async (argument: string, options: RunOptions): Promise<ExitCo
   if (json) printJson(body);
   else print(job.id);
   if (process.stderr.isTTY && !json) {
-    note(`${job.status}, profile ${oneLine(job.profile)}. Follow it with: svc job ${job.id} --events`);
+    note(`${job.status}, profile ${profile(job)}. Follow it with: svc job ${job.id} --events`);
   }
   return exitCode.ok;
 };
@@ -60,7 +62,7 @@ const inputOf = (options: RunOptions): TaskInput => {
   return {
     repo_url: fromHere(options.repo ?? ""),
     profile: options.profile,
-    base_ref: options.baseRef,
+    base_ref: options.baseRef ?? "",
     session_id: options.sessionId ?? "",
     file_path: options.filePath ?? "",
     create_repo: options.createRepo ?? false,

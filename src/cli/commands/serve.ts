@@ -1,4 +1,5 @@
 import { loadSettings, type LoadedSettings } from "../../config/settings.ts";
+import { serviceTitle } from "../../lib/process/marker.ts";
 import { keepMemorySteady } from "../../lib/steady-memory.ts";
 import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
@@ -20,6 +21,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
     },
   });
   keepMemorySteady();
+  process.title = serviceTitle;
   using stop = catchInterruption({ hangup: true, patient: true });
   const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
     if (stop.signal.aborted && isAbort(error)) return null;

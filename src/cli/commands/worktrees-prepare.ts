@@ -15,7 +15,7 @@ import { shellWord } from "../text/saved-work.ts";
 import { preparedPage } from "../text/worktree-page.ts";
 import { fromHere } from "./from-here.ts";
 
-export type PrepareOptions = { baseRef: string; json?: boolean };
+export type PrepareOptions = { baseRef?: string; json?: boolean };
 
 /**
  * `svc worktrees prepare`: waits until the worktree is ready, or cannot be made. Without a terminal its id is all that is
@@ -23,7 +23,7 @@ export type PrepareOptions = { baseRef: string; json?: boolean };
  */
 export const worktreesPrepare = async (
   url: string,
-  { baseRef, json = false }: PrepareOptions,
+  { baseRef = "", json = false }: PrepareOptions,
 ): Promise<ExitCode> => {
   const { client } = connect();
   using interruption = catchInterruption();

@@ -11,6 +11,7 @@ export const instanceTable = (list: readonly Instance[], { paint, columns = 250,
   const cells = [
     ["STATE", ...list.map(({ draining }) => (draining ? "draining" : "ready"))],
     rightAligned(["RUNNING", ...list.map((each) => `${each.running} of ${each.max_parallel_jobs}`)]),
+    rightAligned(["TURNS", ...list.map(({ turns }) => String(turns))]),
     rightAligned(["UP", ...list.map((each) => age(now - Date.parse(each.started_at)))]),
     ["VERSION", ...list.map(({ version }) => oneLine(version))],
     ["NAME", ...list.map(({ name }) => oneLine(name))],

@@ -11,9 +11,17 @@ const instance = {
   started_at: new Date(started).toISOString(),
   running: 1,
   max_parallel_jobs: 3,
+  turns: 0,
   draining: false,
 };
-const other = { ...instance, name: "build-2\u001b[2J", running: 0, max_parallel_jobs: 12, draining: true };
+const other = {
+  ...instance,
+  name: "build-2\u001b[2J",
+  running: 0,
+  turns: 12,
+  max_parallel_jobs: 12,
+  draining: true,
+};
 
 const overview = (changes: Partial<Overview> = {}): Overview => ({
   queue: { waiting: 0, running: 1, oldest_wait_seconds: null },
@@ -45,9 +53,9 @@ test("the table has a line for each instance, which fits the terminal", () => {
   const now = started + 3 * 3_600_000;
   expect(instanceTable([instance, other], { paint: unpainted, columns: undefined, now }).split("\n")).toEqual(
     [
-      "STATE     RUNNING   UP  VERSION  NAME",
-      "ready      1 of 3  3 h  1.0.0    build-1",
-      "draining  0 of 12  3 h  1.0.0    build-2",
+      "STATE     RUNNING  TURNS   UP  VERSION  NAME",
+      "ready      1 of 3      0  3 h  1.0.0    build-1",
+      "draining  0 of 12     12  3 h  1.0.0    build-2",
     ],
   );
   const long = { ...instance, name: "a".repeat(60) };

@@ -38,12 +38,7 @@ export const outcomeFacts = (job: Job, paint: Paint): Fact[] => [
     "Status",
     paintStatus(job.status, paint) + (job.failure_reason === null ? "" : ` (${job.failure_reason})`),
   ],
-  // A job that succeeded has no error: the field then says what there is to know, such as why no pull request was opened.
-  [
-    job.status === "succeeded" ? "Note" : "Error",
-    job.error === null ? null : sanitise(job.error).trimEnd(),
-    "prose",
-  ],
+  ["Error", job.error === null ? null : sanitise(job.error).trimEnd(), "prose"],
   ["What to do", adviceFor(job), "prose"],
 ];
 
@@ -76,6 +71,12 @@ export const effortFacts = (job: Job): Fact[] => [
 export const cost = (usd: number): string => `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
 
 export const optional = (value: string | null): string | null => (value === null ? null : oneLine(value));
+
+/** Null: the job was accepted by an older version. */
+export const profile = ({
+  profile: name,
+  profile_rule: rule,
+}: Pick<Job, "profile" | "profile_rule">): string => oneLine(rule === null ? name : `${name} (${rule})`);
 
 /** A branch that this job has not pushed is on this machine only, which its name alone does not tell. */
 const branch = ({ branch: name, stages, ended_at: ended }: Job): string | null => {

@@ -27,7 +27,7 @@ describe("the page of a job", () => {
     expect(text).toContain("Status        failed (agent_exit)");
     expect(text).toContain("Error         first line\n              second line\n");
     expect(text).toMatch(/What to do .*Submitting it again may work\./);
-    expect(text).toContain("Profile       code");
+    expect(text).toContain("Profile       code (requested)");
     expect(text).toContain("Task          Fix the failing date test");
     expect(text).toContain("Repository    https://github.com/acme/app");
     expect(text).toContain("Exit code     3");
@@ -37,12 +37,6 @@ describe("the page of a job", () => {
     expect(text).toContain(`Ended         ${at(2)}`);
     expect(text).toMatch(/\n\nOutput\nAll done$/);
     expect(page()).not.toMatch(/Exit code|Pull request|Started|Ended|Output|Error|null|undefined/);
-  });
-
-  test("calls what a job that succeeded has to say a note, not an error", () => {
-    const text = page({ status: "succeeded", error: "No pull request was opened" });
-    expect(text).toContain("Note        No pull request was opened");
-    expect(text).not.toContain("Error");
   });
 
   test("wraps sentences under their label where there is a width, and never a path or a command", () => {
@@ -187,6 +181,7 @@ describe("the summary at the end", () => {
     expect(summary(job, { paint: unpainted, clone: null }).split("\n")).toEqual([
       "Job           6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d",
       "Status        succeeded",
+      "Profile       code (requested)",
       "Pull request  https://github.com/acme/app/pull/7",
       "Branch        service/6f1c1a52",
       "Commit        c0ffee",
@@ -204,7 +199,7 @@ describe("the summary at the end", () => {
   test("says of a branch when the job has ended without pushing it", () => {
     const ended = sampleJob({ status: "succeeded", branch: "service/6f1c1a52", ended_at: at(9) });
     expect(summary(ended, { paint: unpainted, clone: null })).toContain(
-      "Branch  service/6f1c1a52  (not pushed by this job)",
+      "Branch   service/6f1c1a52  (not pushed by this job)",
     );
   });
 

@@ -1,5 +1,5 @@
 import type { Job } from "../../contract/job.ts";
-import { effortFacts, factLines, optional, outcomeFacts, resultFacts } from "./job-facts.ts";
+import { effortFacts, factLines, optional, outcomeFacts, profile, resultFacts } from "./job-facts.ts";
 import type { Fact, Layout } from "./job-facts.ts";
 import { sanitise } from "./sanitise.ts";
 import { stageTimes } from "./stage-times.ts";
@@ -11,7 +11,7 @@ export const jobPage = (job: Job, { paint, columns, clone, now }: Options): stri
   const facts: Fact[] = [
     ["ID", job.id],
     ...outcomeFacts(job, paint),
-    ["Profile", optional(job.profile)],
+    ["Profile", profile(job)],
     ["Task", shorten(sanitise(job.task).trim(), outputLimit)],
     ["Repository", optional(job.repo_url)],
     ["Base", job.repo_url === "" ? null : optional(job.base_ref)],

@@ -1,5 +1,5 @@
 import type { Job } from "../../contract/job.ts";
-import { effortFacts, factLines, optional, outcomeFacts, resultFacts } from "./job-facts.ts";
+import { effortFacts, factLines, optional, outcomeFacts, profile, resultFacts } from "./job-facts.ts";
 import type { Layout } from "./job-facts.ts";
 
 type Options = Layout & { clone: string | null };
@@ -10,6 +10,7 @@ export const summary = (job: Job, { clone, ...layout }: Options): string =>
     [
       ["Job", job.id],
       ...outcomeFacts(job, layout.paint),
+      ["Profile", profile(job)],
       ...resultFacts(job, clone),
       // What --session-id takes, to go on where this job ended.
       ["Session", optional(job.session_id)],

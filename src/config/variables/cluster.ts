@@ -46,6 +46,6 @@ export const clusterVariables = {
     "SERVICE_DRAIN_TIMEOUT",
     integer(0, 86_400),
     "300",
-    "Seconds that running jobs get to finish after SIGTERM before they are ended; 0: they are ended at once",
+    "Seconds that running jobs, chat turns and completions get to finish after SIGTERM before they are ended; 0: they are ended at once",
   ),
 };

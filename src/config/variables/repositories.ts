@@ -58,6 +58,18 @@ export const repositoryVariables = {
     null,
     "Permit file:// URLs and absolute paths; unset: only when listening on loopback",
   ),
+  maxRepoFiles: variable(
+    "SERVICE_MAX_REPO_FILES",
+    integer(1, 1_000_000_000),
+    "1000000",
+    "Files and directories that a checkout may have; a larger one fails before anything is written",
+  ),
+  maxRepoBytes: variable(
+    "SERVICE_MAX_REPO_BYTES",
+    integer(1, 1_125_899_906_842_624),
+    "21474836480",
+    "Bytes that the files of a checkout may have in all; a larger one fails before anything is written",
+  ),
   repoLockTimeout: variable(
     "SERVICE_REPO_LOCK_TIMEOUT",
     integer(1, 86_400),

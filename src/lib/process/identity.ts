@@ -26,7 +26,8 @@ export const isAlive = async (identity: ProcessIdentity): Promise<boolean> => {
 
 let boot: Promise<string> | undefined;
 
-const bootId = (): Promise<string> =>
+/** Tells this boot of the machine from all others. */
+export const bootId = (): Promise<string> =>
   (boot ??= readFile("/proc/sys/kernel/random/boot_id", "latin1").then(
     (text) => text.trim(),
     () => "unknown",

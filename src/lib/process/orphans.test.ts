@@ -60,6 +60,7 @@ test("a process that got the pid later is not touched, nor one of another boot",
       found: false,
       swept: 0,
       survivors: [],
+      hidden: [],
     });
   }
   expect(await isAlive(identity)).toBe(true);

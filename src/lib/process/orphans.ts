@@ -1,5 +1,6 @@
+import { realpath } from "node:fs/promises";
 import { endGroup, type EndGroupOptions } from "./group.ts";
-import { isAlive, type ProcessIdentity } from "./identity.ts";
+import { bootId, isAlive, type ProcessIdentity } from "./identity.ts";
 import { sweep, type SweepReport } from "./sweep.ts";
 import { readRow, type Marker, type ProcessRow } from "./table.ts";
 
@@ -10,13 +11,13 @@ export type OrphanReport = SweepReport & {
 
 /**
  * Ends what a dead instance left running: the recorded process with its group, if it is still that very process (pid,
- * start time and boot), then everything that carries the marker. A pid that has been given to another process since is
- * not touched, and neither is its group.
+ * start time and boot), then everything that carries the marker, and daemons that have started since in its `directories`
+ * (see `daemon.ts`). A pid that has been given to another process since is not touched, and neither is its group.
  */
 export const killOrphans = async (
   identity: ProcessIdentity | null,
   marker: Marker,
-  { graceSeconds, signal }: EndGroupOptions,
+  { graceSeconds, signal, directories = [] }: EndGroupOptions & { directories?: readonly string[] },
 ): Promise<OrphanReport> => {
   const found = identity !== null && (await isAlive(identity));
   const known: ProcessRow[] = [];
@@ -29,5 +30,10 @@ export const killOrphans = async (
       known.push(row);
     }
   }
-  return { found, ...(await sweep(marker, { known, ...(signal && { signal }) })) };
+  const since = identity?.boot_id === (await bootId()) && directories.length > 0 ? identity.start_time : null;
+  const workplace =
+    since === null ? undefined : { since, directories: await Promise.all(directories.map(real)) };
+  return { found, ...(await sweep(marker, { known, workplace, ...(signal && { signal }) })) };
 };
+
+const real = (path: string): Promise<string> => realpath(path).catch(() => path);

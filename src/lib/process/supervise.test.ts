@@ -46,7 +46,14 @@ test("passes arguments, environment, directory, input and exit code, and keeps t
   );
   const ended = await supervised.ended;
   expect(output().trim()).toBe(`${supervised.pid} hello ${marker.value} ${cwd} /nowhere`);
-  expect(ended).toEqual({ exitCode: 7, signal: null, pipesHeldOpen: false, swept: 0, survivors: [] });
+  expect(ended).toEqual({
+    exitCode: 7,
+    signal: null,
+    pipesHeldOpen: false,
+    swept: 0,
+    survivors: [],
+    hidden: [],
+  });
 });
 
 test("no output of a process that exits at once is lost", async () => {

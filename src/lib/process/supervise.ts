@@ -1,13 +1,13 @@
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
-import { stat } from "node:fs/promises";
+import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { findExecutable } from "./executable.ts";
 import { endGroup } from "./group.ts";
 import { identify, type ProcessIdentity } from "./identity.ts";
 import { parentDeathSignal } from "./parent-death.ts";
-import { sweep, type SweepReport } from "./sweep.ts";
-import { familyOf, processTable, type Marker, type ProcessRow } from "./table.ts";
+import { sweep, type SweepOptions, type SweepReport } from "./sweep.ts";
+import { familyOf, processTable, startTimeOf, type Marker, type ProcessRow } from "./table.ts";
 
 export type SuperviseOptions = {
   /** A path, or a name that is looked up on `env.PATH`. */
@@ -18,6 +18,8 @@ export type SuperviseOptions = {
   env: Record<string, string>;
   /** Tells the processes of this run from all others: must be unique to it. */
   marker: Marker;
+  /** The run alone leaves daemons there, which are ended with it: see `daemon.ts`. */
+  directories?: readonly string[];
   /** Written to the standard input, which is then closed. Absent: `stdin` is the caller's to write and end. */
   stdin?: string;
 };
@@ -70,6 +72,9 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   if (!(await stat(cwd).catch(() => null))?.isDirectory()) {
     return { ok: false, code: "no_directory", message: `The working directory ${cwd} does not exist.` };
   }
+  const directories = await Promise.all(
+    (options.directories ?? []).map((path) => realpath(path).catch(() => path)),
+  );
   const [file = "", ...args] = [...(await parentDeathSignal()), executable.path, ...options.args];
   const child = start(file, args, { cwd, env });
   if (child instanceof Error) return spawnFailure(executable.path, child);
@@ -78,7 +83,11 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 
   // A program that ends without reading its input is told by its exit, not by a broken pipe.
   child.stdin.on("error", () => {});
-  const ended = watchEnd(child, child.pid, marker);
+  const since = startTimeOf(child.pid);
+  const ended = watchEnd(child, child.pid, {
+    marker,
+    workplace: since === null ? undefined : { since, directories },
+  });
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
   return {
     ok: true,
@@ -98,7 +107,7 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 const watchEnd = (
   child: ChildProcessWithoutNullStreams,
   pid: number,
-  marker: Marker,
+  { marker, workplace }: { marker: Marker } & Pick<SweepOptions, "workplace">,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
@@ -112,7 +121,7 @@ const watchEnd = (
     const known = [...members, ...(await groupEnded)];
     using late = timer(patience.pipesMs);
     const [report, pipesHeldOpen] = await Promise.all([
-      sweep(marker, { known }),
+      sweep(marker, { known, workplace }),
       Promise.race([drained, late.passed.then(() => true)]),
     ]);
     for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();

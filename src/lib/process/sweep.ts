@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { createDaemonLook, type Workplace } from "./daemon.ts";
 import { readRow, signalProcess, visitMarked, type Marker, type ProcessRow } from "./table.ts";
 
 export type SweepReport = {
@@ -6,6 +7,8 @@ export type SweepReport = {
   swept: number;
   /** Pids of those that are alive even so (stuck in the kernel, or forking faster than we kill). */
   survivors: number[];
+  /** Processes that may belong to it, but cannot be looked into. */
+  hidden: Pick<ProcessRow, "pid" | "name">[];
 };
 
 export type SweepOptions = {
@@ -13,6 +16,8 @@ export type SweepOptions = {
   signal?: AbortSignal;
   /** Processes that belong to the run although their environment may not say so. */
   known?: readonly ProcessRow[];
+  /** Daemons that the run has left there are ended as well; what started before the run is then left out. */
+  workplace?: Workplace | undefined;
   /** Seconds after which what is left is reported instead of waited for. */
   limitSeconds?: number;
 };
@@ -22,13 +27,15 @@ const milliseconds = { betweenLooks: 15, fromTermToKill: 200, patience: 1000 };
 /**
  * Ends every process that carries the marker, wherever it has hidden (own group, own session, reparented): TERM, KILL
  * after 200 ms, again until two looks in a row find nothing. Only processes whose environment has exactly
- * `NAME=VALUE`, and the `known` ones, are touched.
+ * `NAME=VALUE`, the `known` ones, and daemons in the `workplace` are touched.
  */
 export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise<SweepReport> => {
-  const { signal, known = [], limitSeconds = 10 } = options;
+  const { signal, known = [], workplace, limitSeconds = 10 } = options;
+  const whose = workplace && createDaemonLook(workplace);
   const began = performance.now();
   const termSent = new Map<string, number>();
   let alive: number[] = [];
+  let hidden: SweepReport["hidden"] = [];
 
   const end = (row: ProcessRow): void => {
     const now = performance.now();
@@ -44,15 +51,31 @@ export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise
     else if (since === undefined) signalProcess(row.pid, "SIGTERM");
   };
 
+  const visitOther = (row: ProcessRow, environment: Buffer | null): void => {
+    const found = whose?.(row, environment);
+    if (found === "left") end(row);
+    else if (found === "hidden") hidden.push({ pid: row.pid, name: row.name });
+  };
+
   for (let quiet = 0; quiet < 2;) {
     signal?.throwIfAborted();
     alive = [];
-    await visitMarked(marker, end);
-    for (const row of known) if (readRow(row.pid)?.startTime === row.startTime) end(row);
-    // One look may miss a process that is just changing its program: for a moment it shows no environment.
-    quiet = alive.length === 0 ? quiet + 1 : 0;
-    if (alive.length > 0 && performance.now() - began > limitSeconds * 1000) break;
+    hidden = [];
+    const unseen = await visitMarked(marker, end, workplace?.since, visitOther);
+    known.filter(isStillThere).forEach(end);
+    quiet = alive.length + unseen.length === 0 ? quiet + 1 : 0;
+    if (quiet === 0 && performance.now() - began > limitSeconds * 1000) {
+      hidden.push(...unseen.map(named));
+      break;
+    }
     if (quiet < 2) await delay(milliseconds.betweenLooks, undefined, { signal });
   }
-  return { swept: termSent.size, survivors: [...new Set(alive)] };
+  return { swept: termSent.size, survivors: [...new Set(alive)], hidden };
 };
+
+const named = (pid: number): Pick<ProcessRow, "pid" | "name"> => ({
+  pid,
+  name: readRow(pid)?.name ?? "gone by now",
+});
+
+const isStillThere = ({ pid, startTime }: ProcessRow): boolean => readRow(pid)?.startTime === startTime;

@@ -9,32 +9,52 @@ export type Marker = {
   /** A second one, which it must carry too. */ also?: Marker;
 };
 
-export type ProcessRow = { pid: number; parent: number; group: number; state: string; startTime: string };
+export type ProcessRow = {
+  pid: number;
+  parent: number;
+  group: number;
+  state: string;
+  startTime: string;
+  /** Of the program, as the kernel keeps it: at most 15 bytes. */
+  name: string;
+  hasTerminal: boolean;
+};
 
 /** Reads of /proc done in one go, a few milliseconds: the event loop serves others in between. */
 const slice = 100;
 
+/** When a look may be given up. */
+const patience = { listings: 20, milliseconds: 500 };
+
 /** Every process that is alive; zombies are not. */
 export const processTable = async (): Promise<ProcessRow[]> => {
   const rows: ProcessRow[] = [];
-  for await (const pid of pids()) {
-    const row = readRow(pid);
-    if (row !== null) rows.push(row);
-  }
+  await joinScan({ since: Number.POSITIVE_INFINITY, visit: (row) => rows.push(row) });
   return rows;
 };
 
 /**
  * Living processes whose environment holds exactly `NAME=VALUE` (and what `also` says), never this process or init. `visit` is called in the
- * same breath as the look at /proc, so that a signal sent in it cannot meet a later process of the same number.
+ * same breath as the look at /proc, so that a signal sent in it cannot meet a later process of the same number; so is
+ * `visitOther`, for all that do not carry it, with their environment (null: it may not be read).
+ * @param since a start time: processes that started before are left out
+ * @returns pids of those that could not be looked at in the time; empty: no process that carries it was missed
  */
-export const visitMarked = async (marker: Marker, visit: (row: ProcessRow) => void): Promise<void> => {
+export const visitMarked = async (
+  marker: Marker,
+  visit: (row: ProcessRow) => void,
+  since = "0",
+  visitOther?: (row: ProcessRow, environment: Buffer | null) => void,
+): Promise<number[]> => {
   const entries = entriesOf(marker);
-  for await (const pid of pids()) {
-    if (!carries(pid, entries)) continue;
-    const row = readRow(pid);
-    if (row !== null) visit(row);
-  }
+  return await joinScan({
+    since: Number(since),
+    visit: (row, environment, isWhole) => {
+      if (Number(row.startTime) < Number(since)) return;
+      if (environment !== null && entries.every((entry) => holds(environment, entry))) visit(row);
+      else if (isWhole) visitOther?.(row, environment);
+    },
+  });
 };
 
 /** Identities of the living processes that carry the marker. */
@@ -58,13 +78,42 @@ export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow
 
 /** The process as it is now; null when it is gone or a zombie. */
 export const readRow = (pid: number): ProcessRow | null => {
+  const row = readStat(pid)?.row ?? null;
+  return row === null || isOver(row) ? null : row;
+};
+
+/** When the process started, also of a zombie; null when it is gone. */
+export const startTimeOf = (pid: number): string | null => readStat(pid)?.row.startTime ?? null;
+
+const isOver = ({ state }: ProcessRow): boolean => state === "Z" || state === "X";
+
+type Stat = {
+  row: ProcessRow;
+  /** Whether this is all of its environment: one that is just changing its program, or exiting, shows none, or a part. */
+  isWhole: (environment: Buffer) => boolean;
+};
+
+const readStat = (pid: number): Stat | null => {
   const stat = readProc(`/proc/${pid}/stat`)?.toString("latin1");
   if (stat === undefined) return null;
   // The command name stands in parentheses and may hold anything: fields are counted from the last one.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const [state = "", parent, group] = fields;
-  if (state === "Z" || state === "X") return null;
-  return { pid, parent: Number(parent), group: Number(group), state, startTime: fields[19] ?? "" };
+  const end = stat.lastIndexOf(")");
+  const fields = stat.slice(end + 2).split(" ");
+  const [state = "", parent, group, , terminal, , flags] = fields;
+  const [from, to] = [Number(fields[47]), Number(fields[48])];
+  const isKernels = (Number(flags) & 0x200000) !== 0;
+  return {
+    row: {
+      pid,
+      parent: Number(parent),
+      group: Number(group),
+      state,
+      startTime: fields[19] ?? "",
+      name: stat.slice(stat.indexOf("(") + 1, end),
+      hasTerminal: terminal !== "0",
+    },
+    isWhole: ({ length }) => isKernels || (to === 0 ? length > 0 : length === to - from),
+  };
 };
 
 /** Signals the process unless it is gone. */
@@ -81,11 +130,6 @@ const entriesOf = (marker: Marker): Buffer[] => [
   ...(marker.also === undefined ? [] : entriesOf(marker.also)),
 ];
 
-const carries = (pid: number, entries: readonly Buffer[]): boolean => {
-  const environment = readProc(`/proc/${pid}/environ`);
-  return environment !== null && entries.every((entry) => holds(environment, entry));
-};
-
 const holds = (environment: Buffer, entry: Buffer): boolean => {
   for (let at = environment.indexOf(entry); at !== -1; at = environment.indexOf(entry, at + 1)) {
     if (at === 0 || environment[at - 1] === 0) return true;
@@ -93,21 +137,71 @@ const holds = (environment: Buffer, entry: Buffer): boolean => {
   return false;
 };
 
-async function* pids(): AsyncGenerator<number> {
-  let read = 0;
-  for (const name of listProc()) {
-    const pid = Number(name);
-    if (!Number.isInteger(pid) || pid <= 1 || pid === process.pid) continue;
-    yield pid;
-    read += 1;
-    if (read % slice === 0) await nextTurn();
+type Visitor = {
+  /** Environments of processes that started before are not read for it. */
+  since: number;
+  /** `isWhole` false: what is read is no environment, or a part; it is called again. */
+  visit: (row: ProcessRow, environment: Buffer | null, isWhole: boolean) => void;
+};
+
+let next: { visitors: Visitor[]; missed: Promise<number[]> } | null = null;
+let last: Promise<unknown> = Promise.resolve();
+
+/** Visits every process but this one and init. Those who come while a scan is under way share the next one. */
+const joinScan = (visitor: Visitor): Promise<number[]> => {
+  if (next === null) {
+    const visitors: Visitor[] = [];
+    const missed = last.then(() => {
+      next = null;
+      return scan(visitors);
+    });
+    last = missed.catch(() => undefined);
+    next = { visitors, missed };
   }
-}
+  next.visitors.push(visitor);
+  return next.missed;
+};
+
+/**
+ * Lists the processes again, and visits those that are new, until all that a listing shows have been seen: one that was
+ * over by then may have forked after the listing.
+ * @returns pids of those that had not been seen when the time was up
+ */
+const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
+  const since = Math.min(...visitors.map((visitor) => visitor.since));
+  const isSeen = (pid: number): boolean | null => {
+    const stat = readStat(pid);
+    if (stat === null || isOver(stat.row)) return null;
+    const isOld = Number(stat.row.startTime) < since;
+    const environment = isOld ? null : readProc(`/proc/${pid}/environ`);
+    if (!isOld && environment === null && readRow(pid) === null) return null;
+    const isWhole = environment === null || stat.isWhole(environment);
+    for (const { visit } of visitors) visit(stat.row, environment, isWhole);
+    return isWhole;
+  };
+  const done = new Set([1, process.pid]);
+  const began = performance.now();
+  for (let listings = 1; ; listings += 1) {
+    const missed: number[] = [];
+    for (const [index, pid] of listProc()
+      .filter((listed) => !done.has(listed))
+      .entries()) {
+      const seen = isSeen(pid);
+      if (seen !== false) done.add(pid);
+      if (seen !== true) missed.push(pid);
+      if (index % slice === slice - 1) await nextTurn();
+    }
+    const isLate = listings > patience.listings && performance.now() - began > patience.milliseconds;
+    if (missed.length === 0 || isLate) return missed;
+    // Not after each: the longer one takes, the more processes come and go.
+    if (listings % 4 === 0) await nextTurn();
+  }
+};
 
 /** Nothing where there is no /proc: what needs it then does what it can with signals alone. */
-const listProc = (): string[] => {
+const listProc = (): number[] => {
   try {
-    return readdirSync("/proc");
+    return readdirSync("/proc").map(Number).filter(Number.isInteger);
   } catch {
     return [];
   }

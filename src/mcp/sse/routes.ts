@@ -5,7 +5,7 @@ import { readJson } from "../../http/body.ts";
 import type { Reply } from "../../http/reply.ts";
 import type { Call, Route } from "../../http/route.ts";
 import type { McpRoutesOptions } from "../options.ts";
-import { invalidRequest, rpcError, rpcFailure, shuttingDown } from "../rpc-failure.ts";
+import { maxBatch, notMessages, rpcFailure, shuttingDown } from "../rpc-failure.ts";
 import { openSession, type Session } from "./session.ts";
 
 /**
@@ -84,9 +84,6 @@ const endpointOf = (id: string, url: string): string => {
   return `/messages?sessionId=${id}${key === null ? "" : `&api_key=${encodeURIComponent(key)}`}`;
 };
 
-/** As many messages as one batch may have. */
-const maxBatch = 100;
-
 const messagesOf = async (request: Request): Promise<{ messages: JSONRPCMessage[] } | { refused: Reply }> => {
   try {
     const body = await readJson(request);
@@ -97,7 +94,6 @@ const messagesOf = async (request: Request): Promise<{ messages: JSONRPCMessage[
     const refused = rpcFailure(error);
     if (refused !== null) return { refused };
     if (error instanceof ServiceError) throw error;
-    const what = `a JSON-RPC message, or an array of 1 to ${maxBatch} of them`;
-    return { refused: rpcError(400, invalidRequest, `Invalid Request: send ${what}`) };
+    return { refused: notMessages() };
   }
 };

@@ -54,6 +54,8 @@ export const openFilesEventLog = async ({ directory, maxBytes, log, now }: Optio
 
   /** Writes what has gathered, again until nothing has; one at a time per job. */
   const flush = async (jobId: string, writer: Writer): Promise<void> => {
+    // `flushing` is set before this goes on: were all events left out, it would be cleared first and stay settled for ever.
+    await Promise.resolve();
     try {
       if (writer.seq === -1) Object.assign(writer, await measure(file(jobId)));
       while (writer.pending.length > 0) {

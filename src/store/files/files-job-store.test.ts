@@ -92,7 +92,14 @@ test("a job that an older version stored is read and changed", async () => {
   const id = "5d0c1f5e-7c55-4d0c-9a53-6f8f6f2d8b11";
   await writeFile(join(directory, `${id}.json`), formatOneText(id));
   const store = await openIn(directory);
-  const old = { format: 2, bound_to: null, retry_lost: null, output: "So far so good", error: "It broke" };
+  const old = {
+    format: 2,
+    profile_rule: null,
+    bound_to: null,
+    retry_lost: null,
+    output: "So far so good",
+    error: "It broke",
+  };
   expect(await store.get(id)).toMatchObject(old);
   await store.update(id, { status: ["failed"] }, { error: "e" });
   expect(await (await openIn(directory)).get(id)).toMatchObject({ ...old, error: "e" });

@@ -9,7 +9,7 @@ import type { JobRecord } from "../job-record.ts";
 import type { JobStore, ListQuery } from "../job-store.ts";
 import { parseCursor, toCursor } from "../cursor.ts";
 import { toEntry, type IndexEntry } from "../job-entry.ts";
-import { isJobId, parseRecord } from "../stored-job.ts";
+import { holds, isJobId, parseRecord } from "../stored-job.ts";
 import { createJobIndex, isBefore } from "./job-index.ts";
 import { loadRecords } from "./load-records.ts";
 import { storeUnavailable } from "./store-unavailable.ts";
@@ -146,8 +146,7 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     update: (id, guard, patch, { lazy = false } = {}) =>
       inTurn(id, async () => {
         const record = await read(id);
-        if (record === null || !guard.status.includes(record.status)) return null;
-        if (guard.attempt !== undefined && guard.attempt !== record.attempt) return null;
+        if (record === null || !holds(guard, record)) return null;
         const next = { ...record, ...(typeof patch === "function" ? patch(record) : patch) };
         if (lazy) remember(next);
         else await write(next);
@@ -165,7 +164,8 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
         live.delete(id);
       }),
 
-    ids: async (status, limit) => index.byStatus[status].slice(0, limit).map((entry) => entry.id),
+    ids: async (status, limit = Infinity, from = 0) =>
+      index.byStatus[status].slice(from, from + limit).map((entry) => entry.id),
     unsettled: async () =>
       [...live.values()]
         .filter((record) => record.unsettled)
@@ -184,6 +184,8 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
       const id = bySession.get(sessionId);
       return id === undefined ? null : await read(id);
     },
+    queuedInSession: async (sessionId) =>
+      index.byStatus.queued.filter(({ session }) => session === sessionId).map(({ id }) => id),
 
     usesOfWorktree: async (worktreeId) =>
       index
@@ -215,7 +217,7 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     check: async () => {
       try {
         const probe = join(directory, ".probe");
-        await writeFileAtomic(probe, "");
+        await writeFileAtomic(probe, probeData);
         await rm(probe, { force: true });
       } catch (cause) {
         throw storeUnavailable(directory, cause);
@@ -225,6 +227,9 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     close: settled,
   };
 };
+
+/** As much as a record takes: on a full disk an empty file can still be made. */
+const probeData = "-".repeat(65_536);
 
 type Find = (list: readonly IndexEntry[], key: { created: number; id: string }) => number;
 

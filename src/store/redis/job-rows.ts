@@ -1,12 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { isFinal } from "../../contract/job.ts";
+import { isFinal, jobStatuses } from "../../contract/job.ts";
+import { failureOf } from "../../kv/failure.ts";
 import type { Kv } from "../../kv/kv.ts";
 import type { Log } from "../../lib/log.ts";
 import { toEntry } from "../job-entry.ts";
 import type { JobRecord } from "../job-record.ts";
 import { isJobId, parseRecord } from "../stored-job.ts";
-import { indexChanges } from "./job-facts.ts";
-import { changeJob, createJob } from "./job-scripts.ts";
+import { idOf, indexChanges } from "./job-facts.ts";
+import { changeJob, createJob, foreign } from "./job-scripts.ts";
+import type { Script } from "./script.ts";
 import { createRowCache, type Row } from "./row-cache.ts";
 
 type Dependencies = { kv: Kv; log: Log };
@@ -21,6 +23,12 @@ const shortOutput = 1024;
 /** Longest record that is told in a hint; characters. */
 const longestHint = 4096;
 
+/** The lists of which each job is in the first, and in one of the others. */
+const lists = ["all", ...jobStatuses.map((status) => `st:${status}`)];
+
+/** How many jobs are put into the indexes at once that are made anew. */
+const atOnce = 500;
+
 /** How many records that cannot be read are remembered as warned of. */
 const mostWarned = 1000;
 
@@ -31,6 +39,7 @@ const mostWarned = 1000;
 export const openJobRows = ({ kv, log }: Dependencies) => {
   const cache = createRowCache();
   const warned = new Set<string>();
+  const healing = new Map<string, Promise<void>>();
   const origin = randomUUID();
   let written = 0;
 
@@ -42,7 +51,13 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
 
   const read = async (id: string): Promise<Row | null> => {
     if (!isJobId(id)) return null;
-    const fields = await kv.ask((client) => client.hmget(keyOf(id), "json", "rev", "output"));
+    const fields = await kv
+      .ask((client) => client.hmget(keyOf(id), "json", "rev", "output"))
+      .catch(emptyIfForeign);
+    if (fields.length === 0) {
+      await unlist(id);
+      return skip(id, "its key holds another type of value");
+    }
     const [json = null, rev = null, outputKey = null] = fields;
     const known = cache.get(id);
     if (known !== undefined && known.rev === rev) return known;
@@ -50,6 +65,51 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
     if (json === null && rev === null) return null;
     if (json === null || rev === null) return skip(id, "it is not whole");
     return await rowOf(id, json, rev, outputKey ?? "");
+  };
+
+  /** Nothing is left of the job: no list shows it any more, and no sweep finds it for ever. */
+  const unlist = async (id: string): Promise<void> => {
+    cache.forget(id);
+    const unrank = async (list: string): Promise<void> => {
+      const [, found] = await kv.ask((client) =>
+        client.zscan(list, "0", "MATCH", `*_${id}`, "COUNT", "1000000000"),
+      );
+      if (found[0] !== undefined) await kv.ask((client) => client.zrem(list, found[0] ?? ""));
+    };
+    await Promise.allSettled([
+      ...keysOf(lists).map(unrank),
+      ...keysOf(["expiring", "removable"]).map((key) => kv.ask((client) => client.zrem(key, id))),
+      kv.ask((client) => client.hdel(kv.jobKey("unsettled"), id)),
+    ]);
+  };
+
+  const rebuild = async (key: string): Promise<void> => {
+    log.warn({ key }, "a key of the index of jobs held another type of value; it is made anew from the jobs");
+    await kv.ask((client) => client.del(key));
+    const members = await Promise.all(
+      keysOf(lists).map((list) => kv.ask((client) => client.zrange(list, "0", "-1")).catch(emptyIfForeign)),
+    );
+    const ids = [...new Set(members.flat().map(idOf))];
+    while (ids.length > 0) await Promise.all(ids.splice(0, atOnce).map(enlist));
+  };
+
+  /** Makes an index anew from the records, which somebody has overwritten with another type of value. */
+  const heal = (key: string): Promise<void> => {
+    const healed = healing.get(key) ?? rebuild(key).finally(() => healing.delete(key));
+    healing.set(key, healed);
+    return healed;
+  };
+
+  const enlist = async (id: string): Promise<void> => {
+    for (let row = await read(id); row !== null; row = await read(id))
+      if (await replace(row, row.record, { listed: false })) return;
+  };
+
+  const run = async (script: Script, keys: string[], args: string[]): Promise<unknown> => {
+    const answer = await kv.ask((client) => script(client, keys, args));
+    if (typeof answer !== "string" || !answer.startsWith(foreign)) return answer;
+    await heal(answer.slice(foreign.length));
+    return await run(script, keys, args);
   };
 
   const rowOf = async (id: string, json: string, rev: string, outputKey: string): Promise<Row | null> => {
@@ -99,8 +159,33 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
   const textOf = (record: JobRecord): string =>
     JSON.stringify(record.output === null || isShort(record.output) ? record : { ...record, output: null });
 
+  /**
+   * Writes `next` over `row`, or deletes it (null); false: somebody else has changed or deleted it since. `listed`: that what
+   * the indexes say of `row` is known to be there.
+   */
+  const replace = async (
+    row: Row,
+    next: JobRecord | null,
+    { listed = true }: { listed?: boolean } = {},
+  ): Promise<boolean> => {
+    const { id } = row.record;
+    // Whatever comes of it, the row is no more known to be true.
+    cache.forget(id);
+    const rev = newRevision();
+    const outputKey = next === null ? "" : await storeOutput(next, row, rev);
+    const json = next === null ? "" : textOf(next);
+    const { keys, commands } = indexChanges(listed ? toEntry(row.record) : null, next && toEntry(next), 2);
+    const args = [row.rev, rev, json, outputKey, commands];
+    if ((await run(changeJob, [keyOf(id), ...keysOf(keys)], args)) !== 1) return false;
+    if (next !== null) remember({ record: next, rev, outputKey, size: json.length });
+    // Who has read the record before still asks for its output.
+    if (row.outputKey !== outputKey) forgetOutput(row.outputKey, next === null ? 0 : replacedOutputGrace);
+    return true;
+  };
+
   return {
     read,
+    heal,
 
     /** The job as this instance knows it, which may be out of date. */
     known: cache.get,
@@ -130,29 +215,18 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
       const all = [keyOf(record.id), ...keysOf([idempotency, "prefixes", "st:queued", ...keys])];
       const most = String(Math.min(maxQueued, Number.MAX_SAFE_INTEGER));
       const args = [ignored, most, record.id.slice(0, 8), rev, json, outputKey, commands];
-      const answer = String(await kv.ask((client) => createJob(client, all, args)));
+      const answer = String(await run(createJob, all, args));
       if (answer === "created") remember({ record, rev, outputKey, size: json.length });
       return answer;
     },
 
-    /** Writes `next` over `row`, or deletes it (null); false: somebody else has changed or deleted it since. */
-    replace: async (row: Row, next: JobRecord | null): Promise<boolean> => {
-      const { id } = row.record;
-      // Whatever comes of it, the row is no more known to be true.
-      cache.forget(id);
-      const rev = newRevision();
-      const outputKey = next === null ? "" : await storeOutput(next, row, rev);
-      const json = next === null ? "" : textOf(next);
-      const { keys, commands } = indexChanges(toEntry(row.record), next && toEntry(next), 2);
-      const all = [keyOf(id), ...keysOf(keys)];
-      const args = [row.rev, rev, json, outputKey, commands];
-      if ((await kv.ask((client) => changeJob(client, all, args))) !== 1) return false;
-      if (next !== null) remember({ record: next, rev, outputKey, size: json.length });
-      // Who has read the record before still asks for its output.
-      if (row.outputKey !== outputKey) forgetOutput(row.outputKey, next === null ? 0 : replacedOutputGrace);
-      return true;
-    },
+    replace,
   };
+};
+
+const emptyIfForeign = (error: unknown): [] => {
+  if (failureOf(error) !== "value") throw error;
+  return [];
 };
 
 /** Most are: they need no key, and no command, of their own. */

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Turns } from "../../lib/turns.ts";
 import type { JobRecord } from "../job-record.ts";
 import type { JobPatch, JobStore, UpdateGuard } from "../job-store.ts";
+import { holds } from "../stored-job.ts";
 import type { JobRows } from "./job-rows.ts";
 
 type Change = { guard: UpdateGuard; patch: JobPatch | ((record: JobRecord) => JobPatch) };
@@ -50,6 +51,3 @@ export const createUpdates = (rows: JobRows, { inTurn }: Turns): JobStore["updat
     return inTurn(id, () => apply(id, { guard, patch }));
   };
 };
-
-const holds = (guard: UpdateGuard, record: JobRecord): boolean =>
-  guard.status.includes(record.status) && (guard.attempt ?? record.attempt) === record.attempt;

@@ -61,7 +61,7 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
 
   /** So that others find the lease. */
   const announce = async (): Promise<void> => {
-    await kv.ask((client) => client.zadd(names, String(Date.now()), name));
+    await kv.ask((client) => client.zadd(names, String(kv.now().getTime()), name));
   };
 
   /** Null: it has no lease, or one that cannot be read, which is nothing to the others. */
@@ -118,7 +118,8 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
         if (taken === 1) break;
       }
       await announce();
-      await kv.ask((client) => client.zremrangebyscore(names, "-inf", String(Date.now() - forgetAfter)));
+      const before = kv.now().getTime() - forgetAfter;
+      await kv.ask((client) => client.zremrangebyscore(names, "-inf", String(before)));
     },
 
     renew: async (facts) => {

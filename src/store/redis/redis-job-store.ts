@@ -1,5 +1,6 @@
 import { isFinal, jobStatuses, type JobStatus } from "../../contract/job.ts";
-import type { Kv } from "../../kv/kv.ts";
+import { failureOf } from "../../kv/failure.ts";
+import type { Kv, KvClient } from "../../kv/kv.ts";
 import type { Log } from "../../lib/log.ts";
 import { createTurns } from "../../lib/turns.ts";
 import { parseCursor, toCursor } from "../cursor.ts";
@@ -28,7 +29,20 @@ const mostDue = 500;
 export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore => {
   const rows = openJobRows({ kv, log });
   const turns = createTurns();
-  const index = (...parts: string[]): string => kv.jobKey(...parts);
+
+  /** Asks an index. One that holds another type of value is made anew first. */
+  const ask = async <Value>(
+    name: string,
+    work: (client: KvClient, key: string) => Promise<Value>,
+  ): Promise<Value> => {
+    const key = kv.jobKey(name);
+    const asked = (): Promise<Value> => kv.ask((client) => work(client, key));
+    return await asked().catch(async (error: unknown) => {
+      if (failureOf(error) !== "value") throw error;
+      await rows.heal(key);
+      return await asked();
+    });
+  };
 
   const read = async (id: string): Promise<JobRecord | null> => (await rows.read(id))?.record ?? null;
 
@@ -45,13 +59,14 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
   /** One more than asked for tells whether a page follows. */
   const page = async ({ limit, status, cursor }: ListQuery) => {
     const before = cursor === "" ? "+" : `(${position(parseCursor(cursor))}`;
-    const key = index(status === "" ? "all" : `st:${status}`);
-    const members = await kv.ask((client) => client.zrevrangebylex(key, before, "-", "LIMIT", 0, limit + 1));
+    const members = await ask(status === "" ? "all" : `st:${status}`, (client, key) =>
+      client.zrevrangebylex(key, before, "-", "LIMIT", 0, limit + 1),
+    );
     return { ids: members.slice(0, limit).map(idOf), more: members.length > limit, last: members[limit - 1] };
   };
 
   const dueOf = (name: string, now: number): Promise<string[]> =>
-    kv.ask((client) => client.zrangebyscore(index(name), "-inf", now, "LIMIT", 0, mostDue));
+    ask(name, (client, key) => client.zrangebyscore(key, "-inf", now, "LIMIT", 0, mostDue));
 
   return {
     create: (record, limits) => create(record, limits?.maxQueued ?? Infinity),
@@ -76,14 +91,16 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
         }
       }),
 
-    ids: async (status, limit) => {
-      const last = String((limit ?? 0) - 1);
-      const members = await kv.ask((client) => client.zrange(index(`st:${status}`), 0, last));
+    ids: async (status, limit, from = 0) => {
+      const last = limit === undefined ? -1 : from + limit - 1;
+      const members = await ask(`st:${status}`, (client, key) =>
+        client.zrange(key, String(from), String(last)),
+      );
       return members.map(idOf);
     },
 
     unsettled: async () => {
-      const all = await kv.ask((client) => client.hgetall(index("unsettled")));
+      const all = await ask("unsettled", (client, key) => client.hgetall(key));
       return Object.entries(all)
         .flatMap(([id, value]) => runOf(id, value) ?? [])
         .toSorted((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1))
@@ -93,7 +110,7 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
     counts: async () => {
       const counted = await Promise.all(
         jobStatuses.map(async (status) => {
-          const count = await kv.ask((client) => client.zcard(index(`st:${status}`)));
+          const count = await ask(`st:${status}`, (client, key) => client.zcard(key));
           return [status, count] as const;
         }),
       );
@@ -101,14 +118,20 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
     },
 
     findBySession: async (sessionId) => {
-      const [newest] = await kv.ask((client) => client.zrevrange(index(`session:${sessionId}`), 0, 0));
+      const [newest] = await ask(`session:${sessionId}`, (client, key) => client.zrevrange(key, 0, 0));
       return newest === undefined ? null : await read(idOf(newest));
+    },
+    // Both are in order of creation, all with one score.
+    queuedInSession: async (sessionId) => {
+      const queued = kv.jobKey("st:queued");
+      const members = await ask(`session:${sessionId}`, (client, key) => client.zinter(2, [queued, key]));
+      return members.map(idOf);
     },
 
     usesOfWorktree: async (worktreeId) => {
       if (!isJobId(worktreeId)) return [];
       const [others, maker] = await Promise.all([
-        kv.ask((client) => client.hgetall(index(`worktree:${worktreeId}`))),
+        ask(`worktree:${worktreeId}`, (client, key) => client.hgetall(key)),
         read(worktreeId),
       ]);
       const uses = Object.entries(others).map(([jobId, value]) => useOf(jobId, value));
@@ -123,13 +146,13 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
       return { expired, removable };
     },
     worktreesDue: (endedBefore) =>
-      kv.ask((client) => client.zrangebyscore(index(`worktrees:${podName}`), "-inf", endedBefore)),
+      ask(`worktrees:${podName}`, (client, key) => client.zrangebyscore(key, "-inf", endedBefore)),
 
     count: async (what) => {
-      await kv.ask((client) => client.hincrby(index("tally"), what, 1));
+      await ask("tally", (client, key) => client.hincrby(key, what, 1));
     },
     tally: async () => {
-      const [lost, recovered] = await kv.ask((client) => client.hmget(index("tally"), "lost", "recovered"));
+      const [lost, recovered] = await ask("tally", (client, key) => client.hmget(key, "lost", "recovered"));
       return { lost: Number(lost ?? 0), recovered: Number(recovered ?? 0) };
     },
 

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import type { KvClient } from "../../kv/kv.ts";
 
-type Run = (client: KvClient, keys: readonly string[], args: readonly string[]) => Promise<unknown>;
+export type Script = (client: KvClient, keys: readonly string[], args: readonly string[]) => Promise<unknown>;
 
 /**
  * A Lua script that is sent by its digest, and whole only to a server that has not seen it yet. All keys that it touches
  * must be among `keys`, and lie in one slot. Not ioredis's own commands: with a varying number of keys those are routed
  * by that number when the client groups what it sends to a Cluster.
  */
-export const createScript = (lua: string): Run => {
+export const createScript = (lua: string): Script => {
   const digest = createHash("sha1").update(lua).digest("hex");
   return async (client, keys, args) => {
     try {

@@ -1,0 +1,80 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { createClaudeAgent } from "../agents/claude/claude.ts";
+import { RunTaskInput } from "../contract/job.ts";
+import type { Interruption, Run } from "../jobs/execute.ts";
+import { newRecord } from "../jobs/new-record.ts";
+import { createRun } from "../jobs/run.ts";
+import { createLog } from "../lib/log.ts";
+import { createRedactor } from "../lib/redact.ts";
+import { createProfiles } from "../profiles/profiles.ts";
+import { makePlace, makeRemote } from "../repos/repos.fixture.ts";
+import { openFilesEventLog } from "../store/files/files-event-log.ts";
+import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import { fakeSettings } from "../../test/fake-agent/run.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { createRunner } from "./runner.ts";
+
+/** The runner over real files, repositories and profiles with the fake agent, and a job that has been claimed. */
+export const claimJob = async (task: string, patch: Partial<JobRecord> = {}) => {
+  const directory = await temporaryDirectory();
+  const log = createLog("silent", (text) => text);
+  const redact = createRedactor([]);
+  const now = (): Date => new Date();
+  const store = await openFilesJobStore(join(directory, "jobs"), log);
+  const events = await openFilesEventLog({ directory: join(directory, "events"), maxBytes: 1e7, log, now });
+  const { repos } = await makePlace();
+  const remote = await makeRemote();
+  const runner = createRunner({
+    profiles: createProfiles({
+      settings: { sharedFsRoot: null, defaultProfile: "code", agentCliTimeout: 3600 },
+      home: directory,
+      now: Date.now,
+    }),
+    repos,
+    agent: createClaudeAgent({ settings: fakeSettings(directory), env: { PATH: process.env["PATH"] } }),
+    newId: randomUUID,
+    redact,
+    log,
+    instance: "test",
+    orphanGrace: 1,
+    salvageTimeout: 60,
+  });
+  const queued = newRecord({
+    id: randomUUID(),
+    now: now(),
+    input: RunTaskInput.parse({ task }),
+    repoUrl: repos.parseUrl(remote.url),
+    profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
+    ttlSeconds: 3600,
+    idempotency: null,
+    worktree: null,
+    boundTo: null,
+  });
+  const record: JobRecord = {
+    ...queued,
+    status: "running",
+    attempt: 1,
+    started_at: now().toISOString(),
+    unsettled: true,
+    ...patch,
+  };
+  await store.create(record);
+  const stop = new AbortController();
+  const run = createRun({ store, events, now, redact, log }, record, stop.signal);
+  return {
+    record,
+    run,
+    remote,
+    settleLost: runner.settleLost,
+    /** Runs the job; `over` takes the place of what the run does. */
+    execute: (over: Partial<Run> = {}) => runner.execute(record, { ...run, ...over }),
+    interrupt: (reason: Interruption): void => stop.abort(reason),
+    stored: async (): Promise<JobRecord> => (await store.get(record.id)) ?? record,
+    told: async () => {
+      await events.finish(record.id);
+      return await Array.fromAsync(events.read(record.id, 0, new AbortController().signal));
+    },
+  };
+};

@@ -1,0 +1,46 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import { claimJob } from "./runner.fixture.ts";
+
+test("where the job works is on record when its agent is, though earlier progress was lost", async () => {
+  const job = await claimJob("scenario: work");
+  await job.execute({ note: () => undefined });
+  expect(await job.stored()).toMatchObject({
+    process: expect.anything(),
+    worktree_id: job.record.id,
+    worktree_path: expect.stringContaining(job.record.id) as string,
+    branch: `service/${job.record.id.slice(0, 8)}`,
+  });
+});
+
+test("a job that is stopped before its agent got the prompt waits again", async () => {
+  const job = await claimJob("scenario: work");
+  const outcome = await job.execute({
+    record: async (patch) => {
+      job.interrupt("shutdown");
+      return await job.run.record(patch);
+    },
+  });
+  expect(outcome).toMatchObject({ kind: "requeue", patch: { pid: null, process: null } });
+});
+
+test("why no pull request was opened is a warning, and a job that succeeded has no error", async () => {
+  const job = await claimJob("scenario: work");
+  const { kind, patch } = await job.execute();
+  expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
+  const warning = await until(async () => (await job.stored()).warnings.at(-1));
+  expect(warning).toMatch(/^The branch service\/\w+ was pushed, but no pull request was opened: /);
+});
+
+test("the work of a lost job that is not tried again is saved, though its profile asks for another try", async () => {
+  const job = await claimJob("scenario: noop", { attempt: 5, retry_lost: true });
+  await job.execute();
+  const record = await job.stored();
+  await writeFile(join(String(record.worktree_path), "left.txt"), "unfinished\n");
+  expect(await job.settleLost(record)).toMatchObject({
+    requeue: false,
+    patch: { salvage_ref: `refs/service/salvage/${record.id}` },
+  });
+});
