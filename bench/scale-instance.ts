@@ -10,9 +10,9 @@ import { openStores } from "../src/main/stores.ts";
 /** An instance's engine on the shared store, with an agent that does nothing. Settings come from the environment. */
 const { settings } = loadSettings({ env: process.env, home: process.env["HOME"] ?? "/nonexistent" });
 const log = createLog("error", (text) => text);
-const now = (): Date => new Date();
 const epoch = randomUUID();
-const stores = await openStores({ settings, isOver: () => false, epoch, log, now });
+const stores = await openStores({ settings, isOver: () => false, epoch, log });
+const { now } = stores;
 const worker = createWorker({
   store: stores.jobs,
   events: stores.events,
@@ -22,6 +22,7 @@ const worker = createWorker({
   execute: async () => ({ kind: "succeeded", patch: { exit_code: 0, output: "done" } }),
   onEnded: () => undefined,
   instance: { podName: settings.podName, epoch },
+  settings,
   now,
   redact: createRedactor([]),
   log,

@@ -201,17 +201,19 @@ const startInstances = (redis: TestRedis, directory: string, count: number): Pro
 const openProducer = async (redis: TestRedis, directory: string) => {
   const { settings } = loadSettings({ env: environment(redis, directory, "producer"), home: directory });
   const log = createLog("error", (text) => text);
-  const now = (): Date => new Date();
-  const stores = await openStores({ settings, isOver: () => false, epoch: randomUUID(), log, now });
+  const stores = await openStores({ settings, isOver: () => false, epoch: randomUUID(), log });
   const { submit } = createJobs({
     store: stores.jobs,
     events: stores.events,
     queue: stores.queue,
     settlements: stores.settlements,
     settings,
-    now,
+    now: stores.now,
     newId: randomUUID,
-    check: async () => ({ repoUrl: "", profile: { name: "code", model: "sonnet", retryLost: false } }),
+    check: async () => ({
+      repoUrl: "",
+      profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
+    }),
     interrupt: async () => undefined,
     admit: async () => undefined,
     joinWorktree: () => Promise.reject(new Error("no job names a worktree")),

@@ -226,3 +226,13 @@ test("all places taken is 503 with Retry-After, and slash tokens need no place",
   leaving.abort();
   await until(async () => (await post(service, echo("free"))).status === 200);
 });
+
+test("the log line of a turn has the ids that its caller gave", async () => {
+  await told(echo("one"), { "x-user-id": "ann", "x-request-id": "trace-7" });
+  const line = await until(() =>
+    `${service.output.stdout}${service.output.stderr}`
+      .split("\n")
+      .find((text) => text.includes("answer ended") && text.includes("trace-7")),
+  );
+  expect(line).toContain("ann");
+});

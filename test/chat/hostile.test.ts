@@ -33,7 +33,11 @@ type Told = {
 const inConversation = (id: string) => ({ "x-conversation-id": id });
 const ask = async (body: Body, conversation: string): Promise<Told> => {
   const text = await (await post(service, body, { headers: inConversation(conversation) })).text();
-  const { choices = [] } = JSON.parse(text) as { choices?: { message: { content: string } }[] };
+  const { choices = [], error } = JSON.parse(text) as {
+    choices?: { message: { content: string } }[];
+    error?: object;
+  };
+  if (error !== undefined) throw new Error(text);
   return JSON.parse(choices[0]?.message.content ?? text) as Told;
 };
 const echo = saying("scenario: echo {}");
@@ -109,6 +113,15 @@ test("a process that takes its time to end holds up no other conversation", asyn
   expect(await again).toMatchObject({ turn: 2, pid: first.pid });
   const own = await readdir(join(service.home, ".service", "jobs-config"));
   for (const { pid, job } of agentProcesses()) if (own.includes(job)) process.kill(pid, "SIGKILL");
+});
+
+test("a kept process that is stopped is replaced within seconds", async () => {
+  const { pid } = await ask(echo, "stopped");
+  process.kill(pid, "SIGSTOP");
+  const began = performance.now();
+  const answer = await ask(echo, "stopped");
+  expect(answer).toMatchObject({ resumed: true, earlierPrompts: 1 });
+  expect(performance.now() - began).toBeLessThan(40_000);
 });
 
 const recordOf = async (session: string): Promise<{ answers: string[]; updated_at: string }> => {

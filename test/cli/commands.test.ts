@@ -25,6 +25,7 @@ const bodies = {
         started_at: "2026-05-01T12:00:00.000Z",
         running: 1,
         max_parallel_jobs: 3,
+        turns: 0,
         draining: false,
         added_later: 1,
       },
@@ -58,7 +59,7 @@ const lastRequest = () => stub.requests.at(-1);
 
 describe("--json prints the body of the REST interface, every field of it", () => {
   test.each([
-    [["run", "x", "--json"], bodies.job],
+    [["run", "x", "-r", ".", "--json"], bodies.job],
     [["jobs", "--json"], bodies.list],
     [["job", job.id, "--json"], bodies.job],
     [["cancel", job.id, "--json"], bodies.cancelled],
@@ -111,7 +112,7 @@ describe("svc run", () => {
       task: "x",
       repo_url: "/usr/sub",
       profile: "auto",
-      base_ref: "main",
+      base_ref: "",
       session_id: "",
       file_path: "",
       create_repo: false,
@@ -126,7 +127,7 @@ describe("svc run", () => {
   });
 
   test("ends with 2 when the service calls the input invalid, its words made harmless", async () => {
-    const { code, stderr } = await svc(["run", "bad"], { env });
+    const { code, stderr } = await svc(["run", "bad", "-r", "."], { env });
     expect({ code, stderr }).toEqual({ code: 2, stderr: "svc: base_ref: no such ref\n" });
   });
 });
@@ -173,7 +174,7 @@ describe("svc instances", () => {
     const { code, stdout, stderr } = await svc(["instances"], { env });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(
-      /^STATE +RUNNING +UP +VERSION +NAME\nready +1 of 3 +\S+ \S+ +1\.0\.0 +build-1\n2 waiting/,
+      /^STATE +RUNNING +TURNS +UP +VERSION +NAME\nready +1 of 3 +0 +\S+ \S+ +1\.0\.0 +build-1\n2 waiting/,
     );
   });
 });

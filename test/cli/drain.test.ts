@@ -35,6 +35,7 @@ const playedInstance = async ({ server = redis, prefix, epoch = randomUUID() }: 
     started_at: new Date().toISOString(),
     running: 0,
     max_parallel_jobs: 3,
+    turns: 0,
     draining: false,
     ...changes,
   });
@@ -45,7 +46,7 @@ const playedInstance = async ({ server = redis, prefix, epoch = randomUUID() }: 
     prefix: kv.prefix,
     epoch,
     live: () => instances.join(facts()),
-    takesNote: (running = 0) => instances.renew(facts({ draining: true, running })),
+    takesNote: (running = 0, turns = 0) => instances.renew(facts({ draining: true, running, turns })),
     /** A job that it runs; resolves to its id. */
     runs: async (id: string = randomUUID()): Promise<string> => {
       const run = { status: "running" as const, pod_name: "worker", instance_epoch: epoch, unsettled: true };
@@ -125,6 +126,16 @@ test("jobs that are left after the time-out are named, and the instance takes no
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(await worker.lasts()).toBeGreaterThan(0);
   expect(await worker.lasts()).toBeLessThanOrEqual(61);
+});
+
+test("turns are waited for as jobs are", async () => {
+  const worker = await playedInstance();
+  await worker.live();
+  await worker.takesNote(0, 2);
+  const { code, stderr } = await worker.drain("--timeout", "1").ended;
+  expect(stderr).toContain("Waiting for 2 turns, at most 1 s");
+  expect(stderr).toContain("svc: worker still runs 2 turns after 1 s");
+  expect(code).toBe(1);
 });
 
 test.each([

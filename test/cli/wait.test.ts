@@ -51,6 +51,7 @@ describe("svc run --wait", () => {
       "",
     ]);
     expect(stdout).toMatch(/^Status +failed \(timeout\)$/m);
+    expect(stdout).toMatch(/^Profile +code \(requested\)$/m);
     expect(stdout).toContain(
       "git --git-dir /srv/repo.git log -p --stat --diff-merges=1 refs/service/salvage/x --not ",
     );
@@ -65,9 +66,25 @@ describe("svc run --wait", () => {
 
   test("with --json prints the final body and nothing else", async () => {
     const { env } = await start(failed);
-    const { code, stdout, stderr } = await svc(["run", "x", "--wait", "--json"], { env });
+    const { code, stdout, stderr } = await svc(["run", "x", "-r", ".", "--wait", "--json"], { env });
     expect(JSON.parse(stdout)).toEqual({ success: true, job: failed });
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+  });
+
+  test("says that the repository was forgotten before the task is submitted", async () => {
+    const stub = await stubService({
+      "POST /jobs": json(503, { success: false, error: "Not now", code: "draining" }),
+    });
+    const told = async (...args: string[]) =>
+      (await svc(["run", "x", ...args], { env: { SERVICE_PORT: String(stub.port) } })).stderr;
+    expect(await told()).toMatch(/^No --repo: the agent will work in an empty directory.*\nsvc: Not now/);
+    expect(await told("--json")).toMatch(/^No --repo:/);
+    for (const args of [
+      ["-r", "."],
+      ["--worktree-id", "w"],
+      ["--session-id", "s"],
+    ])
+      expect(await told(...args)).toBe("svc: Not now\n");
   });
 
   test.each([

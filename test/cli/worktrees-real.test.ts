@@ -159,7 +159,7 @@ test("bad input of each command says what is wrong: 1 for what is not there, 2 f
     [["worktrees", "cleanup", "nosuch"], 1, /There is no worktree of this service/],
     [["worktrees", "cleanup", foreign, "--force"], 1, /There is no worktree of this service/],
     [["run", "x", "--worktree-id", "nosuch"], 1, /There is no worktree nosuch/],
-    [["run", "x", "--worktree-id", id, "--repo", "/elsewhere"], 2, /leave repo_url out/],
+    [["run", "x", "--worktree-id", id, "--repo", "https://elsewhere.invalid/a/b"], 2, /leave repo_url out/],
     [["run", "x", "--worktree-id", id, "--base-ref", "dev"], 2, /leave base_ref out/],
   ];
   for (const [args, exit, words] of cases) {

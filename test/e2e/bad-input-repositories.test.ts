@@ -34,14 +34,24 @@ test("a remote that cannot be reached fails the job as worth trying again", asyn
   expect(job.error).toMatch(/Check the URL and the network/);
 });
 
-test("a path without a repository fails the job, whether there is nothing or something else", async () => {
+test("a path without a repository is refused before a job is queued, whether there is nothing or something else", async () => {
   const other = await temporaryDirectory();
-  for (const path of [join(other, "missing.git"), other]) {
-    const job = await run(path);
-    expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed", retryable: false });
-    expect(job.error).toContain(path);
-    expect(job.error).toMatch(/there is no git repository at this URL.*Check the spelling/s);
+  await writeFile(join(other, "file"), "");
+  const before = (await service.client.list_jobs()).count;
+  for (const path of [join(other, "missing.git"), other, join(other, "file"), `file://${other}`]) {
+    await expect(run(path)).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_repo_url",
+      message: `There is no git repository at ${path}; give the path of one, or an https or ssh URL`,
+    });
   }
+  expect((await service.client.list_jobs()).count).toBe(before);
+});
+
+test("a path is a repository with or without .git, and as a checkout", async () => {
+  const { path, work } = await makeRemote();
+  for (const place of [path.replace(/\.git$/, ""), work, `file://${work}`])
+    expect(await run(place, { profile: "review" })).toMatchObject({ status: "succeeded" });
 });
 
 test("a base branch that is missing fails the job and names those that there are", async () => {
@@ -80,6 +90,7 @@ test("submodules and files in LFS are told as warnings, and the job goes on", as
   expect(job.warnings).toEqual([
     expect.stringMatching(/^Submodules are not checked out: vendor\/lib\.$/),
     expect.stringMatching(/^Files kept in Git LFS are not downloaded/),
+    expect.stringContaining("no pull request was opened"),
   ]);
   // Neither the pointer nor the submodule is changed by the job's commit.
   expect(await remote.show(`${job.branch}:assets/big.bin`)).toBe(pointer.trimEnd());

@@ -65,6 +65,42 @@ test("a second service on the same home ends with a sentence, and the first goes
   expect(job).toMatchObject({ status: "succeeded" });
 });
 
+test("a start without any model credential warns, and says which variables to set", async () => {
+  const warning = /"level":"warn".*No model credential is set.*AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN/;
+  expect((await startService()).output.stderr).toMatch(warning);
+  for (const env of [
+    { AGENT_CLI_OAUTH_TOKEN: "long-lived-token" },
+    { MODEL_API_AUTH_TOKEN: "static-key" },
+    { ANTHROPIC_API_KEY: "native-key" },
+    { SERVICE_AGENT_ENV: "CLAUDE_CODE_USE_BEDROCK" },
+  ])
+    expect((await startService({ env })).output.stderr).not.toContain("No model credential");
+});
+
+test("a second service on the same worktrees ends with a sentence, and one that starts after the first has them", async () => {
+  const first = await startService();
+  const root = join(first.home, ".service", "worktrees");
+  const { code, stdout, stderr } = await serve({
+    HOME: await temporaryDirectory(),
+    SERVICE_WORKTREE_ROOT: root,
+  });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(
+    /^svc: The service at http:\/\/127\.0\.0\.1:\d+ \(process \d+\) uses .*\/worktrees; stop it, or give this one .* with SERVICE_WORKTREE_ROOT\n$/,
+  );
+  await first.kill();
+  await startService({ env: { SERVICE_WORKTREE_ROOT: root } });
+});
+
+test("a profile that cannot be used is told at the start, with its file and its fault", async () => {
+  const own = await temporaryDirectory();
+  await mkdir(join(own, ".service", "profiles"), { recursive: true });
+  await writeFile(join(own, ".service", "profiles", "mine.yml"), "nonsense: 1\n");
+  expect((await startService({ home: own })).output.stderr).toMatch(
+    /"level":"warn".*Profile mine cannot be used: .*mine\.yml: unknown key nonsense/,
+  );
+});
+
 test("a missing agent CLI is told at the start and by each job, until it is there", async () => {
   const cli = join(home, "cli", "claude");
   const service = await startService({ env: { SERVICE_AGENT_CLI_BINARY: cli } });
@@ -111,8 +147,8 @@ test("without gh the branch is pushed, and the start and the job say why there i
     repo_url: `${host.origin}/acme/app`,
     wait: true,
   });
-  expect(job).toMatchObject({ status: "succeeded", failure_reason: null, pr_url: null });
-  expect(job.error).toMatch(
+  expect(job).toMatchObject({ status: "succeeded", failure_reason: null, pr_url: null, error: null });
+  expect(job.warnings.join()).toMatch(
     /^The branch service\/\w+ was pushed, but no pull request was opened: the program gh is not installed/,
   );
   expect(await readdir(join(repository.directory, "refs", "heads", "service"))).toEqual([

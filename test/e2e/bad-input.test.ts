@@ -90,6 +90,12 @@ test.each<[what: string, input: Record<string, unknown>, code: string, words: Re
     "invalid_ref",
     /"--upload-pack=x" is not a name that git takes/,
   ],
+  [
+    "an MCP file without a shared file system",
+    { file_path: "/x.json" },
+    "invalid_request",
+    /file_path needs SERVICE_SHARED_FS_ROOT/,
+  ],
   ["a ref that goes up", { base_ref: "a/../../b" }, "invalid_ref", /"a\/..\/..\/b" is not a name/],
   ["a ref with an expression", { base_ref: "main@{1}" }, "invalid_ref", /Give one like main/],
   ["a ref with a line break", { base_ref: "main\nx" }, "invalid_ref", /"main\?x" is not a name/],

@@ -97,7 +97,7 @@ test.concurrent("without gh the branch is pushed, the job succeeds and tells why
   });
   const job = await runJob(bare, "Do it", { repo_url: repository.url });
   expect(job).toMatchObject({ status: "succeeded", pr_url: null, failure_reason: null });
-  expect(job.error).toContain("gh is not installed");
+  expect(job.warnings.join()).toContain("gh is not installed");
   expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
 });
 
@@ -106,7 +106,7 @@ test.concurrent("without a token a repository that takes anonymous pushes gets t
   const anonymous = await startService({ env: hostVariables(host, null) });
   const job = await runJob(anonymous, "Do it", { repo_url: repository.directory });
   expect(job).toMatchObject({ status: "succeeded", pr_url: null });
-  expect(job.error).toContain(`not on the git host ${host.host}`);
+  expect(job.warnings.join()).toContain(`not on the git host ${host.host}`);
   const refused = await runJob(anonymous, "Do something else", { repo_url: repository.url });
   expect(refused).toMatchObject({ status: "failed", failure_reason: "push_failed" });
   expect(refused.error).toContain("GIT_HOST_TOKEN");

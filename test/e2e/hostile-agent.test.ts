@@ -200,7 +200,7 @@ test("nor does it when its job fails or may only read", async () => {
     failure_reason: "agent_error",
     salvage_ref: expect.any(String) as unknown,
   });
-  const review = await run('Review it. scenario: noop {"dirt": true}');
+  const review = await run('Review it. scenario: noop {"dirt": true}', { profile: "review" });
   expect(review).toMatchObject({ status: "succeeded", profile: "review", branch: null });
   expect(review.warnings.join()).toMatch(/thrown away: .*dirt\.txt/);
   expect(await remote.branches()).toEqual(["main"]);

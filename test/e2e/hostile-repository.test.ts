@@ -172,13 +172,16 @@ test("settings, MCP servers, hooks, filters and submodules of a repository do no
   await forget();
   const [code, review] = await Promise.all([
     run(remote.path, "Marmot: describe the layout"),
-    run(remote.path, "Review this repository. Badger"),
+    run(remote.path, "Review this repository. Badger", { profile: "review" }),
   ]);
   expect(code).toMatchObject({ status: "succeeded", profile: "code", failure_reason: null });
   expect(review).toMatchObject({ status: "succeeded", profile: "review", failure_reason: null });
   expect(await remote.branches()).toEqual(["main", code.branch]);
   expect(await remote.show(`${code.branch}:README.md`)).toContain("## Layout");
-  expect(code.warnings).toEqual([expect.stringMatching(/^Submodules are not checked out: a, b\.$/)]);
+  expect(code.warnings).toEqual([
+    expect.stringMatching(/^Submodules are not checked out: a, b\.$/),
+    expect.stringContaining("no pull request was opened"),
+  ]);
   for (const word of ["Marmot", "Badger"]) {
     expect(askedBy(word)).toContain("The marmot sleeps in winter.");
     expect(askedBy(word)).not.toContain("mcp__evil");
@@ -206,6 +209,7 @@ test("links that lead out of the repository let nothing in or out, .claude being
   expect(job).toMatchObject({ status: "succeeded", failure_reason: null });
   expect(job.warnings).toEqual([
     "Links that point out of the repository were left out of the worktree: .claude, directory, file.txt, up.",
+    expect.stringContaining("no pull request was opened"),
   ]);
   expect(await readdir(outside)).toEqual(["claude", "secret.txt"]);
   expect(await readFile(join(outside, "secret.txt"), "utf8")).toBe("outside\n");

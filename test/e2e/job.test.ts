@@ -39,7 +39,8 @@ test("a task ends with its branch pushed to the remote, a commit that is the age
   expect(await remote.branches()).toEqual(["main", job.branch]);
   expect(await git(remote.path, "rev-parse", String(job.branch))).toBe(job.commit_sha);
   expect(job.diff_stat?.files).toBeGreaterThan(0);
-  expect(job.error).toMatch(/pull request/i);
+  expect(job.error).toBeNull();
+  expect(job.warnings.join()).toMatch(/no pull request was opened/);
   expect(job.stages.map(({ stage }) => stage)).toEqual([
     "queued",
     "claimed",
@@ -107,9 +108,22 @@ test("a cancelled job ends at once, its agent with all it started is gone, and i
 });
 
 test("without a repository the agent works in an empty directory", async () => {
-  const job = await ended((await submit("Do the default thing")).id);
-  expect(job).toMatchObject({ status: "succeeded", repo_url: "", pr_url: null });
+  const queued = await submit("Do the default thing");
+  expect(queued.warnings).toEqual([expect.stringMatching(/^No repository was given/)]);
+  const job = await ended(queued.id);
+  expect(job).toMatchObject({ status: "succeeded", repo_url: "", pr_url: null, warnings: queued.warnings });
   expect(job.commit_sha).toMatch(/^[0-9a-f]{40}$/);
+});
+
+test("base_ref left out is the default branch of a repository without main, and the job names it", async () => {
+  const remote = await makeRemote();
+  await git(remote.path, "branch", "-m", "main", "trunk");
+  const job = await ended((await submit("Do the default thing", { repo_url: remote.path })).id);
+  expect(job).toMatchObject({ status: "succeeded", base_ref: "trunk" });
+  const named = await ended((await submit("x", { repo_url: remote.path, base_ref: "main" })).id);
+  expect(named).toMatchObject({ status: "failed", failure_reason: "worktree_failed", base_ref: "main" });
+  const next = await ended((await submit("Do more", { session_id: job.session_id })).id);
+  expect(next).toMatchObject({ status: "succeeded", base_ref: "trunk", worktree_id: job.worktree_id });
 });
 
 test("a session is resumed in the worktree and branch it ran in", async () => {
@@ -128,7 +142,8 @@ test("a session is resumed in the worktree and branch it ran in", async () => {
 
 test("the review profile changes nothing and tells what it threw away", async () => {
   const remote = await makeRemote();
-  const job = await ended((await submit("Review this. scenario: commit-dirt", { repo_url: remote.path })).id);
+  const task = "Review this. scenario: commit-dirt";
+  const job = await ended((await submit(task, { repo_url: remote.path, profile: "review" })).id);
   expect(job).toMatchObject({ status: "succeeded", profile: "review", branch: null });
   expect(job.warnings.join()).toMatch(/thrown away/);
   expect(await remote.branches()).toEqual(["main"]);

@@ -45,6 +45,7 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     attempt: 1,
     prompt,
     cwd: directory,
+    cacheDirectory: null,
     launch: { ...fakeLaunch(directory), ...launch },
     session: { id: randomUUID(), resumeFrom: null },
     onSpawn: async (spawned) => {

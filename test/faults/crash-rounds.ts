@@ -2,10 +2,12 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isFinal, type Job } from "../../src/contract/job.ts";
+import type { JobRecord } from "../../src/store/job-record.ts";
 import { processesMarked } from "../processes.ts";
 import { git, makeRemoteIn } from "../remote.ts";
 import { spawnService, type Service } from "../service-process.ts";
 import { until } from "../until.ts";
+import { isSaved } from "./saved-work.ts";
 
 type Options = {
   /** Directory to work in. */
@@ -80,14 +82,15 @@ export const crashRounds = async ({ directory, rounds, random, onRound }: Option
 
 const noteStages = async (home: string, ids: string[], tally: Tally): Promise<void> => {
   for (const id of ids) {
-    const record = JSON.parse(await readFile(join(home, ".service", "jobs", `${id}.json`), "utf8")) as Job & {
-      process: object | null;
-    };
+    const record = await readRecord(home, id);
     const stage =
       record.status === "running" ? (record.process === null ? "preparing" : "agent at work") : record.status;
     tally.stages[stage] = (tally.stages[stage] ?? 0) + 1;
   }
 };
+
+const readRecord = async (home: string, id: string): Promise<JobRecord> =>
+  JSON.parse(await readFile(join(home, ".service", "jobs", `${id}.json`), "utf8")) as JobRecord;
 
 type Round = { service: Service; submitted: string[]; tally: Tally };
 
@@ -129,8 +132,10 @@ const checkOutcomes = async ({
   for (const id of submitted) {
     const job = await until(
       async () => {
+        // Its state is told first, then its work is saved. What is on disk is told a moment later.
+        const { unsettled, salvage_ref } = await readRecord(directory, id);
         const { job: now } = await service.client.get_job({ job_id: id });
-        return isFinal(now.status) ? now : null;
+        return isFinal(now.status) && !unsettled && now.salvage_ref === salvage_ref ? now : null;
       },
       { seconds: 60, what: `job ${id} to end` },
     );
@@ -160,8 +165,11 @@ const checkWork = async ({ job, notes, directory, remote, fault }: Work): Promis
   const succeeded = job.status === "succeeded";
   const repository = succeeded ? remote : join(directory, "service-repos", String(cache), "repo.git");
   const ref = String(succeeded ? job.branch : job.salvage_ref);
-  const names = await git(repository, "ls-tree", "--name-only", ref).catch(() => "");
-  for (const file of wrote) if (!names.split("\n").includes(file)) fault(`${file} is not in ${ref}`);
+  const names = (await git(repository, "ls-tree", "--name-only", ref).catch(() => "")).split("\n");
+  for (const file of wrote) {
+    const isThere = succeeded ? names.includes(file) : await isSaved(repository, ref, file);
+    if (!isThere) fault(`${file} is not in ${ref}`);
+  }
   for (const commit of committed) {
     await git(repository, "merge-base", "--is-ancestor", commit, ref).catch(() =>
       fault(`${commit} is not in ${ref}`),

@@ -1,7 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { asks } from "../asks.ts";
+import { chunksOf, kindsOf, post, saying } from "../chat/asking.ts";
 import { startRedis } from "../redis.ts";
 import { svcProgram, type Service } from "../service-process.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -22,12 +25,19 @@ const svcDrain = async ({ env, home }: Service) => {
   let said = "";
   child.stderr.on("data", (data: Buffer) => (said += data.toString()));
   const [code] = (await once(child, "close")) as [number | null];
-  return { code, said };
+  return { code, said, ended: Date.now() };
 };
 
 const readiness = async ({ url }: Service): Promise<number> => (await fetch(`${url}/ready`)).status;
 
 const isNotReady = async (service: Service): Promise<boolean> => (await readiness(service)) === 503;
+
+/** A task that goes on until it may finish. */
+const goingOn = async () => {
+  const file = join(await temporaryDirectory(), "finish");
+  const task = `scenario: slow-deltas ${JSON.stringify({ rate: 20, until: file })}`;
+  return { task, finish: () => writeFile(file, "") };
+};
 
 const submitMany = (service: Service, count: number, task: string): Promise<string[]> =>
   Promise.all(Array.from({ length: count }, async () => (await service.client.run_task({ task })).job.id));
@@ -59,7 +69,6 @@ test("two of three loaded instances are drained: nothing of theirs is cut, new w
   ]);
   // Nothing begins on them between the end of the hook and the signal that follows it.
   const after = await submitMany(third, 2, "scenario: noop");
-  const atRest = new Date(Date.now() + 8000).toISOString();
   expect(await first.stop()).toBe(0);
 
   const jobs = await Promise.all([...before, ...during, ...after].map((id) => asks(third).ended(id)));
@@ -68,9 +77,13 @@ test("two of three loaded instances are drained: nothing of theirs is cut, new w
   process.stdout.write(`drained under load: ${JSON.stringify(tally)}\n`);
   expect(jobs.filter(({ status, attempt }) => status !== "succeeded" || attempt !== 1)).toEqual([]);
   expect(await runsIn(journal)).toEqual(new Map(jobs.map(({ id }) => [id, 1])));
-  const begun = jobs.filter(({ started_at }) => (started_at ?? "") > drained && (started_at ?? "") < atRest);
-  expect(begun.filter(({ pod_name }) => pod_name !== "i3")).toEqual([]);
-  expect(begun.length).toBeGreaterThan(0);
+  const begun = jobs.filter(({ started_at }) => (started_at ?? "") > drained);
+  for (const [at, { ended: end }] of ended.entries()) {
+    const atRest = new Date(end + 5000).toISOString();
+    const itsOwn = begun.filter(({ pod_name }) => pod_name === `i${at + 1}`);
+    expect(itsOwn.filter(({ started_at }) => (started_at ?? "") < atRest)).toEqual([]);
+  }
+  expect(begun.map(({ pod_name }) => pod_name)).toContain("i3");
   expect(shares["i1"]?.length).toBeGreaterThan(0);
   expect(shares["i2"]?.length).toBeGreaterThan(0);
 
@@ -84,8 +97,9 @@ test("SIGTERM alone drains: what runs comes to its end, what waits is run by the
   const env = { SERVICE_MAX_PARALLEL_JOBS: "1", SERVICE_DRAIN_TIMEOUT: "60" };
   const { services, journal, cluster } = await startWorld(["i1"], env);
   const first = nth(services, 0);
+  const { task, finish } = await goingOn();
   const [running = "", waiting = ""] = [
-    ...(await submitMany(first, 1, 'scenario: noop {"ms": 2500}')),
+    ...(await submitMany(first, 1, task)),
     ...(await submitMany(first, 1, "scenario: noop")),
   ];
   await until(async () => (await runsIn(journal)).has(running), { what: "the agent to be at work" });
@@ -96,6 +110,7 @@ test("SIGTERM alone drains: what runs comes to its end, what waits is run by the
     status: 503,
     code: "draining",
   });
+  await finish();
   expect(await stopped).toBe(0);
   expect(await asks(second).ended(running)).toMatchObject({
     status: "succeeded",
@@ -108,7 +123,30 @@ test("SIGTERM alone drains: what runs comes to its end, what waits is run by the
     attempt: 1,
   });
   expect(await runsIn(journal)).toEqual(new Map([running, waiting].map((id) => [id, 1])));
-}, 60_000);
+}, 120_000);
+
+test("svc drain waits for a chat turn and a completion, so that a SIGTERM after it cuts neither", async () => {
+  const env = { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0", SERVICE_DRAIN_TIMEOUT: "0" };
+  const { services } = await startWorld(["i1"], env);
+  const first = nth(services, 0);
+  const { task: slow, finish } = await goingOn();
+  await first.client.agent_completions({ uuid: "long", message: slow, wait: false });
+  const chunks = chunksOf(await post(first, saying(slow, { stream: true })));
+  await chunks.next();
+  const drain = svcDrain(first);
+  await until(() => isNotReady(first), { what: "the instance not to be ready" });
+  const { instances } = await until(async () => {
+    const overview = await first.client.list_instances();
+    return overview.instances[0]?.draining === true ? overview : null;
+  });
+  expect(instances).toMatchObject([{ name: "i1", draining: true, running: 0, turns: 2 }]);
+  const rest = Array.fromAsync(chunks);
+  await finish();
+  expect(await drain).toMatchObject({ code: 0, said: expect.stringContaining("2 turns") as string });
+  expect((await first.client.get_completion({ uuid: "long" })).completion.status).toBe("completed");
+  expect(await first.stop()).toBe(0);
+  expect(kindsOf(await rest).at(-1)).toBe("stop");
+}, 120_000);
 
 for (const [how, drainTimeout, signals] of [
   ["a second SIGTERM", "60", 2],
@@ -139,5 +177,5 @@ for (const [how, drainTimeout, signals] of [
       attempt: 1,
       salvage_ref: expect.stringContaining(job.id.slice(0, 8)) as string,
     });
-  }, 60_000);
+  }, 120_000);
 }

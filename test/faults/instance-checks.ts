@@ -7,6 +7,7 @@ import { agentProcesses } from "../processes.ts";
 import { git } from "../remote.ts";
 import { until } from "../until.ts";
 import type { Accepted } from "./instance-load.ts";
+import { isSaved } from "./saved-work.ts";
 import type { Hit, InstanceTally } from "./instance-tally.ts";
 import type { Note, World } from "./instance-world.ts";
 
@@ -105,6 +106,7 @@ const anyOf = async (where: Place[], test: (place: Place) => Promise<boolean>): 
 const refPlace = (repository: string, ref: string): Place => ({
   name: ref,
   has: async (file) => {
+    if (ref.startsWith("refs/service/salvage/")) return await isSaved(repository, ref, file);
     const names = await git(repository, "ls-tree", "--name-only", ref).catch(() => "");
     return names.split("\n").includes(file);
   },
@@ -226,7 +228,7 @@ const strays = async (world: World): Promise<string[]> => {
     const listed = (await service.client.list_worktrees()).worktrees;
     const prepared = new Set(listed.filter((each) => each.prepared).map(({ worktree_id }) => worktree_id));
     const names = await readdir(join(home, ".service", "worktrees"));
-    for (const id of names.filter((each) => each !== ".owned" && !prepared.has(each))) {
+    for (const id of names.filter((each) => each !== ".owned" && each !== ".lock" && !prepared.has(each))) {
       const record = await world.record(id);
       if (record !== null && record.pod_name === name && record.worktree_removed_at === null) continue;
       const known = listed.some(({ worktree_id }) => worktree_id === id) ? "listed" : "not listed";

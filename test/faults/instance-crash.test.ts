@@ -21,7 +21,8 @@ test(`however ${kills} kills meet instances that share a store, every job ends b
     tally,
   });
   expect(tally.faults).toEqual([]);
-  expect(tally.kills).toBe(kills);
+  expect(tally.kills).toBeGreaterThanOrEqual(kills);
   // A run in which nothing was hit would prove nothing.
   expect(Object.keys(tally.hits).length).toBeGreaterThan(2);
+  expect(Math.max(...Object.values(tally.windows))).toBeGreaterThan(0);
 }, 180_000);

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isFinal } from "../../src/contract/job.ts";
 import { until } from "../until.ts";
@@ -5,6 +6,7 @@ import { checkJobs, checkRest } from "./instance-checks.ts";
 import { cancelSoon, prepareWorktrees, submitOne, type Accepted, type Prepared } from "./instance-load.ts";
 import { restart, thaw, untilOthersSettled } from "./instance-settling.ts";
 import { meet, type Fate, type Hit, type InstanceTally } from "./instance-tally.ts";
+import { openWindows, type Window, type Windows } from "./instance-windows.ts";
 import { createWorld, type Instance, type World } from "./instance-world.ts";
 
 type Options = {
@@ -26,26 +28,45 @@ type Options = {
 
 const mostUnderWay = 12;
 
+/** What each of some strikes waits for; null: nothing, it comes when it comes. */
+const waits: readonly (Window | null)[] = [
+  "after the push",
+  "inside settling",
+  null,
+  "before the outcome",
+  "inside settling",
+  null,
+];
+
 /**
- * Kills instances with SIGKILL at random moments while they run jobs; starts them again at once, once the others have
+ * Kills instances with SIGKILL at random moments, and in windows of which a kill must not lose anything, while they run jobs; starts them again at once, once the others have
  * settled their runs, or only at the end. Adds what it saw, and every rule that it saw broken, to the tally.
  */
 export const instanceRounds = async (options: Options): Promise<void> => {
   const { directory, kvUrl, prefix, kills, env = {}, perEpoch = 25, tally } = options;
   const world = await createWorld({ directory, kvUrl, prefix, names: ["one", "two", "three"], env });
+  const windows = new Map<Instance, Windows>();
+  for (const instance of world.instances) {
+    const opened = await openWindows(join(directory, `${instance.name}-windows`), kvUrl);
+    windows.set(instance, opened);
+    instance.env = opened.env;
+  }
   await Promise.all(world.instances.map(world.start));
   for (let done = 0; done < kills; done += perEpoch) {
     const prepared = await prepareWorktrees(world);
-    await epoch(world, { ...options, kills: Math.min(perEpoch, kills - done) }, prepared);
+    await epoch(world, { ...options, windows, kills: Math.min(perEpoch, kills - done) }, prepared);
   }
   await Promise.all(world.living().map(({ service }) => service.stop()));
   tally.agents += (await world.notes()).filter(({ pid }) => pid !== undefined).length;
 };
 
+type Held = Options & { windows: ReadonlyMap<Instance, Windows> };
+
 /** What is going on between two looks at everything. */
 type Epoch = {
   world: World;
-  options: Options;
+  options: Held;
+  strikes: number;
   prepared: Prepared;
   accepted: Accepted[];
   hits: Hit[];
@@ -58,11 +79,12 @@ type Epoch = {
   open: string[];
 };
 
-const epoch = async (world: World, options: Options, prepared: Prepared): Promise<void> => {
+const epoch = async (world: World, options: Held, prepared: Prepared): Promise<void> => {
   const { kills, tally } = options;
   const scene: Epoch = {
     world,
     options,
+    strikes: 0,
     prepared,
     accepted: [],
     hits: [],
@@ -106,19 +128,28 @@ const strike = async (scene: Epoch): Promise<void> => {
   const { world, options, watched } = scene;
   const { random, tally } = options;
   if (watched.size === 0) scene.keeper = null;
-  const instance = pickOne(upAmong(world, scene.keeper), random);
-  const fate = chooseFate(scene);
+  const instance = pickOne(upAmong(scene), random);
+  const window = waits[(scene.strikes += 1) % waits.length] ?? null;
+  const fate = window === "inside settling" ? "atOnce" : chooseFate(scene);
   if (fate === "frozen") world.freeze(instance);
-  else await world.kill(instance);
+  else await kill(scene, instance, window === "inside settling" ? null : window);
   const since = performance.now();
   const met = await meet(world, instance.name, scene.accepted, tally);
   scene.hits.push(...met);
   tally.fates[fate] += 1;
-  tally.kills += fate === "frozen" ? 0 : 1;
-  options.onKill?.(tally);
   const comesBack = { instance, met, options };
+  // Only work that an agent may have left is saved.
+  if (window === "inside settling" && met.some(({ spawned }) => spawned)) {
+    const held = hold(scene, instance, window);
+    await world.start(instance);
+    await held;
+    await kill(scene, instance, null);
+    const again = await meet(world, instance.name, scene.accepted, tally);
+    scene.hits.push(...again);
+    met.push(...again);
+  }
   if (fate === "atOnce") return await restart(world, comesBack);
-  scene.keeper ??= pickOne(upAmong(world, null), random);
+  scene.keeper ??= pickOne(upAmong(scene), random);
   const settled = untilOthersSettled(world, { met, since, options });
   const backs = {
     frozen: () => thaw(world, comesBack),
@@ -132,16 +163,29 @@ const strike = async (scene: Epoch): Promise<void> => {
   );
 };
 
+const kill = async (scene: Epoch, instance: Instance, window: Window | null): Promise<void> => {
+  const { world, options } = scene;
+  if (window !== null) await hold(scene, instance, window);
+  await world.kill(instance);
+  options.tally.kills += 1;
+  options.onKill?.(options.tally);
+};
+
+const hold = async ({ options }: Epoch, instance: Instance, window: Window): Promise<void> => {
+  if (await options.windows.get(instance)?.hold(window)) options.tally.windows[window] += 1;
+};
+
 /** Two that are up must be left, one to notice and one to be struck meanwhile, or the struck one comes back at once. */
 const chooseFate = ({ world, watched, options: { random } }: Epoch): Fate => {
   const dice = random();
-  if (world.living().length < 3 || dice < 0.45) return "atOnce";
+  if (world.living().length < 3 || watched.size > 0 || dice < 0.45) return "atOnce";
   if (dice < 0.85) return "later";
-  return dice < 0.92 || watched.size > 0 ? "atTheEnd" : "frozen";
+  return dice < 0.92 ? "atTheEnd" : "frozen";
 };
 
-const upAmong = ({ instances }: World, keeper: Instance | null): Instance[] =>
-  instances.filter((each) => each.service !== null && each !== keeper);
+/** Those that may be struck: one that is under watch would take longer to settle what it had for that alone. */
+const upAmong = ({ world, keeper, watched }: Pick<Epoch, "world" | "keeper" | "watched">): Instance[] =>
+  world.instances.filter((each) => each.service !== null && each !== keeper && !watched.has(each.name));
 
 const pickOne = <Value>(values: Value[], random: () => number): Value => {
   const picked = values[Math.floor(random() * values.length)];

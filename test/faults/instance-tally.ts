@@ -1,5 +1,6 @@
 import type { JobRecord } from "../../src/store/job-record.ts";
 import type { Accepted } from "./instance-load.ts";
+import type { Window } from "./instance-windows.ts";
 import type { World } from "./instance-world.ts";
 
 /**
@@ -15,6 +16,8 @@ export type InstanceTally = {
   outcomes: Record<string, number>;
   /** Runs that a kill met, by the stage they were in. */
   hits: Record<string, number>;
+  /** Kills of an instance that was held up there. */
+  windows: Record<Window, number>;
   agents: number;
   /** Jobs that were given to more than one agent, one after another. */
   runAgain: number;
@@ -32,6 +35,7 @@ export const newTally = (): InstanceTally => ({
   jobs: 0,
   outcomes: {},
   hits: {},
+  windows: { "after the push": 0, "before the outcome": 0, "inside settling": 0 },
   agents: 0,
   runAgain: 0,
   slowest: { byOthers: 0, byRestart: 0, cleanUp: 0, afterThaw: 0 },

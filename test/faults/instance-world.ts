@@ -19,8 +19,14 @@ type Options = {
   env?: Record<string, string | undefined>;
 };
 
-/** An instance; `service` is null while it is down or frozen. */
-export type Instance = { name: string; home: string; service: Service | null; frozen: Service | null };
+/** An instance; `service` is null while it is down or frozen, `env` its own variables. */
+export type Instance = {
+  name: string;
+  home: string;
+  service: Service | null;
+  frozen: Service | null;
+  env: Record<string, string>;
+};
 
 /** A line of the fake agent's log: it was given a task (`pid`), it wrote a file, it made a commit. */
 export type Note = {
@@ -61,6 +67,7 @@ export const createWorld = async ({ directory, kvUrl, prefix, names, env = {} }:
     home: join(directory, name),
     service: null,
     frozen: null,
+    env: {},
   }));
 
   const living = (): (Instance & { service: Service })[] =>
@@ -76,7 +83,7 @@ export const createWorld = async ({ directory, kvUrl, prefix, names, env = {} }:
     living,
     /** Resolves when it listens. */
     start: async (instance: Instance): Promise<Service> => {
-      const service = await cluster.start(instance.name);
+      const service = await cluster.start(instance.name, { env: instance.env });
       instance.service = service;
       return service;
     },

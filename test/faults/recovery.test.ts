@@ -1,7 +1,11 @@
+import { chmod, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { asks } from "../asks.ts";
 import { openKv } from "../kv.ts";
 import { startRedis } from "../redis.ts";
+import { makeRemote } from "../remote.ts";
+import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { createStoreWorld, nth } from "./store-world.ts";
@@ -41,4 +45,40 @@ test("an instance that cannot take up yet what an earlier start has left stops w
   const { again, tried } = await startWorld("stops");
   await tried();
   expect(await again.stop()).toBe(0);
+}, 60_000);
+
+/** A git that saves no work while `flag` is there. */
+const slowToSave = async () => {
+  const bin = await temporaryDirectory();
+  const flag = join(bin, "flag");
+  const wait = `case " $* " in *refs/service/salvage*) while [ -e '${flag}' ]; do sleep 0.1; done;; esac`;
+  await writeFile(join(bin, "git"), `#!/bin/sh\n${wait}\nPATH="\${PATH#*:}"\nexec git "$@"\n`);
+  await chmod(join(bin, "git"), 0o755);
+  return { PATH: `${bin}:${process.env["PATH"]}`, wait: () => writeFile(flag, ""), goOn: () => rm(flag) };
+};
+
+test("after a crash lost jobs fail and new ones run while the work of the lost is still being saved, and a crash meanwhile loses none of it", async () => {
+  const { PATH, wait, goOn } = await slowToSave();
+  const home = await temporaryDirectory();
+  const remote = await makeRemote();
+  const start = () => startService({ home, env: { PATH } });
+  const first = await start();
+  const task = 'scenario: paced {"steps": 400, "ms": 50}';
+  const lost = await asks(first).submit({ task, repo_url: remote.path });
+  await asks(first).speaking(lost.id);
+  await first.kill();
+  await wait();
+  const second = await start();
+  const said = { status: "failed", failure_reason: "instance_lost", salvage_ref: null };
+  expect(await asks(second).when(lost.id, ({ ended_at }) => ended_at !== null, "to end", 15)).toMatchObject(
+    said,
+  );
+  expect(await asks(second).run({ task: "scenario: noop" })).toMatchObject({ status: "succeeded" });
+  expect(await asks(second).get(lost.id)).toMatchObject(said);
+  await second.kill();
+  const third = await start();
+  expect(await asks(third).run({ task: "scenario: noop" })).toMatchObject({ status: "succeeded" });
+  await goOn();
+  const saved = await asks(third).when(lost.id, ({ salvage_ref }) => salvage_ref !== null, "to be saved");
+  expect(saved).toMatchObject({ ...said, salvage_ref: `refs/service/salvage/${lost.id}` });
 }, 60_000);

@@ -164,6 +164,8 @@ const checkRoot = async ({ client, home }: Service, tally: WorktreeTally): Promi
   const root = join(home, ".service", "worktrees");
   const ids = new Set((await client.list_worktrees()).worktrees.map(({ worktree_id }) => worktree_id));
   const names = [...(await readdir(root)), ...(await readdir(join(root, ".owned")))];
-  const stray = names.filter((name) => name !== ".owned" && !ids.has(name.replace(/\..*$/, "")));
+  const stray = names.filter(
+    (name) => name !== ".owned" && name !== ".lock" && !ids.has(name.replace(/\..*$/, "")),
+  );
   if (stray.length > 0) tally.faults.push(`left in the root: ${stray.join(", ")}`);
 };

@@ -14,6 +14,7 @@ export const sampleFacts = (over: Partial<InstanceFacts> = {}): InstanceFacts =>
   started_at: "2026-01-01T00:00:00.000Z",
   running: 0,
   max_parallel_jobs: 3,
+  turns: 0,
   draining: false,
   ...over,
 });

@@ -10,12 +10,13 @@ export const sampleRecord = (over: Partial<JobRecord> = {}): JobRecord => ({
     now: new Date("2026-01-01T00:00:00Z"),
     input: RunTaskInput.parse({ task: "Fix it" }),
     repoUrl: "",
-    profile: { name: "code", model: "sonnet", retryLost: false },
+    profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
     ttlSeconds: 3600,
     idempotency: null,
     worktree: null,
     boundTo: null,
   }),
+  warnings: [],
   ...over,
 });
 

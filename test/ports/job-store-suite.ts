@@ -34,7 +34,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       }
     });
 
-    test("a change happens only when status and attempt are those the writer saw", async () => {
+    test("a change happens only when status, attempt and epoch are those the writer saw", async () => {
       const { store } = await open();
       const record = sampleRecord();
       await store.create(record);
@@ -46,7 +46,27 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
         { status: "running", attempt: 1 },
       );
       expect(running).toMatchObject({ status: "running", attempt: 1, task: "Fix it" });
+      expect(await store.update(record.id, { status: ["running"], epoch: "other" }, { pid: 1 })).toBeNull();
+      const { instance_epoch: epoch } = record;
+      expect(await store.update(record.id, { status: ["running"], epoch }, { pid: 1 })).not.toBeNull();
       expect(await store.update(randomUUID(), { status: ["queued"] }, { task: "x" })).toBeNull();
+    });
+
+    test("the queued jobs of a session are told oldest first, and no others", async () => {
+      const { store } = await open();
+      const session_id = randomUUID();
+      const at = (second: number): string => new Date(1e12 + second * 1000).toISOString();
+      const make = async (over: object): Promise<string> => {
+        const record = sampleRecord({ session_id, status: "queued", ...over });
+        await store.create(record);
+        return record.id;
+      };
+      const later = await make({ created_at: at(3) });
+      const sooner = await make({ created_at: at(2) });
+      await make({ created_at: at(1), status: "succeeded", ended_at: at(2) });
+      await make({ created_at: at(1), session_id: randomUUID() });
+      expect(await store.queuedInSession(session_id)).toEqual([sooner, later]);
+      expect(await store.queuedInSession(randomUUID())).toEqual([]);
     });
 
     test("of writers that race for one transition exactly one wins", async () => {

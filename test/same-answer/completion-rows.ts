@@ -45,6 +45,7 @@ export const completionRows = (scene: () => Scene): Row[] => [
     question: () => ({ input: { uuid: "../../etc/passwd" } }),
   },
   { operation: "list_completions", outcome: "success", question: () => ({ input: { status: "running" } }) },
+  { operation: "list_completions", outcome: "success", question: () => ({ input: { status: "all" } }) },
   {
     operation: "cancel_completion",
     outcome: "success",

@@ -92,6 +92,7 @@ export const jobRows = (scene: () => Scene): Row[] => [
       return { input: { limit: 1, status: "cancelled" } };
     },
   },
+  { operation: "list_jobs", outcome: "success", question: () => ({ input: { limit: 1, status: "all" } }) },
   { operation: "list_jobs", outcome: "invalid_request", question: () => ({ input: { cursor: "nowhere" } }) },
   {
     operation: "cancel_job",

@@ -32,7 +32,7 @@ export const openScene = async () => {
   const [roomy, full, draining, clogged, crowded, { path: remote }] = await Promise.all([
     busy("hang", agentMode),
     busy("hang", { ...agentMode, SERVICE_MAX_QUEUED_JOBS: "1", AGENT_MODE_MAX_CONCURRENT: "1" }),
-    busy("ignore-term", { ...agentMode, SERVICE_AGENT_CLI_KILL_GRACE: "60" }),
+    busy("ignore-term", { ...agentMode, SERVICE_AGENT_CLI_KILL_GRACE: "3600" }),
     withoutPlaces(),
     startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } }),
     makeRemote(),

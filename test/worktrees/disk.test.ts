@@ -1,10 +1,13 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { asks } from "../asks.ts";
 import { makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
-import { codeOf, worktreeAsks } from "./worktree-world.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { createDisks } from "../../src/worktrees/disk.ts";
+import { codeOf, notedGit, worktreeAsks } from "./worktree-world.ts";
 
 test("the room of each repository is told, cached clone and worktrees apart, largest first", async () => {
   const service = await startService({ env: { SERVICE_WORKTREE_SIZE_EXCLUDE: "node_modules" } });
@@ -62,4 +65,41 @@ test("below the floor of free room new work is refused with 503, and all else go
   ]);
   const metrics = await (await fetch(`${service.url}/metrics`)).text();
   expect(metrics).toMatch(/^svc_disk_free_bytes\{purpose="jobs"\} \d+/m);
+});
+
+test("a disk that takes no more data makes the service unready, although a file can still be made", async () => {
+  const service = await startService({ under: ["prlimit", "--fsize=16384"] });
+  const ready = await fetch(`${service.url}/ready`);
+  expect([ready.status, await ready.text()]).toEqual([
+    503,
+    expect.stringContaining(join(service.home, ".service", "jobs")) as string,
+  ]);
+});
+
+test("without a floor of free room jobs are taken on a disk that has none, and the service is not ready", async () => {
+  // It has no room, and says so.
+  const places = [{ path: "/proc", purpose: "worktrees" as const }];
+  const disks = createDisks({ places, minFreeBytes: 0, now: () => new Date() });
+  await disks.requireRoom();
+  await expect(disks.requireRoom(1)).rejects.toMatchObject({
+    code: "disk_full",
+    message: expect.stringContaining("The disk of /proc is full") as string,
+  });
+});
+
+test("telling the room starts no git, and what was looked at is not looked at again for each who asks", async () => {
+  const home = await temporaryDirectory();
+  const { path, journal } = await notedGit(home);
+  const service = await startService({ home, env: { PATH: path } });
+  const remote = await makeRemote();
+  await asks(service).run({ task: "x", repo_url: remote.path });
+  const started = async () => (await readFile(journal, "utf8")).split("\n");
+  const before = await started();
+  const room = async () => (await service.client.get_disk_usage()).repositories[0];
+  const [first] = await Promise.all(Array.from({ length: 50 }, room));
+  expect((await started()).slice(before.length - 1).filter(Boolean)).toEqual([]);
+  const [clone] = (await readdir(join(home, "service-repos"))).filter((name) => /^[0-9a-f]{12}$/.test(name));
+  await writeFile(join(home, "service-repos", String(clone), "more.bin"), "x".repeat(100_000));
+  expect(await room()).toEqual(first);
+  await until(async () => Number((await room())?.cache_bytes) > Number(first?.cache_bytes));
 });

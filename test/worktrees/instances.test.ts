@@ -43,7 +43,7 @@ test("a worktree that another instance has prepared is told from its record and 
   const job = await cluster.submit(b, made.worktree_id);
   expect(job.bound_to).toBe("pod-a");
   expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "in_use", job_id: job.id });
-  expect((await b.worktrees.usage(signal)).map(({ worktrees }) => worktrees)).toEqual([0]);
+  expect((await b.worktrees.usage()).map(({ worktrees }) => worktrees)).toEqual([0]);
   await cluster.records.update(made.worktree_id, ["ready"], { status: "failed", error: "no room" });
   expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "failed", error: "no room" });
 });
@@ -153,6 +153,9 @@ test("what a lost instance still has of a job that another has taken over is sav
   expect(existsSync(String(job.worktree_path))).toBe(false);
   const saved = await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
   expect(saved).toBe("from a");
+  expect((await cluster.jobs.get(job.id))?.warnings).toEqual([
+    expect.stringContaining(`refs/service/salvage/${job.id}-pod-a`),
+  ]);
   expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe(
     `## ${String(job.branch)}\n?? b.txt`,
   );

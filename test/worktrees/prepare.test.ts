@@ -47,6 +47,18 @@ test("a prepared worktree stands ready on a branch of its own, and list and get 
   expect((await list()).map(({ worktree_id }) => worktree_id)).toContain(id);
 });
 
+test("base_ref left out is the default branch of a repository without main, and the worktree names it", async () => {
+  const trunk = await makeRemote();
+  await git(trunk.path, "branch", "-m", "main", "trunk");
+  const { worktree } = await service.client.prepare_worktree({ repo_url: trunk.path });
+  expect(worktree).toMatchObject({ status: "ready", base_ref: "trunk" });
+  const { worktree_id } = worktree;
+  expect(await asks(service).run({ task: 'scenario: work {"file": "one.txt"}', worktree_id })).toMatchObject({
+    status: "succeeded",
+    base_ref: "trunk",
+  });
+});
+
 test("jobs that name it run in it, one after another, and each finds the work of the one before", async () => {
   const { prepare, get } = worktreeAsks(service);
   const ask = asks(service);

@@ -39,14 +39,24 @@ export const codeOf = (asked: Promise<unknown>): Promise<string | null> =>
 
 /** A PATH on which git waits before each fetch, as long as `hold` exists. */
 export const slowGit = async (directory: string) => {
-  const bin = join(directory, "slow-bin");
   const hold = join(directory, "hold");
+  const before = `case " $* " in *" fetch "*) while [ -e "${hold}" ]; do sleep 0.05; done;; esac`;
+  return { path: await gitAfter(directory, before), hold };
+};
+
+/** A PATH on which git notes its arguments in `journal`, a line each time. */
+export const notedGit = async (directory: string) => {
+  const journal = join(directory, "git-journal");
+  return { path: await gitAfter(directory, `echo "$*" >> "${journal}"`), journal };
+};
+
+const gitAfter = async (directory: string, before: string): Promise<string> => {
+  const bin = join(directory, "bin-of-git");
   const path = process.env["PATH"] ?? "";
   const real = await findExecutable("git", path);
   if (!real.ok) throw new Error(real.message);
   await mkdir(bin, { recursive: true });
-  const script = `#!/bin/sh\ncase " $* " in *" fetch "*) while [ -e "${hold}" ]; do sleep 0.05; done;; esac\nexec "${real.path}" "$@"\n`;
-  await writeFile(join(bin, "git"), script);
+  await writeFile(join(bin, "git"), `#!/bin/sh\n${before}\nexec "${real.path}" "$@"\n`);
   await chmod(join(bin, "git"), 0o755);
-  return { path: `${bin}:${path}`, hold };
+  return `${bin}:${path}`;
 };

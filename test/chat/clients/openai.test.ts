@@ -1,4 +1,4 @@
-import OpenAI, { APIError, APIUserAbortError } from "openai";
+import OpenAI, { APIConnectionError, APIError, APIUserAbortError } from "openai";
 import { afterEach, beforeAll, expect, test } from "vitest";
 import { key, startScene, untilIdle, askedOf, lastAsked, type Scene } from "./scene.ts";
 import { work, workContent } from "./scripted.ts";
@@ -24,7 +24,7 @@ const reasoningOf = (from: object): string =>
 /** The error that a promise is rejected with. */
 const errorOf = async (promise: Promise<unknown>): Promise<APIError> => {
   const error = await promise.then(() => null).catch((reason: unknown) => reason);
-  if (error instanceof APIError) return error;
+  if (error instanceof APIError && !(error instanceof APIConnectionError)) return error;
   throw new Error("there was no APIError", { cause: error });
 };
 

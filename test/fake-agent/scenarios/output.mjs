@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { createProtocol } from "../protocol.mjs";
 import { write } from "../write.mjs";
 
@@ -101,13 +101,13 @@ export const stderrFlood = ({ options, init, result }) => {
  * `clock: "monotonic"` of the clock that all processes of the machine share and nobody sets.
  */
 export const slowDeltas = async ({ options, init, stream, assistant, result }) => {
-  const { count = 100, rate = 100, clock } = options;
+  const { count = 100, rate = 100, clock, until } = options;
   init();
   stream({ type: "message_start" });
   stream({ type: "content_block_start", index: 0, content_block: { type: "text" } });
   const began = performance.now();
   let whole = "";
-  for (let n = 0; n < count; n += 1) {
+  for (let n = 0; until === undefined ? n < count : !existsSync(until); n += 1) {
     const wait = began + (n * 1000) / rate - performance.now();
     if (wait > 1) await delay(wait);
     const text = `${clock === "monotonic" ? Number(process.hrtime.bigint()) / 1e6 : performance.timeOrigin + performance.now()} `;
