@@ -20,7 +20,7 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     // Tests start real processes and wait for them most of their time; modules are shared between files.
-    pool: "threads",
+    pool: "forks",
     isolate: false,
     maxWorkers: 4,
     testTimeout: 120_000,

@@ -1,16 +1,16 @@
-import { chmod, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { copyAssets, packagesOfAssets } from "./pack/assets.ts";
 import { bundle } from "./pack/bundle.ts";
 import { collectLicences } from "./pack/licences.ts";
 
 /**
- * Makes `dist/`: the program with everything it needs, so that the published package depends on nothing but Node.
+ * Makes a directory of the program with everything it needs, so that the published package depends on nothing but Node.
  * It is made beside and swapped in, so that a build that fails leaves the one before.
  */
-export const build = async (root: string): Promise<void> => {
-  const target = join(root, "dist");
-  const fresh = await mkdtemp(join(root, "dist.building-"));
+export const build = async (root: string, target = join(root, "dist")): Promise<void> => {
+  await mkdir(dirname(target), { recursive: true });
+  const fresh = await mkdtemp(`${target}.building-`);
   try {
     const { packages } = await bundle({ root, directory: fresh });
     await copyAssets({ root, directory: fresh });

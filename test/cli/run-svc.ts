@@ -1,11 +1,8 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
 import { afterFile } from "../cleanup.ts";
 import { compileCache } from "../compile-cache.ts";
-
-const root = join(import.meta.dirname, "..", "..");
-const program = [process.execPath, join(root, "src", "cli", "main.ts")];
+import { svcProgram } from "../service-process.ts";
 
 export type Run = {
   child: ChildProcess;
@@ -25,7 +22,7 @@ type Options = {
 
 /** Starts svc in an environment that has nothing of this machine's settings. Killed at the end of the test file. */
 export const startSvc = (args: readonly string[], options: Options = {}): Run => {
-  const [command = "", ...before] = options.program ?? program;
+  const [command = "", ...before] = options.program ?? svcProgram;
   const child = spawn(command, [...before, ...args], {
     cwd: options.cwd,
     env: {
