@@ -131,6 +131,7 @@ const strike = async (scene: Epoch): Promise<void> => {
   const instance = pickOne(upAmong(scene), random);
   const window = waits[(scene.strikes += 1) % waits.length] ?? null;
   const fate = window === "inside settling" ? "atOnce" : chooseFate(scene);
+  if (window === "inside settling") await agentAtWork(scene, instance);
   if (fate === "frozen") world.freeze(instance);
   else await kill(scene, instance, window === "inside settling" ? null : window);
   const since = performance.now();
@@ -161,6 +162,20 @@ const strike = async (scene: Epoch): Promise<void> => {
     instance.name,
     back.finally(() => watched.delete(instance.name)),
   );
+};
+
+/** Only then there is something to save. Gives up after 5 s: the instance may have no job. */
+const agentAtWork = async ({ world, open }: Epoch, { name }: Instance): Promise<void> => {
+  const isAtWork = async (): Promise<boolean> => {
+    const records = await Promise.all(open.map(world.record));
+    return records.some(
+      (record) =>
+        record?.pod_name === name &&
+        record.status === "running" &&
+        record.stages.at(-1)?.stage === "first_output",
+    );
+  };
+  await until(isAtWork, { seconds: 5 }).catch(() => undefined);
 };
 
 const kill = async (scene: Epoch, instance: Instance, window: Window | null): Promise<void> => {
