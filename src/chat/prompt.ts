@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { TurnPart } from "../agents/agent-process.ts";
 import type { ChatMessage } from "./chat.ts";
 
@@ -10,19 +11,17 @@ export const wholeOf = (messages: readonly ChatMessage[]): TurnPart[] => {
   const answered = messages.findLastIndex(({ role }) => role === "assistant") + 1;
   const news = newsOf(messages);
   if (answered === 0) return news;
+  // What was said must not look like the end of what was said: nobody can write a tag that is made now.
+  const tag = `conversation-${randomBytes(8).toString("hex")}`;
   const history = messages
     .slice(0, answered)
-    .flatMap(({ role, content }) => [text(`${names[role]}:\n`), ...content.map(quoted), text("\n\n")]);
-  return merged([text(opening), ...history, text(closing), ...news]);
+    .flatMap(({ role, content }) => [text(`${names[role]}:\n`), ...content, text("\n\n")]);
+  return merged([text(`${opening}<${tag}>\n`), ...history, text(`</${tag}>${closing}`), ...news]);
 };
 
 const names = { user: "User", assistant: "Assistant" } as const;
-const opening = "This conversation was begun elsewhere. What was said so far:\n\n<conversation>\n";
-const closing = "</conversation>\n\nGo on with it. The user now says:\n\n";
-
-/** What was said must not look like the end of what was said: an answer may hold words from anywhere. */
-const quoted = (part: TurnPart): TurnPart =>
-  part.type === "text" ? text(part.text.replace(/<(?=\/?conversation>)/gi, "&lt;")) : part;
+const opening = "This conversation was begun elsewhere. What was said so far:\n\n";
+const closing = "\n\nGo on with it. The user now says:\n\n";
 
 const text = (value: string): TurnPart => ({ type: "text", text: value });
 
