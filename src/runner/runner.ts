@@ -4,6 +4,7 @@ import { mayRunAgain, wasPushed } from "../jobs/lost.ts";
 import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
+import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles, type ResolvedProfile } from "../profiles/profile.ts";
 import { RepoError, type Repos, type Snapshot, type Worktree } from "../repos/repos.ts";
@@ -133,7 +134,7 @@ export const createRunner = (deps: Dependencies) => {
 
   const settleLost: SettleLost = async (record) => {
     const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
-    await killOrphans(record.process, jobMarker(record.id, deps.instance), {
+    const left = await killOrphans(record.process, jobMarker(record.id, deps.instance), {
       graceSeconds: deps.orphanGrace,
       directories: worktree === null ? [] : [worktree.path, cacheDirectoryOf(worktree) ?? worktree.path],
     });
@@ -147,7 +148,7 @@ export const createRunner = (deps: Dependencies) => {
     const retryLost = record.retry_lost ?? profile?.retryLost ?? false;
     const again = (neverSpawned || retryLost) && mayRunAgain(record);
     if (record.status === "running" && again) return { requeue: true, patch: {} };
-    const warnings = [...record.warnings];
+    const warnings = [...record.warnings, ...leftWarnings(left)];
     const saved =
       worktree === null
         ? {}

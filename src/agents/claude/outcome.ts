@@ -1,4 +1,5 @@
 import type { EndedProcess, SpawnFailure } from "../../lib/process/supervise.ts";
+import { leftWarnings } from "../../lib/process/sweep.ts";
 import { cutFront } from "../../lib/tail-buffer.ts";
 import type { AgentOutcome, AgentTurn } from "../agent.ts";
 import { classify, type EndCause } from "./classify.ts";
@@ -103,18 +104,7 @@ export const endWarnings = ({ ended, observed, cause }: Attended): string[] => {
       "A process that the agent left behind kept its output open; the end of the output may be missing.",
     );
   }
-  if (ended.survivors.length > 0) {
-    warnings.push(
-      `Processes of the run could not be ended: ${ended.survivors.join(", ")}. End them by hand.`,
-    );
-  }
-  if (ended.hidden.length > 0) {
-    const names = ended.hidden.slice(0, 20).map(({ pid, name }) => `${pid} (${name})`);
-    warnings.push(
-      `Processes that started during the run could not be looked into and may be left from it: ${names.join(", ")}. End them by hand unless they are somebody else's.`,
-    );
-  }
-  return warnings;
+  return [...warnings, ...leftWarnings(ended)];
 };
 
 const noAccount = { num_turns: null, cost_usd: null, usage: null };

@@ -73,6 +73,20 @@ export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise
   return { swept: termSent.size, survivors: [...new Set(alive)], hidden };
 };
 
+/** What a user is told of processes that may be left; nothing when none is. */
+export const leftWarnings = ({ survivors, hidden }: SweepReport): string[] => {
+  const warnings: string[] = [];
+  if (survivors.length > 0)
+    warnings.push(`Processes of the run could not be ended: ${survivors.join(", ")}. End them by hand.`);
+  if (hidden.length > 0) {
+    const names = hidden.slice(0, 20).map(({ pid, name }) => `${pid} (${name})`);
+    warnings.push(
+      `Processes that started during the run could not be looked into and may be left from it: ${names.join(", ")}. End them by hand unless they are somebody else's.`,
+    );
+  }
+  return warnings;
+};
+
 const named = (pid: number): Pick<ProcessRow, "pid" | "name"> => ({
   pid,
   name: readRow(pid)?.name ?? "gone by now",
