@@ -10,7 +10,7 @@ export const git = async (cwd: string, ...args: string[]): Promise<string> => {
   const identity = ["-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgSign=false"];
   const { stdout } = await run("git", [...identity, "-c", "protocol.file.allow=always", ...args], {
     cwd,
-    env: { PATH: process.env["PATH"], HOME: cwd, GIT_CONFIG_NOSYSTEM: "1" },
+    env: { PATH: process.env["PATH"], HOME: cwd, GIT_CONFIG_NOSYSTEM: "1", GIT_TEMPLATE_DIR: "" },
     maxBuffer: 64_000_000,
   });
   return stdout.replace(/\n$/, "");

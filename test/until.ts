@@ -8,6 +8,7 @@ export const until = async <Value>(
   const deadline = performance.now() + seconds * 1000;
   let failure: unknown;
   for (;;) {
+    const began = performance.now();
     try {
       failure = undefined;
       const value = await condition();
@@ -18,6 +19,7 @@ export const until = async <Value>(
     if (performance.now() > deadline) {
       throw new Error(`waited ${seconds} s in vain for ${what}`, { cause: failure });
     }
-    await delay(10);
+    // A costly look must not take the processor from what is waited for.
+    await delay(10 + Math.min(200, 3 * (performance.now() - began)));
   }
 };

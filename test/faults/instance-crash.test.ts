@@ -4,7 +4,7 @@ import { temporaryDirectory } from "../temporary.ts";
 import { instanceRounds } from "./instance-rounds.ts";
 import { newTally } from "./instance-tally.ts";
 
-const kills = 9;
+const kills = 6;
 
 test(`however ${kills} kills meet instances that share a store, every job ends by the rules, once for each attempt, with its work and without its agents`, async () => {
   const { url } = await startRedis();
