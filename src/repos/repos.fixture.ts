@@ -13,7 +13,12 @@ const run = promisify(execFile);
 
 /** git as an agent or a user runs it: with the repository's configuration and hooks. */
 export const plainGit = async (cwd: string, ...args: string[]): Promise<string> => {
-  const env = { PATH: process.env["PATH"], HOME: "/nonexistent", GIT_CONFIG_NOSYSTEM: "1", GIT_TEMPLATE_DIR: "" };
+  const env = {
+    PATH: process.env["PATH"],
+    HOME: "/nonexistent",
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_TEMPLATE_DIR: "",
+  };
   return (await run("git", args, { cwd, env })).stdout.trim();
 };
 
