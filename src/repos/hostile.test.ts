@@ -227,6 +227,7 @@ for (const [what, set, refusal] of traps) {
   test(`nothing is run that a local repository names: ${what}`, async () => {
     const trap = await makeTrap();
     const remote = await makeRemote();
+    await mkdir(join(remote.url, "hooks"));
     await set(remote, trap);
     const { repos, worktree } = await checkOut(remote);
     await write(worktree.path, { "work.txt": "work\n" });

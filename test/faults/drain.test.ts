@@ -18,14 +18,13 @@ const startWorld = async (names: string[], env: Record<string, string>) => {
   return await createStoreWorld({ kvUrl, directory: await temporaryDirectory(), names, env });
 };
 
-/** `svc drain` as a hook runs it, in the instance's own environment. */
-const svcDrain = async ({ env, home }: Service) => {
+/** `svc drain` as a hook runs it, in the instance's own environment. `output` is filled while it runs. */
+const svcDrain = async ({ env, home }: Service, output = { said: "" }) => {
   const [program, ...args] = [...svcProgram, "drain", "--timeout", "60"] as const;
   const child = spawn(program, args, { cwd: home, env, stdio: ["ignore", "ignore", "pipe"] });
-  let said = "";
-  child.stderr.on("data", (data: Buffer) => (said += data.toString()));
+  child.stderr.on("data", (data: Buffer) => (output.said += data.toString()));
   const [code] = (await once(child, "close")) as [number | null];
-  return { code, said, ended: Date.now() };
+  return { code, said: output.said, ended: Date.now() };
 };
 
 const readiness = async ({ url }: Service): Promise<number> => (await fetch(`${url}/ready`)).status;
@@ -133,16 +132,18 @@ test("svc drain waits for a chat turn and a completion, so that a SIGTERM after 
   await first.client.agent_completions({ uuid: "long", message: slow, wait: false });
   const chunks = chunksOf(await post(first, saying(slow, { stream: true })));
   await chunks.next();
-  const drain = svcDrain(first);
+  const output = { said: "" };
+  const drain = svcDrain(first, output);
   await until(() => isNotReady(first), { what: "the instance not to be ready" });
   const { instances } = await until(async () => {
     const overview = await first.client.list_instances();
     return overview.instances[0]?.draining === true ? overview : null;
   });
   expect(instances).toMatchObject([{ name: "i1", draining: true, running: 0, turns: 2 }]);
+  await until(() => output.said.includes("2 turns"), { what: "the drain to say what it waits for" });
   const rest = Array.fromAsync(chunks);
   await finish();
-  expect(await drain).toMatchObject({ code: 0, said: expect.stringContaining("2 turns") as string });
+  expect(await drain).toMatchObject({ code: 0 });
   expect((await first.client.get_completion({ uuid: "long" })).completion.status).toBe("completed");
   expect(await first.stop()).toBe(0);
   expect(kindsOf(await rest).at(-1)).toBe("stop");
