@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { writeFile } from "node:fs/promises";
 import type { Job } from "../../src/contract/job.ts";
+import { signalProcess } from "../../src/lib/process/table.ts";
 import { asks } from "../asks.ts";
 import { agentProcesses } from "../processes.ts";
 import { git } from "../remote.ts";
@@ -68,10 +69,11 @@ export const startPair = async ({ way }: { way?: (port: number) => Promise<numbe
   };
 };
 
+/** What the agent itself runs may be over meanwhile. */
 export const freeze = (...pids: number[]): void => {
-  for (const pid of pids) process.kill(pid, "SIGSTOP");
+  for (const pid of pids) signalProcess(pid, "SIGSTOP");
 };
 
 export const thaw = (...pids: number[]): void => {
-  for (const pid of pids) process.kill(pid, "SIGCONT");
+  for (const pid of pids) signalProcess(pid, "SIGCONT");
 };
