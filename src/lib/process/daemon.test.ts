@@ -91,6 +91,41 @@ test("a lock that a daemon of an ended run has held is free", async () => {
   expect(lock.fd).toBeGreaterThan(0);
 });
 
+const superviseModule = fileURLToPath(new URL("supervise.ts", import.meta.url));
+
+/** A service of its own that supervises one run in the directory until its standard input ends. */
+const supervisor = `
+  import { supervise } from ${JSON.stringify(superviseModule)};
+  const [directory] = process.argv.slice(1);
+  const marker = { name: "SERVICE_JOB_ID", value: crypto.randomUUID() };
+  const env = { PATH: process.env.PATH };
+  const run = { command: "/bin/sh", args: ["-c", "echo begun; read end"], cwd: directory };
+  const { process: agent } = await supervise({ ...run, env, marker, directories: [directory] });
+  agent.stdout.pipe(process.stdout, { end: false });
+  agent.stderr.resume();
+  process.stdin.pipe(agent.stdin);
+  console.log(JSON.stringify(await agent.ended));`;
+
+test("a child of the program that has started the service is no orphan", async () => {
+  const directory = await temporaryDirectory();
+  const node = ["--input-type=module-typescript", "--eval", supervisor, directory];
+  const service = spawn(process.execPath, node, { env: { PATH }, stdio: ["pipe", "pipe", "inherit"] });
+  let said = "";
+  service.stdout.on("data", (data: Buffer) => (said += data.toString()));
+  await until(() => said.includes("begun"));
+  const sibling = spawn("sleep", ["1000"], {
+    cwd: directory,
+    detached: true,
+    stdio: "ignore",
+    env: { PATH },
+  });
+  afterFile(() => sibling.kill("SIGKILL"));
+  service.stdin.end();
+  await until(() => said.includes("}"));
+  expect(JSON.parse(said.slice(said.indexOf("{")))).toMatchObject({ swept: 0, survivors: [], hidden: [] });
+  expect(readRow(sibling.pid!)).not.toBeNull();
+});
+
 test("what others do in the directory is left alone", async () => {
   const directory = await temporaryDirectory();
   const orphan = async (file: string, env: Record<string, string> = {}): Promise<number> => {

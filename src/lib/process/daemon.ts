@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { promisify } from "node:util";
 import { instanceVariable, serviceTitle } from "./marker.ts";
-import { readRow, type ProcessRow } from "./table.ts";
+import { readRow, signalProcess, type ProcessRow } from "./table.ts";
 
 /** Where and since when a run is at work. */
 export type Workplace = {
@@ -13,20 +15,19 @@ export type Workplace = {
 /**
  * Whether a process without the run's mark and out of its family is a daemon that the run has left: its working
  * directory, program or an open file is in the run's directories. A user's own shell or editor must not count, nor what
- * the service and other jobs do there. So only an orphan can be one (its parent is init, or an ancestor of this service
- * that has adopted it) that has the service's user and control group, no terminal, no mark of any run, is no instance of
+ * the service and other jobs do there. So only an orphan can be one (its parent is whoever adopts them) that has the service's user and control group, no terminal, no mark of any run, is no instance of
  * the service, and has started since the run began. "hidden": all that holds, but the kernel does not say where it is at
  * work, as for programs like ssh-agent that keep their secrets from processes of the same user.
  */
-export const createDaemonLook = ({ since, directories }: Workplace) => {
-  const adopters = ancestors();
+export const createDaemonLook = async ({ since, directories }: Workplace) => {
+  const parentOfOrphans = await (adopter ??= probe());
   const group = controlGroup("self");
   const isInside = (path: string): boolean =>
     directories.some((directory) => `${path.replace(/ \(deleted\)$/, "")}/`.startsWith(`${directory}/`));
 
   return (row: ProcessRow, environment: Buffer | null): "left" | "hidden" | "stranger" => {
     const { pid, parent, startTime, hasTerminal, name } = row;
-    if (Number(startTime) < Number(since) || hasTerminal || !adopters.has(parent)) return "stranger";
+    if (Number(startTime) < Number(since) || hasTerminal || parent !== parentOfOrphans) return "stranger";
     if (name === serviceTitle || environment?.includes(`${instanceVariable}=`)) return "stranger";
     try {
       if (userOf(pid) !== userOf("self") || controlGroup(pid) !== group) return "stranger";
@@ -38,14 +39,26 @@ export const createDaemonLook = ({ since, directories }: Workplace) => {
   };
 };
 
-/** Those that the kernel may give an orphan to; as process 1 itself the service cannot tell them from its own children. */
-const ancestors = (): ReadonlySet<number> => {
-  const found = new Set([1]);
-  for (let row = readRow(process.pid); row !== null && row.parent > 0; row = readRow(row.parent)) {
-    found.add(row.parent);
+let adopter: Promise<number | null> | undefined;
+
+/**
+ * Whom the kernel gives an orphan to: init, or a program above the service that has asked for them. Found out with one.
+ * Null: the service itself, which cannot tell them from its own children.
+ */
+const probe = async (): Promise<number | null> => {
+  const orphan = "sleep 10 > /dev/null 2>&1 & echo $!";
+  try {
+    const { stdout } = await promisify(execFile)("/bin/sh", ["-c", orphan], {
+      env: { PATH: "/usr/bin:/bin" },
+    });
+    const parent = readRow(Number(stdout))?.parent ?? null;
+    signalProcess(Number(stdout), "SIGKILL");
+    return parent === process.pid ? null : parent;
+  } catch {
+    // Too many processes, say: the next run looks again.
+    adopter = undefined;
+    return null;
   }
-  found.delete(process.pid);
-  return found;
 };
 
 /** @throws when the process is gone */

@@ -31,7 +31,7 @@ const milliseconds = { betweenLooks: 15, fromTermToKill: 200, patience: 1000 };
  */
 export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise<SweepReport> => {
   const { signal, known = [], workplace, limitSeconds = 10 } = options;
-  const whose = workplace && createDaemonLook(workplace);
+  const whose = workplace && (await createDaemonLook(workplace));
   const began = performance.now();
   const termSent = new Map<string, number>();
   let alive: number[] = [];
