@@ -170,7 +170,9 @@ const checkWork = async ({ job, notes, directory, remote, fault, service }: Work
     const isThere = succeeded ? names.includes(file) : await isSaved(repository, ref, file);
     if (!isThere) {
       const log = await git(repository, "log", "--graph", "--stat", "--format=%h %p %s", ref).catch(String);
-      fault(`${file} is not in ${ref}; noted: ${JSON.stringify(notes)}; there: ${log}; ${JSON.stringify(job)}; ${JSON.stringify(service.output)}`);
+      fault(
+        `${file} is not in ${ref}; noted: ${JSON.stringify(notes)}; there: ${log}; ${JSON.stringify(job)}; ${JSON.stringify(service.output)}`,
+      );
     }
   }
   for (const commit of committed) {
@@ -180,7 +182,14 @@ const checkWork = async ({ job, notes, directory, remote, fault, service }: Work
   }
 };
 
-type Work = { service: Service; job: Job; notes: Note[]; directory: string; remote: string; fault: (what: string) => void };
+type Work = {
+  service: Service;
+  job: Job;
+  notes: Note[];
+  directory: string;
+  remote: string;
+  fault: (what: string) => void;
+};
 
 /** A line of the fake agent's log: it was given a task (`pid`), it wrote a file, it made a commit. */
 type Note = { job: string; pid?: number; wrote?: string; committed?: string };
