@@ -152,12 +152,12 @@ const checkOutcomes = async ({
     if (agents > 1) fault(`${agents} agents were given the task`);
     if (job.status === "succeeded" && agents !== 1) fault("succeeded without an agent");
     if (processesMarked(id).length > 0) fault("a process of the job is left");
-    await checkWork({ job, notes, directory, remote, fault, service });
+    await checkWork({ job, notes, directory, remote, fault });
   }
 };
 
 /** What the agent noted as written or committed is on the pushed branch, or under the salvage ref of a job that failed. */
-const checkWork = async ({ job, notes, directory, remote, fault, service }: Work): Promise<void> => {
+const checkWork = async ({ job, notes, directory, remote, fault }: Work): Promise<void> => {
   const wrote = notes.flatMap((note) => note.wrote ?? []);
   const committed = notes.flatMap((note) => note.committed ?? []);
   if (wrote.length === 0) return;
@@ -168,12 +168,7 @@ const checkWork = async ({ job, notes, directory, remote, fault, service }: Work
   const names = (await git(repository, "ls-tree", "--name-only", ref).catch(() => "")).split("\n");
   for (const file of wrote) {
     const isThere = succeeded ? names.includes(file) : await isSaved(repository, ref, file);
-    if (!isThere) {
-      const log = await git(repository, "log", "--graph", "--stat", "--format=%h %p %s", ref).catch(String);
-      fault(
-        `${file} is not in ${ref}; noted: ${JSON.stringify(notes)}; there: ${log}; ${JSON.stringify(job)}; ${JSON.stringify(service.output)}`,
-      );
-    }
+    if (!isThere) fault(`${file} is not in ${ref}`);
   }
   for (const commit of committed) {
     await git(repository, "merge-base", "--is-ancestor", commit, ref).catch(() =>
@@ -182,14 +177,7 @@ const checkWork = async ({ job, notes, directory, remote, fault, service }: Work
   }
 };
 
-type Work = {
-  service: Service;
-  job: Job;
-  notes: Note[];
-  directory: string;
-  remote: string;
-  fault: (what: string) => void;
-};
+type Work = { job: Job; notes: Note[]; directory: string; remote: string; fault: (what: string) => void };
 
 /** A line of the fake agent's log: it was given a task (`pid`), it wrote a file, it made a commit. */
 type Note = { job: string; pid?: number; wrote?: string; committed?: string };
