@@ -54,7 +54,8 @@ export const startPair = async ({ way }: { way?: (port: number) => Promise<numbe
         .map(({ pid }) => pid),
     /** Resolves when the instance has brought a job of its own to its end. */
     works: async ({ client }: Service): Promise<Job> => {
-      const { worktree } = await client.prepare_worktree({ repo_url: world.remote.path });
+      // Just thawed, it may say once that the store does not answer, and that it is to be asked again.
+      const { worktree } = await until(() => client.prepare_worktree({ repo_url: world.remote.path }));
       return await asks({ client }).run({
         task: "scenario: commit-nothing",
         worktree_id: worktree.worktree_id,
