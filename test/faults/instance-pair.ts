@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import type { Job } from "../../src/contract/job.ts";
 import { signalProcess } from "../../src/lib/process/table.ts";
 import { asks } from "../asks.ts";
+import { afterFile } from "../cleanup.ts";
 import { agentProcesses } from "../processes.ts";
 import { git } from "../remote.ts";
 import { startRedis } from "../redis.ts";
@@ -14,12 +15,21 @@ import { createWorld } from "./instance-world.ts";
 let redis: ReturnType<typeof startRedis> | undefined;
 let made = 0;
 
+/** One for all pairs of a test file, and stopped with it. */
+const redisOfFile = (): ReturnType<typeof startRedis> => {
+  if (redis === undefined) {
+    redis = startRedis();
+    afterFile(() => (redis = undefined));
+  }
+  return redis;
+};
+
 /** As short as it may be: what is tested is what happens after it. */
 const lease = "2";
 
 /** Instances `one` and `two`, with a slot each; one job, which `one` runs for as long as the test wants it to. */
 export const startPair = async ({ way }: { way?: (port: number) => Promise<number> } = {}) => {
-  const { port, url } = await (redis ??= startRedis());
+  const { port, url } = await redisOfFile();
   const world = await createWorld({
     directory: await temporaryDirectory(),
     kvUrl: url,
