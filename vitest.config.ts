@@ -1,5 +1,5 @@
 import { defineConfig } from "vitest/config";
-import type { Reporter } from "vitest/node";
+import { BaseSequencer, type Reporter, type TestSpecification } from "vitest/node";
 
 /**
  * The plain closing line `N passed, N failed`. A file that failed to load and an error outside every test count as
@@ -16,6 +16,15 @@ const closingLine: Reporter = {
   },
 };
 
+/** Those that wait longest come first, so that the run does not end with one of them alone. */
+class FaultsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isFault = ({ moduleId }: TestSpecification): boolean => moduleId.includes("/test/faults/");
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isFault), ...sorted.filter((file) => !isFault(file))];
+  }
+}
+
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
@@ -23,6 +32,7 @@ export default defineConfig({
     pool: "forks",
     isolate: false,
     maxWorkers: 4,
+    sequence: { sequencer: FaultsFirst },
     testTimeout: 120_000,
     hookTimeout: 120_000,
     reporters: [["default", { summary: false }], closingLine],

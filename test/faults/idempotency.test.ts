@@ -3,7 +3,7 @@ import { temporaryDirectory } from "../temporary.ts";
 import { idempotencyRounds } from "./idempotency-rounds.ts";
 
 /** As many as there is time for: `npm run crash -- 2000 idempotency` does more of them. */
-const jobs = 120;
+const jobs = 80;
 
 test(`${jobs} jobs, each submitted to two of four instances in the same moment with one Idempotency-Key, become ${jobs} jobs that run once`, async () => {
   const tally = await idempotencyRounds({ directory: await temporaryDirectory(), rounds: jobs });
