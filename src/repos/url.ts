@@ -23,7 +23,7 @@ export const parseRepoUrl = (url: string, { allowLocal }: { allowLocal: boolean 
 };
 
 /**
- * Of a repository on this disk can be known at once that there is none.
+ * Refuses a local path or `file://` URL that holds no repository. Other URLs are not looked at.
  * @throws ServiceError `invalid_repo_url`
  */
 export const checkLocalRepository = async (url: string): Promise<void> => {

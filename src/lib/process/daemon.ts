@@ -42,8 +42,8 @@ export const createDaemonLook = async ({ since, directories }: Workplace) => {
 let adopter: Promise<number | null> | undefined;
 
 /**
- * Whom the kernel gives an orphan to: init, or a program above the service that has asked for them. Found out with one.
- * Null: the service itself, which cannot tell them from its own children.
+ * The pid of the process that the kernel gives orphans to: init, or a subreaper above the service. A short-lived orphan shows it.
+ * Null: it is not known, or it is the service itself, which cannot tell orphans from its own children.
  */
 const probe = async (): Promise<number | null> => {
   const orphan = "sleep 10 > /dev/null 2>&1 & echo $!";
@@ -51,11 +51,12 @@ const probe = async (): Promise<number | null> => {
     const { stdout } = await promisify(execFile)("/bin/sh", ["-c", orphan], {
       env: { PATH: "/usr/bin:/bin" },
     });
-    const parent = readRow(Number(stdout))?.parent ?? null;
-    signalProcess(Number(stdout), "SIGKILL");
-    return parent === process.pid ? null : parent;
+    const row = readRow(Number(stdout));
+    if (row === null) throw new Error("the orphan is gone");
+    signalProcess(row.pid, "SIGKILL");
+    return row.parent === process.pid ? null : row.parent;
   } catch {
-    // Too many processes, say: the next run looks again.
+    // There are too many processes, say. The next run tries again.
     adopter = undefined;
     return null;
   }
