@@ -11,7 +11,7 @@ import type { Kv } from "../kv/kv.ts";
 import type { QueueEntry } from "./queue.ts";
 
 /** An id that this process has taken and that no other gets while its lock is extended. */
-export type Entry = { id: string; hint: string | null; job: Job; line: Line };
+export type Entry = { id: string; job: Job; line: Line };
 
 /** The waiting ids of one name. Every function rejects with what the store's client says when it cannot do it. */
 export type Line = {
@@ -51,9 +51,7 @@ export const openEntrance = ({ kv, name }: Place) => {
       );
       const [found] = await Promise.all([
         known,
-        Promise.all(
-          entries.map(({ id, hint = null }) => queue.add("run", hint === null ? {} : { hint }, pointer(id))),
-        ),
+        Promise.all(entries.map(({ id }) => queue.add("run", {}, pointer(id)))),
       ]);
       for (const { id } of entries.filter((_, at) => found[at] === 1)) {
         const keys = ["active", "wait", "stalled", `${id}:lock`].map((key) => queue.toKey(key));
@@ -113,8 +111,7 @@ export const openLine = (options: Place & { podName: string; epoch: string; lock
   };
 
   const enter = (job: Job): Entry => {
-    const { hint } = job.data as { hint?: unknown };
-    const entry = { id: job.id ?? "", hint: typeof hint === "string" ? hint : null, job, line };
+    const entry = { id: job.id ?? "", job, line };
     taken.add(entry);
     return entry;
   };

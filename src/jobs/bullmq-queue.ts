@@ -89,7 +89,7 @@ export const createBullQueue = (options: Options): Queue => {
   };
 
   const run = async (entry: Entry, handle: Work): Promise<void> => {
-    const answer = await handle(entry.id, entry.hint).catch((error: unknown): "later" => {
+    const answer = await handle(entry.id).catch((error: unknown): "later" => {
       onError(error, entry.id);
       return "later";
     });

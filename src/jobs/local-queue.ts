@@ -17,7 +17,7 @@ export const createLocalQueue = ({
   let waiting: string[] = [];
   let held: string[] = [];
   const active = new Set<string>();
-  let work: ((id: string, hint: null) => Promise<"done" | "later">) | null = null;
+  let work: ((id: string) => Promise<"done" | "later">) | null = null;
   let paused = false;
 
   const takeBack = (): void => {
@@ -39,7 +39,7 @@ export const createLocalQueue = ({
 
   const run = async (id: string, handle: NonNullable<typeof work>): Promise<void> => {
     try {
-      if ((await handle(id, null)) === "later") hold(id);
+      if ((await handle(id)) === "later") hold(id);
       else takeBack();
     } catch (error) {
       hold(id);

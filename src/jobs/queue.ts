@@ -11,7 +11,7 @@ export type Queue = {
    * Begins to hand out ids, at most as many at once as the adapter was made for. A worker that answers `later` could
    * not begin (something it needs is in use): the id is handed out again after a while. One that throws: likewise.
    */
-  start: (work: (id: string, hint: string | null) => Promise<"done" | "later">) => void;
+  start: (work: (id: string) => Promise<"done" | "later">) => void;
   /** Hands out no more until `resume`; what is being worked on goes on. */
   pause: () => void;
   resume: () => void;
@@ -27,6 +27,4 @@ export type QueueEntry = {
   boundTo: string | null;
   /** Was made a moment ago, so that it cannot be known yet. */
   fresh?: boolean;
-  /** What may be handed out with it: it is not kept, and may be out of date. */
-  hint?: string | null;
 };

@@ -50,10 +50,10 @@ export const createWorker = (deps: Dependencies) => {
   const outcomes = createOutcomes({ ...deps, stopping: stopping.signal });
 
   /** Handed to the queue. */
-  const work = async (id: string, hint: string | null = null): Promise<"done" | "later"> => {
+  const work = async (id: string): Promise<"done" | "later"> => {
     const turn = takeTurn();
     try {
-      const claim = await underWay(id, tryClaim(id, hint, turn.leave));
+      const claim = await underWay(id, tryClaim(id, turn.leave));
       if (claim === "later" || claim === null) return claim ?? "done";
       // Claims go on side by side; what they claimed begins in the order in which it was handed out.
       await turn.comes;
@@ -111,20 +111,10 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
-  const tryClaim = async (
-    id: string,
-    hint: string | null,
-    leaveTurn: () => void,
-  ): Promise<Claim | "later" | null> => {
+  const tryClaim = async (id: string, leaveTurn: () => void): Promise<Claim | "later" | null> => {
     if (outcomes.areOverdue()) leaveTurn();
     if (!(await outcomes.hasSlot())) return "later";
-    const hinted = hint === null ? null : store.recall(id, hint);
-    const claim = hinted === null ? null : await claimAs(hinted, leaveTurn);
-    // What was hinted at may be out of date: there is nothing to do only when the record says so.
-    return claim ?? (await claimAs(await store.get(id), leaveTurn));
-  };
-
-  const claimAs = async (found: JobRecord | null, leaveTurn: () => void): Promise<Claim | "later" | null> => {
+    const found = await store.get(id);
     // Once the service stops no run begins any more: the next start takes the job up.
     if (found === null || stopping.signal.aborted) return null;
     const isClaimed = wasClaimed(found);

@@ -17,13 +17,6 @@ export type JobStore = {
   create: (record: JobRecord, limits?: { maxQueued: number }) => Promise<Creation>;
   /** The whole record, or null for an id that is unknown or malformed. */
   get: (id: string) => Promise<JobRecord | null>;
-  /**
-   * What this store knows of a job, as a text for whoever looks at the job next; null: nothing, or too much. With `recall` it
-   * spares that one a `get`, on whatever instance.
-   */
-  hint: (id: string) => string | null;
-  /** The record as a hint tells it, which may be out of date: `update` finds that out. Null: the text tells nothing of this job. */
-  recall: (id: string, hint: string) => JobRecord | null;
   /** Newest first by `created_at`, then id. `cursor` is the `next` of the page before. */
   list: (query: ListQuery) => Promise<{ records: JobRecord[]; next: string | null }>;
   /**

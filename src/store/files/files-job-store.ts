@@ -129,9 +129,6 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
     },
 
     get: read,
-    // No other instance reads these files.
-    hint: () => null,
-    recall: () => null,
 
     list: async (query) => {
       const { entries, next } = page(

@@ -20,9 +20,6 @@ const replacedOutputGrace = 60;
 /** Longest output that is kept in the record itself, as JSON; characters. */
 const shortOutput = 1024;
 
-/** Longest record that is told in a hint; characters. */
-const longestHint = 4096;
-
 /** The lists of which each job is in the first, and in one of the others. */
 const lists = ["all", ...jobStatuses.map((status) => `st:${status}`)];
 
@@ -189,21 +186,6 @@ export const openJobRows = ({ kv, log }: Dependencies) => {
 
     /** The job as this instance knows it, which may be out of date. */
     known: cache.get,
-
-    hint: (id: string): string | null => {
-      const row = cache.get(id);
-      if (row === undefined || row.outputKey !== "" || row.size > longestHint) return null;
-      return `${row.rev}\n${textOf(row.record)}`;
-    },
-
-    recall: (id: string, hint: string): JobRecord | null => {
-      const [, rev = "", json = ""] = /^([^\n]+)\n(.*)$/s.exec(hint) ?? [];
-      const record = parseRecord(json, id);
-      if (rev === "" || typeof record === "string") return null;
-      // What is known by our own hand is newer, or will be found to be out of date likewise.
-      if (cache.get(id) === undefined) cache.put({ record, rev, outputKey: "", size: json.length });
-      return record;
-    },
 
     /** `created`, `full`, `prefix`, or the id of the job that has the idempotency key, unless that is `ignored`. */
     create: async (record: JobRecord, maxQueued: number, ignored: string): Promise<string> => {

@@ -178,22 +178,6 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     }
   });
 
-  test("a hint tells another instance the job, and one that is out of date overwrites nothing", async () => {
-    const { a, b } = await pair(await url());
-    const record = sampleRecord({ status: "queued" });
-    await a.create(record);
-    const hint = a.hint(record.id) ?? "";
-    await a.update(record.id, { status: ["queued"] }, { error: "newer" });
-    expect(b.recall(record.id, hint)).toEqual(record);
-    const changed = await b.update(record.id, { status: ["queued"] }, { task: "t" });
-    expect(changed).toMatchObject({ error: "newer", task: "t" });
-    expect(b.recall(randomUUID(), hint)).toBeNull();
-    expect(b.recall(record.id, "no hint")).toBeNull();
-    const large = sampleRecord({ task: "t".repeat(5000) });
-    await a.create(large);
-    expect(a.hint(large.id)).toBeNull();
-  });
-
   test("a deleted job leaves no key behind but those of the service", async () => {
     const { kv, a } = await pair(await url());
     const over = { session_id: randomUUID(), worktree_id: randomUUID(), worktree_path: "/w", pod_name: "a" };

@@ -71,8 +71,6 @@ export const openRedisJobStore = ({ kv, podName, log }: Dependencies): JobStore 
   return {
     create: (record, limits) => create(record, limits?.maxQueued ?? Infinity),
     get: read,
-    hint: rows.hint,
-    recall: rows.recall,
 
     list: async (query) => {
       const { ids, more, last } = await page(query);
