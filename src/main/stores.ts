@@ -12,20 +12,23 @@ import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
+import { openFilesRecords } from "../store/files-records.ts";
 import { openFilesJobStore } from "../store/files/files-job-store.ts";
-import { openFilesWorktreeStore } from "../store/files/files-worktree-store.ts";
 import type { Instances } from "../store/instances.ts";
 import type { JobStore } from "../store/job-store.ts";
+import { createLocalEventBus } from "../store/local/local-event-bus.ts";
 import { createLocalInstances } from "../store/local/local-instances.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
 import type { Locks } from "../store/locks.ts";
+import { createRedisEventBus } from "../store/redis/redis-event-bus.ts";
 import { openRedisEventLog } from "../store/redis/redis-event-log.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
 import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
 import { createRedisLocks } from "../store/redis/redis-locks.ts";
-import { openRedisWorktreeStore } from "../store/redis/redis-worktree-store.ts";
-import type { WorktreeStore } from "../store/worktree-store.ts";
-import { openAgentFiles, openSharedAgentStores, type AgentStores } from "./agent-stores.ts";
+import type { OpenRecords } from "../store/records.ts";
+import { openRedisRecords } from "../store/redis-records.ts";
+import { createWorktreeStore, worktreeKind, type WorktreeStore } from "../store/worktree-store.ts";
+import { openAgentStores, type AgentStores } from "./agent-stores.ts";
 
 /** What the service keeps, and how its instances know of each other. */
 export type Stores = {
@@ -65,14 +68,18 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const { jobsDir } = settings;
   const now = (): Date => new Date();
   const jobs = await openFilesJobStore(jobsDir, log);
-  const worktrees = await openFilesWorktreeStore(join(jobsDir, "worktrees"), log);
+  const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
+  const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const events = await openFilesEventLog({
     directory: join(jobsDir, "events"),
     maxBytes: settings.eventLogMaxBytes,
     log,
     now,
   });
-  const agentMode = settings.agentMode ? await openAgentFiles({ settings, home: homedir(), log, now }) : null;
+  const bus = createLocalEventBus({ now });
+  const agentMode = settings.agentMode
+    ? await openAgentStores({ open, settings, home: homedir(), bus })
+    : null;
   return {
     jobs,
     worktrees,
@@ -99,7 +106,8 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const { now } = kv;
   const jobs = openRedisJobStore({ kv, podName, log });
-  const worktrees = openRedisWorktreeStore({ kv, log });
+  const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
+  const worktrees = createWorktreeStore(await open(worktreeKind, ""));
   const bell = createRedisBell({ kv, log });
   const events = openRedisEventLog({
     kv,
@@ -125,7 +133,10 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
     onError: failedWorker(log),
     log,
   });
-  const agentMode = settings.agentMode ? openSharedAgentStores({ kv, bell }, { settings, log, now }) : null;
+  const bus = createRedisEventBus({ kv, bell, log });
+  const agentMode = settings.agentMode
+    ? await openAgentStores({ open, settings, home: homedir(), bus })
+    : null;
   return {
     jobs,
     worktrees,

@@ -8,13 +8,16 @@ import {
 } from "../../../test/ports/completion-store-suite.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { createLog } from "../../lib/log.ts";
-import { openFilesCompletionStore } from "./files-completion-store.ts";
+import { completionKind, createCompletionStore } from "../completion-store.ts";
+import { openFilesRecords } from "../files-records.ts";
 
 const lines: string[] = [];
 const log = createLog("info", (line) => (lines.push(line), ""));
 const soon = { now: new Date("2026-01-01T00:00:01Z") };
-const openIn = (directory: string, clock = soon) =>
-  openFilesCompletionStore({ directory, ttlSeconds: completionTtl, now: () => clock.now, log });
+const openIn = async (directory: string, clock = soon) =>
+  createCompletionStore(
+    await openFilesRecords(completionKind(completionTtl), { directory, now: () => clock.now, log }),
+  );
 
 completionStoreSuite("files", {
   open: async (clock) => {

@@ -9,12 +9,15 @@ import {
 } from "../../../test/ports/conversation-store-suite.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { createLog } from "../../lib/log.ts";
-import { openFilesConversationStore } from "./files-conversation-store.ts";
+import { conversationKind, createConversationStore } from "../conversation-store.ts";
+import { openFilesRecords } from "../files-records.ts";
 
 const lines: string[] = [];
 const log = createLog("info", (line) => (lines.push(line), ""));
-const openIn = (directory: string, clock = { now: new Date("2026-01-01T00:00:01Z") }) =>
-  openFilesConversationStore({ directory, ttlSeconds: conversationTtl, now: () => clock.now, log });
+const openIn = async (directory: string, clock = { now: new Date("2026-01-01T00:00:01Z") }) =>
+  createConversationStore(
+    await openFilesRecords(conversationKind(conversationTtl), { directory, now: () => clock.now, log }),
+  );
 
 conversationStoreSuite("files", {
   open: async (clock) => {

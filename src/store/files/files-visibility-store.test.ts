@@ -5,21 +5,25 @@ import { visibilityStoreSuite } from "../../../test/ports/visibility-store-suite
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { everythingVisible } from "../../contract/visibility.ts";
 import { createLog } from "../../lib/log.ts";
-import { createFilesVisibilityStore } from "./files-visibility-store.ts";
+import type { Log } from "../../lib/log.ts";
+import { openFilesRecords } from "../files-records.ts";
+import { createVisibilityStore, visibilityKind } from "../visibility-store.ts";
 
 const silent = createLog("silent", (line) => line);
+const now = (): Date => new Date();
+const openIn = async (directory: string, log: Log = silent) =>
+  createVisibilityStore(await openFilesRecords(visibilityKind, { directory, now, log }));
 
 visibilityStoreSuite("files", {
   open: async () => {
     const directory = join(await temporaryDirectory(), "stream_config");
-    const open = () => createFilesVisibilityStore(directory, silent);
-    return { store: open(), reopen: async () => open() };
+    return { store: await openIn(directory), reopen: () => openIn(directory) };
   },
 });
 
 test("the file has the agent's name and holds the five flags", async () => {
   const directory = await temporaryDirectory();
-  await createFilesVisibilityStore(directory, silent).set("reviewer", everythingVisible);
+  await (await openIn(directory)).set("reviewer", everythingVisible);
   expect(JSON.parse(await readFile(join(directory, "reviewer.json"), "utf8"))).toEqual(everythingVisible);
 });
 
@@ -27,7 +31,7 @@ test("a torn file counts as never set, with one warning, and can be written over
   const lines: string[] = [];
   const log = createLog("info", (line) => (lines.push(line), ""));
   const directory = await temporaryDirectory();
-  const store = createFilesVisibilityStore(directory, log);
+  const store = await openIn(directory, log);
   await writeFile(join(directory, "a.json"), '{"show_thinking": tr');
   for (let time = 0; time < 2; time += 1) expect(await store.get("a")).toBeNull();
   expect(lines).toHaveLength(1);
@@ -38,6 +42,6 @@ test("a torn file counts as never set, with one warning, and can be written over
 test("a directory that cannot be made is store_unavailable", async () => {
   const file = join(await temporaryDirectory(), "file");
   await writeFile(file, "");
-  const store = createFilesVisibilityStore(join(file, "x"), silent);
+  const store = await openIn(join(file, "x"));
   await expect(store.set("a", everythingVisible)).rejects.toMatchObject({ code: "store_unavailable" });
 });

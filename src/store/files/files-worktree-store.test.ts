@@ -5,10 +5,13 @@ import { sampleWorktree } from "../../../test/ports/worktree-record-sample.ts";
 import { worktreeStoreSuite } from "../../../test/ports/worktree-store-suite.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { createLog } from "../../lib/log.ts";
-import { openFilesWorktreeStore } from "./files-worktree-store.ts";
+import { openFilesRecords } from "../files-records.ts";
+import { createWorktreeStore, worktreeKind } from "../worktree-store.ts";
 
 const log = createLog("silent", (text) => text);
-const openIn = (directory: string) => openFilesWorktreeStore(directory, log);
+const now = (): Date => new Date();
+const openIn = async (directory: string) =>
+  createWorktreeStore(await openFilesRecords(worktreeKind, { directory, now, log }));
 
 worktreeStoreSuite("files", {
   open: async () => {

@@ -14,10 +14,11 @@ import { everythingVisible } from "../../contract/visibility.ts";
 import type { Kv, KvClient } from "../../kv/kv.ts";
 import { createRedisBell } from "../../kv/redis-bell.ts";
 import { createLog } from "../../lib/log.ts";
-import { createRedisCompletionStore } from "./redis-completion-store.ts";
-import { createRedisConversationStore } from "./redis-conversation-store.ts";
+import { completionKind, createCompletionStore } from "../completion-store.ts";
+import { conversationKind, createConversationStore } from "../conversation-store.ts";
+import { openRedisRecords } from "../redis-records.ts";
+import { createVisibilityStore, visibilityKind } from "../visibility-store.ts";
 import { createRedisEventBus } from "./redis-event-bus.ts";
-import { createRedisVisibilityStore } from "./redis-visibility-store.ts";
 
 let redis: TestRedis;
 
@@ -30,9 +31,12 @@ const log = createLog("info", (line) => (lines.push(line), ""));
 const begin = new Date("2026-01-01T00:00:00Z");
 const later = new Date(begin.getTime() + conversationTtl * 1000);
 
-const completionsOn = (kv: Kv) => createRedisCompletionStore({ kv, ttlSeconds: completionTtl, log });
+const now = (): Date => begin;
+const completionsOn = (kv: Kv) =>
+  createCompletionStore(openRedisRecords(completionKind(completionTtl), { kv, now, log }));
 const conversationsOn = (kv: Kv) =>
-  createRedisConversationStore({ kv, ttlSeconds: conversationTtl, now: () => begin, log });
+  createConversationStore(openRedisRecords(conversationKind(conversationTtl), { kv, now, log }));
+const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
 const busOn = (kv: Kv) => createRedisEventBus({ kv, bell: createRedisBell({ kv, log }), gatherMs: 10, log });
 const all = { limit: 10, status: "all" } as const;
 
@@ -179,7 +183,7 @@ test("lists longer than a page are whole, and hold as many as asked for", async 
 test("what is stored and is none of ours is skipped, with one warning each", async () => {
   const kv = await openKv(redis.url);
   const [completions, conversations] = [completionsOn(kv), conversationsOn(kv)];
-  const visibilities = createRedisVisibilityStore({ kv, log });
+  const visibilities = visibilitiesOn(kv);
   const key = conversationKey("x");
   await completions.create(sampleCompletion({ uuid: "good" }));
   await completions.create(sampleCompletion({ uuid: "foreign" }));
@@ -230,7 +234,7 @@ describe("while the store is away", () => {
     await redis.kill();
     const refused = { code: "store_unavailable" };
     const [completions, conversations] = [completionsOn(kv), conversationsOn(kv)];
-    const visibilities = createRedisVisibilityStore({ kv, log });
+    const visibilities = visibilitiesOn(kv);
     for (const asked of [
       () => completions.create(sampleCompletion()),
       () => completions.update("one", "e1", {}),

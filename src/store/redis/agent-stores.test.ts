@@ -9,10 +9,11 @@ import { redisKinds } from "../../../test/redis-kinds.ts";
 import type { Kv } from "../../kv/kv.ts";
 import { createRedisBell } from "../../kv/redis-bell.ts";
 import { createLog } from "../../lib/log.ts";
-import { createRedisCompletionStore } from "./redis-completion-store.ts";
-import { createRedisConversationStore } from "./redis-conversation-store.ts";
+import { completionKind, createCompletionStore } from "../completion-store.ts";
+import { conversationKind, createConversationStore } from "../conversation-store.ts";
+import { openRedisRecords } from "../redis-records.ts";
+import { createVisibilityStore, visibilityKind } from "../visibility-store.ts";
 import { createRedisEventBus } from "./redis-event-bus.ts";
-import { createRedisVisibilityStore } from "./redis-visibility-store.ts";
 
 const log = createLog("silent", (line) => line);
 
@@ -36,6 +37,9 @@ const instances = async (url: () => Promise<string>): Promise<[Kv, Kv]> => {
   return [under(a, prefix), under(b, prefix)];
 };
 
+const visibilitiesOn = (kv: Kv) =>
+  createVisibilityStore(openRedisRecords(visibilityKind, { kv, now: () => new Date(), log }));
+
 const kinds = redisKinds();
 
 for (const [kind, url] of kinds) {
@@ -43,7 +47,9 @@ for (const [kind, url] of kinds) {
     open: async (clock) => {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
-        createRedisConversationStore({ kv, ttlSeconds: conversationTtl, now: () => clock.now, log });
+        createConversationStore(
+          openRedisRecords(conversationKind(conversationTtl), { kv, now: () => clock.now, log }),
+        );
       return { store: on(a), reopen: async () => on(b) };
     },
   });
@@ -51,15 +57,18 @@ for (const [kind, url] of kinds) {
   visibilityStoreSuite(kind, {
     open: async () => {
       const [a, b] = await instances(url);
-      const on = (kv: Kv) => createRedisVisibilityStore({ kv, log });
+      const on = visibilitiesOn;
       return { store: on(a), reopen: async () => on(b) };
     },
   });
 
   completionStoreSuite(kind, {
-    open: async () => {
+    open: async (clock) => {
       const [a, b] = await instances(url);
-      const on = (kv: Kv) => createRedisCompletionStore({ kv, ttlSeconds: completionTtl, log });
+      const on = (kv: Kv) =>
+        createCompletionStore(
+          openRedisRecords(completionKind(completionTtl), { kv, now: () => clock.now, log }),
+        );
       return { store: on(a), rival: on(b), reopen: async () => on(b) };
     },
   });
@@ -76,7 +85,7 @@ for (const [kind, url] of kinds) {
 
 test.each(kinds)("keys on a %s are those that are documented", async (_kind, url) => {
   const [kv] = await instances(url);
-  const store = createRedisVisibilityStore({ kv, log });
+  const store = visibilitiesOn(kv);
   const flags = {
     show_thinking: true,
     show_tools: true,

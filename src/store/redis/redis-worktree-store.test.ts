@@ -5,9 +5,14 @@ import { openKv } from "../../../test/kv.ts";
 import { redisKinds } from "../../../test/redis-kinds.ts";
 import { startRedis } from "../../../test/redis.ts";
 import { createLog } from "../../lib/log.ts";
-import { openRedisWorktreeStore } from "./redis-worktree-store.ts";
+import type { Kv } from "../../kv/kv.ts";
+import type { Log } from "../../lib/log.ts";
+import { openRedisRecords } from "../redis-records.ts";
+import { createWorktreeStore, worktreeKind } from "../worktree-store.ts";
 
 const silent = createLog("silent", (text) => text);
+const openOn = (kv: Kv, log: Log = silent) =>
+  createWorktreeStore(openRedisRecords(worktreeKind, { kv, now: () => new Date(), log }));
 const kinds = redisKinds();
 
 for (const [kind, url] of kinds) {
@@ -15,8 +20,8 @@ for (const [kind, url] of kinds) {
     open: async () => {
       const kv = await openKv(await url());
       return {
-        store: openRedisWorktreeStore({ kv, log: silent }),
-        reopen: async () => openRedisWorktreeStore({ kv: await openKv(await url(), kv.prefix), log: silent }),
+        store: openOn(kv),
+        reopen: async () => openOn(await openKv(await url(), kv.prefix)),
       };
     },
   });
@@ -27,10 +32,7 @@ test.each(kinds)(
   async (_kind, url) => {
     const first = await openKv(await url());
     const second = await openKv(await url(), first.prefix);
-    const [a, b] = [
-      openRedisWorktreeStore({ kv: first, log: silent }),
-      openRedisWorktreeStore({ kv: second, log: silent }),
-    ];
+    const [a, b] = [openOn(first), openOn(second)];
     const record = sampleWorktree();
     const { worktree_id: id } = record;
     await a.create(record);
@@ -54,7 +56,7 @@ test("what is stored and is no worktree of this version is skipped, with one war
   const lines: string[] = [];
   const kv = await openKv((await startRedis()).url);
   const log = createLog("info", (line) => (lines.push(line), ""));
-  const store = openRedisWorktreeStore({ kv, log });
+  const store = openOn(kv, log);
   const good = sampleWorktree();
   await store.create(good);
   const [torn, foreign, newer] = [sampleWorktree(), sampleWorktree(), sampleWorktree()];
@@ -70,7 +72,7 @@ test("what is stored and is no worktree of this version is skipped, with one war
 
 test("everything fails with store_unavailable while the store is away", async () => {
   const redis = await startRedis();
-  const store = openRedisWorktreeStore({ kv: await openKv(redis.url), log: silent });
+  const store = openOn(await openKv(redis.url));
   const record = sampleWorktree();
   await store.create(record);
   await redis.kill();
