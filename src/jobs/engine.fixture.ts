@@ -6,7 +6,7 @@ import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { openFilesJobStore } from "../../test/open-stores.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";

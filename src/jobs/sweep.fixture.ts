@@ -6,7 +6,7 @@ import { openFilesEventLog } from "../store/files/files-event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
-import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
+import { openRedisJobStore } from "../../test/open-stores.ts";
 import { openKv } from "../../test/kv.ts";
 import type { TestRedis } from "../../test/redis.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";

@@ -13,9 +13,8 @@ import { identify } from "../lib/process/identity.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
 import { openFilesRecords } from "../store/files-records.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
 import type { Instances } from "../store/instances.ts";
-import type { JobStore } from "../store/job-store.ts";
+import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
 import { createLocalEventBus } from "../store/local/local-event-bus.ts";
 import { createLocalInstances } from "../store/local/local-instances.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
@@ -23,7 +22,6 @@ import type { Locks } from "../store/locks.ts";
 import { createRedisEventBus } from "../store/redis/redis-event-bus.ts";
 import { openRedisEventLog } from "../store/redis/redis-event-log.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
-import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
 import { createRedisLocks } from "../store/redis/redis-locks.ts";
 import type { OpenRecords } from "../store/records.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
@@ -67,8 +65,8 @@ export const openStores = (request: Request): Promise<Stores> =>
 const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const { jobsDir } = settings;
   const now = (): Date => new Date();
-  const jobs = await openFilesJobStore(jobsDir, log);
   const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
+  const jobs = createJobStore(await open(jobKind(null), jobsDir), null);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const events = await openFilesEventLog({
     directory: join(jobsDir, "events"),
@@ -105,8 +103,8 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
   const { podName, instanceLease: leaseSeconds } = settings;
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const { now } = kv;
-  const jobs = openRedisJobStore({ kv, podName, log });
   const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
+  const jobs = createJobStore(await open(jobKind(podName), ""), podName);
   const worktrees = createWorktreeStore(await open(worktreeKind, ""));
   const bell = createRedisBell({ kv, log });
   const events = openRedisEventLog({

@@ -10,7 +10,7 @@ import { createRedactor } from "../lib/redact.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { makePlace, makeRemote } from "../repos/repos.fixture.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { openFilesJobStore } from "../../test/open-stores.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";

@@ -151,19 +151,8 @@ export const openFilesRecords = async <T extends object>(
     }
   };
 
-  /** The claim that another record has, or is about to have; null: none. */
-  const takenOf = async (wanted: readonly Claim[], ignored?: string) => {
-    for (const each of wanted) {
-      const held = claims.get(keyOf(each));
-      if (held === undefined || held.id === ignored) continue;
-      if (!each.holder) return { claimed: each.name, by: null };
-      await held.written.catch(() => undefined);
-      // When it could not be written the claim is free again.
-      if (claims.get(keyOf(each)) !== held) return await takenOf(wanted, ignored);
-      return { claimed: each.name, by: held.id };
-    }
-    return null;
-  };
+  const takenOf = (wanted: readonly Claim[], ignored?: string): Claim | undefined =>
+    wanted.find((each) => (claims.get(keyOf(each))?.id ?? ignored) !== ignored);
 
   if (!editable) await load();
 
@@ -172,14 +161,19 @@ export const openFilesRecords = async <T extends object>(
 
     create: async (id, record, { limit, ignored } = {}) => {
       const wanted = kind.claims?.(record) ?? [];
-      const asked = wanted.filter(({ holder }) => holder);
-      const taken = await takenOf(asked, ignored);
-      if (taken !== null) return taken;
+      const known = wanted.filter(({ holder }) => holder);
+      for (let taken = takenOf(known, ignored); taken !== undefined; taken = takenOf(known, ignored)) {
+        const held = claims.get(keyOf(taken));
+        await held?.written.catch(() => undefined);
+        // One that could not be written has no claim any more.
+        if (held !== undefined && claims.get(keyOf(taken)) === held)
+          return { claimed: taken.name, by: held.id };
+      }
       // From here on nothing is awaited until the claims are made. Those being written count.
       if (index.list(limit?.index.name ?? "").length + arriving.size >= (limit?.most ?? Infinity))
         return "full";
-      for (const each of wanted)
-        if (!each.holder && claims.has(keyOf(each))) return { claimed: each.name, by: null };
+      const other = takenOf(wanted.filter(({ holder }) => !holder));
+      if (other !== undefined) return { claimed: other.name, by: null };
       arriving.add(id);
       const written = inTurn(id, () => write(id, record));
       claim(id, wanted, written);

@@ -10,7 +10,7 @@ type Order = "creation" | "time" | "none";
 export type Index = { name: string; order: Order };
 
 /** A record's place in an index; `at` in ms since the epoch. */
-export type IndexEntry = { index: Index; at: number; value?: unknown };
+export type IndexEntry = { index: Index; at: number; value?: readonly unknown[] };
 
 /** What no two records may have at a time. `holder`: it is asked who has it. */
 export type Claim = { name: string; value: string; holder: boolean };

@@ -227,10 +227,11 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
 
 const tally: Index = { name: "tally", order: "none" };
 
-/** Nothing, when nobody of us has written that. */
+/** Nothing, when nobody of us has written that: our values are lists. */
 const valueOf = (id: string, text: string): [id: string, value: unknown][] => {
   try {
-    return [[id, JSON.parse(text)]];
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? [[id, value]] : [];
   } catch {
     return [];
   }

@@ -4,7 +4,7 @@ import { makePlace, makeRemote, type Place } from "../../src/repos/repos.fixture
 import { endPatch } from "../../src/jobs/end-patch.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createTurns } from "../../src/lib/turns.ts";
-import { openFilesJobStore } from "../../src/store/files/files-job-store.ts";
+import { openFilesJobStore } from "../open-stores.ts";
 import { openFilesRecords } from "../../src/store/files-records.ts";
 import { createWorktreeStore, worktreeKind } from "../../src/store/worktree-store.ts";
 import type { JobRecord } from "../../src/store/job-record.ts";

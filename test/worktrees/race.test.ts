@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Repos, WorktreeSurvey } from "../../src/repos/repos.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createTurns } from "../../src/lib/turns.ts";
-import { openRedisJobStore } from "../../src/store/redis/redis-job-store.ts";
+import { openRedisJobStore } from "../open-stores.ts";
 import { openRedisRecords } from "../../src/store/redis-records.ts";
 import { createWorktreeStore, worktreeKind } from "../../src/store/worktree-store.ts";
 import type { JobStore } from "../../src/store/job-store.ts";

@@ -8,7 +8,7 @@ import { jobStoreSuite } from "../../../test/ports/job-store-suite.ts";
 import { formatOneText } from "../../../test/ports/format-1-record.ts";
 import { sampleRecord } from "../../../test/ports/job-record-sample.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { openFilesJobStore } from "./files-job-store.ts";
+import { openFilesJobStore } from "../../../test/open-stores.ts";
 
 const log = createLog("silent", (text) => text);
 const openIn = (directory: string) => openFilesJobStore(directory, log);

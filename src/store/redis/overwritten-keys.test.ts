@@ -4,7 +4,7 @@ import { openKv } from "../../../test/kv.ts";
 import { redisKinds } from "../../../test/redis-kinds.ts";
 import { createLog } from "../../lib/log.ts";
 import { createInstancesView } from "../../main/instances-view.ts";
-import { openRedisJobStore } from "./redis-job-store.ts";
+import { openRedisJobStore } from "../../../test/open-stores.ts";
 
 const silent = createLog("silent", (text) => text);
 const everything = { limit: 100, status: "", cursor: "" } as const;

@@ -8,7 +8,7 @@ import { redisKinds } from "../../../test/redis-kinds.ts";
 import { startRedis } from "../../../test/redis.ts";
 import { until } from "../../../test/until.ts";
 import { createLog } from "../../lib/log.ts";
-import { openRedisJobStore } from "./redis-job-store.ts";
+import { openRedisJobStore } from "../../../test/open-stores.ts";
 
 const silent = createLog("silent", (text) => text);
 const everything = { limit: 100, status: "", cursor: "" } as const;

@@ -5,7 +5,7 @@ import { sampleRecord } from "../../../test/ports/job-record-sample.ts";
 import { startRedis } from "../../../test/redis.ts";
 import type { KvClient } from "../../kv/kv.ts";
 import { createLog } from "../../lib/log.ts";
-import { openRedisJobStore } from "./redis-job-store.ts";
+import { openRedisJobStore } from "../../../test/open-stores.ts";
 
 /** As the client of a Cluster does when the connection broke before the answer: each script is sent once more. */
 const sentTwice = (client: KvClient): KvClient =>
