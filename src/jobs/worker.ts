@@ -116,10 +116,12 @@ export const createWorker = (deps: Dependencies) => {
     if (!(await outcomes.hasSlot())) return "later";
     const found = await store.get(id);
     // Once the service stops no run begins any more: the next start takes the job up.
-    if (found === null || stopping.signal.aborted) return null;
-    const isClaimed = wasClaimed(found);
-    if (found.status !== "queued" && !isClaimed) return null;
-    if (isElsewhere(found)) return null;
+    if (found === null || stopping.signal.aborted || isElsewhere(found)) return null;
+    return found.status === "queued" || wasClaimed(found) ? await claimAs(found, leaveTurn) : null;
+  };
+
+  const claimAs = async (found: JobRecord, leaveTurn: () => void): Promise<Claim | "later" | null> => {
+    const isClaimed = found.status !== "queued";
     const awaited = needsOf(found).flatMap((name) => endings.get(name) ?? []);
     if (awaited.length > 0) leaveTurn();
     await Promise.all(awaited);

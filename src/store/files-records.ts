@@ -9,7 +9,7 @@ import { createTurns } from "../lib/turns.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { withoutWaiting } from "../lib/without-waiting.ts";
 import { createMemoryIndex } from "./memory-index.ts";
-import { atOnce, type Claim, type IndexEntry, type Kind, type Records } from "./records.ts";
+import { atOnce, type Claim, type Index, type IndexEntry, type Kind, type Records } from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
 
@@ -154,6 +154,10 @@ export const openFilesRecords = async <T extends object>(
   const takenOf = (wanted: readonly Claim[], ignored?: string): Claim | undefined =>
     wanted.find((each) => (claims.get(keyOf(each))?.id ?? ignored) !== ignored);
 
+  /** Those being written count. */
+  const isFull = ({ index: { name }, most }: { index: Index; most: number }): boolean =>
+    index.list(name).length + arriving.size >= most;
+
   if (!editable) await load();
 
   return {
@@ -169,9 +173,8 @@ export const openFilesRecords = async <T extends object>(
         if (held !== undefined && claims.get(keyOf(taken)) === held)
           return { claimed: taken.name, by: held.id };
       }
-      // From here on nothing is awaited until the claims are made. Those being written count.
-      if (index.list(limit?.index.name ?? "").length + arriving.size >= (limit?.most ?? Infinity))
-        return "full";
+      // From here on nothing is awaited until the claims are made.
+      if (limit !== undefined && isFull(limit)) return "full";
       const other = takenOf(wanted.filter(({ holder }) => !holder));
       if (other !== undefined) return { claimed: other.name, by: null };
       arriving.add(id);
@@ -264,7 +267,7 @@ const fileNameOf = (id: string): string => id.replaceAll(":", "+").replace(/^\./
 const idOf = (name: string): string => name.replaceAll("+", ":").replace(/^=/, ".");
 
 /** What every function of a file store rejects with when the directory cannot be used. */
-export const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
+const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
   const code = (cause as NodeJS.ErrnoException).code ?? String(cause);
   return new ServiceError(
     "store_unavailable",

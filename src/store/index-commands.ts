@@ -27,12 +27,19 @@ export const claimFact = (id: string, { name, value, holder }: Claim): Fact =>
     ? { key: `${name}:${value}`, add: ["SET", id], drop: ["DEL"] }
     : { key: name, add: ["SADD", value], drop: ["SREM", value] };
 
-/** The facts that must go, and those that must come. One that stays where it is and changes only comes. */
+/** A command on an index: the last part of its key, then the command and its arguments without the key. */
+export type IndexCommand = { key: string; command: string[] };
+
+/** The commands that take out what must go, and put in what must come. What stays where it is and changes is only put in. */
 export const difference = (before: readonly Fact[], after: readonly Fact[]) => {
   const [old, present] = [before, after].map((facts) => new Map(facts.map((fact) => [nameOf(fact), fact])));
   return {
-    gone: before.filter((fact) => present?.has(nameOf(fact)) !== true),
-    come: after.filter((fact) => old?.get(nameOf(fact))?.add.join("\n") !== fact.add.join("\n")),
+    gone: before
+      .filter((fact) => present?.has(nameOf(fact)) !== true)
+      .map(({ key, drop }): IndexCommand => ({ key, command: drop })),
+    come: after
+      .filter((fact) => old?.get(nameOf(fact))?.add.join("\n") !== fact.add.join("\n"))
+      .map(({ key, add }): IndexCommand => ({ key, command: add })),
   };
 };
 

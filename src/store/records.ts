@@ -117,7 +117,7 @@ export type OpenRecords = <T extends object>(kind: Kind<T>, directory: string) =
 /** How many are told or removed at once. */
 export const atOnce = 500;
 
-export const noRecord = "it holds no record of this version";
+const noRecord = "it holds no record of this version";
 
 /** Reads the text with a schema's `parse`. */
 export const parseWith =

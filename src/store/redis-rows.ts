@@ -3,12 +3,15 @@ import { failureOf } from "../kv/failure.ts";
 import type { Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
-import { claimFact, difference, factOf } from "./index-commands.ts";
+import { claimFact, difference, factOf, type IndexCommand } from "./index-commands.ts";
 import { changeRecord, dropUpTo } from "./record-script.ts";
 import type { Index, IndexEntry, Kind } from "./records.ts";
 
 /** A record as it was read: `version` tells whether it still is so; `apart`: key of its long field, empty: it has none. */
 export type Row<T> = { record: T | null; version: string; apart: string; isForeign: boolean };
+
+/** What is stored of a record: its text, its version, and the key of its long field. */
+type Stored = { version: string; json: string; key: string };
 
 export const noRow = { record: null, version: "", apart: "", isForeign: false };
 
@@ -59,11 +62,12 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
     return record;
   };
 
+  /** Version, record and key of the long field. */
   const readFields = async (id: string): Promise<(string | null)[]> => {
     if (layout === "hash")
       return await kv.ask((client) => client.hmget(keyOf(id), versionField, "json", "output"));
     const text = await kv.ask((client) => (isTable ? client.hget(keyOf(id), id) : client.get(keyOf(id))));
-    return [text, text];
+    return [text, text, null];
   };
 
   const read = async (id: string): Promise<Row<T>> => {
@@ -71,17 +75,19 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
     const fields = await readFields(id).catch(nullIfForeign);
     if (fields === null)
       return { ...noRow, record: skip(id, "its key holds another type of value"), isForeign: true };
-    const [version = null, text = null, key = null] = fields;
-    if (text === null || version === null) {
-      if (text !== null || version !== null) skip(id, "it is not whole");
-      return { ...noRow, version: version ?? "" };
-    }
-    const record = parse(id, text);
-    if (record === null || key === null || key === "" || apart === undefined)
-      return { ...noRow, record, version };
-    const long = await kv.ask((client) => client.get(key));
-    const value = long === null ? null : (JSON.parse(long) as unknown);
-    return { ...noRow, record: { ...record, [apart.field]: value }, version, apart: key };
+    const [version = null, text = null, apartKey = null] = fields;
+    if (version === null && text === null) return noRow;
+    if (version === null || text === null)
+      return { ...noRow, record: skip(id, "it is not whole"), version: version ?? "" };
+    const row = { ...noRow, record: parse(id, text), version };
+    return row.record === null || !apartKey ? row : await readApart(row, row.record, apartKey);
+  };
+
+  const readApart = async (row: Row<T>, record: T, key: string): Promise<Row<T>> => {
+    if (apart === undefined) return row;
+    const text = await kv.ask((client) => client.get(key));
+    const value = text === null ? null : (JSON.parse(text) as unknown);
+    return { ...row, record: { ...record, [apart.field]: value }, apart: key };
   };
 
   /** Stores the long field of `record`, unless it is that of `before`, or short. Resolves to the text of the record, and the key. */
@@ -109,41 +115,62 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
     ...(record === null ? [] : (kind.claims?.(record) ?? []).map((claim) => claimFact(id, claim))),
   ];
 
-  const write = async ({ id, row, next, conditions = [], anew = false }: Write<T>): Promise<string> => {
-    if (row.isForeign && next !== null) await kv.ask((client) => client.del(keyOf(id)));
-    const version = newVersion();
-    const { json, key } = next === null ? { json: "", key: "" } : await storeApart(id, next, row, version);
-    const { come, gone } = difference(anew ? [] : factsOf(row.record, id), factsOf(next, id));
+  /** Keys and arguments of the script. */
+  const scriptOf = (
+    { id, row, next, conditions = [] }: Write<T>,
+    stored: Stored,
+    changes: IndexCommand[],
+  ) => {
+    const { version, json, key } = stored;
     const keys = [keyOf(id)];
     const numberOf = (name: string): number => {
       if (!keys.includes(keyed(name))) keys.push(keyed(name));
       return keys.indexOf(keyed(name)) + 1;
     };
-    const inScript = oneSlot ? [...gone.map(dropping), ...come.map(adding)] : [];
-    const commands = inScript.map(([name, [command = "", ...rest]]) => [command, numberOf(name), ...rest]);
+    const commands = changes.map(({ key: name, command: [command, ...rest] }) => [
+      command,
+      numberOf(name),
+      ...rest,
+    ]);
     const asked = conditions.map(([what, name, ...rest]) => [what, numberOf(name), ...rest]);
-    const removal = next === null && layout === "string";
-    const seconds = removal ? removedSeconds : next === null ? 0 : (kind.redis.seconds?.(next) ?? 0);
     const args = [
       layout,
       isTable ? id : versionField,
       row.version,
-      layout === "hash" ? version : removal ? `${removedMark}${version}` : json,
+      layout === "hash" ? version : json || `${removedMark}${version}`,
       json,
-      apart === undefined || next === null ? "-" : key,
-      String(seconds),
+      apart === undefined ? "-" : key,
+      String(secondsOf(next)),
       JSON.stringify(commands),
       JSON.stringify(asked),
     ];
-    if (!oneSlot) for (const fact of come) await tell(adding(fact));
+    return { keys, args };
+  };
+
+  /** Answers as the script does. */
+  const write = async (request: Write<T>): Promise<string> => {
+    const { id, row, next } = request;
+    if (row.isForeign && next !== null) await kv.ask((client) => client.del(keyOf(id)));
+    const version = newVersion();
+    const stored =
+      next === null
+        ? { version, json: "", key: "" }
+        : { version, ...(await storeApart(id, next, row, version)) };
+    const before = request.anew === true ? [] : factsOf(row.record, id);
+    const { come, gone } = difference(before, factsOf(next, id));
+    for (const each of oneSlot ? [] : come) await tell(each);
+    const { keys, args } = scriptOf(request, stored, oneSlot ? [...gone, ...come] : []);
     const answer = String(await kv.ask((client) => changeRecord(client, keys, args)));
     if (answer !== "done") return answer;
-    if (row.apart !== key) forgetApart(row.apart, next === null ? 0 : replacedGrace);
+    if (row.apart !== stored.key) forgetApart(row.apart, next === null ? 0 : replacedGrace);
     if (!oneSlot) await dropEntries(id, row.record, next);
     return answer;
   };
 
-  const tell = async ([name, [command = "", ...rest]]: [string, string[]]): Promise<void> => {
+  const secondsOf = (next: T | null): number =>
+    next === null ? removedSeconds : (kind.redis.seconds?.(next) ?? 0);
+
+  const tell = async ({ key: name, command: [command = "", ...rest] }: IndexCommand): Promise<void> => {
     await kv.ask((client) => client.call(command, keyed(name), ...rest));
     const { index, seconds } = kind.redis.expiry ?? {};
     if (index?.name === name && seconds !== undefined)
@@ -164,10 +191,6 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
 
   return { keyed, keyOf, parse, read, entriesOf, write, drop };
 };
-
-type Telling = [name: string, command: string[]];
-const adding = ({ key, add }: { key: string; add: string[] }): Telling => [key, add];
-const dropping = ({ key, drop }: { key: string; drop: string[] }): Telling => [key, drop];
 
 export const nullIfForeign = (error: unknown): null => {
   if (failureOf(error) !== "value") throw error;

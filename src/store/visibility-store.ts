@@ -2,7 +2,7 @@ import { Visibility } from "../contract/visibility.ts";
 import { parseWith, type Kind, type Records } from "./records.ts";
 
 /** Every other name has no visibility. */
-export const isAgentName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name);
+const isAgentName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name);
 
 /** `{prefix}:stream_config:{agent}` in the key-value store, without end, or `~/.service/stream_config/{agent}.json`. */
 export const visibilityKind: Kind<Visibility> = {

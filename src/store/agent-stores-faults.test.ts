@@ -1,24 +1,24 @@
 import type { Cluster } from "ioredis";
 import { beforeAll, describe, expect, test } from "vitest";
-import { completionTtl, sampleCompletion } from "../../../test/ports/completion-store-suite.ts";
+import { completionTtl, sampleCompletion } from "../../test/ports/completion-store-suite.ts";
 import {
   conversationKey,
   conversationTtl,
   sampleConversation,
-} from "../../../test/ports/conversation-store-suite.ts";
-import { busEvent, followBus } from "../../../test/ports/event-bus-suite.ts";
-import { openKv } from "../../../test/kv.ts";
-import { startRedis, type TestRedis } from "../../../test/redis.ts";
-import { until } from "../../../test/until.ts";
-import { everythingVisible } from "../../contract/visibility.ts";
-import type { Kv, KvClient } from "../../kv/kv.ts";
-import { createRedisBell } from "../../kv/redis-bell.ts";
-import { createLog } from "../../lib/log.ts";
-import { completionKind, createCompletionStore } from "../completion-store.ts";
-import { conversationKind, createConversationStore } from "../conversation-store.ts";
-import { openRedisRecords } from "../redis-records.ts";
-import { createVisibilityStore, visibilityKind } from "../visibility-store.ts";
-import { createRedisEventBus } from "./redis-event-bus.ts";
+} from "../../test/ports/conversation-store-suite.ts";
+import { busEvent, followBus } from "../../test/ports/event-bus-suite.ts";
+import { openKv } from "../../test/kv.ts";
+import { startRedis, type TestRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { everythingVisible } from "../contract/visibility.ts";
+import type { Kv, KvClient } from "../kv/kv.ts";
+import { createRedisBell } from "../kv/redis-bell.ts";
+import { createLog } from "../lib/log.ts";
+import { completionKind, createCompletionStore } from "./completion-store.ts";
+import { conversationKind, createConversationStore } from "./conversation-store.ts";
+import { openRedisRecords } from "./redis-records.ts";
+import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
+import { createRedisEventBus } from "./redis/redis-event-bus.ts";
 
 let redis: TestRedis;
 

@@ -6,11 +6,11 @@ import {
   conversationStoreSuite,
   conversationTtl,
   sampleConversation,
-} from "../../../test/ports/conversation-store-suite.ts";
-import { temporaryDirectory } from "../../../test/temporary.ts";
-import { createLog } from "../../lib/log.ts";
-import { conversationKind, createConversationStore } from "../conversation-store.ts";
-import { openFilesRecords } from "../files-records.ts";
+} from "../../test/ports/conversation-store-suite.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { createLog } from "../lib/log.ts";
+import { conversationKind, createConversationStore } from "./conversation-store.ts";
+import { openFilesRecords } from "./files-records.ts";
 
 const lines: string[] = [];
 const log = createLog("info", (line) => (lines.push(line), ""));

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { formatOneText } from "../../../test/ports/format-1-record.ts";
-import { sampleRecord } from "../../../test/ports/job-record-sample.ts";
-import { jobStoreSuite } from "../../../test/ports/job-store-suite.ts";
-import { openKv } from "../../../test/kv.ts";
-import { redisKinds } from "../../../test/redis-kinds.ts";
-import { startRedis } from "../../../test/redis.ts";
-import { until } from "../../../test/until.ts";
-import { createLog } from "../../lib/log.ts";
-import { openRedisJobStore } from "../../../test/open-stores.ts";
+import { formatOneText } from "../../test/ports/format-1-record.ts";
+import { sampleRecord } from "../../test/ports/job-record-sample.ts";
+import { jobStoreSuite } from "../../test/ports/job-store-suite.ts";
+import { openKv } from "../../test/kv.ts";
+import { redisKinds } from "../../test/redis-kinds.ts";
+import { startRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { createLog } from "../lib/log.ts";
+import { openRedisJobStore } from "../../test/open-stores.ts";
 
 const silent = createLog("silent", (text) => text);
 const everything = { limit: 100, status: "", cursor: "" } as const;

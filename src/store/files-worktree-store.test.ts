@@ -1,12 +1,12 @@
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { sampleWorktree } from "../../../test/ports/worktree-record-sample.ts";
-import { worktreeStoreSuite } from "../../../test/ports/worktree-store-suite.ts";
-import { temporaryDirectory } from "../../../test/temporary.ts";
-import { createLog } from "../../lib/log.ts";
-import { openFilesRecords } from "../files-records.ts";
-import { createWorktreeStore, worktreeKind } from "../worktree-store.ts";
+import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
+import { worktreeStoreSuite } from "../../test/ports/worktree-store-suite.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { createLog } from "../lib/log.ts";
+import { openFilesRecords } from "./files-records.ts";
+import { createWorktreeStore, worktreeKind } from "./worktree-store.ts";
 
 const log = createLog("silent", (text) => text);
 const now = (): Date => new Date();

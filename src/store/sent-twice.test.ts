@@ -1,11 +1,11 @@
 import type { Cluster } from "ioredis";
 import { expect, test } from "vitest";
-import { openKv } from "../../../test/kv.ts";
-import { sampleRecord } from "../../../test/ports/job-record-sample.ts";
-import { startRedis } from "../../../test/redis.ts";
-import type { KvClient } from "../../kv/kv.ts";
-import { createLog } from "../../lib/log.ts";
-import { openRedisJobStore } from "../../../test/open-stores.ts";
+import { openKv } from "../../test/kv.ts";
+import { sampleRecord } from "../../test/ports/job-record-sample.ts";
+import { startRedis } from "../../test/redis.ts";
+import type { KvClient } from "../kv/kv.ts";
+import { createLog } from "../lib/log.ts";
+import { openRedisJobStore } from "../../test/open-stores.ts";
 
 /** As the client of a Cluster does when the connection broke before the answer: each script is sent once more. */
 const sentTwice = (client: KvClient): KvClient =>

@@ -5,11 +5,11 @@ import {
   completionStoreSuite,
   completionTtl,
   sampleCompletion,
-} from "../../../test/ports/completion-store-suite.ts";
-import { temporaryDirectory } from "../../../test/temporary.ts";
-import { createLog } from "../../lib/log.ts";
-import { completionKind, createCompletionStore } from "../completion-store.ts";
-import { openFilesRecords } from "../files-records.ts";
+} from "../../test/ports/completion-store-suite.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { createLog } from "../lib/log.ts";
+import { completionKind, createCompletionStore } from "./completion-store.ts";
+import { openFilesRecords } from "./files-records.ts";
 
 const lines: string[] = [];
 const log = createLog("info", (line) => (lines.push(line), ""));

@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { completionStoreSuite, completionTtl } from "../../../test/ports/completion-store-suite.ts";
-import { conversationStoreSuite, conversationTtl } from "../../../test/ports/conversation-store-suite.ts";
-import { eventBusSuite } from "../../../test/ports/event-bus-suite.ts";
-import { visibilityStoreSuite } from "../../../test/ports/visibility-store-suite.ts";
-import { openKv } from "../../../test/kv.ts";
-import { redisKinds } from "../../../test/redis-kinds.ts";
-import type { Kv } from "../../kv/kv.ts";
-import { createRedisBell } from "../../kv/redis-bell.ts";
-import { createLog } from "../../lib/log.ts";
-import { completionKind, createCompletionStore } from "../completion-store.ts";
-import { conversationKind, createConversationStore } from "../conversation-store.ts";
-import { openRedisRecords } from "../redis-records.ts";
-import { createVisibilityStore, visibilityKind } from "../visibility-store.ts";
-import { createRedisEventBus } from "./redis-event-bus.ts";
+import { completionStoreSuite, completionTtl } from "../../test/ports/completion-store-suite.ts";
+import { conversationStoreSuite, conversationTtl } from "../../test/ports/conversation-store-suite.ts";
+import { eventBusSuite } from "../../test/ports/event-bus-suite.ts";
+import { visibilityStoreSuite } from "../../test/ports/visibility-store-suite.ts";
+import { openKv } from "../../test/kv.ts";
+import { redisKinds } from "../../test/redis-kinds.ts";
+import type { Kv } from "../kv/kv.ts";
+import { createRedisBell } from "../kv/redis-bell.ts";
+import { createLog } from "../lib/log.ts";
+import { completionKind, createCompletionStore } from "./completion-store.ts";
+import { conversationKind, createConversationStore } from "./conversation-store.ts";
+import { openRedisRecords } from "./redis-records.ts";
+import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
+import { createRedisEventBus } from "./redis/redis-event-bus.ts";
 
 const log = createLog("silent", (line) => line);
 

@@ -1,13 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { visibilityStoreSuite } from "../../../test/ports/visibility-store-suite.ts";
-import { temporaryDirectory } from "../../../test/temporary.ts";
-import { everythingVisible } from "../../contract/visibility.ts";
-import { createLog } from "../../lib/log.ts";
-import type { Log } from "../../lib/log.ts";
-import { openFilesRecords } from "../files-records.ts";
-import { createVisibilityStore, visibilityKind } from "../visibility-store.ts";
+import { visibilityStoreSuite } from "../../test/ports/visibility-store-suite.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { everythingVisible } from "../contract/visibility.ts";
+import { createLog } from "../lib/log.ts";
+import type { Log } from "../lib/log.ts";
+import { openFilesRecords } from "./files-records.ts";
+import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 
 const silent = createLog("silent", (line) => line);
 const now = (): Date => new Date();

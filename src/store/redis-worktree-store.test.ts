@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
-import { sampleWorktree } from "../../../test/ports/worktree-record-sample.ts";
-import { worktreeStoreSuite } from "../../../test/ports/worktree-store-suite.ts";
-import { openKv } from "../../../test/kv.ts";
-import { redisKinds } from "../../../test/redis-kinds.ts";
-import { startRedis } from "../../../test/redis.ts";
-import { createLog } from "../../lib/log.ts";
-import type { Kv } from "../../kv/kv.ts";
-import type { Log } from "../../lib/log.ts";
-import { openRedisRecords } from "../redis-records.ts";
-import { createWorktreeStore, worktreeKind } from "../worktree-store.ts";
+import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
+import { worktreeStoreSuite } from "../../test/ports/worktree-store-suite.ts";
+import { openKv } from "../../test/kv.ts";
+import { redisKinds } from "../../test/redis-kinds.ts";
+import { startRedis } from "../../test/redis.ts";
+import { createLog } from "../lib/log.ts";
+import type { Kv } from "../kv/kv.ts";
+import type { Log } from "../lib/log.ts";
+import { openRedisRecords } from "./redis-records.ts";
+import { createWorktreeStore, worktreeKind } from "./worktree-store.ts";
 
 const silent = createLog("silent", (text) => text);
 const openOn = (kv: Kv, log: Log = silent) =>

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { sampleRecord } from "../../../test/ports/job-record-sample.ts";
-import { openKv } from "../../../test/kv.ts";
-import { redisKinds } from "../../../test/redis-kinds.ts";
-import { createLog } from "../../lib/log.ts";
-import { createInstancesView } from "../../main/instances-view.ts";
-import { openRedisJobStore } from "../../../test/open-stores.ts";
+import { sampleRecord } from "../../test/ports/job-record-sample.ts";
+import { openKv } from "../../test/kv.ts";
+import { redisKinds } from "../../test/redis-kinds.ts";
+import { createLog } from "../lib/log.ts";
+import { createInstancesView } from "../main/instances-view.ts";
+import { openRedisJobStore } from "../../test/open-stores.ts";
 
 const silent = createLog("silent", (text) => text);
 const everything = { limit: 100, status: "", cursor: "" } as const;

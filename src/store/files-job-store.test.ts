@@ -3,12 +3,12 @@ import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/prom
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { createLog } from "../../lib/log.ts";
-import { jobStoreSuite } from "../../../test/ports/job-store-suite.ts";
-import { formatOneText } from "../../../test/ports/format-1-record.ts";
-import { sampleRecord } from "../../../test/ports/job-record-sample.ts";
-import { temporaryDirectory } from "../../../test/temporary.ts";
-import { openFilesJobStore } from "../../../test/open-stores.ts";
+import { createLog } from "../lib/log.ts";
+import { jobStoreSuite } from "../../test/ports/job-store-suite.ts";
+import { formatOneText } from "../../test/ports/format-1-record.ts";
+import { sampleRecord } from "../../test/ports/job-record-sample.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { openFilesJobStore } from "../../test/open-stores.ts";
 
 const log = createLog("silent", (text) => text);
 const openIn = (directory: string) => openFilesJobStore(directory, log);
