@@ -18,6 +18,7 @@ const worker = createWorker({
   events: stores.events,
   locks: stores.locks,
   spool: await openSpool(join(settings.jobsDir, settings.podName), log),
+  queue: stores.queue,
   settlements: stores.settlements,
   execute: async () => ({ kind: "succeeded", patch: { exit_code: 0, output: "done" } }),
   onEnded: () => undefined,

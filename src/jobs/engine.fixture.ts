@@ -12,7 +12,7 @@ import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";
 import { createJobs } from "./jobs.ts";
 import { createLocalQueue } from "./local-queue.ts";
-import { cleanUpEarlier, queueWaiting, replay, settleEarlier } from "./recovery.ts";
+import { queueWaiting, recover } from "./recovery.ts";
 import { createBell } from "../lib/bell.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
 import { openSpool } from "./spool.ts";
@@ -66,6 +66,7 @@ export const startEngine = async ({
     events,
     locks: createLocalLocks(),
     spool,
+    queue,
     settlements,
     execute,
     onEnded: () => undefined,
@@ -125,14 +126,19 @@ export const startEngine = async ({
     round,
     work: () => queue.start(worker.work),
     spool,
-    recover: async () => {
-      const wasOurs = (): boolean => true;
-      const earlier = { store, events, queue, spool, settlements, settleLost, wasOurs, now, log };
-      await replay(earlier);
-      const recovered = await settleEarlier(earlier);
-      await cleanUpEarlier(earlier);
-      await queueWaiting({ store, events, queue });
-      return { recovered };
-    },
+    recover: () =>
+      recover({
+        store,
+        events,
+        queue,
+        spool,
+        settlements,
+        settleLost,
+        wasOurs: () => true,
+        afterwards: [() => queueWaiting({ store, events, queue })],
+        signal: never,
+        now,
+        log,
+      }),
   };
 };

@@ -7,9 +7,7 @@ import type { JobStore, ListQuery } from "../store/job-store.ts";
 import { idempotencyOf } from "./idempotency.ts";
 import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
-import { endPatch } from "./end-patch.ts";
-import { announceEnd } from "./settle.ts";
-import { takeStep } from "./state.ts";
+import { endJob } from "./settle.ts";
 import type { Bell } from "../lib/bell.ts";
 
 type Dependencies = {
@@ -114,19 +112,10 @@ export const createJobs = (deps: Dependencies) => {
   /** Final at once; the agent is ended and its work saved behind it. */
   const cancel = async (id: string, reason?: string): Promise<JobRecord> => {
     await get(id);
-    const cancelled = await takeStep(store, {
-      id,
-      trigger: "cancel",
-      patch: (record) => ({ ...endPatch(record, now()), ...(reason !== undefined && { error: reason }) }),
-    });
+    const error = reason === undefined ? {} : { error: reason };
+    const cancelled = await endJob(deps, id, "cancel", () => error);
     if (cancelled === null) return await get(id);
-    if (cancelled.unsettled) {
-      settlements.ring(id);
-      await deps.interrupt(cancelled);
-    } else {
-      await queue.remove({ id, boundTo: cancelled.bound_to });
-      await announceEnd({ events, settlements }, cancelled);
-    }
+    if (cancelled.unsettled) await deps.interrupt(cancelled);
     return cancelled;
   };
 

@@ -7,10 +7,11 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { Locks } from "../store/locks.ts";
 import type { Execute, Interruption, Outcome } from "./execute.ts";
-import { claimed } from "./claim.ts";
 import { createNeeds, needsOf, type Needs } from "./needs.ts";
 import { createOutcomes } from "./outcomes.ts";
+import type { Queue } from "./queue.ts";
 import { createRun } from "./run.ts";
+import { claimed } from "./state.ts";
 import type { Spool } from "./spool.ts";
 
 type Dependencies = {
@@ -19,6 +20,7 @@ type Dependencies = {
   /** Keeps jobs of one agent session apart, on whatever instance they run. */
   locks: Locks;
   spool: Spool;
+  queue: Pick<Queue, "add" | "remove">;
   /** Rung with its id when a job has ended. */
   settlements: Bell;
   execute: Execute;

@@ -7,7 +7,7 @@ import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { isFinal } from "../contract/job.ts";
 import { createJobs } from "../jobs/jobs.ts";
-import { queueWaiting } from "../jobs/recovery.ts";
+import { queueWaiting, recover } from "../jobs/recovery.ts";
 import { openSpool } from "../jobs/spool.ts";
 import { createWorker } from "../jobs/worker.ts";
 import { createLog } from "../lib/log.ts";
@@ -30,7 +30,6 @@ import { lockDirectories } from "./instance-lock.ts";
 import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
 import { finish } from "./finish.ts";
-import { takeUp } from "./take-up.ts";
 import { startTidying } from "./tidying.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { instanceMark, stateDirectory } from "./state-directory.ts";
@@ -133,6 +132,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     events,
     locks: stores.locks,
     spool,
+    queue,
     settlements,
     execute: runner.execute,
     onEnded: metrics.jobEnded,
@@ -230,8 +230,16 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
-  const takenUp = takeUp({
-    earlier: { store, events, queue, spool, settlements, settleLost: runner.settleLost, wasOurs, now, log },
+  const recovered = recover({
+    store,
+    events,
+    queue,
+    spool,
+    settlements,
+    settleLost: runner.settleLost,
+    wasOurs,
+    now,
+    log,
     afterwards: [
       async () => stores.shared || (await queueWaiting({ store, events, queue })),
       async () => queue.start(worker.work),
@@ -266,7 +274,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: closing.signal }) => {
       ending.abort();
       queue.stop();
-      await takenUp;
+      await recovered;
       await finish({ worker, agentMode, log }, drainSeconds, [hurry, gone.signal]);
       closing.abort();
       await agentMode?.stop();

@@ -1,6 +1,6 @@
 import type { Agent, AgentOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
-import { mayRunAgain, wasPushed } from "../jobs/lost.ts";
+import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
 import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";

@@ -23,14 +23,14 @@ export type JobStore = {
   /** Newest first by `created_at`, then id. `cursor` is the `next` of the page before. */
   list: (query: ListQuery) => Promise<{ records: JobRecord[]; next: string | null }>;
   /**
-   * Applies `patch`, or what it makes of the record as it is then, when the guard holds and returns the new record; returns null when it does not hold or the job is
-   * unknown. Durable when it resolves, unless `lazy`: then it is durable with the next write of the job at the latest
+   * Applies `patch`, or what it makes of the record as it is then, when the guard holds and returns the new record; returns
+   * null when it does not hold, the job is unknown, or `patch` says null. Durable when it resolves, unless `lazy`: then it is durable with the next write of the job at the latest
    * (for progress that a crash may lose).
    */
   update: (
     id: string,
     guard: UpdateGuard,
-    patch: JobPatch | ((record: JobRecord) => JobPatch),
+    patch: JobPatch | ((record: JobRecord) => JobPatch | null),
     options?: { lazy?: boolean },
   ) => Promise<JobRecord | null>;
   /** Deletes a record in a final state. Unknown ids are ignored. */
@@ -183,14 +183,12 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     },
 
     update: async (id, guard, patch, options) => {
-      const { after, changed } = await records.change(
-        id,
-        (current) =>
-          current !== null && holds(guard, current)
-            ? { ...current, ...(typeof patch === "function" ? patch(current) : patch) }
-            : undefined,
-        options,
-      );
+      const next = (current: JobRecord | null): JobRecord | undefined => {
+        if (current === null || !holds(guard, current)) return undefined;
+        const made = typeof patch === "function" ? patch(current) : patch;
+        return made === null ? undefined : { ...current, ...made };
+      };
+      const { after, changed } = await records.change(id, next, options);
       return changed ? after : null;
     },
 

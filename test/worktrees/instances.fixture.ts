@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { makePlace, makeRemote, type Place } from "../../src/repos/repos.fixture.ts";
-import { endPatch } from "../../src/jobs/end-patch.ts";
+import { endPatch } from "../../src/jobs/settle.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createTurns } from "../../src/lib/turns.ts";
 import { openFilesJobStore } from "../open-stores.ts";

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { startEngine } from "../jobs/engine.fixture.ts";
-import { someProcess } from "../jobs/sweep.fixture.ts";
+import { startEngine } from "./engine.fixture.ts";
+import { someProcess } from "./sweep.fixture.ts";
 import { createLog } from "../lib/log.ts";
 import { createBell } from "../lib/bell.ts";
-import { takeUp } from "./take-up.ts";
+import { recover } from "./recovery.ts";
 
 const log = createLog("silent", (text) => text);
 
@@ -29,8 +29,16 @@ const startTakeUp = async ({ fail, requeue = false, signal = new AbortController
   const wasOurs = (): boolean => true;
   const now = (): Date => new Date();
   const settlements = createBell();
-  const done = takeUp({
-    earlier: { store, events, queue, spool, settlements, settleLost, wasOurs, now, log },
+  const done = recover({
+    store,
+    events,
+    queue,
+    spool,
+    settlements,
+    settleLost,
+    wasOurs,
+    now,
+    log,
     afterwards: [note("new jobs")],
     signal,
   });
