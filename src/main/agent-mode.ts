@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { homedir } from "node:os";
-import { createClaudeProcesses } from "../agents/claude/processes.ts";
+import { createClaudeAgent } from "../agents/claude/claude.ts";
 import { createCompletions, type Completions } from "../chat/completions.ts";
 import type { Chat } from "../chat/chat.ts";
 import { createChat } from "../chat/create-chat.ts";
@@ -54,7 +54,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
   await agent.read();
   const newId = randomUUID;
   const engine = createEngine({
-    processes: createClaudeProcesses({ settings, env }),
+    processes: createClaudeAgent({ settings, env }),
     agent,
     conversations,
     locks: stores.locks,

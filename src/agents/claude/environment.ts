@@ -1,5 +1,5 @@
 import { instanceVariable, jobVariable } from "../../lib/process/marker.ts";
-import type { AgentTurn } from "../agent.ts";
+import type { AgentStart } from "../agent.ts";
 import { isForbidden, secretValue } from "./forbidden.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
@@ -15,7 +15,7 @@ type Request = {
   settings: ClaudeSettings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
-  turn: Pick<AgentTurn, "jobId" | "attempt" | "launch">;
+  start: Pick<AgentStart, "id" | "attempt" | "launch">;
   /** Whether the agent runs as root. */
   root: boolean;
 };
@@ -24,7 +24,7 @@ type Request = {
  * The environment of the agent, built from an allow-list: whatever is not named here, or by the operator in
  * SERVICE_AGENT_ENV, does not reach it. The agent runs commands of its own, so all it has can be read by any of them.
  */
-export const agentEnvironment = ({ settings, env, turn, root }: Request): AgentEnvironment => {
+export const agentEnvironment = ({ settings, env, start, root }: Request): AgentEnvironment => {
   const refused = settings.agentEnv.filter(isForbidden);
   const listed = settings.agentEnv.filter((name) => !isForbidden(name));
   const passed = pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
@@ -32,15 +32,15 @@ export const agentEnvironment = ({ settings, env, turn, root }: Request): AgentE
   return {
     variables: {
       ...passed,
-      ...behaviour(turn.launch.timeoutSeconds),
+      ...behaviour(start.launch.timeoutSeconds),
       ...credentials,
-      ...(settings.otelEnabled ? telemetry(settings, turn) : {}),
-      ...(root && turn.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
+      ...(settings.otelEnabled ? telemetry(settings, start) : {}),
+      ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
-      CLAUDE_CONFIG_DIR: turn.launch.configDir,
-      [jobVariable]: turn.jobId,
-      SERVICE_JOB_ATTEMPT: String(turn.attempt),
-      SERVICE_PROFILE: turn.launch.profile,
+      CLAUDE_CONFIG_DIR: start.launch.configDir,
+      [jobVariable]: start.id,
+      SERVICE_JOB_ATTEMPT: String(start.attempt),
+      SERVICE_PROFILE: start.launch.profile,
     },
     refused,
     secrets: [
@@ -102,9 +102,9 @@ const behaviour = (timeoutSeconds: number): Record<string, string> => {
   };
 };
 
-const telemetry = (settings: ClaudeSettings, { jobId, launch }: Request["turn"]): Record<string, string> => {
+const telemetry = (settings: ClaudeSettings, { id, launch }: Request["start"]): Record<string, string> => {
   const attributes = {
-    "service.job_id": jobId,
+    "service.job_id": id,
     profile: launch.profile,
     repo_key: launch.repoKey ?? "",
     pod: settings.podName,

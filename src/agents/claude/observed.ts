@@ -21,7 +21,7 @@ export type Observed = {
   stderr: TailBuffer;
 };
 
-export const outputLimit = 51_200;
+const outputLimit = 51_200;
 export const errorLimit = 10_240;
 
 export const createObserved = (facts: DecoderFacts): Observed => ({

@@ -10,12 +10,11 @@ type ReadOutput = {
   stdout: Readable;
   stderr: Readable;
   redact: Redact;
-  emit: (event: AgentEvent, bytes: number) => void;
+  emit: (event: AgentEvent) => void;
   /** A line of the protocol came. */
   onLine: () => void;
-  onResult: () => void;
   /** A piece of the output has been told in full. */
-  onChunk?: (bytes: number) => void;
+  onChunk: (bytes: number) => void;
 };
 
 export type OutputReader = {
@@ -25,34 +24,26 @@ export type OutputReader = {
   nextTurn: () => void;
 };
 
-/** Reads the output of a process that takes one turn. */
-export const readOutput = (options: ReadOutput): Observed => readTurns(options).observed();
-
 /** Reads both streams to their end, whatever becomes of the events: an agent whose pipe is full loses output. */
-export const readTurns = (options: ReadOutput): OutputReader => {
-  const { stdout, stderr, redact, emit, onLine, onResult, onChunk } = options;
+export const readOutput = (options: ReadOutput): OutputReader => {
+  const { stdout, stderr, redact, emit, onLine, onChunk } = options;
   const decoder = createDecoder();
   const { facts } = decoder;
   let observed = createObserved(facts);
   let firstTurn = true;
 
-  const take = (event: AgentEvent, bytes: number): void => {
+  const take = (event: AgentEvent): void => {
     note(observed, event);
-    emit(event, bytes);
+    emit(event);
   };
 
-  const takeResult = (
-    event: ResultEvent,
-    bytes: number,
-    before: { worked: boolean; open: boolean },
-  ): void => {
+  const takeResult = (event: ResultEvent, before: { worked: boolean; open: boolean }): void => {
     if (!firstTurn && !before.open) return;
     if (replaces(observed.result, event, before.worked)) {
       observed.result = event;
-      take(event, bytes);
-      onResult();
+      take(event);
     } else {
-      take({ type: "warning", message: shutdownError(event) }, bytes);
+      take({ type: "warning", message: shutdownError(event) });
     }
   };
 
@@ -65,9 +56,8 @@ export const readTurns = (options: ReadOutput): OutputReader => {
     if (garbage) observed.said.push(`${line}\n`);
     else onLine();
     for (const event of events) {
-      const bytes = Math.ceil(line.length / events.length);
-      if (event.type === "result") takeResult(event, bytes, before);
-      else take(event, bytes);
+      if (event.type === "result") takeResult(event, before);
+      else take(event);
     }
   };
 
@@ -75,22 +65,19 @@ export const readTurns = (options: ReadOutput): OutputReader => {
     onLine: takeLine,
     onOversized: (bytes) => {
       onLine();
-      take(
-        { type: "warning", message: `The agent wrote a line of ${bytes} bytes, which was left out.` },
-        100,
-      );
+      take({ type: "warning", message: `The agent wrote a line of ${bytes} bytes, which was left out.` });
     },
   });
   stdout.on("data", (chunk: Buffer) => {
     observed.stdoutBytes += chunk.length;
     observed.cutLine = chunk.at(-1) !== 10;
     lines.push(chunk);
-    onChunk?.(chunk.length);
+    onChunk(chunk.length);
   });
   // Not "end": it does not come when the pipe is given up because somebody keeps it open.
   stdout.once("close", () => {
     lines.end();
-    onChunk?.(0);
+    onChunk(0);
   });
   stderr.on("data", (chunk: Buffer) => observed.stderr.push(chunk));
   return {
