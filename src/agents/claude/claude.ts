@@ -4,11 +4,11 @@ import { createRedactor } from "../../lib/redact.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments } from "./arguments.ts";
 import { appendedByArguments } from "./control.ts";
+import { createDecoder } from "./decode.ts";
 import { agentEnvironment } from "./environment.ts";
 import { unstartedOutcome } from "./outcome.ts";
 import { createProcess } from "./process.ts";
 import type { ClaudeSettings } from "./settings.ts";
-import { warmUp } from "./warm-up.ts";
 
 type Options = {
   settings: ClaudeSettings;
@@ -47,3 +47,22 @@ const start = async (request: AgentStart, { settings, env }: Options): Promise<S
 
 const refusal = (name: string): string =>
   `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;
+
+/**
+ * Reads a line of each kind once: the first one costs milliseconds, since schemas are compiled when they are first used, and
+ * that should not be in somebody's first answer.
+ */
+const warmUp = (): void => {
+  const { decode } = createDecoder();
+  for (const line of lines) decode(JSON.stringify(line));
+};
+
+const delta = { type: "text_delta", text: "x" };
+
+const lines = [
+  { type: "system", subtype: "init", session_id: "" },
+  { type: "stream_event", event: { type: "content_block_delta", index: 0, delta } },
+  { type: "assistant", message: { content: [{ type: "tool_use", id: "", name: "", input: {} }] } },
+  { type: "user", message: { content: [{ type: "tool_result", tool_use_id: "", content: "" }] } },
+  { type: "result", subtype: "success" },
+];

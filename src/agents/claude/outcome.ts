@@ -3,8 +3,8 @@ import { leftWarnings } from "../../lib/process/sweep.ts";
 import { cutFront } from "../../lib/tail-buffer.ts";
 import type { AgentTurn, TurnOutcome } from "../agent.ts";
 import { classify, type EndCause, type Ended } from "./classify.ts";
-import { errorLimit, type Observed } from "./observed.ts";
-import { errorText, reasonText } from "./sentences.ts";
+import type { Observed } from "./read-output.ts";
+import { errorLimit, errorText, reasonText } from "./sentences.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 /** All that is known of a turn that is over. */

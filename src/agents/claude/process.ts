@@ -36,7 +36,7 @@ export const createProcess = (options: Options): AgentProcess => {
   let turns = 0;
   let spent = 0;
   let idleBytes = 0;
-  let stray = false;
+  let unasked = false;
   let told: Told = { model: launch.model, effort: null };
 
   const reader = readOutput({
@@ -45,7 +45,7 @@ export const createProcess = (options: Options): AgentProcess => {
     redact,
     emit: (event) => {
       const taken = current?.take(event) ?? false;
-      stray ||= !taken && isWork(event);
+      unasked ||= !taken && isWork(event);
       if (event.type === "result") spent = event.cost_usd ?? spent;
     },
     onLine: () => current?.alive(),
@@ -57,7 +57,7 @@ export const createProcess = (options: Options): AgentProcess => {
   });
   /** Work that nobody asked for would be taken for the next turn's, and endless output never ends. */
   const idle = (): void => {
-    if (usable && (stray || idleBytes > idleOutputLimit)) void end();
+    if (usable && (unasked || idleBytes > idleOutputLimit)) void end();
   };
 
   /** Whatever ends the process, but for itself, does it here. */

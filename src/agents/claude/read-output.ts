@@ -2,9 +2,27 @@ import type { Readable } from "node:stream";
 import type { AgentEvent } from "../../contract/event.ts";
 import { createLineSplitter } from "../../lib/lines.ts";
 import type { Redact } from "../../lib/redact.ts";
-import { createDecoder } from "./decode.ts";
-import { createObserved, note, type Observed } from "./observed.ts";
+import { createTailBuffer, type TailBuffer } from "../../lib/tail-buffer.ts";
+import { createDecoder, type DecoderFacts } from "./decode.ts";
 import { replaces, type ResultEvent } from "./result.ts";
+
+/** What is known of a turn from the process's two output streams. */
+export type Observed = {
+  facts: DecoderFacts;
+  /** The result that decides. */
+  result: ResultEvent | null;
+  sessionId: string | null;
+  model: string | null;
+  /** Instant at which the rejected limit resets, empty when it was not told; null: no limit was met. */
+  limitResetsAt: string | null;
+  events: number;
+  stdoutBytes: number;
+  /** The output ends in the middle of a line. */
+  cutLine: boolean;
+  /** End of what the agent said, and of lines that are not of its protocol. */
+  said: TailBuffer;
+  stderr: TailBuffer;
+};
 
 type ReadOutput = {
   stdout: Readable;
@@ -17,7 +35,7 @@ type ReadOutput = {
   onChunk: (bytes: number) => void;
 };
 
-export type OutputReader = {
+type OutputReader = {
   /** Of the turn under way, or of the last one. */
   observed: () => Observed;
   /** From here on what comes belongs to another turn. A late result of the one before is dropped. */
@@ -92,3 +110,27 @@ export const readOutput = (options: ReadOutput): OutputReader => {
 
 const shutdownError = ({ subtype, text }: ResultEvent): string =>
   `After its result the agent reported an error of its shutdown, which does not change the result: ${text || subtype}`;
+
+/** Of what is kept, bytes. */
+const longestTail = { said: 51_200, stderr: 40_960 };
+
+const createObserved = (facts: DecoderFacts): Observed => ({
+  facts,
+  result: null,
+  sessionId: facts.sessionId,
+  model: facts.model,
+  limitResetsAt: null,
+  events: 0,
+  stdoutBytes: 0,
+  cutLine: false,
+  said: createTailBuffer(longestTail.said),
+  stderr: createTailBuffer(longestTail.stderr),
+});
+
+const note = (observed: Observed, event: AgentEvent): void => {
+  observed.events += 1;
+  if (event.type === "text") observed.said.push(event.text);
+  if (event.type === "block_end") observed.said.push("\n");
+  if (event.type === "rate_limit" && event.status === "rejected")
+    observed.limitResetsAt = event.resets_at ?? "";
+};

@@ -1,8 +1,11 @@
+import { randomUUID } from "node:crypto";
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { expectTidy, runFake } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
+import { until } from "../../../test/until.ts";
+import { isAlive } from "../../lib/process/identity.ts";
 
 describe("the clocks", () => {
   test("an agent that never says anything is ended as stalled", async () => {
@@ -60,6 +63,19 @@ describe("the caller's signal", () => {
     expect(run.outcome.error).toBe("The run was ended by the service: the job was cancelled.");
   });
 
+  test("aborted as a fence gives no grace", async () => {
+    const stop = new AbortController();
+    const run = await runFake("scenario: sleep", {
+      directory: await temporaryDirectory(),
+      settings: { agentCliKillGrace: 20 },
+      turn: { signal: stop.signal },
+      onEvent: (event) => event.type === "text" && stop.abort("fence"),
+    });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ ok: false, prompted: true, reason: null });
+    expect(run.events.at(-1)).toMatchObject({ type: "exited", signal: "SIGKILL" });
+  });
+
   test("already aborted: the agent is ended before it has its prompt", async () => {
     const directory = await temporaryDirectory();
     const log = join(directory, "log");
@@ -73,6 +89,24 @@ describe("the caller's signal", () => {
 });
 
 describe("what cannot start", () => {
+  test("an agent that dies while its spawn is recorded is told after that", async () => {
+    const order: string[] = [];
+    const run = await runFake("go on", {
+      directory: await temporaryDirectory(),
+      start: { session: { id: randomUUID(), resumeFrom: "/nowhere/at-all.jsonl" } },
+      turn: {
+        beforePrompt: async (identity) => {
+          await until(async () => !(await isAlive(identity)));
+          order.push("recorded");
+        },
+      },
+      onEvent: ({ type }) => order.push(type),
+    });
+    expectTidy(run);
+    expect(order.slice(-2)).toEqual(["recorded", "exited"]);
+    expect(run.outcome).toMatchObject({ reason: "agent_error", exitCode: 1 });
+  });
+
   test("a spawn that cannot be recorded ends the agent before it has its prompt", async () => {
     const directory = await temporaryDirectory();
     const log = join(directory, "log");

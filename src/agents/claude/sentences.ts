@@ -1,10 +1,11 @@
 import { cutFront } from "../../lib/tail-buffer.ts";
 import type { Reason, Verdict } from "./classify.ts";
-import { errorLimit } from "./observed.ts";
 import type { EndedTurn } from "./outcome.ts";
 
 type Judged = EndedTurn & { verdict: Verdict };
 type Failed = Judged & { words: Words };
+
+export const errorLimit = 10_240;
 
 /** What went wrong and what to do about it, then the agent's own words: at most 10,240 bytes. */
 export const errorText = (judged: Judged): string => {

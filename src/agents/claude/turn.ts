@@ -4,11 +4,11 @@ import type { AgentTurn, TurnOutcome } from "../agent.ts";
 import type { EndCause, Ended } from "./classify.ts";
 import { interruptLine } from "./control.ts";
 import { watchLimits } from "./limits.ts";
-import type { Observed } from "./observed.ts";
+import type { Observed } from "./read-output.ts";
 import { endWarnings, ownCost, turnOutcome } from "./outcome.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
-export type BeginTurn = {
+type BeginTurn = {
   turn: AgentTurn;
   settings: ClaudeSettings;
   /** The profile's name. */
@@ -148,7 +148,7 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
       return done;
     },
     exited: async (ended) => {
-      // Whoever prepares for the turn shall not find it over.
+      // What the caller tells of the turn's beginning comes before its end.
       await given;
       if (done) return;
       for (const message of endWarnings({ ended, observed, cause })) {
