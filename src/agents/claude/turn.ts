@@ -4,8 +4,8 @@ import type { AgentTurn, TurnOutcome } from "../agent.ts";
 import type { EndCause, Ended } from "./classify.ts";
 import { interruptLine } from "./control.ts";
 import { watchLimits } from "./limits.ts";
-import type { Observed } from "./read-output.ts";
 import { endWarnings, ownCost, turnOutcome } from "./outcome.ts";
+import type { Observed } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 type BeginTurn = {
