@@ -17,11 +17,13 @@ import { endedBy } from "./turn-failure.ts";
 
 export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
   ok: true,
+  prompted: true,
   reason: null,
   retryable: false,
   apiStatus: null,
   error: null,
   text: "the answer",
+  exitCode: null,
   sessionId: "session-1",
   model: "claude-sonnet",
   numTurns: 2,

@@ -196,7 +196,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   const agentMode = await openAgentMode({
     settings,
-    env,
+    cli: agent,
     stores,
     self,
     mark,

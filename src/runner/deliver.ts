@@ -1,4 +1,4 @@
-import type { AgentOutcome } from "../agents/agent.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
 import type { Run } from "../jobs/execute.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
@@ -15,7 +15,7 @@ type Delivery = {
   /** See `runner.ts`. */
   before: Snapshot | null;
   profile: ResolvedProfile;
-  agent: AgentOutcome;
+  agent: TurnOutcome;
   repos: Repos;
   redact: Redact;
 };

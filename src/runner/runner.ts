@@ -1,4 +1,4 @@
-import type { Agent, AgentOutcome } from "../agents/agent.ts";
+import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
 import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
 import type { Log } from "../lib/log.ts";
@@ -12,7 +12,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
-import { cacheDirectoryOf, NoLongerOurs, runTurn, UnknownSession } from "./turn.ts";
+import { cacheDirectoryOf, NoLongerOurs, runJobAgent, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -67,7 +67,7 @@ export const createRunner = (deps: Dependencies) => {
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
     });
-    const agent = await runTurn({
+    const agent = await runJobAgent({
       record,
       run,
       worktree,
@@ -75,6 +75,7 @@ export const createRunner = (deps: Dependencies) => {
       agent: deps.agent,
       profiles,
       newId: deps.newId,
+      log,
     });
     progress.agent = agent;
     run.signal.throwIfAborted();
@@ -168,24 +169,24 @@ type Progress = {
   /** What a worktree with the work of earlier jobs held before a read-only agent started in it. */
   before: Snapshot | null;
   profile: ResolvedProfile | null;
-  agent: AgentOutcome | null;
+  agent: TurnOutcome | null;
 };
 
 /** Whether the job's worktree was there before it (prepared, or that of a resumed session): one of its own has its id. */
 const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
 /** What the agent's outcome says about a job, however it ended. */
-const told = (agent: AgentOutcome): JobPatch => ({
-  exit_code: agent.exit_code,
-  output: agent.output,
-  num_turns: agent.num_turns,
-  cost_usd: agent.cost_usd,
+const told = (agent: TurnOutcome): JobPatch => ({
+  exit_code: agent.exitCode,
+  output: agent.text === "" ? null : agent.text,
+  num_turns: agent.numTurns,
+  cost_usd: agent.costUsd,
   usage: agent.usage,
-  ...(agent.session_id === null ? {} : { session_id: agent.session_id }),
+  ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
   ...(agent.model === null ? {} : { model: agent.model }),
 });
 
-const failedRun = (agent: AgentOutcome): Outcome => ({
+const failedRun = (agent: TurnOutcome): Outcome => ({
   kind: "failed",
   patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
 });

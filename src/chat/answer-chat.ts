@@ -29,7 +29,7 @@ type Dependencies = {
 type Begun = { turn: RunningTurn; request: Checked; conversation: Conversation | null; caller: Caller };
 
 /** Has the engine run a turn, and brings it to its end. Never rejects; resolves to whether it went well. */
-export const runTurn = async (deps: Dependencies, begun: Begun): Promise<boolean> => {
+export const answerChat = async (deps: Dependencies, begun: Begun): Promise<boolean> => {
   const { turn, request, conversation } = begun;
   const started = performance.now();
   const ids = idsOf(begun);

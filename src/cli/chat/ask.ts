@@ -1,9 +1,9 @@
 import type { ChatAsk, ChatChunk } from "../../client/chat.ts";
 import type { Client } from "../../client/client.ts";
 
-type Turn = {
+type Asking = {
   client: Pick<Client, "chat" | "cancelChat">;
-  ask: Omit<ChatAsk, "signal">;
+  question: Omit<ChatAsk, "signal">;
   /** Stops the turn at the service, then closes the connection. */
   stop: AbortSignal;
   onChunk: (chunk: ChatChunk) => void;
@@ -16,7 +16,7 @@ const cancelMs = 2000;
  * One question and its answer. Resolves when the answer is complete, or has been stopped.
  * @throws ClientError when there is no answer, or not all of it
  */
-export const runTurn = async ({ client, ask, stop, onChunk }: Turn): Promise<"answered" | "stopped"> => {
+export const ask = async ({ client, question, stop, onChunk }: Asking): Promise<"answered" | "stopped"> => {
   if (stop.aborted) return "stopped";
   const connection = new AbortController();
   let id: string | undefined;
@@ -30,7 +30,7 @@ export const runTurn = async ({ client, ask, stop, onChunk }: Turn): Promise<"an
   const hear = (): void => void cancel();
   stop.addEventListener("abort", hear, { once: true });
   try {
-    for await (const chunk of client.chat({ ...ask, signal: connection.signal })) {
+    for await (const chunk of client.chat({ ...question, signal: connection.signal })) {
       id ??= chunk.id;
       onChunk(chunk);
     }
