@@ -11,7 +11,7 @@ import { openStores } from "../src/main/stores.ts";
 const { settings } = loadSettings({ env: process.env, home: process.env["HOME"] ?? "/nonexistent" });
 const log = createLog("error", (text) => text);
 const epoch = randomUUID();
-const stores = await openStores({ settings, isOver: () => false, epoch, log });
+const stores = await openStores({ settings, epoch, log });
 const { now } = stores;
 const worker = createWorker({
   store: stores.jobs,

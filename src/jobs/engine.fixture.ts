@@ -11,6 +11,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";
 import { createJobs } from "./jobs.ts";
+import { createSubmit } from "./submit.ts";
 import { createLocalQueue } from "./local-queue.ts";
 import { queueWaiting, recover } from "./recovery.ts";
 import { createBell } from "../lib/bell.ts";
@@ -76,11 +77,12 @@ export const startEngine = async ({
     redact: createRedactor(["hunter2-secret"]),
     log,
   });
-  const jobs = createJobs({
+  const interrupt = async ({ id }: { id: string }): Promise<void> => worker.interrupt(id);
+  const jobs = createJobs({ store, events, queue, settlements, now, interrupt });
+  const accept = createSubmit({
     store,
     events,
     queue,
-    settlements,
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
     newId: randomUUID,
@@ -88,14 +90,13 @@ export const startEngine = async ({
       repoUrl: input.repo_url,
       profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
     }),
-    interrupt: async ({ id }) => worker.interrupt(id),
     instanceWith: async ({ ended_at }) => (ended_at === null ? null : holder),
     admit: async () => undefined,
-    joinWorktree: (id, accept) =>
-      accept({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1", boundTo: null }),
+    joinWorktree: (id, join) =>
+      join({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1", boundTo: null }),
   });
   const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
-    jobs.submit(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
+    accept(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
   const retries = createRetries();
   const round = (signal = never) =>
     tidy(

@@ -6,7 +6,7 @@ import type { JobStore } from "../store/job-store.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
 import { endJob } from "./settle.ts";
 import type { Each } from "./sweep-each.ts";
-import type { Presence } from "./sweep-presence.ts";
+import type { Presence } from "./presence.ts";
 
 type Dependencies = {
   store: JobStore;

@@ -6,7 +6,7 @@ import type { JobStore, UnsettledRun } from "../store/job-store.ts";
 import type { Queue } from "./queue.ts";
 import { settle } from "./settle.ts";
 import type { Each } from "./sweep-each.ts";
-import type { Presence } from "./sweep-presence.ts";
+import type { Presence } from "./presence.ts";
 
 type Dependencies = {
   store: JobStore;

@@ -5,10 +5,10 @@ import { createClaudeAgent } from "../agents/claude/claude.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { isFinal } from "../contract/job.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { queueWaiting, recover } from "../jobs/recovery.ts";
 import { openSpool } from "../jobs/spool.ts";
+import { createSubmit } from "../jobs/submit.ts";
 import { createWorker } from "../jobs/worker.ts";
 import { createLog } from "../lib/log.ts";
 import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
@@ -23,6 +23,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
+import { createTaskCheck } from "./check-task.ts";
 import { createCluster } from "./cluster.ts";
 import { openDoors } from "./doors.ts";
 import { createHandlers } from "./handlers.ts";
@@ -66,13 +67,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
   const env = { ...given, [instanceVariable]: mark };
   const self = { podName: settings.podName, epoch: randomUUID(), startedAt: new Date(), version };
-  const stores = await openStores({
-    settings,
-    epoch: self.epoch,
-    isOver: ({ status, unsettled, podName }) =>
-      isFinal(status) && (!unsettled || (podName !== null && !cluster.isLiving(podName))),
-    log,
-  }).catch(async (error: unknown) => {
+  const stores = await openStores({ settings, epoch: self.epoch, log }).catch(async (error: unknown) => {
     await lock.release();
     throw error;
   });
@@ -112,19 +107,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     minFreeBytes: settings.minFreeDiskBytes,
     now,
   });
-  const isDraining = (): boolean => ending.signal.aborted || cluster.isDraining();
-  const admit = async (): Promise<void> => {
-    if (isDraining()) throw draining(settings.podName);
-    await disks.requireRoom();
-  };
   const view = createInstancesView({ store, instances: stores.instances, now });
   const metrics = createMetrics({
     jobCounts: store.counts,
     overview: view.overview,
-    running: () => worker.runningCount(),
     maxParallel: settings.maxParallelJobs,
     volumes: disks.volumes,
-    chat: () => agentMode?.counts() ?? null,
   });
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
@@ -148,32 +136,17 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settings,
     self,
     isEnding: () => ending.signal.aborted,
-    turns: () => agentMode?.counts().turns ?? 0,
     onSuperseded: () => gone.abort(new Superseded(settings.podName)),
     now,
     log,
   });
+  const isDraining = (): boolean => ending.signal.aborted || cluster.isDraining();
+  const admit = async (): Promise<void> => {
+    if (isDraining()) throw draining(settings.podName);
+    await disks.requireRoom();
+  };
 
-  const jobs = createJobs({
-    store,
-    events,
-    queue,
-    settlements,
-    settings,
-    now,
-    newId: randomUUID,
-    check: async (input) => {
-      const repoUrl = repos.parseUrl(input.repo_url);
-      if (input.base_ref !== "") repos.checkRef(input.base_ref);
-      await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(input.file_path)]);
-      return { repoUrl, profile: await profiles.route({ name: input.profile, task: input.task, repoUrl }) };
-    },
-    interrupt: cluster.interrupt,
-    admit,
-    joinWorktree: (id, accept) =>
-      worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
-    instanceWith: cluster.instanceWith,
-  });
+  const jobs = createJobs({ store, events, queue, settlements, now, interrupt: cluster.interrupt });
   const worktrees = createWorktrees({
     records: stores.worktrees,
     jobs: store,
@@ -194,6 +167,20 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     closing: closing.signal,
   });
 
+  const submit = createSubmit({
+    store,
+    events,
+    queue,
+    settings,
+    now,
+    newId: randomUUID,
+    check: createTaskCheck({ repos, profiles }),
+    admit,
+    joinWorktree: (id, accept) =>
+      worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
+    instanceWith: cluster.instanceWith,
+  });
+
   const agentMode = await openAgentMode({
     settings,
     cli: agent,
@@ -201,7 +188,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     self,
     mark,
     isDraining,
-    isLiving: cluster.isLiving,
+    isLiving: stores.isLiving,
     redact,
     now,
     log,
@@ -209,9 +196,20 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const root = process.getuid?.() === 0;
   for (const warning of await startWarnings({ settings, env, profiles, root, signal: closing.signal }))
     log.warn(warning);
-  await cluster.join().catch(giveUp);
+  const chat = (): { turns: number; processes: number } | null => agentMode?.counts() ?? null;
+  metrics.watch({ running: worker.runningCount, chat });
+  const facts = await cluster.join(() => chat()?.turns ?? 0).catch(giveUp);
   const doors = await openDoors({
-    handlers: createHandlers({ jobs, profiles, worktrees, disks, instances: view, settings, agentMode }),
+    handlers: createHandlers({
+      jobs,
+      submit,
+      profiles,
+      worktrees,
+      disks,
+      instances: view,
+      settings,
+      agentMode,
+    }),
     agentMode,
     events,
     settings,
@@ -247,7 +245,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     ],
     signal: ending.signal,
   });
-  cluster.start();
+  cluster.start(facts);
   const housekeeper = startTidying({
     store,
     events,

@@ -1,9 +1,11 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
-import type { JobStatus } from "../contract/job.ts";
+import { isFinal } from "../contract/job.ts";
 import { createBullQueue } from "../jobs/bullmq-queue.ts";
+import { createInstanceLease, type InstanceLease } from "../jobs/instance-lease.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
+import { createPresence, type Presence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { connectKv } from "../kv/connect.ts";
 import { createRedisBell } from "../kv/redis-bell.ts";
@@ -38,21 +40,22 @@ export type Stores = {
   settlements: Bell;
   locks: Locks;
   instances: Instances;
+  /** The lease by which this instance has its name. */
+  lease: InstanceLease;
+  presence: Presence;
+  /** Whether an instance of that name is there; alone, all that was done here was done by this one. */
+  isLiving: (podName: string) => boolean;
   /** What agent mode keeps; null: it is off. */
   agentMode: AgentStores | null;
   /** Whether other instances share all this. */
   shared: boolean;
   /** The time that all instances go by. */
   now: () => Date;
-  /** When the store last came back after it had been away, ms of `performance.now()`. */
-  backSince: () => number;
   close: () => Promise<void>;
 };
 
 type Request = {
   settings: Settings;
-  /** Tells whether nothing more happens to a job: it has ended and is cleaned up after, or nobody is left to do that. */
-  isOver: (job: { status: JobStatus; unsettled: boolean; podName: string | null }) => boolean;
   /** This start of the instance. */
   epoch: string;
   log: Log;
@@ -78,6 +81,7 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const agentMode = settings.agentMode
     ? await openAgentStores({ open, settings, home: homedir(), bus })
     : null;
+  const instances = createLocalInstances();
   return {
     jobs,
     worktrees,
@@ -85,11 +89,11 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
     queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
     settlements: createBell(),
     locks: createLocalLocks(),
-    instances: createLocalInstances(),
+    ...membersOf(instances, settings, () => Number.NEGATIVE_INFINITY),
+    isLiving: () => true,
     agentMode,
     shared: false,
     now,
-    backSince: () => Number.NEGATIVE_INFINITY,
     close: async () => {
       await agentMode?.bus.close();
       await events.close();
@@ -99,7 +103,7 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   };
 };
 
-const openShared = async ({ settings, isOver, epoch, log }: Request, url: string): Promise<Stores> => {
+const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const { now } = kv;
@@ -107,6 +111,10 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
   const jobs = createJobStore(await open(jobKind(podName), ""), podName);
   const worktrees = createWorktreeStore(await open(worktreeKind, ""));
   const bell = createRedisBell({ kv, log });
+  const self = await identify(process.pid);
+  const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
+  const members = membersOf(instances, settings, kv.backSince);
+  const { isLiving } = members.presence;
   const events = openRedisEventLog({
     kv,
     bell,
@@ -116,7 +124,9 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
       const record = await jobs.get(id);
       if (record === null) return null;
       const { created_at: createdAt, status, unsettled, pod_name } = record;
-      return { createdAt, over: isOver({ status, unsettled, podName: pod_name }) };
+      // Nothing more happens to a job that has ended and is cleaned up after, or that nobody is left to clean up after.
+      const over = isFinal(status) && (!unsettled || (pod_name !== null && !isLiving(pod_name)));
+      return { createdAt, over };
     },
     log,
     now,
@@ -142,17 +152,11 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
     queue,
     settlements: bell,
     locks,
-    instances: createRedisInstances({
-      kv,
-      name: podName,
-      self: await identify(process.pid),
-      leaseSeconds,
-      log,
-    }),
+    ...members,
+    isLiving,
     agentMode,
     shared: true,
     now,
-    backSince: kv.backSince,
     close: async () => {
       await agentMode?.bus.close();
       await queue.close();
@@ -162,6 +166,13 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
       await kv.close();
     },
   };
+};
+
+/** Who shares the store; `backSince`: when it last came back after it had been away, ms of `performance.now()`. */
+const membersOf = (instances: Instances, settings: Settings, backSince: () => number) => {
+  const lease = createInstanceLease(instances, settings.instanceLease);
+  const { renewingSince } = lease;
+  return { instances, lease, presence: createPresence({ instances, settings, backSince, renewingSince }) };
 };
 
 const failedWorker =
