@@ -13,6 +13,8 @@ type JobTurn = {
   run: Run;
   worktree: Worktree;
   launch: AgentLaunch;
+  /** Whether the profile may only read. */
+  readOnly: boolean;
   agent: Agent;
   profiles: Profiles;
   newId: () => string;
@@ -61,6 +63,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
         worktree_id: worktree.worktreeId,
         worktree_path: worktree.path,
         branch: worktree.branch,
+        read_only: job.readOnly,
         ...(launch.model === null ? {} : { model: launch.model }),
       });
       if (!ours) throw new NoLongerOurs("the job was taken away from this run");
