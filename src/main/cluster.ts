@@ -1,4 +1,5 @@
 import type { Settings } from "../config/variables.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { createMembership } from "../jobs/membership.ts";
 import { createOwnership } from "../jobs/ownership.ts";
 import { createSweep } from "../jobs/sweep.ts";
@@ -18,7 +19,7 @@ type Dependencies = {
   /** Whether the instance takes no jobs any more, whatever others ask of it. */
   isEnding: () => boolean;
   /** Told when another start has taken this instance's name: it must end. */
-  onSuperseded: () => void;
+  onSuperseded: (error: Error) => void;
   now: () => Date;
   log: Log;
 };
@@ -43,7 +44,15 @@ export const createCluster = ({
     leaseMayHaveLapsed: lease.mayHaveLapsed,
     log,
   });
-  const membership = createMembership({ instances, lease, ownership, queue, onSuperseded, log });
+  const membership = createMembership({
+    instances,
+    lease,
+    ownership,
+    queue,
+    onSuperseded: () => onSuperseded(new Superseded(podName)),
+    log,
+  });
+  const isDraining = (): boolean => isEnding() || membership.isDraining();
   const sweep = createSweep({
     store: stores.jobs,
     events: stores.events,
@@ -80,7 +89,7 @@ export const createCluster = ({
         running: worker.runningCount(),
         max_parallel_jobs: settings.maxParallelJobs,
         turns: turns(),
-        draining: isEnding() || membership.isDraining(),
+        draining: isDraining(),
       });
       await lease.join(facts());
       // Nobody is to be taken for lost only because this instance has not looked yet.
@@ -95,7 +104,14 @@ export const createCluster = ({
         await round().catch((err: unknown) => log.debug({ err }, "lost runs could not be looked for"));
       }, 1000);
     },
-    isDraining: membership.isDraining,
+    /** Whether it takes no new work. */
+    isDraining,
+    /** @throws ServiceError `draining` when it takes no new work */
+    requireOpen: (): void => {
+      if (!isDraining()) return;
+      const message = `The instance ${podName} takes no new work; ask another one, or try again shortly`;
+      throw new ServiceError("draining", message, { retryAfter: 10 });
+    },
     isAlive,
     /** Ends the run of a cancelled job, wherever it is. */
     interrupt: async ({ id, pod_name }: JobRecord): Promise<void> => {
@@ -128,3 +144,11 @@ export const createCluster = ({
     },
   };
 };
+
+/** Another start has taken this instance's name: two of one name would take each other's jobs for their own. */
+class Superseded extends Error {
+  override name = "Superseded";
+  constructor(podName: string) {
+    super(`another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`);
+  }
+}

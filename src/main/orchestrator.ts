@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
-import { ServiceError } from "../contract/errors.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { queueWaiting, recover } from "../jobs/recovery.ts";
 import { openSpool } from "../jobs/spool.ts";
@@ -136,13 +135,13 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settings,
     self,
     isEnding: () => ending.signal.aborted,
-    onSuperseded: () => gone.abort(new Superseded(settings.podName)),
+    onSuperseded: (error) => gone.abort(error),
     now,
     log,
   });
-  const isDraining = (): boolean => ending.signal.aborted || cluster.isDraining();
+  const { isDraining } = cluster;
   const admit = async (): Promise<void> => {
-    if (isDraining()) throw draining(settings.podName);
+    cluster.requireOpen();
     await disks.requireRoom();
   };
 
@@ -287,18 +286,5 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   };
 };
 
-/** Another start has taken this instance's name: two of one name would take each other's jobs for their own. */
-class Superseded extends Error {
-  override name = "Superseded";
-  constructor(podName: string) {
-    super(`another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`);
-  }
-}
-
 /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
 const orphanGrace = 1;
-
-const draining = (name: string): ServiceError => {
-  const message = `The instance ${name} takes no new work; ask another one, or try again shortly`;
-  return new ServiceError("draining", message, { retryAfter: 10 });
-};

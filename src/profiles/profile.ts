@@ -39,7 +39,7 @@ export type ResolvedProfile = Profile & {
   readOnly: boolean;
 };
 
-export type PinnedProfile = ResolvedProfile & {
+type PinnedProfile = ResolvedProfile & {
   /**
    * Writes the job's own config directory and says how to start the CLI.
    * @throws ProfileError when the profile's files or the MCP file cannot be used
