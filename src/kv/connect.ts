@@ -7,7 +7,6 @@ import { checkServer } from "./check-server.ts";
 import type { Kv, KvClient } from "./kv.ts";
 import { createStoreClock } from "./store-clock.ts";
 import { adviceOn, isDisconnected, isRefusal, reasonOf } from "./reason.ts";
-import { writeAtOnce } from "./write-at-once.ts";
 
 type Request = {
   url: string;
@@ -40,7 +39,6 @@ export const connectKv = async ({
   if (typeof address === "string") throw new Error(`KV_URL ${address}`);
   const dedicatedOnes = new Set<KvClient>();
   const client = open(address, "commands", log);
-  writeAtOnce(client);
   let backSince = performance.now();
   let trouble = "the connection was lost";
   client.on("ready", () => (backSince = performance.now()));
