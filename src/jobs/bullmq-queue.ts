@@ -1,208 +1,217 @@
-import { randomUUID } from "node:crypto";
-import { setImmediate } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Queue as BullQueue, DelayedError, WaitingError, Worker, type Job, type QueueOptions } from "bullmq";
 import type { Kv } from "../kv/kv.ts";
-import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
-import { openEntrance, openLine, type Entrance, type Entry } from "./bullmq-line.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
 
-/** How often a consumer looks although nobody rang, and how long an id rests about that has to wait, ms. */
+/** How often a consumer looks after its entries, and about how long one rests that could not begin, ms. */
 const rest = 1000;
 
 /**
- * How many that have to wait are looked at again at once: thousands that wait for one worktree must not keep those behind
- * them from their turn.
+ * How many rested ones are put back at once: thousands that wait for one worktree must not keep those behind them from
+ * their turn.
  */
 const mostBack = 50;
 
+/** How long a close waits for a store that is away, ms. */
+const patience = 3000;
+
+/** What a dashboard shows of entries that are done with. */
+const kept = { age: 86_400, count: 10_000 };
+
+/** After so long without a sign of its instance, or of a job for it, the queue of an instance is deleted, ms. */
+const abandoned = 86_400_000;
+
 type Options = {
   kv: Kv;
-  /** Heard by all instances. */
-  bell: Bell;
   podName: string;
   concurrency: number;
-  /** After so long an entry of an instance that is gone is handed out again. */
+  /** After so long an entry of an instance that is gone is delivered again. */
   lockSeconds: number;
-  /** Hears of a worker that threw. */
+  /** Called when a worker threw. */
   onError: (error: unknown, id: string) => void;
   log: Log;
 };
 
 /**
- * BullMQ on the shared store: one line for all instances, and one for each instance. Entries are taken by hand, and
- * only while a slot is free, so that both lines share the slots; one's own line goes first. While the store is away
- * nothing is handed out; what could not be told to it is told once it is back.
+ * BullMQ on the shared store: one queue for all instances and one for each, with a BullMQ worker for both. Both share the
+ * slots, and the instance's own goes first: an entry that finds none free goes back in front. A redelivered entry only
+ * makes a worker look at the record.
  */
-export const createBullQueue = (options: Options): Queue => {
-  const { kv, bell, podName, concurrency, lockSeconds, onError, log } = options;
-  const epoch = randomUUID();
-  const own = openLine({ kv, name: nameOf(podName), podName, epoch, lockSeconds });
-  const shared = openLine({ kv, name: nameOf(null), podName, epoch, lockSeconds });
-  const entrances = new Map([podName, null].map((pod) => [pod, openEntrance({ kv, name: nameOf(pod) })]));
-  const lines = [own, shared];
-  const owed = new Set<Owed>();
+export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError, log }: Options): Queue => {
+  // Waits for a store that is away.
+  const connection = kv.dedicated();
+  const running = new Map<string, Promise<Answer>>();
+  const resting = new Set<Resting>();
   const underWay = new Set<Promise<unknown>>();
-  const closing = new AbortController();
-  const timers: NodeJS.Timeout[] = [];
   let work: Work | null = null;
   let paused = false;
-  let busy = 0;
-  let pumping = false;
-  let again = false;
+  /** Something waits in the instance's own queue for a slot. */
+  let ownWaits = false;
+  let timer: NodeJS.Timeout | null = null;
+  let registeredAt = Number.NEGATIVE_INFINITY;
 
-  /** Fills the free slots. */
-  const pump = async (): Promise<void> => {
-    again = true;
-    if (pumping) return;
-    pumping = true;
-    try {
-      while (again) {
-        again = false;
-        while (handsOut() && busy < concurrency) {
-          const entry = await takeNext();
-          if (entry === null) break;
-          begin(entry);
-        }
-      }
-    } catch (err) {
-      log.debug({ err }, "no job could be taken; it is tried again");
-    } finally {
-      pumping = false;
-    }
-  };
+  const isOpen = (): boolean => work !== null && !paused;
 
-  const handsOut = (): boolean => work !== null && !paused;
-
-  const takeNext = async (): Promise<Entry | null> => {
-    for (const line of lines) {
-      const entry = line.mayHold() ? await line.take() : null;
-      if (entry !== null) return entry;
-    }
-    return null;
-  };
-
-  /** What was taken while we were told to hand out no more goes back. */
-  const begin = (entry: Entry): void => {
-    if (work === null || paused) return void track(settle({ entry, what: "back", since: 0 }));
-    busy += 1;
-    void run(entry, work);
-  };
-
-  const run = async (entry: Entry, handle: Work): Promise<void> => {
-    const answer = await handle(entry.id).catch((error: unknown): "later" => {
-      onError(error, entry.id);
-      return "later";
+  const openLine = (pod: string | null): Line => {
+    const worker = new Worker(nameOf(pod), (job, token = "") => deliver(line, job, token), {
+      connection,
+      prefix: prefixOf(kv),
+      skipVersionCheck: true,
+      autorun: false,
+      concurrency,
+      lockDuration: lockSeconds * 1000,
+      stalledInterval: lockSeconds * 250,
+      // However often an entry was taken in vain: whether its job is lost is for the leases to say.
+      maxStalledCount: 2 ** 31,
+      removeOnComplete: kept,
+      removeOnFail: kept,
     });
-    await track(conclude(entry, answer));
-    void track(pump());
+    const line: Line = { worker, queue: openQueue(kv, pod, {}), busy: 0, failed: false };
+    // BullMQ asks again at once when the store refuses: it rests until the next tick.
+    worker.on("error", (err) => {
+      log.debug({ err }, "the queue's worker failed; it goes on in a moment");
+      line.failed = true;
+      steer();
+    });
+    return line;
   };
 
-  const conclude = async (entry: Entry, answer: "done" | "later"): Promise<void> => {
-    const { line } = entry;
-    const andNext = answer === "done" && handsOut() && line.mayHold() && (line === own || !own.mayHold());
-    // The slot is kept for what comes with the answer.
-    if (!andNext) busy -= 1;
-    if (answer === "later") {
-      owed.add({ entry, what: "back", since: performance.now() });
-    } else if (andNext) {
-      const next = await line.complete(entry, { andNext }).catch(owing(entry));
-      busy -= 1;
-      if (next !== null) begin(next);
-    } else void track(settle({ entry, what: "done", since: 0 }));
-  };
-
-  const owing =
-    (entry: Entry) =>
-    (error: unknown): null => {
-      owed.add({ entry, what: "done", since: 0 });
-      log.debug({ err: error, job: entry.id }, "the queue's entry could not be ended; it is tried again");
-      return null;
-    };
-
-  const settle = async (debt: Owed): Promise<void> => {
-    const { entry, what } = debt;
-    owed.delete(debt);
-    try {
-      if (what === "done") await entry.line.complete(entry, { andNext: false });
-      else await entry.line.giveBack(entry);
-    } catch (err) {
-      owed.add(debt);
-      log.debug({ err, job: entry.id }, "the queue's entry could not be given up; it is tried again");
+  const deliver = async (line: Line, job: Job, token: string): Promise<void> => {
+    const id = job.id ?? "";
+    const isFull = own.busy + shared.busy >= concurrency;
+    if (!running.has(id) && (!isOpen() || isFull)) {
+      if (line === own) ownWaits = isOpen();
+      steer();
+      return await putBack(job, token);
     }
+    const answer = await (running.has(id) ? again(line, id) : begin(line, id));
+    if (answer === "done") return;
+    if (!isOpen()) return await putBack(job, token);
+    const fallback = rest * (2 + Math.floor(resting.size / mostBack));
+    await track(job.moveToDelayed(Date.now() + fallback, token));
+    resting.add({ job, since: performance.now() });
+    throw new DelayedError();
   };
 
-  /** The oldest last: each goes to the front. What rests need not when nothing is handed out here. */
-  const settleOwed = async (): Promise<void> => {
-    const before = handsOut() ? performance.now() - rest / 2 : Infinity;
-    const ripe = [...owed].filter(({ since }) => since <= before);
-    const back = ripe.filter(({ what }) => what === "back").slice(0, handsOut() ? mostBack : Infinity);
-    const due = [...back.toReversed(), ...ripe.filter(({ what }) => what === "done")];
-    await Promise.all(due.map(settle));
-    if (due.length > 0) for (const pod of [podName, null]) bell.ring(bellOf(pod));
+  /** To the front. */
+  const putBack = async (job: Job, token: string): Promise<never> => {
+    await track(job.moveToWait(token));
+    throw new WaitingError();
   };
 
-  const tick = async (): Promise<void> => {
-    for (const line of lines) line.look();
-    await settleOwed();
-    await pump();
+  /** Its lock has lapsed while it is worked on here: it stays active until that ends, in no slot of another. */
+  const again = async ({ worker }: Line, id: string): Promise<Answer> => {
+    worker.concurrency += 1;
+    const answer = await (running.get(id) ?? "later");
+    worker.concurrency -= 1;
+    return answer;
   };
 
-  const keep = async (): Promise<void> => {
-    for (const line of lines) {
-      try {
-        const lost = await line.keep();
-        if (lost.length > 0) log.debug({ jobs: lost }, "locks of the queue's entries have lapsed");
-      } catch (err) {
-        log.debug({ err }, "locks of the queue's entries could not be extended");
-      }
-    }
+  const begin = (line: Line, id: string): Promise<Answer> => {
+    const handle = work ?? (async () => "later" as const);
+    if (line === own) ownWaits = false;
+    line.busy += 1;
+    steer();
+    const answer = handle(id)
+      .catch((error: unknown): Answer => {
+        onError(error, id);
+        return "later";
+      })
+      .finally(() => {
+        running.delete(id);
+        line.busy -= 1;
+        steer();
+      });
+    running.set(id, answer);
+    return answer;
+  };
+
+  /** Lets those workers take entries that may. The shared queue's takes none while one of the instance's own waits. */
+  const steer = (): void => {
+    const busy = own.busy + shared.busy;
+    const hasRoom = busy < concurrency;
+    set(own, hasRoom || !ownWaits);
+    // One that has all the slots takes no more by itself.
+    set(shared, !ownWaits && (hasRoom || shared.busy === busy));
+  };
+
+  const set = ({ worker, failed }: Line, mayTake: boolean): void => {
+    void (isOpen() && mayTake && !failed ? worker.resume() : worker.pause(true));
+  };
+
+  /** Puts the oldest of those that rest in front. BullMQ itself would put them last, a while later. */
+  const putForward = async (before: number, most: number): Promise<void> => {
+    const rested = [...resting].filter(({ since }) => since <= before).slice(0, most);
+    for (const one of rested) resting.delete(one);
+    // One that was removed meanwhile, or is being worked on, stays as it is.
+    await Promise.allSettled(rested.map(({ job }) => job.promote()));
+    await Promise.allSettled(
+      rested.toReversed().map(({ job }) => job.changePriority({ priority: 0, lifo: true })),
+    );
+  };
+
+  const tick = (): void => {
+    for (const line of [own, shared]) line.failed = false;
+    steer();
+    void track(putForward(performance.now() - rest / 2, mostBack));
+    if (performance.now() - registeredAt < abandoned / 24) return;
+    registeredAt = performance.now();
+    void track(
+      deleteAbandoned().catch((err: unknown) => log.debug({ err }, "old queues could not be deleted")),
+    );
+  };
+
+  const closeDoor = (): void => {
+    steer();
+    void track(putForward(Infinity, Infinity));
   };
 
   const track = <Value>(promise: Promise<Value>): Promise<Value> => {
+    const forget = (): void => void underWay.delete(promise);
     underWay.add(promise);
-    void promise.finally(() => underWay.delete(promise));
+    promise.then(forget, forget);
     return promise;
   };
 
-  const listen = async (pod: string | null): Promise<void> => {
-    while (!closing.signal.aborted) {
-      await bell.next(bellOf(pod), closing.signal);
-      wake(pod);
-    }
+  const use = async (pod: string | null, then: (queue: BullQueue) => Promise<unknown>): Promise<void> => {
+    if (pod === null) return void (await then(shared.queue));
+    if (pod === podName) return void (await then(own.queue));
+    // Those of other instances are used seldom and are many in time: they are not kept.
+    const queue = openQueue(kv, pod, { skipMetasUpdate: true });
+    await then(queue).finally(() => queue.close());
   };
 
-  const wake = (pod: string | null): void => {
-    (pod === null ? shared : own).look();
-    void track(pump());
-  };
+  /** When each instance's queue was last used. */
+  const register = kv.key("queues");
 
-  const wakeAll = (): void => {
-    for (const pod of [podName, null]) wake(pod);
-  };
-
-  /** Entrances of other instances are used seldom and are many in time: they are not kept. */
-  const through = async (pod: string | null, use: (entrance: Entrance) => Promise<void>): Promise<void> => {
-    const kept = entrances.get(pod);
-    const entrance = kept ?? openEntrance({ kv, name: nameOf(pod) });
-    try {
-      await use(entrance);
-    } finally {
-      if (kept === undefined) await entrance.close();
+  const deleteAbandoned = async (): Promise<void> => {
+    const now = kv.now().getTime();
+    await kv.client.zadd(register, now, podName);
+    for (const pod of await kv.client.zrangebyscore(register, 0, now - abandoned)) {
+      await use(pod, (queue) => queue.obliterate({ force: true }));
+      await kv.client.zrem(register, pod);
     }
   };
 
   const addTo = async (pod: string | null, entries: QueueEntry[]): Promise<void> => {
     try {
-      await through(pod, (entrance) => entrance.add(entries));
+      if (pod !== null) await kv.client.zadd(register, kv.now().getTime(), pod);
+      await use(pod, (queue) => Promise.all(entries.map(({ id }) => addOne(queue, id))));
     } catch (err) {
       log.warn(
         { err, jobs: entries.map(({ id }) => id) },
         "jobs could not be put into the queue; the next sweep does it",
       );
     }
-    if (pod === podName || pod === null) wake(pod);
-    bell.ring(bellOf(pod));
   };
+
+  const own = openLine(podName);
+  const shared = openLine(null);
+  own.worker.on("drained", () => {
+    ownWaits = false;
+    steer();
+  });
 
   return {
     add: async (...entries) => {
@@ -210,49 +219,73 @@ export const createBullQueue = (options: Options): Queue => {
       await Promise.all([...groups].map(([pod, group]) => addTo(pod, group)));
     },
     remove: async ({ id, boundTo }) => {
-      for (const debt of owed) if (debt.entry.id === id) debt.what = "done";
-      await through(boundTo, (entrance) => entrance.remove(id)).catch((err: unknown) => {
-        log.debug({ err, job: id }, "the job could not be taken out of the queue; it is handed out in vain");
+      await use(boundTo, (queue) => queue.remove(id)).catch((err: unknown) => {
+        log.debug({ err, job: id }, "the job could not be taken out of the queue; it is delivered in vain");
       });
     },
     start: (handle) => {
       work = handle;
-      if (timers.length === 0) {
-        timers.push(setInterval(() => void track(tick()), rest));
-        timers.push(setInterval(() => void track(keep()), (lockSeconds * 1000) / 3));
-        for (const pod of [podName, null]) void listen(pod);
-      }
-      wakeAll();
+      timer ??= setInterval(tick, rest);
+      tick();
     },
     pause: () => {
       paused = true;
+      closeDoor();
     },
     resume: () => {
       paused = false;
-      wakeAll();
+      steer();
     },
     stop: () => {
       work = null;
+      closeDoor();
     },
     close: async () => {
       work = null;
-      closing.abort();
-      for (const timer of timers) clearInterval(timer);
-      // What has ended a moment ago is about to be told.
-      await setImmediate();
-      while (underWay.size > 0) await Promise.allSettled(underWay);
-      await settleOwed();
-      await Promise.all([...lines, ...entrances.values()].map((part) => part.close()));
+      if (timer !== null) clearInterval(timer);
+      closeDoor();
+      await Promise.race([Promise.allSettled(underWay), sleep(patience, null, { ref: false })]);
+      await Promise.all([own, shared].flatMap(({ worker, queue }) => [worker.close(true), queue.close()]));
+      connection.disconnect();
     },
   };
 };
 
 type Work = Parameters<Queue["start"]>[0];
 
-/** An entry whose slot is free, and what the store is yet to be told: it is done with, or it goes back. */
-type Owed = { entry: Entry; what: "done" | "back"; since: number };
+type Answer = "done" | "later";
 
-/** What a name of the line may not contain is written as in an address. */
+/** A queue of BullMQ and what consumes it here; `busy`: how many of it are worked on. */
+type Line = { worker: Worker; queue: BullQueue; busy: number; failed: boolean };
+
+type Resting = { job: Job; since: number };
+
+/** What a queue's name may not contain is written as in an address. */
 const nameOf = (pod: string | null): string => (pod === null ? "jobs" : `jobs.${encodeURIComponent(pod)}`);
 
-const bellOf = (pod: string | null): string => (pod === null ? "queue" : `queue ${pod}`);
+/** The braces keep all keys of the queues in one slot. */
+const prefixOf = (kv: Kv): string => `{${kv.prefix}:q}`;
+
+/** To add to and remove from; cheap. Its connection is the service's own, which fails at once while the store is away. */
+const openQueue = (kv: Kv, pod: string | null, options: Partial<QueueOptions>): BullQueue => {
+  const queue = new BullQueue(nameOf(pod), {
+    connection: kv.client,
+    prefix: prefixOf(kv),
+    skipVersionCheck: true,
+    skipWaitingForReady: true,
+    streams: { events: { maxLen: 100 } },
+    ...options,
+  });
+  queue.on("error", () => undefined);
+  return queue;
+};
+
+/** One that waits already, or is being worked on, stays as it is; one that is done with is added anew. */
+const addOne = async (queue: BullQueue, id: string): Promise<void> => {
+  // The record says all there is to say.
+  const add = (): Promise<unknown> => queue.add("run", {}, { jobId: id });
+  const [known] = await Promise.all([queue.getJob(id), add()]);
+  if (known?.finishedOn === undefined) return;
+  await queue.remove(id);
+  await add();
+};

@@ -118,7 +118,6 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName, epoch } });
   const queue = createBullQueue({
     kv,
-    bell,
     podName,
     concurrency: settings.maxParallelJobs,
     lockSeconds: leaseSeconds,
