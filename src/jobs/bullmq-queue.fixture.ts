@@ -11,9 +11,9 @@ export const silent = createLog("silent", (text) => text);
 type Options = Partial<Parameters<typeof createBullQueue>[0]> & { kv: Kv };
 
 /** Closed after the file. */
-export const openOn = (options: Options) => {
+export const openOn = (options: Options, create = createBullQueue) => {
   const thrown: string[] = [];
-  const queue = createBullQueue({
+  const queue = create({
     podName: here,
     concurrency: 1,
     lockSeconds: 3,
