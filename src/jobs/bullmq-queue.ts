@@ -1,26 +1,23 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { Queue as BullQueue, DelayedError, WaitingError, Worker, type Job, type QueueOptions } from "bullmq";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
+import { Queue as BullQueue, DelayedError, WaitingError, Worker, type Job } from "bullmq";
 import type { Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
 
-/** How often a consumer looks after its entries, and about how long one rests that could not begin, ms. */
+/** How often the queue looks after itself, and about how long an entry rests that could not begin, ms. */
 const rest = 1000;
 
-/**
- * How many rested ones are put back at once: thousands that wait for one worktree must not keep those behind them from
- * their turn.
- */
+/** How many rested entries go back at once: thousands that wait for one worktree must not keep others from their turn. */
 const mostBack = 50;
+
+/** What a dashboard still shows of entries that are done with. */
+const kept = { age: 86_400, count: 10_000 };
+
+/** The queue of an instance is deleted when nothing was put into it for so long, ms: the instance may never come back. */
+const abandoned = 86_400_000;
 
 /** How long a close waits for a store that is away, ms. */
 const patience = 3000;
-
-/** What a dashboard shows of entries that are done with. */
-const kept = { age: 86_400, count: 10_000 };
-
-/** After so long without a sign of its instance, or of a job for it, the queue of an instance is deleted, ms. */
-const abandoned = 86_400_000;
 
 type Options = {
   kv: Kv;
@@ -34,184 +31,167 @@ type Options = {
 };
 
 /**
- * BullMQ on the shared store: one queue for all instances and one for each, with a BullMQ worker for both. Both share the
- * slots, and the instance's own goes first: an entry that finds none free goes back in front. A redelivered entry only
- * makes a worker look at the record.
+ * BullMQ on the shared store: a queue for all instances and one for each. Both workers share the slots, and the instance's
+ * own queue goes first: an entry that finds no free slot goes back in front. An entry that is delivered again, when its
+ * lock has lapsed, only makes a worker look at the record.
  */
 export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError, log }: Options): Queue => {
-  // Waits for a store that is away.
+  /** Waits for a store that is away. */
   const connection = kv.dedicated();
   const running = new Map<string, Promise<Answer>>();
-  const resting = new Set<Resting>();
-  const underWay = new Set<Promise<unknown>>();
+  const resting = new Set<{ job: Job; since: number }>();
   let work: Work | null = null;
   let paused = false;
-  /** Something waits in the instance's own queue for a slot. */
+  /** An entry of the instance's own queue has found no free slot. */
   let ownWaits = false;
-  let timer: NodeJS.Timeout | null = null;
-  let registeredAt = Number.NEGATIVE_INFINITY;
+  let timer: NodeJS.Timeout | undefined;
 
-  const isOpen = (): boolean => work !== null && !paused;
-
-  const openLine = (pod: string | null): Line => {
-    const worker = new Worker(nameOf(pod), (job, token = "") => deliver(line, job, token), {
+  const consume = (pod: string | null): Consumer => {
+    const worker: Worker = new Worker(nameOf(pod), (job, token = "") => deliver(consumer, job, token), {
+      ...optionsOf(kv),
       connection,
-      prefix: prefixOf(kv),
-      skipVersionCheck: true,
+      name: encodeURIComponent(podName),
       autorun: false,
       concurrency,
       lockDuration: lockSeconds * 1000,
       stalledInterval: lockSeconds * 250,
-      // However often an entry was taken in vain: whether its job is lost is for the leases to say.
+      // Whether a job is lost is for the leases to say.
       maxStalledCount: 2 ** 31,
       removeOnComplete: kept,
       removeOnFail: kept,
     });
-    const line: Line = { worker, queue: openQueue(kv, pod, {}), busy: 0, failed: false };
-    // BullMQ asks again at once when the store refuses: it rests until the next tick.
+    const consumer: Consumer = { worker, busy: 0 };
+    // A worker asks again at once when the store refuses: it rests until the next tick.
     worker.on("error", (err) => {
       log.debug({ err }, "the queue's worker failed; it goes on in a moment");
-      line.failed = true;
-      steer();
+      void worker.pause(true);
     });
-    return line;
+    return consumer;
   };
 
-  const deliver = async (line: Line, job: Job, token: string): Promise<void> => {
+  const own = consume(podName);
+  const shared = consume(null);
+  const sharedQueue = openQueue(kv, null);
+  own.worker.on("drained", () => {
+    ownWaits = false;
+    steer();
+  });
+
+  const deliver = async (consumer: Consumer, job: Job, token: string): Promise<void> => {
     const id = job.id ?? "";
-    const isFull = own.busy + shared.busy >= concurrency;
-    if (!running.has(id) && (!isOpen() || isFull)) {
-      if (line === own) ownWaits = isOpen();
+    const known = running.get(id);
+    if (known !== undefined) return await conclude(job, token, await again(consumer, known));
+    if (paused || work === null || own.busy + shared.busy >= concurrency) {
+      ownWaits ||= consumer === own;
       steer();
       return await putBack(job, token);
     }
-    const answer = await (running.has(id) ? again(line, id) : begin(line, id));
+    return await conclude(job, token, await begin(consumer, id, work));
+  };
+
+  const conclude = async (job: Job, token: string, answer: Answer): Promise<void> => {
     if (answer === "done") return;
-    if (!isOpen()) return await putBack(job, token);
-    const fallback = rest * (2 + Math.floor(resting.size / mostBack));
-    await track(job.moveToDelayed(Date.now() + fallback, token));
+    if (paused || work === null) return await putBack(job, token);
+    // It is put in front before that; BullMQ itself would put it last.
+    const latest = rest * (2 + Math.floor(resting.size / mostBack));
+    await job.moveToDelayed(Date.now() + latest, token);
     resting.add({ job, since: performance.now() });
     throw new DelayedError();
   };
 
-  /** To the front. */
+  /** In front. */
   const putBack = async (job: Job, token: string): Promise<never> => {
-    await track(job.moveToWait(token));
+    await job.moveToWait(token);
     throw new WaitingError();
   };
 
-  /** Its lock has lapsed while it is worked on here: it stays active until that ends, in no slot of another. */
-  const again = async ({ worker }: Line, id: string): Promise<Answer> => {
-    worker.concurrency += 1;
-    const answer = await (running.get(id) ?? "later");
-    worker.concurrency -= 1;
-    return answer;
-  };
-
-  const begin = (line: Line, id: string): Promise<Answer> => {
-    const handle = work ?? (async () => "later" as const);
-    if (line === own) ownWaits = false;
-    line.busy += 1;
+  const begin = (consumer: Consumer, id: string, handle: Work): Promise<Answer> => {
+    if (consumer === own) ownWaits = false;
+    consumer.busy += 1;
     steer();
-    const answer = handle(id)
-      .catch((error: unknown): Answer => {
+    const run = async (): Promise<Answer> => {
+      try {
+        return await handle(id);
+      } catch (error) {
         onError(error, id);
         return "later";
-      })
-      .finally(() => {
+      } finally {
         running.delete(id);
-        line.busy -= 1;
+        consumer.busy -= 1;
         steer();
-      });
+      }
+    };
+    const answer = run();
     running.set(id, answer);
     return answer;
   };
 
-  /** Lets those workers take entries that may. The shared queue's takes none while one of the instance's own waits. */
+  /** Its lock lapsed while it is worked on here: it stays active until that ends, in a slot of its own. */
+  const again = async ({ worker }: Consumer, known: Promise<Answer>): Promise<Answer> => {
+    worker.concurrency += 1;
+    const answer = await known;
+    worker.concurrency -= 1;
+    return answer;
+  };
+
+  /** Says which worker may take entries: that of the shared queue none while one of the instance's own waits. */
   const steer = (): void => {
     const busy = own.busy + shared.busy;
     const hasRoom = busy < concurrency;
     set(own, hasRoom || !ownWaits);
-    // One that has all the slots takes no more by itself.
+    // A worker that has all the slots takes no more by itself.
     set(shared, !ownWaits && (hasRoom || shared.busy === busy));
+    if (paused || work === null) putForward(Infinity, Infinity);
   };
 
-  const set = ({ worker, failed }: Line, mayTake: boolean): void => {
-    void (isOpen() && mayTake && !failed ? worker.resume() : worker.pause(true));
-  };
+  const set = ({ worker }: Consumer, mayTake: boolean): void =>
+    void (mayTake && !paused && work !== null ? worker.resume() : worker.pause(true));
 
-  /** Puts the oldest of those that rest in front. BullMQ itself would put them last, a while later. */
-  const putForward = async (before: number, most: number): Promise<void> => {
+  /** Puts the oldest entries that rest in front. */
+  const putForward = (before: number, most: number): void => {
     const rested = [...resting].filter(({ since }) => since <= before).slice(0, most);
     for (const one of rested) resting.delete(one);
-    // One that was removed meanwhile, or is being worked on, stays as it is.
-    await Promise.allSettled(rested.map(({ job }) => job.promote()));
-    await Promise.allSettled(
-      rested.toReversed().map(({ job }) => job.changePriority({ priority: 0, lifo: true })),
-    );
+    // One connection: this order. An entry that was removed, or is worked on, stays as it is.
+    void Promise.allSettled([
+      ...rested.map(({ job }) => job.promote()),
+      ...rested.toReversed().map(({ job }) => job.changePriority({ priority: 0, lifo: true })),
+    ]);
   };
 
   const tick = (): void => {
-    for (const line of [own, shared]) line.failed = false;
     steer();
-    void track(putForward(performance.now() - rest / 2, mostBack));
-    if (performance.now() - registeredAt < abandoned / 24) return;
-    registeredAt = performance.now();
-    void track(
-      deleteAbandoned().catch((err: unknown) => log.debug({ err }, "old queues could not be deleted")),
-    );
+    putForward(performance.now() - rest / 2, mostBack);
   };
 
-  const closeDoor = (): void => {
-    steer();
-    void track(putForward(Infinity, Infinity));
+  const use = async (pod: string | null, work: (queue: BullQueue) => Promise<unknown>): Promise<void> => {
+    // Those of instances are used seldom and are many in time: they are not kept.
+    const queue = pod === null ? sharedQueue : openQueue(kv, pod);
+    try {
+      await work(queue);
+    } finally {
+      if (pod !== null) await queue.close();
+    }
   };
 
-  const track = <Value>(promise: Promise<Value>): Promise<Value> => {
-    const forget = (): void => void underWay.delete(promise);
-    underWay.add(promise);
-    promise.then(forget, forget);
-    return promise;
-  };
-
-  const use = async (pod: string | null, then: (queue: BullQueue) => Promise<unknown>): Promise<void> => {
-    if (pod === null) return void (await then(shared.queue));
-    if (pod === podName) return void (await then(own.queue));
-    // Those of other instances are used seldom and are many in time: they are not kept.
-    const queue = openQueue(kv, pod, { skipMetasUpdate: true });
-    await then(queue).finally(() => queue.close());
-  };
-
-  /** When each instance's queue was last used. */
-  const register = kv.key("queues");
-
-  const deleteAbandoned = async (): Promise<void> => {
-    const now = kv.now().getTime();
-    await kv.client.zadd(register, now, podName);
-    for (const pod of await kv.client.zrangebyscore(register, 0, now - abandoned)) {
-      await use(pod, (queue) => queue.obliterate({ force: true }));
-      await kv.client.zrem(register, pod);
+  /** Notes which instances have queues, and deletes what is left of those that were. */
+  const note = async (pod: string): Promise<void> => {
+    const [register, now] = [kv.key("queues"), kv.now().getTime()];
+    await kv.client.zadd(register, now, pod);
+    for (const gone of await kv.client.zrangebyscore(register, 0, now - abandoned)) {
+      await use(gone, (queue) => queue.obliterate({ force: true }));
+      await kv.client.zrem(register, gone);
     }
   };
 
   const addTo = async (pod: string | null, entries: QueueEntry[]): Promise<void> => {
     try {
-      if (pod !== null) await kv.client.zadd(register, kv.now().getTime(), pod);
       await use(pod, (queue) => Promise.all(entries.map(({ id }) => addOne(queue, id))));
+      if (pod !== null) await note(pod);
     } catch (err) {
-      log.warn(
-        { err, jobs: entries.map(({ id }) => id) },
-        "jobs could not be put into the queue; the next sweep does it",
-      );
+      const jobs = entries.map(({ id }) => id);
+      log.warn({ err, jobs }, "jobs could not be put into the queue; the next sweep does it");
     }
   };
-
-  const own = openLine(podName);
-  const shared = openLine(null);
-  own.worker.on("drained", () => {
-    ownWaits = false;
-    steer();
-  });
 
   return {
     add: async (...entries) => {
@@ -226,11 +206,11 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     start: (handle) => {
       work = handle;
       timer ??= setInterval(tick, rest);
-      tick();
+      steer();
     },
     pause: () => {
       paused = true;
-      closeDoor();
+      steer();
     },
     resume: () => {
       paused = false;
@@ -238,14 +218,18 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     },
     stop: () => {
       work = null;
-      closeDoor();
+      steer();
     },
     close: async () => {
       work = null;
-      if (timer !== null) clearInterval(timer);
-      closeDoor();
-      await Promise.race([Promise.allSettled(underWay), sleep(patience, null, { ref: false })]);
-      await Promise.all([own, shared].flatMap(({ worker, queue }) => [worker.close(true), queue.close()]));
+      clearInterval(timer);
+      steer();
+      // What has ended a moment ago is about to be told.
+      await setImmediate();
+      await Promise.all([own.worker.close(true), shared.worker.close(true), sharedQueue.close()]);
+      // Answered after all that was told before.
+      const quit = connection.quit().catch(() => undefined);
+      await Promise.race([quit, sleep(patience, null, { ref: false })]);
       connection.disconnect();
     },
   };
@@ -253,36 +237,33 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
 
 type Work = Parameters<Queue["start"]>[0];
 
-type Answer = "done" | "later";
+type Answer = Awaited<ReturnType<Work>>;
 
-/** A queue of BullMQ and what consumes it here; `busy`: how many of it are worked on. */
-type Line = { worker: Worker; queue: BullQueue; busy: number; failed: boolean };
-
-type Resting = { job: Job; since: number };
+/** A worker of BullMQ, and how many entries it works on. */
+type Consumer = { worker: Worker; busy: number };
 
 /** What a queue's name may not contain is written as in an address. */
 const nameOf = (pod: string | null): string => (pod === null ? "jobs" : `jobs.${encodeURIComponent(pod)}`);
 
 /** The braces keep all keys of the queues in one slot. */
-const prefixOf = (kv: Kv): string => `{${kv.prefix}:q}`;
+const optionsOf = (kv: Kv) => ({ prefix: `{${kv.prefix}:q}`, skipVersionCheck: true });
 
-/** To add to and remove from; cheap. Its connection is the service's own, which fails at once while the store is away. */
-const openQueue = (kv: Kv, pod: string | null, options: Partial<QueueOptions>): BullQueue => {
+/** To add to and remove from: its connection fails at once while the store is away. */
+const openQueue = (kv: Kv, pod: string | null): BullQueue => {
   const queue = new BullQueue(nameOf(pod), {
+    ...optionsOf(kv),
     connection: kv.client,
-    prefix: prefixOf(kv),
-    skipVersionCheck: true,
     skipWaitingForReady: true,
+    // It would be written each time.
+    skipMetasUpdate: pod !== null,
     streams: { events: { maxLen: 100 } },
-    ...options,
   });
   queue.on("error", () => undefined);
   return queue;
 };
 
-/** One that waits already, or is being worked on, stays as it is; one that is done with is added anew. */
+/** An entry that waits, or is worked on, stays as it is; one that is done with is added anew. The record says the rest. */
 const addOne = async (queue: BullQueue, id: string): Promise<void> => {
-  // The record says all there is to say.
   const add = (): Promise<unknown> => queue.add("run", {}, { jobId: id });
   const [known] = await Promise.all([queue.getJob(id), add()]);
   if (known?.finishedOn === undefined) return;
