@@ -4,6 +4,7 @@ import packageFile from "../../package.json" with { type: "json" };
 import { openKv } from "../../test/kv.ts";
 import { queueSuite } from "../../test/ports/queue-suite.ts";
 import { startRedis } from "../../test/redis.ts";
+import type { createBullQueue as Create } from "./bullmq-queue.ts";
 import { openOn } from "./bullmq-queue.fixture.ts";
 
 /** The adapter on the oldest BullMQ that package.json allows; the installed one is what the other tests run on. */
@@ -12,7 +13,8 @@ const withOldest = async () => {
   // A module of its own, beside the one that other files share.
   const module = "./bullmq-queue.ts?oldest";
   try {
-    return ((await import(module)) as typeof import("./bullmq-queue.ts")).createBullQueue;
+    const { createBullQueue } = (await import(module)) as { createBullQueue: typeof Create };
+    return createBullQueue;
   } finally {
     vi.doUnmock("bullmq");
   }

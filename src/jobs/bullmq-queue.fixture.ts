@@ -6,7 +6,7 @@ import type { Kv } from "../kv/kv.ts";
 import { createLog } from "../lib/log.ts";
 import { createBullQueue } from "./bullmq-queue.ts";
 
-export const silent = createLog("silent", (text) => text);
+const silent = createLog("silent", (text) => text);
 
 type Options = Partial<Parameters<typeof createBullQueue>[0]> & { kv: Kv };
 

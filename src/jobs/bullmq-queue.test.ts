@@ -1,3 +1,4 @@
+import { Queue as BullQueue } from "bullmq";
 import { beforeAll, expect, test } from "vitest";
 import { openKv } from "../../test/kv.ts";
 import { anywhere, handWork, here, queueSuite } from "../../test/ports/queue-suite.ts";
@@ -122,6 +123,52 @@ test("an id that rests on an instance that drains goes to another", async () => 
   first.end("a", "later");
   await until(() => second.running.has("a"));
   second.end("a");
+});
+
+test("what an older version has put into the queue is served", async () => {
+  const kv = await openKv(redis.url);
+  const prefix = `{${kv.prefix}:q}`;
+  for (const name of ["jobs", `jobs.${here}`]) {
+    const older = new BullQueue(name, { connection: kv.client, prefix });
+    await older.add("run", {}, { jobId: name, attempts: 1, removeOnComplete: true, removeOnFail: true });
+    await older.close();
+  }
+  const { queue } = openOn({ kv });
+  const handed: string[] = [];
+  queue.start(async (id) => {
+    handed.push(id);
+    return handed.length > 2 ? "done" : "later";
+  });
+  await until(() => handed.length === 4);
+  expect(handed.toSorted()).toEqual(["jobs", "jobs", `jobs.${here}`, `jobs.${here}`]);
+  await until(async () => (await countsOf(kv))["active"] === 0);
+  expect(await countsOf(kv)).toEqual({ wait: 0, active: 0, delayed: 0, completed: 0, failed: 0 });
+});
+
+test("thousands that have to wait neither keep others from their turn nor spin", async () => {
+  const kv = await openKv(redis.url);
+  const { queue } = openOn({ kv, concurrency: 3 });
+  const seen = new Set<string>();
+  let looks = 0;
+  queue.start(async (id) => {
+    looks += 1;
+    seen.add(id);
+    return id.startsWith("late") ? "done" : "later";
+  });
+  await queue.add(...ids(2000).map(anywhere));
+  await until(() => seen.size === 2000);
+  const [begun, before] = [performance.now(), looks];
+  for (let n = 0; n < 5; n += 1) {
+    const ahead = looks;
+    await queue.add(anywhere(`late-${n}`));
+    await until(() => seen.has(`late-${n}`));
+    // Those that were put in front a moment ago go before it.
+    expect(looks - ahead).toBeLessThan(250);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+  const perSecond = ((looks - before) / (performance.now() - begun)) * 1000;
+  expect(perSecond).toBeGreaterThan(10);
+  expect(perSecond).toBeLessThan(150);
 });
 
 test("it works on a Cluster", async () => {

@@ -66,15 +66,16 @@ test("a dashboard for BullMQ shows of the queues what GET /jobs says, under load
   expect(apart(await dashboard(), await countsOf(service))).toBe(0);
 
   const others = await Promise.all(
-    Array.from({ length: 60 }, () => submit({ task: 'scenario: noop {"ms":200}' })),
+    Array.from({ length: 30 }, () => submit({ task: 'scenario: noop {"ms":200}' })),
   );
   const looks: { off: number; delayed: number; waiting: number; over: number }[] = [];
   do {
     const [shown, listed] = await Promise.all([dashboard(), countsOf(service)]);
     looks.push({ off: apart(shown, listed), ...shown });
     // What has just begun or ended is written to the record and to the queue one after the other.
-    expect(apart(shown, listed), JSON.stringify({ shown, listed })).toBeLessThanOrEqual(2 * slots);
-    if (listed.over > 30) await writeFile(finish, "");
+    expect(apart(shown, listed)).toBeLessThanOrEqual(2 * slots);
+    if (listed.over > 10) await writeFile(finish, "");
+    await new Promise((resolve) => setTimeout(resolve, 20));
   } while ((looks.at(-1)?.over ?? 0) < 1 + bound.length + others.length);
   for (const { id } of [...bound, ...others]) expect(await ended(id)).toMatchObject({ status: "succeeded" });
 
@@ -83,5 +84,5 @@ test("a dashboard for BullMQ shows of the queues what GET /jobs says, under load
   expect(exact.length).toBeGreaterThan(looks.length / 4);
   expect(exact.some(({ delayed, waiting, over }) => delayed > 0 && waiting > 10 && over > 1)).toBe(true);
   await until(async () => apart(await dashboard(), await countsOf(service)) === 0);
-  expect(await dashboard()).toEqual({ waiting: 0, delayed: 0, active: 0, over: 66, failed: 0 });
+  expect(await dashboard()).toEqual({ waiting: 0, delayed: 0, active: 0, over: 36, failed: 0 });
 });
