@@ -15,6 +15,9 @@ beforeAll(async () => {
   redis = await startRedis();
 });
 
+/** What it has acknowledged is on its disk when it is killed. */
+const startPrompt = () => startRedis({ args: ["--appendfsync", "always"] });
+
 /** A process that takes `id` and dies by SIGKILL while it works on it. */
 const dieWorkingOn = async (kv: Kv, id: string): Promise<void> => {
   const source = `
@@ -67,7 +70,7 @@ test("an id that a killed instance held can be put in anew once its lock is gone
 });
 
 test("an id whose lock has lapsed while it is worked on is neither worked on twice here nor over before its time", async () => {
-  const store = await startRedis();
+  const store = await startPrompt();
   const kv = await openKv(store.url);
   const { queue } = openOn({ kv, concurrency: 2, lockSeconds: 1 });
   const { work, handed, running, end } = handWork();
@@ -91,7 +94,7 @@ test("an id whose lock has lapsed while it is worked on is neither worked on twi
 
 /** A store of the test's own, an instance that works on it, and what was handed out. */
 const aloneWith = async (lockSeconds = 3600) => {
-  const store = await startRedis();
+  const store = await startPrompt();
   const kv = await openKv(store.url);
   const { queue, thrown } = openOn({ kv, concurrency: 2, lockSeconds });
   const handed: string[] = [];
@@ -148,7 +151,7 @@ test("when its connections are killed again and again all goes on", async () => 
 });
 
 test("what ends while the store is away is told to it afterwards", async () => {
-  const store = await startRedis();
+  const store = await startPrompt();
   const kv = await openKv(store.url);
   const { queue } = openOn({ kv, concurrency: 2, lockSeconds: 3600 });
   const { work, running, end } = handWork();
