@@ -11,13 +11,14 @@ import { openStores } from "../src/main/stores.ts";
 const { settings } = loadSettings({ env: process.env, home: process.env["HOME"] ?? "/nonexistent" });
 const log = createLog("error", (text) => text);
 const epoch = randomUUID();
-const stores = await openStores({ settings, isOver: () => false, epoch, log });
+const stores = await openStores({ settings, epoch, log });
 const { now } = stores;
 const worker = createWorker({
   store: stores.jobs,
   events: stores.events,
   locks: stores.locks,
   spool: await openSpool(join(settings.jobsDir, settings.podName), log),
+  queue: stores.queue,
   settlements: stores.settlements,
   execute: async () => ({ kind: "succeeded", patch: { exit_code: 0, output: "done" } }),
   onEnded: () => undefined,

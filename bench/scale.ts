@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import pLimit from "p-limit";
 import { loadSettings } from "../src/config/settings.ts";
 import { RunTaskInput } from "../src/contract/job.ts";
-import { createJobs } from "../src/jobs/jobs.ts";
+import { createSubmit } from "../src/jobs/submit.ts";
 import { createLog } from "../src/lib/log.ts";
 import { openStores } from "../src/main/stores.ts";
 import { startRedis, type TestRedis } from "../test/redis.ts";
@@ -228,12 +228,11 @@ const startInstances = (redis: TestRedis, directory: string, count: number): Pro
 const openProducer = async (redis: TestRedis, directory: string) => {
   const { settings } = loadSettings({ env: environment(redis, directory, "producer"), home: directory });
   const log = createLog("error", (text) => text);
-  const stores = await openStores({ settings, isOver: () => false, epoch: randomUUID(), log });
-  const { submit } = createJobs({
+  const stores = await openStores({ settings, epoch: randomUUID(), log });
+  const submit = createSubmit({
     store: stores.jobs,
     events: stores.events,
     queue: stores.queue,
-    settlements: stores.settlements,
     settings,
     now: stores.now,
     newId: randomUUID,
@@ -241,7 +240,6 @@ const openProducer = async (redis: TestRedis, directory: string) => {
       repoUrl: "",
       profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
     }),
-    interrupt: async () => undefined,
     admit: async () => undefined,
     joinWorktree: () => Promise.reject(new Error("no job names a worktree")),
     instanceWith: async () => null,

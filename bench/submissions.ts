@@ -36,11 +36,11 @@ export const submissions = (): Promise<Figure[]> =>
           {
             what: "POST /jobs accepted and durable, 32 in flight",
             ours: `${median(ours).toFixed(0)}/s`,
-            baseline: `${median(base).toFixed(0)}/s (bare Hono route, same write)`,
+            baseline: `${median(base).toFixed(0)}/s (bare Hono route, as durable)`,
             value,
             unit: "x",
-            target: "≥ 0.6 ×",
-            met: value >= 0.6,
+            target: "≥ 0.7 ×",
+            met: value >= 0.7,
           },
         ];
       });

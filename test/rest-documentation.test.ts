@@ -30,11 +30,10 @@ test("docs/rest.md has each metric of the service", async () => {
         recovered: 0,
         instances: [],
       }),
-    running: () => 0,
     maxParallel: 1,
     volumes: () => Promise.resolve([]),
-    chat: () => ({ turns: 0, processes: 0 }),
   });
+  metrics.watch({ running: () => 0, chat: () => ({ turns: 0, processes: 0 }) });
   const { body } = await metrics.read();
   const names = [...body.matchAll(/^# TYPE (svc_\w+)/gm)].map(([, name = ""]) => name);
   expect(names.length).toBeGreaterThan(5);

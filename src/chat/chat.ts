@@ -1,4 +1,4 @@
-import type { TurnPart } from "../agents/agent-process.ts";
+import type { TurnPart } from "../agents/agent.ts";
 
 /** What the chat doors ask. Every function rejects with `ServiceError` for what the caller can be told. */
 export type Chat = {

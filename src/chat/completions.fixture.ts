@@ -7,9 +7,9 @@ import { ServiceError } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import { createLog } from "../lib/log.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
-import type { CompletionStore } from "../store/completion-store.ts";
+import { completionKind, createCompletionStore, type CompletionStore } from "../store/completion-store.ts";
 import type { EventBus } from "../store/event-bus.ts";
-import { openFilesCompletionStore } from "../store/files/files-completion-store.ts";
+import { openFilesRecords } from "../store/files-records.ts";
 import { createLocalEventBus } from "../store/local/local-event-bus.ts";
 import { createCompletions } from "./completions.ts";
 import type { EngineOutcome, EngineTurn } from "./engine.ts";
@@ -17,11 +17,13 @@ import { endedBy } from "./turn-failure.ts";
 
 export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
   ok: true,
+  prompted: true,
   reason: null,
   retryable: false,
   apiStatus: null,
   error: null,
   text: "the answer",
+  exitCode: null,
   sessionId: "session-1",
   model: "claude-sonnet",
   numTurns: 2,
@@ -87,7 +89,9 @@ export const openShared = async () => {
   const log = createLog("silent", (line) => line);
   const directory = await temporaryDirectory();
   return {
-    store: await openFilesCompletionStore({ directory, ttlSeconds: completionTtl, now: clock, log }),
+    store: createCompletionStore(
+      await openFilesRecords(completionKind(completionTtl), { directory, now: clock, log }),
+    ),
     bus: createLocalEventBus({ now: clock, gatherMs: 0 }),
   };
 };

@@ -67,7 +67,7 @@ export const createCompletions = (options: Options): Completions => {
   const { engine, store, bus, agentPackage, settings, instance, now, log } = options;
   const active = new Map<string, Active>();
   const write = createRecordWriter({ store, log, patience: options.patience ?? usualPatience });
-  const runTurn = createCompletionTurn({ ...options, write, watchMs: options.watchMs ?? 2000 });
+  const complete = createCompletionTurn({ ...options, write, watchMs: options.watchMs ?? 2000 });
   let stopping = false;
 
   const newRun = (loaded: LoadedAgent, input: Submission, context: RequestContext): Run => {
@@ -113,7 +113,7 @@ export const createCompletions = (options: Options): Completions => {
       leave(run.record);
       throw error;
     }
-    void runTurn(run).then(leave);
+    void complete(run).then(leave);
     return entry;
   };
 

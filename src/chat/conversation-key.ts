@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { TurnPart } from "../agents/agent-process.ts";
+import type { TurnPart } from "../agents/agent.ts";
 import type { ChatMessage, ChatRequest } from "./chat.ts";
 
 export type Conversation = {

@@ -7,11 +7,11 @@ import { createTurns } from "../lib/turns.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
+import { answerChat, type Checked } from "./answer-chat.ts";
 import type { Caller, Chat } from "./chat.ts";
 import { conversationOf } from "./conversation-key.ts";
 import type { Engine } from "./engine.ts";
 import { instantTurn } from "./instant-turn.ts";
-import { runTurn, type Checked } from "./run-turn.ts";
 import { createRetryable } from "./retries.ts";
 import { applySlashTokens, readMessageTokens, type SlashToken } from "./slash-tokens.ts";
 import { createTurn, type RunningTurn } from "./turn.ts";
@@ -89,7 +89,7 @@ export const createChat = ({
     });
     underWay.set(turn.id, { turn, principal: caller.principal });
     const ended = retryable.add(turn, request, caller.principal);
-    void runTurn({ engine, bus, now, log }, { turn, request, conversation, caller }).then((ok) => {
+    void answerChat({ engine, bus, now, log }, { turn, request, conversation, caller }).then((ok) => {
       slot.release();
       underWay.delete(turn.id);
       ended(ok, turn.size());

@@ -1,4 +1,4 @@
-import type { TurnOutcome } from "../agents/agent-process.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";

@@ -1,4 +1,4 @@
-import type { ProcessTurn, TurnOutcome, TurnPart } from "../agents/agent-process.ts";
+import type { AgentTurn, TurnOutcome, TurnPart } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { ConversationRecord } from "../store/conversation-store.ts";
 
@@ -32,14 +32,14 @@ export type EngineTurn = {
   appendSystemPrompt: string | null;
   /** In the CLI's terms; null: the agent's own. */
   model: string | null;
-  effort: ProcessTurn["effort"];
+  effort: AgentTurn["effort"];
   /** Null: the agent's own. */
   maxTurns: number | null;
   disabledMcpServers: readonly string[];
   timeoutSeconds: number;
   /** Told the session before its first event. */
   onSession?: (sessionId: string) => void;
-  /** As in `ProcessTurn`. */
+  /** As in `AgentTurn`. */
   onEvents: (events: readonly AgentEvent[]) => void;
   /**
    * Called once when the agent has ended the turn, before `run` answers; returns the digest of the answer as the caller got

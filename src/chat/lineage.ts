@@ -1,4 +1,4 @@
-import type { TurnPart } from "../agents/agent-process.ts";
+import type { TurnPart } from "../agents/agent.ts";
 import type { ConversationRecord } from "../store/conversation-store.ts";
 import { digestOf } from "./answer-digest.ts";
 import type { ChatMessage } from "./chat.ts";

@@ -1,6 +1,6 @@
 import pino from "pino";
 import { expect, test } from "vitest";
-import type { AgentProcess } from "../agents/agent-process.ts";
+import type { AgentProcess } from "../agents/agent.ts";
 import { until } from "../../test/until.ts";
 import { createSeats, type Wanted } from "./processes.ts";
 

@@ -1,4 +1,4 @@
-import type { AgentProcess, AgentProcesses } from "../agents/agent-process.ts";
+import type { AgentProcess, Agent } from "../agents/agent.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
@@ -28,7 +28,7 @@ export type Wanted = {
 };
 
 type Dependencies = {
-  processes: AgentProcesses;
+  processes: Agent;
   agent: Pick<AgentPackage, "materialise" | "discard">;
   workspaces: Pick<Workspaces, "pathOf" | "use" | "removeEmpty">;
   newId: () => string;
@@ -57,9 +57,15 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
       await removals.get(cwd);
       await workspaces.use(cwd);
       const launch = await agent.materialise({ processId, cwd, model, maxTurns, disabledMcpServers });
-      const started = await processes.start({ id: processId, cwd, launch, session });
-      if (!started.ok)
-        throw turnFailure({ reason: started.reason, error: started.message }, new AbortController().signal);
+      const started = await processes.start({
+        id: processId,
+        attempt: 1,
+        cwd,
+        cacheDirectory: null,
+        launch,
+        session,
+      });
+      if (!started.ok) throw turnFailure(started.outcome, new AbortController().signal);
       const seat: Seat = {
         process: started.process,
         cwd,

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { TurnPart } from "../agents/agent-process.ts";
+import type { TurnPart } from "../agents/agent.ts";
 import type { ChatMessage } from "./chat.ts";
 
 /** What a session that goes on is told: all that came after the last answer. */

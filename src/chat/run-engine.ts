@@ -1,4 +1,4 @@
-import type { AgentProcesses } from "../agents/agent-process.ts";
+import type { Agent } from "../agents/agent.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
@@ -17,7 +17,7 @@ import { turnFailure } from "./turn-failure.ts";
 import { createWorkspaces } from "./workspaces.ts";
 
 type Dependencies = {
-  processes: AgentProcesses;
+  processes: Agent;
   agent: AgentPackage;
   conversations: ConversationStore;
   locks: Pick<Locks, "take">;

@@ -1,4 +1,4 @@
-import type { TurnPart } from "../agents/agent-process.ts";
+import type { TurnPart } from "../agents/agent.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import type { ChatMessage } from "./chat.ts";

@@ -1,4 +1,4 @@
-import type { TurnOutcome } from "../agents/agent-process.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
 import type { FailureReason } from "../contract/job.ts";
 

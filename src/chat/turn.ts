@@ -1,4 +1,4 @@
-import type { TurnOutcome } from "../agents/agent-process.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
 import type { DisconnectPolicy } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { AgentEvent } from "../contract/event.ts";

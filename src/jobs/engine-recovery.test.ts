@@ -15,7 +15,7 @@ test("after a stop a job whose agent had not started waits again, and the next s
   const again = await startEngine({ directory: engine.directory });
   expect((await again.jobs.get(id)).status).toBe("queued");
   again.work();
-  expect(await again.recover()).toEqual({ recovered: 0 });
+  await again.recover();
   expect(await again.jobs.untilFinal(id, never)).toMatchObject({ status: "succeeded", attempt: 2 });
 });
 

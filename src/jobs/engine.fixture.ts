@@ -6,13 +6,14 @@ import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { openFilesJobStore } from "../../test/open-stores.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";
 import { createJobs } from "./jobs.ts";
+import { createSubmit } from "./submit.ts";
 import { createLocalQueue } from "./local-queue.ts";
-import { cleanUpEarlier, queueWaiting, replay, settleEarlier } from "./recovery.ts";
+import { queueWaiting, recover } from "./recovery.ts";
 import { createBell } from "../lib/bell.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
 import { openSpool } from "./spool.ts";
@@ -66,6 +67,7 @@ export const startEngine = async ({
     events,
     locks: createLocalLocks(),
     spool,
+    queue,
     settlements,
     execute,
     onEnded: () => undefined,
@@ -75,11 +77,12 @@ export const startEngine = async ({
     redact: createRedactor(["hunter2-secret"]),
     log,
   });
-  const jobs = createJobs({
+  const interrupt = async ({ id }: { id: string }): Promise<void> => worker.interrupt(id);
+  const jobs = createJobs({ store, events, queue, settlements, now, interrupt });
+  const accept = createSubmit({
     store,
     events,
     queue,
-    settlements,
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
     newId: randomUUID,
@@ -87,14 +90,13 @@ export const startEngine = async ({
       repoUrl: input.repo_url,
       profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
     }),
-    interrupt: async ({ id }) => worker.interrupt(id),
     instanceWith: async ({ ended_at }) => (ended_at === null ? null : holder),
     admit: async () => undefined,
-    joinWorktree: (id, accept) =>
-      accept({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1", boundTo: null }),
+    joinWorktree: (id, join) =>
+      join({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1", boundTo: null }),
   });
   const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
-    jobs.submit(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
+    accept(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
   const retries = createRetries();
   const round = (signal = never) =>
     tidy(
@@ -125,14 +127,19 @@ export const startEngine = async ({
     round,
     work: () => queue.start(worker.work),
     spool,
-    recover: async () => {
-      const wasOurs = (): boolean => true;
-      const earlier = { store, events, queue, spool, settlements, settleLost, wasOurs, now, log };
-      await replay(earlier);
-      const recovered = await settleEarlier(earlier);
-      await cleanUpEarlier(earlier);
-      await queueWaiting({ store, events, queue });
-      return { recovered };
-    },
+    recover: () =>
+      recover({
+        store,
+        events,
+        queue,
+        spool,
+        settlements,
+        settleLost,
+        wasOurs: () => true,
+        afterwards: [() => queueWaiting({ store, events, queue })],
+        signal: never,
+        now,
+        log,
+      }),
   };
 };

@@ -4,11 +4,9 @@ import type { Retries } from "../lib/retries.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import { endPatch } from "./end-patch.ts";
 import type { Queue } from "./queue.ts";
-import { announceEnd } from "./settle.ts";
+import { endJob } from "./settle.ts";
 import type { Bell } from "../lib/bell.ts";
-import { takeStep } from "./state.ts";
 
 export type Tidying = {
   store: JobStore;
@@ -57,22 +55,11 @@ export const tidy = async (deps: Tidying, signal: AbortSignal): Promise<void> =>
   }
 };
 
-const expire = async (
-  id: string,
-  { store, events, queue, settlements, now, log }: Tidying,
-): Promise<void> => {
-  const expired = await takeStep(store, {
-    id,
-    trigger: "expire",
-    patch: (record) => ({
-      ...endPatch(record, now()),
-      error: `The job waited longer than its ${record.ttl_seconds} s; submit it again when the service is less busy`,
-    }),
-  });
-  if (expired === null) return;
-  await queue.remove({ id, boundTo: expired.bound_to });
-  await announceEnd({ events, settlements }, expired);
-  log.info({ job: id }, "job expired");
+const expire = async (id: string, deps: Tidying): Promise<void> => {
+  const expired = await endJob(deps, id, "expire", ({ ttl_seconds }) => ({
+    error: `The job waited longer than its ${ttl_seconds} s; submit it again when the service is less busy`,
+  }));
+  if (expired !== null) deps.log.info({ job: id }, "job expired");
 };
 
 const removeWorktree = async (id: string, deps: Tidying): Promise<void> => {

@@ -1,16 +1,11 @@
+import type { Bell } from "../lib/bell.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { isFinal, type RunTaskInput } from "../contract/job.ts";
-import type { RequestContext } from "../contract/operation.ts";
+import { isFinal } from "../contract/job.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, ListQuery } from "../store/job-store.ts";
-import { idempotencyOf } from "./idempotency.ts";
-import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
-import { endPatch } from "./end-patch.ts";
-import { announceEnd } from "./settle.ts";
-import { takeStep } from "./state.ts";
-import type { Bell } from "../lib/bell.ts";
+import { endJob } from "./settle.ts";
 
 type Dependencies = {
   store: JobStore;
@@ -18,91 +13,14 @@ type Dependencies = {
   queue: Queue;
   /** Rung with its id when a job has ended. */
   settlements: Bell;
-  settings: { jobTtl: number; maxQueuedJobs: number };
   now: () => Date;
-  newId: () => string;
-  /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
-  check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
   /** Tells the instance that runs a cancelled job to end it; at once when that is this one. Never rejects. */
   interrupt: (record: JobRecord) => Promise<void>;
-  /** Instance on whose disk the worktree of an earlier job still is, if that one must run what goes on there; null: any may. */
-  instanceWith: (previous: JobRecord) => Promise<string | null>;
-  /** Throws a `ServiceError` when no new work is taken: draining, or too little room on a disk. */
-  admit: () => Promise<void>;
-  /** Accepts a job into a worktree: runs `accept` while nothing can take the worktree away. Throws a `ServiceError`. */
-  joinWorktree: (id: string, accept: (worktree: NamedWorktree) => Promise<JobRecord>) => Promise<JobRecord>;
 };
 
-type AcceptedProfile = NewRecord["profile"];
-
-type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string; boundTo: string | null };
-
-/** What a caller can do with jobs. Knows no agent and no git. */
+/** What a caller can do with jobs that are there. */
 export const createJobs = (deps: Dependencies) => {
-  const { store, events, queue, settlements, settings, now } = deps;
-
-  const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
-    await deps.admit();
-    const idempotency = idempotencyOf(context.idempotencyKey, context.principal, input);
-    const previous = await findPrevious(store, input);
-    const accept = (worktree: NamedWorktree | null): Promise<JobRecord> =>
-      enqueue(completed(input, previous, worktree), { previous, worktree, idempotency });
-    return input.worktree_id === "" ? accept(null) : deps.joinWorktree(input.worktree_id, accept);
-  };
-
-  const enqueue = async (input: RunTaskInput, origin: Origin): Promise<JobRecord> => {
-    const { repoUrl, profile } = await deps.check(input);
-    const worktree = worktreeOf(origin, repoUrl);
-    const boundTo = await boundToOf(origin, worktree);
-    const { idempotency } = origin;
-    const fresh = (): JobRecord =>
-      newRecord({
-        id: deps.newId(),
-        now: now(),
-        input,
-        repoUrl,
-        profile,
-        ttlSeconds: settings.jobTtl,
-        idempotency,
-        worktree,
-        boundTo,
-      });
-    const { record, created } = await createWith(fresh);
-    if (!created && record.idempotency?.body !== idempotency?.body) {
-      throw new ServiceError(
-        "idempotency_conflict",
-        `Idempotency-Key: was used for job ${record.id} with another request; use a new key`,
-      );
-    }
-    if (created) events.begin(record.id, record.created_at);
-    // Also for a repeated request: the first may have been cut off before the job was in the queue.
-    if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
-    return record;
-  };
-
-  /** Stores a new job, under another id when the first eight digits of its id are another job's. */
-  const createWith = async (fresh: () => JobRecord): Promise<{ record: JobRecord; created: boolean }> => {
-    for (;;) {
-      const creation = await store.create(fresh(), { maxQueued: settings.maxQueuedJobs });
-      if (!("refused" in creation)) return creation;
-      if (creation.refused === "full") {
-        throw new ServiceError(
-          "queue_full",
-          `${settings.maxQueuedJobs} jobs are waiting already; try again later`,
-          { retryAfter: 30 },
-        );
-      }
-    }
-  };
-
-  /** A job goes on where its worktree is. */
-  const boundToOf = async (origin: Origin, worktree: NewRecord["worktree"]): Promise<string | null> => {
-    if (origin.worktree !== null) return origin.worktree.boundTo;
-    const { previous } = origin;
-    if (worktree === null || previous === null) return null;
-    // One that waits itself goes on where the ones before it ran.
-    return previous.status === "queued" ? previous.bound_to : await deps.instanceWith(previous);
-  };
+  const { store, settlements } = deps;
 
   const get = async (id: string): Promise<JobRecord> => {
     const record = await store.get(id);
@@ -113,24 +31,14 @@ export const createJobs = (deps: Dependencies) => {
   /** Final at once; the agent is ended and its work saved behind it. */
   const cancel = async (id: string, reason?: string): Promise<JobRecord> => {
     await get(id);
-    const cancelled = await takeStep(store, {
-      id,
-      trigger: "cancel",
-      patch: (record) => ({ ...endPatch(record, now()), ...(reason !== undefined && { error: reason }) }),
-    });
+    const error = reason === undefined ? {} : { error: reason };
+    const cancelled = await endJob(deps, id, "cancel", () => error);
     if (cancelled === null) return await get(id);
-    if (cancelled.unsettled) {
-      settlements.ring(id);
-      await deps.interrupt(cancelled);
-    } else {
-      await queue.remove({ id, boundTo: cancelled.bound_to });
-      await announceEnd({ events, settlements }, cancelled);
-    }
+    if (cancelled.unsettled) await deps.interrupt(cancelled);
     return cancelled;
   };
 
   return {
-    submit,
     get,
     cancel: (id: string): Promise<JobRecord> => cancel(id),
     list: (query: ListQuery) => store.list(query),
@@ -158,64 +66,3 @@ export const createJobs = (deps: Dependencies) => {
 };
 
 export type Jobs = ReturnType<typeof createJobs>;
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-const findPrevious = async (store: JobStore, { session_id }: RunTaskInput): Promise<JobRecord | null> => {
-  if (session_id === "") return null;
-  if (!uuid.test(session_id))
-    throw new ServiceError("invalid_request", "session_id: must be the UUID of an agent session");
-  return await store.findBySession(session_id);
-};
-
-/** Where a job comes from, besides its input. */
-type Origin = {
-  /** The newest job of the session to resume. */
-  previous: JobRecord | null;
-  /** The worktree that the caller named. */
-  worktree: NamedWorktree | null;
-  idempotency: JobRecord["idempotency"];
-};
-
-/** A named worktree says what repository it is of; a resumed session goes on in its own unless another is named. */
-const completed = (
-  input: RunTaskInput,
-  previous: JobRecord | null,
-  worktree: NamedWorktree | null,
-): RunTaskInput => {
-  if (worktree !== null) {
-    if (input.base_ref !== "" && input.base_ref !== worktree.baseRef) {
-      throw new ServiceError(
-        "invalid_request",
-        `base_ref: the worktree ${worktree.id} is based on ${worktree.baseRef || "nothing"}; leave base_ref out`,
-      );
-    }
-    const repo_url = input.repo_url === "" ? worktree.repoUrl : input.repo_url;
-    return { ...input, repo_url, base_ref: worktree.baseRef };
-  }
-  if (input.repo_url !== "" || previous === null) return input;
-  return { ...input, repo_url: previous.repo_url, base_ref: previous.base_ref };
-};
-
-/** The worktree that a job takes over, if any. */
-const worktreeOf = ({ previous, worktree }: Origin, repoUrl: string): NewRecord["worktree"] => {
-  const ofSession = previous !== null && previous.repo_url === repoUrl ? previous : null;
-  if (worktree === null) {
-    return ofSession === null ? null : { id: ofSession.worktree_id, branch: ofSession.branch };
-  }
-  if (worktree.repoUrl !== repoUrl) {
-    const own = worktree.repoUrl === "" ? "has no repository" : `is of ${worktree.repoUrl}`;
-    throw new ServiceError(
-      "invalid_request",
-      `repo_url: the worktree ${worktree.id} ${own}; leave repo_url out`,
-    );
-  }
-  const elsewhere = previous?.worktree_id ?? worktree.id;
-  if (elsewhere !== worktree.id) {
-    throw new ServiceError(
-      "invalid_request",
-      `session_id: this session ran in the worktree ${elsewhere}; leave worktree_id out to resume it there`,
-    );
-  }
-  return worktree;
-};

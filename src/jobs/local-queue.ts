@@ -14,22 +14,24 @@ export const createLocalQueue = ({
   concurrency: number;
   onError: (error: unknown, id: string) => void;
 }): Queue => {
-  let waiting: string[] = [];
-  let held: string[] = [];
+  /** In their order; sets, since thousands may wait and each addition asks whether it is known. */
+  let waiting = new Set<string>();
+  let held = new Set<string>();
   const active = new Set<string>();
   let work: ((id: string) => Promise<"done" | "later">) | null = null;
   let paused = false;
 
   const takeBack = (): void => {
-    waiting = [...held, ...waiting];
-    held = [];
+    if (held.size === 0) return;
+    waiting = new Set([...held, ...waiting]);
+    held = new Set();
   };
 
   let resting: NodeJS.Timeout | null = null;
 
   /** What it needs may have come free while the worker said so, or be in use by no job: it is looked at again. */
   const hold = (id: string): void => {
-    held.push(id);
+    held.add(id);
     resting ??= setTimeout(() => {
       resting = null;
       takeBack();
@@ -52,23 +54,24 @@ export const createLocalQueue = ({
 
   const pump = (): void => {
     while (work !== null && !paused && active.size < concurrency) {
-      const id = waiting.shift();
+      const [id] = waiting;
       if (id === undefined) return;
+      waiting.delete(id);
       active.add(id);
       void run(id, work);
     }
   };
 
-  const isKnown = (id: string): boolean => active.has(id) || waiting.includes(id) || held.includes(id);
+  const isKnown = (id: string): boolean => active.has(id) || waiting.has(id) || held.has(id);
 
   return {
     add: async (...entries) => {
-      for (const { id } of entries) if (!isKnown(id)) waiting.push(id);
+      for (const { id } of entries) if (!isKnown(id)) waiting.add(id);
       pump();
     },
     remove: async ({ id }) => {
-      waiting = waiting.filter((other) => other !== id);
-      held = held.filter((other) => other !== id);
+      waiting.delete(id);
+      held.delete(id);
     },
     start: (handle) => {
       work = handle;

@@ -6,6 +6,7 @@ import { startRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
+import { createInstanceLease } from "./instance-lease.ts";
 import { createMembership } from "./membership.ts";
 
 const log = createLog("silent", (text) => text);
@@ -15,34 +16,36 @@ test("an instance knows since when its own renewals have succeeded: not while th
   const kv = await openKv(redis.url);
   const leaseSeconds = 1;
   const epoch = randomUUID();
+  const instances = createRedisInstances({ kv, name: "here", self: null, leaseSeconds, log });
+  const lease = createInstanceLease(instances, leaseSeconds);
+  const facts = () => ({
+    name: "here",
+    epoch,
+    version: "1",
+    started_at: new Date().toISOString(),
+    running: 0,
+    max_parallel_jobs: 1,
+    turns: 0,
+    draining: false,
+  });
   const membership = createMembership({
-    instances: createRedisInstances({ kv, name: "here", self: null, leaseSeconds, log }),
+    instances,
+    lease,
     ownership: { look: async () => true },
     queue: { pause: () => undefined, resume: () => undefined },
-    facts: () => ({
-      name: "here",
-      epoch,
-      version: "1",
-      started_at: new Date().toISOString(),
-      running: 0,
-      max_parallel_jobs: 1,
-      turns: 0,
-      draining: false,
-    }),
-    leaseSeconds,
     onSuperseded: () => expect.fail("nobody else has the name"),
     log,
   });
-  await membership.join();
-  membership.start();
+  await lease.join(facts());
+  membership.start(facts);
   afterFile(membership.stop);
-  const first = membership.renewingSince();
-  expect(membership.renewingSince()).toBe(first);
+  const first = lease.renewingSince();
+  expect(lease.renewingSince()).toBe(first);
 
   await kv.client.config("SET", "min-replicas-to-write", "1");
   const failing = await until(
     () => {
-      const [one, other] = [membership.renewingSince(), membership.renewingSince()];
+      const [one, other] = [lease.renewingSince(), lease.renewingSince()];
       return other > one ? one : null;
     },
     { what: "a renewal to fail" },
@@ -51,8 +54,8 @@ test("an instance knows since when its own renewals have succeeded: not while th
   await kv.client.config("SET", "min-replicas-to-write", "0");
   const again = await until(
     () => {
-      const one = membership.renewingSince();
-      return performance.now() > one + 100 && membership.renewingSince() === one ? one : null;
+      const one = lease.renewingSince();
+      return performance.now() > one + 100 && lease.renewingSince() === one ? one : null;
     },
     { what: "renewals to succeed" },
   );

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Log } from "../lib/log.ts";
 import type { InstanceFacts, Instances } from "../store/instances.ts";
+import type { InstanceLease } from "./instance-lease.ts";
 import type { Ownership } from "./ownership.ts";
 import type { Queue } from "./queue.ts";
 
@@ -8,13 +9,14 @@ type Dependencies = {
   instances: Instances;
   ownership: Ownership;
   queue: Pick<Queue, "pause" | "resume">;
-  /** What this instance says about itself now. */
-  facts: () => InstanceFacts;
-  leaseSeconds: number;
+  lease: InstanceLease;
   /** Told when another start has taken this instance's name: it must end. */
   onSuperseded: () => void;
   log: Log;
 };
+
+/** What this instance says about itself now. */
+type Facts = () => InstanceFacts;
 
 /** How often an instance looks at its own runs and whether it is asked to drain, ms. */
 const interval = 1000;
@@ -26,48 +28,26 @@ const again = 150;
 const afterDrain = 10_000;
 
 /** What an instance does to be one of several: renews its lease, watches its own runs, hears the others, drains when asked. */
-export const createMembership = ({
-  instances,
-  ownership,
-  queue,
-  facts,
-  leaseSeconds,
-  onSuperseded,
-  log,
-}: Dependencies) => {
+export const createMembership = ({ instances, ownership, queue, lease, onSuperseded, log }: Dependencies) => {
   const stopping = new AbortController();
   const { signal } = stopping;
-  let renewed = performance.now();
-  /** Null: the last renewal failed. */
-  let renewingSince: number | null = performance.now();
+  const beat = (lease.seconds * 1000) / 4;
   let askedToDrain = false;
   let lastAsked = Number.NEGATIVE_INFINITY;
 
-  const leaseMayHaveLapsed = (): boolean => performance.now() - renewed >= leaseSeconds * 1000;
-
-  const renew = async (): Promise<void> => {
-    const asked = performance.now();
-    const result = await instances.renew(facts()).catch((error: unknown) => {
-      renewingSince = null;
-      throw error;
-    });
+  const renew = async (facts: Facts): Promise<void> => {
+    const result = await lease.renew(facts());
     if (result === "taken") {
       log.error("another instance has started under this instance's name (SERVICE_POD_NAME): this one ends");
       onSuperseded();
-      return;
     }
-    // The lease counts from when it was asked for: the store's may end later, never earlier.
-    renewed = asked;
-    // Just now, not when it was asked for: others could not renew theirs before either.
-    if (renewingSince === null || result === "lapsed") renewingSince = performance.now();
+    if (result !== "lapsed") return;
+    log.warn("the lease of this instance had lapsed: it was frozen, overloaded or cut off from the store");
     // Others may have settled its jobs meanwhile.
-    if (result === "lapsed") {
-      log.warn("the lease of this instance had lapsed: it was frozen, overloaded or cut off from the store");
-      await ownership.look();
-    }
+    await ownership.look();
   };
 
-  const heedDrain = async (): Promise<void> => {
+  const heedDrain = async (facts: Facts): Promise<void> => {
     const asked = await instances.isAskedToDrain();
     if (asked) lastAsked = performance.now();
     const drains = performance.now() - lastAsked < afterDrain;
@@ -76,13 +56,13 @@ export const createMembership = ({
     log.info(drains ? "asked to drain: no new jobs are taken" : "no longer asked to drain");
     if (drains) queue.pause();
     else queue.resume();
-    await renew();
+    await renew(facts);
   };
 
-  const listen = async (): Promise<void> => {
+  const listen = async (facts: Facts): Promise<void> => {
     for await (const message of instances.messages(signal)) {
       if (message.type === "cancel") await ownership.look(message.job_id);
-      else await heedDrain().catch(quietly);
+      else await heedDrain(facts).catch(quietly);
     }
   };
 
@@ -102,30 +82,20 @@ export const createMembership = ({
   let loops: Promise<unknown> = Promise.resolve();
 
   return {
-    /** @throws Error with a sentence for the operator when the name is taken */
-    join: async (): Promise<void> => {
-      const asked = performance.now();
-      await instances.join(facts());
-      renewed = asked;
-    },
-    start: (): void => {
+    start: (facts: Facts): void => {
       loops = Promise.all([
-        repeat((leaseSeconds * 1000) / 4, renew),
-        repeat(Math.min(interval, (leaseSeconds * 1000) / 4), () => ownership.look()),
-        repeat(interval, heedDrain),
-        listen(),
+        repeat(beat, () => renew(facts)),
+        repeat(Math.min(interval, beat), () => ownership.look()),
+        repeat(interval, () => heedDrain(facts)),
+        listen(facts),
       ]);
     },
-    /** Since when its own renewals have succeeded without a break, ms of `performance.now()`; now, if they do not. */
-    renewingSince: (): number =>
-      renewingSince === null || leaseMayHaveLapsed() ? performance.now() : renewingSince,
-    leaseMayHaveLapsed,
     isDraining: (): boolean => askedToDrain,
     /** Gives the name back; to be called when no run is left. */
     stop: async (): Promise<void> => {
       stopping.abort();
       await loops;
-      await instances.leave().catch(quietly);
+      await lease.leave().catch(quietly);
     },
   };
 };

@@ -79,6 +79,7 @@ export const newRecord = ({
   process: null,
   bound_to: boundTo,
   retry_lost: profile.retryLost,
+  read_only: null,
   unsettled: false,
   worktree_removed_at: null,
 });

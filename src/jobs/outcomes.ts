@@ -1,26 +1,16 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job, JobStatus } from "../contract/job.ts";
-import type { Bell } from "../lib/bell.ts";
-import type { Log } from "../lib/log.ts";
 import { redactDeep, type Redactor } from "../lib/redact.ts";
-import type { EventLog } from "../store/event-log.ts";
 import { toJob, type JobRecord } from "../store/job-record.ts";
-import type { JobStore } from "../store/job-store.ts";
 import type { Outcome } from "./execute.ts";
-import { announceEnd, writeOutcome, type Settled } from "./settle.ts";
+import { settle, type Settled, type Settling } from "./settle.ts";
 import type { Spool, Spooled } from "./spool.ts";
 
-type Dependencies = {
-  store: JobStore;
-  events: EventLog;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
+type Dependencies = Settling & {
   spool: Spool;
   /** Hears of each job that was brought to its end here. */
   onEnded: (job: Job) => void;
   redact: Redactor;
-  now: () => Date;
-  log: Log;
   /** Aborted when the service stops: what is not written then stays in the spool. */
   stopping: AbortSignal;
 };
@@ -30,7 +20,7 @@ const patience = 2000;
 
 /** How runs ended, brought to the store however long that takes. */
 export const createOutcomes = (deps: Dependencies) => {
-  const { store, events, settlements, redact, now, log, stopping } = deps;
+  const { redact, now, log, stopping } = deps;
   /** Outcomes that the store did not take at once, and for which no slot waits. */
   const overdue = new Set<Promise<unknown>>();
 
@@ -53,10 +43,8 @@ export const createOutcomes = (deps: Dependencies) => {
     const { id, attempt } = record;
     const outcome = { kind, patch: redactDeep(patch, redact) };
     const settled = await persist({ id, attempt, at: now().toISOString(), outcome });
-    if (settled?.announce !== true) return settled?.record.status ?? null;
+    if (settled?.ended !== true) return settled?.record.status ?? null;
     const { record: final } = settled;
-    // The slot is free before the last event is on the disk.
-    void announceEnd({ events, settlements }, final);
     deps.onEnded(toJob(final));
     log.info({ job: id, status: final.status, reason: final.failure_reason ?? undefined }, "job ended");
     return final.status;
@@ -75,7 +63,7 @@ export const createOutcomes = (deps: Dependencies) => {
   const persistSometime = async (spooled: Spooled, onFailure: () => void): Promise<Settled | null> => {
     for (let wait = 100; ; wait = Math.min(wait * 2, 2000)) {
       try {
-        const written = await writeOutcome(store, spooled, { again: wait > 100 });
+        const written = await settle(deps, spooled, { kind: "outcome", ...spooled, again: wait > 100 });
         if (wait > 100) await deps.spool.drop(spooled);
         return written;
       } catch (error) {

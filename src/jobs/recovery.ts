@@ -1,84 +1,64 @@
-import { finalStatuses } from "../contract/job.ts";
+import { setTimeout as delay } from "node:timers/promises";
 import { failureOf } from "../kv/failure.ts";
-import type { Log } from "../lib/log.ts";
-import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
 import type { SettleLost } from "./execute.ts";
-import { failLost, mayRunAgain, requeueLost } from "./lost.ts";
 import type { Queue } from "./queue.ts";
-import { announceEnd, writeOutcome } from "./settle.ts";
-import type { Spool, Spooled } from "./spool.ts";
-import type { Bell } from "../lib/bell.ts";
+import { mayRunAgain, settle, type Settling } from "./settle.ts";
+import type { Spool } from "./spool.ts";
 
-export type Recovery = {
+export type Recovery = Settling & {
   store: JobStore;
-  events: EventLog;
   queue: Queue;
   spool: Spool;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
   settleLost: SettleLost;
   /** Whether a run was one of an earlier start of this instance. */
   wasOurs: (run: UnsettledRun) => boolean;
-  now: () => Date;
-  log: Log;
+  /** What may begin only once the jobs of the earlier start have their state, in this order. */
+  afterwards: readonly (() => Promise<unknown>)[];
+  /** Aborted when the service stops. */
+  signal: AbortSignal;
 };
+
+/** First and longest pause between two tries, ms. */
+const shortest = 250;
+const longest = 5000;
 
 /**
- * At start, and only before the first job: writes the outcomes that an earlier start could not. To be done again when it
- * rejects, as it does when the store fails.
+ * What a start does with what an earlier one has left, however long the store cannot be asked:
+ *
+ * 1. outcomes that the earlier start could not write are written from the spool;
+ * 2. jobs that it left running get their state: those that may run again are queued, once nothing of them runs any more; of
+ *    the others the final state is written, and what they left (`unsettled` says so) waits for step 4;
+ * 3. what is new begins (`afterwards`);
+ * 4. behind that, what the other jobs left running is ended and their work is saved.
+ *
+ * One job that cannot be settled does not keep the others, and is tried again. Resolves when all is done, or the service
+ * stops; never rejects.
  */
-export const replay = async (deps: Recovery): Promise<void> => {
-  for (const spooled of await deps.spool.all()) {
-    await replayOne(spooled, deps).catch((err: unknown) => {
-      if (isOfStore(err)) throw err;
-      deps.log.error({ err, job: spooled.id }, "the outcome of the job cannot be written from the spool");
-    });
-  }
+export const recover = async (deps: Recovery): Promise<void> => {
+  const { log, signal } = deps;
+
+  /** Does a step until it succeeds. A failure that is not the store's ends it unless it is `patient`. */
+  const insist = async (step: () => Promise<unknown>, { patient = false } = {}): Promise<void> => {
+    for (let pause = shortest; !signal.aborted; pause = Math.min(pause * 2, longest)) {
+      try {
+        return void (await step());
+      } catch (err) {
+        const say = pause > shortest ? log.debug : isOfStore(err) ? log.warn : log.error;
+        say.call(log, { err }, "what an earlier start has left cannot all be recovered yet");
+        if (!isOfStore(err) && !patient) return;
+      }
+      await delay(pause, undefined, { signal }).catch(() => undefined);
+    }
+  };
+
+  await insist(() => replay(deps));
+  await insist(() => settleEarlier(deps));
+  const cleanedUp = insist(() => cleanUpEarlier(deps), { patient: true });
+  for (const step of deps.afterwards) await insist(step);
+  await cleanedUp;
 };
-
-/**
- * At start, and before the first job: says what becomes of the jobs that an earlier start left running. Those that may run
- * again are queued, once nothing of them runs any more; of the others the final state is written, and what they left
- * (`unsettled` says so) is for `cleanUpEarlier`. Rejects when it could not do all; it may be done again at any time.
- */
-export const settleEarlier = (deps: Recovery): Promise<number> =>
-  forEachEarlier(deps, async (record) => {
-    // Of any other status the end has been told.
-    if (record.status === "running" || record.status === "cancelled") deps.events.open(record.id);
-    if (record.status !== "running") return;
-    const neverStarted = record.process === null;
-    if ((neverStarted || record.retry_lost !== false) && mayRunAgain(record)) await cleanUp(record, deps);
-    else await failLost(deps, record, { neverStarted, patch: { unsettled: true } });
-  });
-
-/** Ends what jobs of an earlier start left running, and saves their work. Rejects as `settleEarlier` does. */
-export const cleanUpEarlier = async (deps: Recovery): Promise<void> => {
-  const recovered = await forEachEarlier(deps, cleanUp);
-  if (recovered > 0) deps.log.info({ recovered }, "cleaned up after jobs of the earlier start");
-};
-
-const forEachEarlier = async (
-  deps: Recovery,
-  step: (record: JobRecord, deps: Recovery) => Promise<void>,
-): Promise<number> => {
-  const unsettled = (await deps.store.unsettled()).filter(deps.wasOurs);
-  const done = await Promise.allSettled(
-    unsettled.map(async ({ id }) => {
-      const record = await deps.store.get(id);
-      if (record !== null) await step(record, deps);
-    }),
-  );
-  const failures = done.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
-  // One job that cannot be settled must not keep the others.
-  if (failures.length > 0) throw new AggregateError(failures, `${failures.length} jobs could not be settled`);
-  return unsettled.length;
-};
-
-/** Whether it is because of the store that something could not be taken up, and not because of a job. */
-export const isOfStore = (error: unknown): boolean =>
-  error instanceof AggregateError ? error.errors.some(isOfStore) : failureOf(error) !== "value";
 
 /** Where the queue does not outlive the service: queues the jobs that wait, oldest first. */
 export const queueWaiting = async ({
@@ -94,31 +74,58 @@ export const queueWaiting = async ({
   for (const id of waiting) await queue.add({ id, boundTo: null });
 };
 
-const replayOne = async (spooled: Spooled, deps: Recovery): Promise<void> => {
-  // It may have been written without our hearing of it, by the earlier start or at the try before.
-  const settled = await writeOutcome(deps.store, spooled, { again: true });
-  if (settled?.record.status === "queued") await deps.queue.add(entryOf(settled.record));
-  if (settled?.announce === true) await announceEnd(deps, settled.record);
-  await deps.spool.drop(spooled);
-  deps.log.info({ job: spooled.id }, "the outcome of the job has been written from the spool");
-};
-
-const cleanUp = async (record: JobRecord, deps: Recovery): Promise<void> => {
-  const { requeue, patch } = await deps.settleLost(record);
-  const settled = { ...patch, unsettled: false, process: null };
-  if (record.status === "running" && requeue && mayRunAgain(record)) {
-    const again = await requeueLost(deps, record, settled);
-    if (again) return;
+const replay = async (deps: Recovery): Promise<void> => {
+  for (const spooled of await deps.spool.all()) {
+    const { id } = spooled;
+    try {
+      // It may have been written although the reply was lost, by the earlier start or at the try before.
+      const settled = await settle(deps, spooled, { kind: "outcome", ...spooled, again: true });
+      if (settled?.record.status === "queued") await deps.queue.add({ id, boundTo: settled.record.bound_to });
+      await deps.spool.drop(spooled);
+      deps.log.info({ job: id }, "the outcome of the job has been written from the spool");
+    } catch (err) {
+      if (isOfStore(err)) throw err;
+      deps.log.error({ err, job: id }, "the outcome of the job cannot be written from the spool");
+    }
   }
-  const lost = await failLost(deps, record, { neverStarted: record.process === null, patch: settled });
-  if (lost) return;
-  const { id, attempt, instance_epoch: epoch } = record;
-  const added = await deps.store.update(id, { status: finalStatuses, attempt, epoch }, settled);
-  if (added === null) return;
-  deps.log.info({ job: id, status: added.status }, "job of an earlier start cleaned up");
-  // Who called it lost has said so; a cancelled one ends for its readers only now.
-  if (added.status === "cancelled") await announceEnd(deps, added);
-  else deps.settlements.ring(id);
 };
 
-const entryOf = ({ id, bound_to }: JobRecord) => ({ id, boundTo: bound_to });
+const settleEarlier = (deps: Recovery): Promise<number> =>
+  forEachEarlier(deps, async (record) => {
+    // Of any other status the end has been told.
+    if (record.status === "running" || record.status === "cancelled") deps.events.open(record.id);
+    if (record.status !== "running") return;
+    const mayBeRepeated = record.process === null || record.retry_lost !== false;
+    if (mayBeRepeated && mayRunAgain(record)) await cleanUp(deps, record);
+    else await settle(deps, record, { kind: "lost", cleaned: null });
+  });
+
+const cleanUpEarlier = async (deps: Recovery): Promise<void> => {
+  const recovered = await forEachEarlier(deps, (record) => cleanUp(deps, record));
+  if (recovered > 0) deps.log.info({ recovered }, "cleaned up after jobs of the earlier start");
+};
+
+/** Ends what a run left running, and saves its work. */
+const cleanUp = async (deps: Recovery, record: JobRecord): Promise<void> => {
+  await settle(deps, record, { kind: "lost", cleaned: await deps.settleLost(record) });
+};
+
+const forEachEarlier = async (
+  deps: Recovery,
+  step: (record: JobRecord) => Promise<void>,
+): Promise<number> => {
+  const unsettled = (await deps.store.unsettled()).filter(deps.wasOurs);
+  const done = await Promise.allSettled(
+    unsettled.map(async ({ id }) => {
+      const record = await deps.store.get(id);
+      if (record !== null) await step(record);
+    }),
+  );
+  const failures = done.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
+  if (failures.length > 0) throw new AggregateError(failures, `${failures.length} jobs could not be settled`);
+  return unsettled.length;
+};
+
+/** Whether it is because of the store that something could not be recovered, and not because of a job. */
+const isOfStore = (error: unknown): boolean =>
+  error instanceof AggregateError ? error.errors.some(isOfStore) : failureOf(error) !== "value";

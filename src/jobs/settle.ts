@@ -1,72 +1,208 @@
 import type { Bell } from "../lib/bell.ts";
+import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { Outcome } from "./execute.ts";
-import { endPatch } from "./end-patch.ts";
-import type { Spooled } from "./spool.ts";
-import { takeStep, type Trigger } from "./state.ts";
+import type { Queue } from "./queue.ts";
+import { statusAfter, takeStep } from "./state.ts";
 
-/** `announce`: nobody has told yet that the job has ended. */
-export type Settled = { record: JobRecord; announce: boolean };
-
-/**
- * Writes how a run ended. When the job has got its final state from somebody else meanwhile, that stays; what the run
- * left behind is added to it. Null: the job is another run's, or gone. `again`: it was tried before, and may have been
- * written then without our hearing of it.
- */
-export const writeOutcome = async (
-  store: JobStore,
-  { id, attempt, at, outcome }: Spooled,
-  { again = false }: { again?: boolean } = {},
-): Promise<Settled | null> => {
-  const patch = { ...outcome.patch, unsettled: false };
-  const written = await takeStep(store, {
-    id,
-    trigger: triggers[outcome.kind],
-    attempt,
-    patch: (current) => ({
-      ...(outcome.kind === "requeue" ? {} : endPatch(current, new Date(at))),
-      ...patch,
-    }),
-  });
-  if (written !== null) return { record: written, announce: written.status !== "queued" };
-  const current = await store.get(id);
-  if (current === null) return null;
-  if (!current.unsettled) {
-    const isWritten = again && current.attempt === attempt && current.ended_at === at;
-    return isWritten ? { record: current, announce: true } : null;
-  }
-  const guard = { status: ["cancelled", "failed", "succeeded"] as const, attempt };
-  const added = await store.update(id, guard, (then) => addition(then, patch));
-  // Who called the job lost has said so; a cancelled one ends for its readers only now.
-  return added === null ? null : { record: added, announce: added.status === "cancelled" };
+export type Settling = {
+  store: JobStore;
+  events: EventLog;
+  queue: Pick<Queue, "add" | "remove">;
+  /** Rung with its id when a job has ended. */
+  settlements: Bell;
+  now: () => Date;
+  log: Log;
 };
 
-type Announcement = { events: EventLog; settlements: Bell };
+/** Why a run is over. */
+export type Cause =
+  /** Its worker says how it ended, at a time in ISO 8601. `again`: an earlier try may have succeeded although the reply was lost. */
+  | { kind: "outcome"; outcome: Outcome; at: string; again?: boolean }
+  /** Its instance is gone, or does not know it. `cleaned`: what was found when it was cleaned up after; null: its instance does that when it is back. */
+  | { kind: "lost"; cleaned: { requeue: boolean; patch: JobPatch } | null };
 
-/** Wakes those who wait for a job that has ended, and ends its event log. */
-export const announceEnd = async (
-  { events, settlements }: Announcement,
-  record: Pick<JobRecord, "id" | "attempt" | "status" | "created_at">,
-): Promise<void> => {
+/** `ended`: the job has ended, and nobody had told that before. */
+export type Settled = { record: JobRecord; ended: boolean };
+
+/**
+ * How a run ends. The worker, the recovery of a start and the sweep for lost instances say why; what becomes of the job is
+ * decided here, in one compare-and-set on its record:
+ *
+ * | the record says           | why the run is over           | the job                                                   |
+ * |---------------------------|-------------------------------|-----------------------------------------------------------|
+ * | running, this attempt     | outcome                       | succeeded, failed, or queued again, as the outcome says   |
+ * | running, this attempt     | lost, and it may run again    | queued again                                              |
+ * | running, this attempt     | lost after its push           | succeeded; warned if no pull request is known             |
+ * | running, this attempt     | lost otherwise                | failed, `instance_lost`                                   |
+ * | ended, not cleaned up     | outcome, or it is cleaned up  | stays as it is; where the run's work is is added          |
+ * | anything else             |                               | untouched (null): another run's, or settled already       |
+ *
+ * A lost job may run again when nothing is pushed, it was tried fewer than five times, and its agent never started or its
+ * profile allows it. State first: a run that nobody has cleaned up after stays `unsettled`, and its work is saved later.
+ */
+export const settle = async (
+  deps: Settling,
+  { id, attempt }: Pick<JobRecord, "id" | "attempt">,
+  cause: Cause,
+): Promise<Settled | null> => {
+  const { store, log } = deps;
+  let wasRunning = false;
+  const guard = { status: ["running", "succeeded", "failed", "cancelled"] as const, attempt };
+  const record = await store.update(id, guard, (current) => {
+    wasRunning = current.status === "running";
+    if (wasRunning)
+      return cause.kind === "outcome" ? endedAs(current, cause) : lostAs(current, cause, deps.now());
+    return current.unsettled ? leftBy(current, cause) : null;
+  });
+  if (record === null)
+    return cause.kind === "outcome" ? await settledBefore(deps, { id, attempt }, cause) : null;
+  if (cause.kind === "lost" && wasRunning) await afterLoss(deps, record);
+  if (record.status === "queued") return { record, ended: false };
+  // Who called a job lost has said that it ended; a cancelled one ends for its readers only when nothing of it is left.
+  const ended = wasRunning || (record.status === "cancelled" && !record.unsettled);
+  if (ended) announceEnd(deps, record);
+  else deps.settlements.ring(id);
+  if (cause.kind === "lost" && !wasRunning)
+    log.info({ job: id, status: record.status }, "job of a lost run cleaned up");
+  return { record, ended };
+};
+
+/** Ends a job that waits, or that its caller cancels. Null: it has ended already. What runs of it is not ended here. */
+export const endJob = async (
+  deps: Omit<Settling, "log">,
+  id: string,
+  trigger: "cancel" | "expire" | "giveUp",
+  patch: (record: JobRecord) => JobPatch,
+): Promise<JobRecord | null> => {
+  const record = await takeStep(deps.store, {
+    id,
+    trigger,
+    patch: (current) => ({ ...endPatch(current, deps.now()), ...patch(current) }),
+  });
+  if (record === null) return null;
+  if (record.unsettled) deps.settlements.ring(id);
+  else {
+    await deps.queue.remove({ id, boundTo: record.bound_to });
+    announceEnd(deps, record);
+  }
+  return record;
+};
+
+/** A job whose instance died this often is not tried again: it may be the cause. */
+const maxAttempts = 5;
+
+export const mayRunAgain = (record: JobRecord): boolean => record.attempt < maxAttempts && !wasPushed(record);
+
+/** Whether this attempt has pushed its branch, which comes after a good result only. */
+export const wasPushed = ({ stages, attempt }: JobRecord): boolean =>
+  stages.some((passed) => passed.stage === "pushed" && passed.attempt === attempt);
+
+/** The warning of a job that was interrupted between its push and the word of its pull request. */
+export const pullRequestUnknown = (branch: string | null): string =>
+  `The branch ${branch} was pushed, but the service ended before it knew of a pull request: look whether there is one, or open it by hand`;
+
+type Ended = Extract<Cause, { kind: "outcome" }>;
+type Lost = Extract<Cause, { kind: "lost" }>;
+
+const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const;
+
+const endedAs = (record: JobRecord, { outcome: { kind, patch }, at }: Ended): JobPatch => ({
+  ...(kind === "requeue" ? {} : endPatch(record, new Date(at))),
+  ...patch,
+  ...statusAfter(record, triggers[kind]),
+  unsettled: false,
+});
+
+const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
+  const patch =
+    cleaned === null ? { unsettled: true } : { ...cleaned.patch, unsettled: false, process: null };
+  const mayBeRepeated = cleaned?.requeue ?? (record.process === null || record.retry_lost === true);
+  if (mayBeRepeated && mayRunAgain(record)) {
+    const free = { pid: null, process: null, instance_epoch: null, unsettled: false };
+    return { ...patch, ...free, ...statusAfter(record, "requeue") };
+  }
+  const { branch, pr_url, warnings } = record;
+  if (!wasPushed(record)) {
+    const failure = {
+      failure_reason: "instance_lost",
+      retryable: true,
+      error: sentence(record, patch),
+    } as const;
+    return { ...endPatch(record, now), ...failure, ...patch, ...statusAfter(record, "fail") };
+  }
+  const told = pr_url === null ? { warnings: [...warnings, pullRequestUnknown(branch)] } : {};
+  return { ...endPatch(record, now), ...told, ...patch, ...statusAfter(record, "succeed") };
+};
+
+/** What a run left is added to a job that has ended otherwise; null: nobody has cleaned up after it yet. */
+const leftBy = (record: JobRecord, cause: Cause): JobPatch | null => {
+  const patch = cause.kind === "outcome" ? cause.outcome.patch : cause.cleaned?.patch;
+  if (patch === undefined) return null;
+  const settled = { unsettled: false, ...(cause.kind === "lost" && { process: null }) };
+  const { failure_reason: _reason, retryable: _retryable, error: _error, ...added } = patch;
+  if (record.status === "cancelled") return { ...added, ...settled };
+  // Called lost, or finished after its push: what was said of it stays; where its work is must be findable.
+  const { salvage_ref = record.salvage_ref, branch = record.branch } = patch;
+  const { commit_sha = record.commit_sha, pr_url = record.pr_url, warnings = record.warnings } = patch;
+  return { salvage_ref, branch, commit_sha, pr_url, warnings, ...settled };
+};
+
+/** Whether this very outcome was written by an earlier try; then its end is told now. */
+const settledBefore = async (
+  deps: Settling,
+  { id, attempt }: Pick<JobRecord, "id" | "attempt">,
+  { at, again = false }: Ended,
+): Promise<Settled | null> => {
+  const record = again ? await deps.store.get(id) : null;
+  if (record === null || record.unsettled || record.attempt !== attempt || record.ended_at !== at)
+    return null;
+  announceEnd(deps, record);
+  return { record, ended: true };
+};
+
+const afterLoss = async ({ store, queue, log }: Settling, record: JobRecord): Promise<void> => {
+  const { id, status, bound_to: boundTo, pod_name: instance } = record;
+  log.warn(
+    { job: id, instance },
+    status === "queued" ? "job of a lost run queued again" : `job of a lost run ${status}`,
+  );
+  const what = status === "queued" ? "recovered" : status === "failed" ? "lost" : null;
+  // What is counted is nothing to the job: its next step must not be left out for it.
+  if (what !== null)
+    await store.count(what).catch((err: unknown) => log.debug({ err }, `a ${what} job could not be counted`));
+  if (status !== "queued") return;
+  // What is left of the old entry must not stand in the way of the new one.
+  await queue.remove({ id, boundTo });
+  await queue.add({ id, boundTo });
+};
+
+/** Wakes those who wait for a job that has ended, and ends its event log in the background. */
+const announceEnd = (
+  { events, settlements }: Pick<Settling, "events" | "settlements">,
+  record: JobRecord,
+): void => {
   settlements.ring(record.id);
   events.begin(record.id, record.created_at);
   events.append(record.id, record.attempt, { type: "stage", stage: "ended", detail: record.status });
-  await events.finish(record.id);
+  void events.finish(record.id);
 };
 
-const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const satisfies Record<
-  Outcome["kind"],
-  Trigger
->;
+/** What every final state sets. */
+export const endPatch = (record: JobRecord, at: Date) => ({
+  ended_at: at.toISOString(),
+  duration_ms: record.started_at === null ? null : Math.max(0, at.getTime() - Date.parse(record.started_at)),
+  stages: [...record.stages, { stage: "ended" as const, at: at.toISOString(), attempt: record.attempt }],
+});
 
-/** Of an outcome, what may be added to a job that has ended otherwise. */
-const addition = (current: JobRecord, patch: JobPatch): JobPatch => {
-  const { failure_reason: _reason, retryable: _retryable, error: _error, ...added } = patch;
-  if (current.status === "cancelled") return added;
-  // Called lost, or finished after its push: what was said of it stays; where its work is must be findable.
-  const { salvage_ref = current.salvage_ref, branch = current.branch } = patch;
-  const { commit_sha = current.commit_sha, pr_url = current.pr_url, warnings = current.warnings } = patch;
-  return { salvage_ref, branch, commit_sha, pr_url, warnings, unsettled: false };
+const sentence = (record: JobRecord, { salvage_ref, unsettled }: JobPatch): string => {
+  if (record.process === null)
+    return `The service ended ${record.attempt} times while it prepared this job; submit it again if the service is stable`;
+  // Nothing is saved when the work is kept for the instance to save it when it is back.
+  if (unsettled === true)
+    return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved under salvage_ref when it comes back. Submit the task again`;
+  const work = (salvage_ref ?? null) === null ? "" : "its unfinished work is in salvage_ref, ";
+  return `The service ended while the agent was at work; ${work}submit the task again`;
 };

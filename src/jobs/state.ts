@@ -14,7 +14,7 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
  * Final states are written once: every transition is one compare-and-set on the status and, while running, on the
  * attempt, so that a late or frozen writer loses.
  */
-export type Trigger = "claim" | "cancel" | "expire" | "succeed" | "fail" | "requeue" | "giveUp";
+type Trigger = "claim" | "cancel" | "expire" | "succeed" | "fail" | "requeue" | "giveUp";
 
 const transitions: Record<JobStatus, Partial<Record<Trigger, JobStatus>>> = {
   queued: { claim: "running", cancel: "cancelled", expire: "expired", giveUp: "failed" },
@@ -32,6 +32,13 @@ type Step = {
   patch: (record: JobRecord) => Omit<JobPatch, "status">;
 };
 
+/** The status that a trigger leads to. @throws Error when the table has no such step */
+export const statusAfter = ({ status }: JobRecord, trigger: Trigger): { status: JobStatus } => {
+  const next = transitions[status][trigger];
+  if (next === undefined) throw new Error(`no ${trigger} of a job that is ${status}`);
+  return { status: next };
+};
+
 /** Takes a job one step on and returns the new record; null when it is not (or no longer) in a state that allows it. */
 export const takeStep = (
   store: JobStore,
@@ -39,8 +46,32 @@ export const takeStep = (
 ): Promise<JobRecord | null> => {
   const from = jobStatuses.filter((status) => transitions[status][trigger] !== undefined);
   const guard = { status: from, ...(attempt !== undefined && { attempt }) };
-  return store.update(id, guard, (record) => {
-    const status = transitions[record.status][trigger];
-    return status === undefined ? {} : { ...patch(record), status };
+  return store.update(id, guard, (record) => ({ ...patch(record), ...statusAfter(record, trigger) }));
+};
+
+type Claimer = { instance: { podName: string; epoch: string }; at: Date };
+
+/** Makes a queued job this instance's; null when its time is over or somebody else was faster. */
+export const claimed = async (
+  store: JobStore,
+  queued: JobRecord,
+  { instance, at }: Claimer,
+): Promise<JobRecord | null> => {
+  if (Date.parse(queued.created_at) + queued.ttl_seconds * 1000 <= at.getTime()) return null;
+  const attempt = queued.attempt + 1;
+  return await takeStep(store, {
+    id: queued.id,
+    trigger: "claim",
+    attempt: queued.attempt,
+    patch: (record) => ({
+      started_at: at.toISOString(),
+      pod_name: instance.podName,
+      instance_epoch: instance.epoch,
+      attempt,
+      unsettled: true,
+      process: null,
+      pid: null,
+      stages: [...record.stages, { stage: "claimed", at: at.toISOString(), attempt }],
+    }),
   });
 };

@@ -3,12 +3,10 @@ import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import { endPatch } from "./end-patch.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
-import { announceEnd } from "./settle.ts";
-import { takeStep } from "./state.ts";
+import { endJob } from "./settle.ts";
 import type { Each } from "./sweep-each.ts";
-import type { Presence } from "./sweep-presence.ts";
+import type { Presence } from "./presence.ts";
 
 type Dependencies = {
   store: JobStore;
@@ -68,24 +66,18 @@ export const createQueueSweep = (deps: Dependencies) => {
   /** A session can go on elsewhere, from its branch; a worktree that was asked for by name is gone with its instance. */
   const rescue = async (record: JobRecord): Promise<void> => {
     const { id, bound_to: boundTo } = record;
-    await queue.remove({ id, boundTo });
     if (record.request.session_id !== "") {
+      await queue.remove({ id, boundTo });
       const freed = await store.update(id, { status: ["queued"] }, { bound_to: null });
       if (freed !== null) await queue.add({ id, boundTo: null });
       log.info({ job: id, instance: boundTo }, "job of a lost instance's worktree may run anywhere now");
       return;
     }
-    const failed = await takeStep(store, {
-      id,
-      trigger: "giveUp",
-      patch: (current) => ({
-        ...endPatch(current, deps.now()),
-        failure_reason: "worktree_failed",
-        retryable: false,
-        error: `The instance ${boundTo ?? ""}, on whose disk the worktree is, has not been there for ${settings.lostInstanceGrace} s; prepare another worktree`,
-      }),
-    });
-    if (failed !== null) await announceEnd(deps, failed);
+    await endJob(deps, id, "giveUp", () => ({
+      failure_reason: "worktree_failed",
+      retryable: false,
+      error: `The instance ${boundTo ?? ""}, on whose disk the worktree is, has not been there for ${settings.lostInstanceGrace} s; prepare another worktree`,
+    }));
   };
 
   return {

@@ -2,13 +2,11 @@ import { isFinal } from "../contract/job.ts";
 import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
-import { failLost, mayRunAgain, requeueLost } from "./lost.ts";
 import type { Queue } from "./queue.ts";
-import { announceEnd } from "./settle.ts";
+import { settle } from "./settle.ts";
 import type { Each } from "./sweep-each.ts";
-import type { Presence } from "./sweep-presence.ts";
+import type { Presence } from "./presence.ts";
 
 type Dependencies = {
   store: JobStore;
@@ -43,16 +41,9 @@ export const createRunsSweep = (deps: Dependencies) => {
     if (record === null || record.instance_epoch !== epoch) return;
     if (isFinal(record.status)) {
       const deadline = Date.parse(record.ended_at ?? "") + record.ttl_seconds * 1000;
-      if (deadline <= deps.now().getTime()) await settleFinal(record);
+      if (deadline <= deps.now().getTime()) await settle(deps, record, nothingLeft);
       else over.set(keyOf({ id, epoch }), deadline);
-    }
-    if (record.status !== "running") return;
-    const neverStarted = record.process === null;
-    if ((neverStarted || record.retry_lost === true) && mayRunAgain(record)) {
-      await requeueLost(deps, record, { instance_epoch: null });
-      return;
-    }
-    await failLost(deps, record, { neverStarted, patch: { unsettled: true } });
+    } else await settle(deps, record, { kind: "lost", cleaned: null });
   };
 
   /**
@@ -62,19 +53,9 @@ export const createRunsSweep = (deps: Dependencies) => {
   const settleUnknownRun = async ({ id }: UnsettledRun): Promise<void> => {
     const record = await store.get(id);
     if (record === null || record.instance_epoch !== deps.epoch || isOwn(id)) return;
-    if (record.status !== "running") return await settleFinal(record);
-    const neverStarted = record.process === null;
     // The epoch is taken away, so that a run which begins in this moment is seen not to be its own.
-    const patch = { unsettled: false, process: null, instance_epoch: null };
-    if (neverStarted && mayRunAgain(record)) await requeueLost(deps, record, patch);
-    else await failLost(deps, record, { neverStarted, patch });
-  };
-
-  /** Whoever called it lost has said so; a cancelled one ends for its readers only now. */
-  const settleFinal = async ({ id, attempt }: JobRecord): Promise<void> => {
-    const guard = { status: ["cancelled", "failed", "succeeded"] as const, attempt };
-    const settled = await store.update(id, guard, { unsettled: false });
-    if (settled?.status === "cancelled") await announceEnd(deps, settled);
+    const cleaned = { requeue: record.process === null, patch: { instance_epoch: null } };
+    await settle(deps, record, { kind: "lost", cleaned });
   };
 
   const isOwn = (id: string): boolean => deps.ownRuns()?.has(id) ?? true;
@@ -111,5 +92,8 @@ export const createRunsSweep = (deps: Dependencies) => {
     forget: (): void => unknownSince.clear(),
   };
 };
+
+/** Nobody will clean up after it any more. */
+const nothingLeft = { kind: "lost", cleaned: { requeue: false, patch: {} } } as const;
 
 const keyOf = ({ id, epoch }: Pick<UnsettledRun, "id" | "epoch">): string => `${id} ${epoch}`;

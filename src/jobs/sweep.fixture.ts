@@ -6,13 +6,14 @@ import { openFilesEventLog } from "../store/files/files-event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
-import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
+import { openRedisJobStore } from "../../test/open-stores.ts";
 import { openKv } from "../../test/kv.ts";
 import type { TestRedis } from "../../test/redis.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { newRecord } from "./new-record.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
+import { createPresence } from "./presence.ts";
 import { createSweep } from "./sweep.ts";
 
 /** As short as it may be, s. */
@@ -62,17 +63,21 @@ export const startSweep = async (
   const instanceOf = (name: string) =>
     createRedisInstances({ kv, name, self: null, leaseSeconds: lease, log });
   const instances = instanceOf("here");
+  const presence = createPresence({
+    instances,
+    settings: { podName: "here", instanceLease: lease },
+    backSince: () => 0,
+    renewingSince,
+  });
   const sweep = createSweep({
     store,
     events,
     queue,
-    instances,
+    presence,
     settlements: createBell(),
-    settings: { podName: "here", instanceLease: lease, lostInstanceGrace },
+    settings: { podName: "here", lostInstanceGrace },
     epoch,
     ownRuns: () => (isEnding ? null : own),
-    backSince: () => 0,
-    renewingSince,
     now: () => new Date(),
     log,
   });
@@ -103,6 +108,7 @@ export const startSweep = async (
   return {
     kv,
     sweep,
+    presence,
     store: real,
     own,
     epoch,

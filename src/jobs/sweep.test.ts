@@ -141,14 +141,14 @@ describe("whether an instance lives", () => {
     const world = await startSweep(redis, { renewingSince: () => Math.min(since, performance.now()) });
     const other = world.instanceOf("other");
     await other.join(world.facts("other"));
-    await world.sweep.refresh();
-    expect(world.sweep.isLiving("other")).toBe(true);
+    await world.presence.refresh();
+    expect(world.presence.isLiving("other")).toBe(true);
     await other.leave();
-    await world.sweep.refresh();
-    expect(world.sweep.isLiving("other")).toBe(true);
-    expect(world.sweep.isLiving("never seen")).toBe(false);
+    await world.presence.refresh();
+    expect(world.presence.isLiving("other")).toBe(true);
+    expect(world.presence.isLiving("never seen")).toBe(false);
     since = 0;
-    await until(() => !world.sweep.isLiving("other"), { what: "it to be missing for long enough" });
+    await until(() => !world.presence.isLiving("other"), { what: "it to be missing for long enough" });
   });
 });
 

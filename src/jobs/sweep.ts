@@ -2,11 +2,10 @@ import { failureOf } from "../kv/failure.ts";
 import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { Instances } from "../store/instances.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { Queue } from "./queue.ts";
 import { createEach } from "./sweep-each.ts";
-import { createPresence } from "./sweep-presence.ts";
+import type { Presence } from "./presence.ts";
 import { createQueueSweep } from "./sweep-queue.ts";
 import { createRunsSweep } from "./sweep-runs.ts";
 
@@ -14,18 +13,14 @@ type Dependencies = {
   store: JobStore;
   events: EventLog;
   queue: Pick<Queue, "add" | "remove">;
-  instances: Instances;
   /** Rung with its id when a job has ended. */
   settlements: Bell;
-  settings: { podName: string; instanceLease: number; lostInstanceGrace: number };
+  presence: Presence;
+  settings: { podName: string; lostInstanceGrace: number };
   /** This start of the instance. */
   epoch: string;
   /** Ids of the jobs that this instance claims, works on or settles; null: that is not to be gone by. */
   ownRuns: () => ReadonlySet<string> | null;
-  /** When the store last came back after it had been away, ms of `performance.now()`. */
-  backSince: () => number;
-  /** Since when this instance's own renewals have succeeded without a break, ms of `performance.now()`; now, if they do not. */
-  renewingSince: () => number;
   now: () => Date;
   log: Log;
 };
@@ -38,10 +33,10 @@ const queueInterval = 5000;
  * compare-and-set, so that doing it twice does no harm.
  */
 export const createSweep = (deps: Dependencies) => {
-  const presence = createPresence(deps);
+  const { presence } = deps;
   const each = createEach(deps.log);
-  const runs = createRunsSweep({ ...deps, presence, each });
-  const waiting = createQueueSweep({ ...deps, presence, each });
+  const runs = createRunsSweep({ ...deps, each });
+  const waiting = createQueueSweep({ ...deps, each });
   let queueLookedAt = Number.NEGATIVE_INFINITY;
 
   const forgetWhenAway = (error: unknown): void => {
@@ -52,8 +47,6 @@ export const createSweep = (deps: Dependencies) => {
   };
 
   return {
-    /** Rejects when the store is away. */
-    refresh: presence.refresh,
     /** One round, to be repeated about every second. Rejects when the store fails. */
     round: async (): Promise<void> => {
       try {
@@ -69,6 +62,5 @@ export const createSweep = (deps: Dependencies) => {
     },
     /** A round of an instance that shares its store with nobody. Rejects when the store fails. */
     ownRound: runs.lookAfterOwn,
-    isLiving: presence.isLiving,
   };
 };

@@ -7,10 +7,11 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { Locks } from "../store/locks.ts";
 import type { Execute, Interruption, Outcome } from "./execute.ts";
-import { claimed } from "./claim.ts";
 import { createNeeds, needsOf, type Needs } from "./needs.ts";
 import { createOutcomes } from "./outcomes.ts";
+import type { Queue } from "./queue.ts";
 import { createRun } from "./run.ts";
+import { claimed } from "./state.ts";
 import type { Spool } from "./spool.ts";
 
 type Dependencies = {
@@ -19,6 +20,7 @@ type Dependencies = {
   /** Keeps jobs of one agent session apart, on whatever instance they run. */
   locks: Locks;
   spool: Spool;
+  queue: Pick<Queue, "add" | "remove">;
   /** Rung with its id when a job has ended. */
   settlements: Bell;
   execute: Execute;
@@ -116,10 +118,12 @@ export const createWorker = (deps: Dependencies) => {
     if (!(await outcomes.hasSlot())) return "later";
     const found = await store.get(id);
     // Once the service stops no run begins any more: the next start takes the job up.
-    if (found === null || stopping.signal.aborted) return null;
-    const isClaimed = wasClaimed(found);
-    if (found.status !== "queued" && !isClaimed) return null;
-    if (isElsewhere(found)) return null;
+    if (found === null || stopping.signal.aborted || isElsewhere(found)) return null;
+    return found.status === "queued" || wasClaimed(found) ? await claimAs(found, leaveTurn) : null;
+  };
+
+  const claimAs = async (found: JobRecord, leaveTurn: () => void): Promise<Claim | "later" | null> => {
+    const isClaimed = found.status !== "queued";
     const awaited = needsOf(found).flatMap((name) => endings.get(name) ?? []);
     if (awaited.length > 0) leaveTurn();
     await Promise.all(awaited);

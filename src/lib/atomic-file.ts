@@ -33,8 +33,31 @@ export const writeFileAtomic = async (
   await syncDirectory(dirname(path));
 };
 
-/** Makes creations, renames and deletions in a directory durable. */
-export const syncDirectory = async (path: string): Promise<void> => {
+/** Directories that are to be synced, each with the sync that has not begun yet: who comes before it begins shares it. */
+const waiting = new Map<string, Promise<void>>();
+const running = new Map<string, Promise<void>>();
+
+/** Makes creations, renames and deletions in a directory durable; those of many files at once with one sync. */
+export const syncDirectory = (path: string): Promise<void> => {
+  const next = waiting.get(path) ?? syncAfter(path, running.get(path));
+  waiting.set(path, next);
+  return next;
+};
+
+const syncAfter = async (path: string, earlier: Promise<void> | undefined): Promise<void> => {
+  await earlier?.catch(() => undefined);
+  await Promise.resolve();
+  waiting.delete(path);
+  const sync = syncNow(path);
+  running.set(path, sync);
+  try {
+    await sync;
+  } finally {
+    if (running.get(path) === sync) running.delete(path);
+  }
+};
+
+const syncNow = async (path: string): Promise<void> => {
   const directory = await open(path, constants.O_RDONLY);
   try {
     await directory.sync();

@@ -14,7 +14,8 @@ test("what fits is kept as it is", () => {
 });
 
 test("of more there is the marker and the longest end that fits", () => {
-  const long = text.filter((whole) => bytesOf(whole) > 30);
+  // A text may hold the character that stands for what is none.
+  const long = text.filter((whole) => bytesOf(whole) > 30 && !whole.includes("\ufffd"));
   fc.assert(
     fc.property(long, fc.nat(), (whole, some) => {
       const least = bytesOf(cutMarker) + 4;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { homedir } from "node:os";
-import { createClaudeProcesses } from "../agents/claude/processes.ts";
+import type { Agent } from "../agents/agent.ts";
 import { createCompletions, type Completions } from "../chat/completions.ts";
 import type { Chat } from "../chat/chat.ts";
 import { createChat } from "../chat/create-chat.ts";
@@ -30,7 +30,8 @@ export type AgentMode = {
 
 type Dependencies = {
   settings: Settings;
-  env: NodeJS.ProcessEnv;
+  /** Starts the processes that answer. */
+  cli: Agent;
   stores: Stores;
   self: { podName: string; epoch: string };
   /** Marks the processes of this instance. */
@@ -47,14 +48,14 @@ type Dependencies = {
  * @throws ServiceError with a sentence for the operator when the agent cannot be loaded
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
-  const { settings, env, stores, self, mark, isDraining, isLiving, redact, now, log } = deps;
+  const { settings, cli, stores, self, mark, isDraining, isLiving, redact, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
   const agent = createAgentPackage({ settings, home: homedir() });
   await agent.read();
   const newId = randomUUID;
   const engine = createEngine({
-    processes: createClaudeProcesses({ settings, env }),
+    processes: cli,
     agent,
     conversations,
     locks: stores.locks,

@@ -1,9 +1,11 @@
 import type { Settings } from "../config/variables.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { createMembership } from "../jobs/membership.ts";
 import { createOwnership } from "../jobs/ownership.ts";
 import { createSweep } from "../jobs/sweep.ts";
 import type { Worker } from "../jobs/worker.ts";
 import type { Log } from "../lib/log.ts";
+import type { InstanceFacts } from "../store/instances.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import type { Stores } from "./stores.ts";
@@ -16,10 +18,8 @@ type Dependencies = {
   self: { epoch: string; startedAt: Date; version: string };
   /** Whether the instance takes no jobs any more, whatever others ask of it. */
   isEnding: () => boolean;
-  /** Chat turns and completions under way here. */
-  turns: () => number;
   /** Told when another start has taken this instance's name: it must end. */
-  onSuperseded: () => void;
+  onSuperseded: (error: Error) => void;
   now: () => Date;
   log: Log;
 };
@@ -31,78 +31,87 @@ export const createCluster = ({
   settings,
   self,
   isEnding,
-  turns,
   onSuperseded,
   now,
   log,
 }: Dependencies) => {
-  const { instances, queue } = stores;
+  const { instances, lease, presence, queue, isLiving } = stores;
   const { podName } = settings;
   const ownership = createOwnership({
     store: stores.jobs,
     worker,
     epoch: self.epoch,
-    leaseMayHaveLapsed: () => membership.leaseMayHaveLapsed(),
+    leaseMayHaveLapsed: lease.mayHaveLapsed,
     log,
   });
   const membership = createMembership({
     instances,
+    lease,
     ownership,
     queue,
-    facts: () => ({
-      name: podName,
-      epoch: self.epoch,
-      version: self.version,
-      started_at: self.startedAt.toISOString(),
-      running: worker.runningCount(),
-      max_parallel_jobs: settings.maxParallelJobs,
-      turns: turns(),
-      draining: isEnding() || membership.isDraining(),
-    }),
-    leaseSeconds: settings.instanceLease,
-    onSuperseded,
+    onSuperseded: () => onSuperseded(new Superseded(podName)),
     log,
   });
+  const isDraining = (): boolean => isEnding() || membership.isDraining();
   const sweep = createSweep({
     store: stores.jobs,
     events: stores.events,
     queue,
-    instances,
+    presence,
     settlements: stores.settlements,
     settings,
     epoch: self.epoch,
     // When the service ends, runs end here whose outcome the next start writes.
     ownRuns: () => (isEnding() ? null : new Set(worker.runs().map(({ id }) => id))),
-    backSince: stores.backSince,
-    renewingSince: membership.renewingSince,
     now,
     log,
   });
   /** As of now: the last look may be a second old, and the instance back since. */
   const isAlive = async (name: string): Promise<boolean> => {
-    if (!stores.shared || sweep.isLiving(name)) return true;
-    await sweep.refresh();
-    return sweep.isLiving(name);
+    if (isLiving(name)) return true;
+    await presence.refresh();
+    return isLiving(name);
   };
 
   let sweeper: ReturnType<typeof startHousekeeper> | null = null;
 
   return {
-    /** @throws Error with a sentence for the operator when the name is taken */
-    join: async (): Promise<void> => {
-      await membership.join();
+    /**
+     * Takes this instance's name; `turns`: chat turns and completions under way here.
+     * @throws Error with a sentence for the operator when the name is taken
+     */
+    join: async (turns: () => number): Promise<() => InstanceFacts> => {
+      const facts = (): InstanceFacts => ({
+        name: podName,
+        epoch: self.epoch,
+        version: self.version,
+        started_at: self.startedAt.toISOString(),
+        running: worker.runningCount(),
+        max_parallel_jobs: settings.maxParallelJobs,
+        turns: turns(),
+        draining: isDraining(),
+      });
+      await lease.join(facts());
       // Nobody is to be taken for lost only because this instance has not looked yet.
-      await sweep.refresh();
+      await presence.refresh();
+      return facts;
     },
-    start: (): void => {
-      membership.start();
+    /** Begins to renew the lease, to watch its runs and to hear the others. */
+    start: (facts: () => InstanceFacts): void => {
+      membership.start(facts);
       const round = stores.shared ? sweep.round : sweep.ownRound;
       sweeper = startHousekeeper(async () => {
         await round().catch((err: unknown) => log.debug({ err }, "lost runs could not be looked for"));
       }, 1000);
     },
-    isDraining: membership.isDraining,
-    isLiving: (name: string): boolean => !stores.shared || sweep.isLiving(name),
+    /** Whether it takes no new work. */
+    isDraining,
+    /** @throws ServiceError `draining` when it takes no new work */
+    requireOpen: (): void => {
+      if (!isDraining()) return;
+      const message = `The instance ${podName} takes no new work; ask another one, or try again shortly`;
+      throw new ServiceError("draining", message, { retryAfter: 10 });
+    },
     isAlive,
     /** Ends the run of a cancelled job, wherever it is. */
     interrupt: async ({ id, pod_name }: JobRecord): Promise<void> => {
@@ -117,7 +126,7 @@ export const createCluster = ({
     /** Where the worktree of a job is. */
     placeOf: ({ pod_name }: JobRecord): "here" | "elsewhere" | "nowhere" => {
       if (!stores.shared || pod_name === null || pod_name === podName) return "here";
-      return sweep.isLiving(pod_name) ? "elsewhere" : "nowhere";
+      return isLiving(pod_name) ? "elsewhere" : "nowhere";
     },
     /** The instance on whose disk the worktree of a job still is; null: any may go on with it. */
     instanceWith: async ({
@@ -135,3 +144,11 @@ export const createCluster = ({
     },
   };
 };
+
+/** Another start has taken this instance's name: two of one name would take each other's jobs for their own. */
+class Superseded extends Error {
+  override name = "Superseded";
+  constructor(podName: string) {
+    super(`another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`);
+  }
+}

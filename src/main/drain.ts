@@ -2,7 +2,8 @@ import type { Settings } from "../config/variables.ts";
 import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
-import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
+import { createJobStore, jobKind } from "../store/job-store.ts";
+import { openRedisRecords } from "../store/redis-records.ts";
 import { untilDrained, type Drained } from "./drained.ts";
 
 type Named = Pick<Settings, "kvKeyPrefix" | "podName" | "instanceLease"> & { kvUrl: string };
@@ -26,7 +27,8 @@ export const drainInstance = async (
   );
   if (kv === null) return { outcome: "interrupted", takenBack: false };
   try {
-    const store = openRedisJobStore({ kv, podName, log: silent });
+    const records = openRedisRecords(jobKind(podName), { kv, now: kv.now, log: silent });
+    const store = createJobStore(records, podName);
     const instances = createRedisInstances({
       kv,
       name: podName,

@@ -5,6 +5,7 @@ import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Volume } from "../contract/worktree.ts";
 import type { Jobs } from "../jobs/jobs.ts";
+import type { Submit } from "../jobs/submit.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { toJob } from "../store/job-record.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
@@ -12,6 +13,7 @@ import { waitForJob } from "./wait-for-job.ts";
 
 type Dependencies = {
   jobs: Jobs;
+  submit: Submit;
   profiles: Profiles;
   worktrees: Worktrees;
   disks: { volumes: () => Promise<Volume[]> };
@@ -23,6 +25,7 @@ type Dependencies = {
 /** The operations as the doors call them. */
 export const createHandlers = ({
   jobs,
+  submit,
   profiles,
   worktrees,
   disks,
@@ -31,7 +34,7 @@ export const createHandlers = ({
   agentMode,
 }: Dependencies): Handlers<Operations> => ({
   run_task: async (input, context) => {
-    const record = await jobs.submit(input, context);
+    const record = await submit(input, context);
     const answered = input.wait ? await jobs.untilFinal(record.id, context.signal) : record;
     return { success: true, job: toJob(answered) };
   },

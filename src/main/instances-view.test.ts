@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { sampleRecord } from "../../test/ports/job-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLog } from "../lib/log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { openFilesJobStore } from "../../test/open-stores.ts";
 import { createLocalInstances } from "../store/local/local-instances.ts";
 import { createInstancesView } from "./instances-view.ts";
 

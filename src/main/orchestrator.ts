@@ -4,11 +4,10 @@ import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
-import { ServiceError } from "../contract/errors.ts";
-import { isFinal } from "../contract/job.ts";
 import { createJobs } from "../jobs/jobs.ts";
-import { queueWaiting } from "../jobs/recovery.ts";
+import { queueWaiting, recover } from "../jobs/recovery.ts";
 import { openSpool } from "../jobs/spool.ts";
+import { createSubmit } from "../jobs/submit.ts";
 import { createWorker } from "../jobs/worker.ts";
 import { createLog } from "../lib/log.ts";
 import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
@@ -23,6 +22,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
+import { createTaskCheck } from "./check-task.ts";
 import { createCluster } from "./cluster.ts";
 import { openDoors } from "./doors.ts";
 import { createHandlers } from "./handlers.ts";
@@ -30,7 +30,6 @@ import { lockDirectories } from "./instance-lock.ts";
 import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
 import { finish } from "./finish.ts";
-import { takeUp } from "./take-up.ts";
 import { startTidying } from "./tidying.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { instanceMark, stateDirectory } from "./state-directory.ts";
@@ -67,13 +66,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
   const env = { ...given, [instanceVariable]: mark };
   const self = { podName: settings.podName, epoch: randomUUID(), startedAt: new Date(), version };
-  const stores = await openStores({
-    settings,
-    epoch: self.epoch,
-    isOver: ({ status, unsettled, podName }) =>
-      isFinal(status) && (!unsettled || (podName !== null && !cluster.isLiving(podName))),
-    log,
-  }).catch(async (error: unknown) => {
+  const stores = await openStores({ settings, epoch: self.epoch, log }).catch(async (error: unknown) => {
     await lock.release();
     throw error;
   });
@@ -113,19 +106,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     minFreeBytes: settings.minFreeDiskBytes,
     now,
   });
-  const isDraining = (): boolean => ending.signal.aborted || cluster.isDraining();
-  const admit = async (): Promise<void> => {
-    if (isDraining()) throw draining(settings.podName);
-    await disks.requireRoom();
-  };
   const view = createInstancesView({ store, instances: stores.instances, now });
   const metrics = createMetrics({
     jobCounts: store.counts,
     overview: view.overview,
-    running: () => worker.runningCount(),
     maxParallel: settings.maxParallelJobs,
     volumes: disks.volumes,
-    chat: () => agentMode?.counts() ?? null,
   });
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
@@ -133,6 +119,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     events,
     locks: stores.locks,
     spool,
+    queue,
     settlements,
     execute: runner.execute,
     onEnded: metrics.jobEnded,
@@ -148,32 +135,17 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settings,
     self,
     isEnding: () => ending.signal.aborted,
-    turns: () => agentMode?.counts().turns ?? 0,
-    onSuperseded: () => gone.abort(new Superseded(settings.podName)),
+    onSuperseded: (error) => gone.abort(error),
     now,
     log,
   });
+  const { isDraining } = cluster;
+  const admit = async (): Promise<void> => {
+    cluster.requireOpen();
+    await disks.requireRoom();
+  };
 
-  const jobs = createJobs({
-    store,
-    events,
-    queue,
-    settlements,
-    settings,
-    now,
-    newId: randomUUID,
-    check: async (input) => {
-      const repoUrl = repos.parseUrl(input.repo_url);
-      if (input.base_ref !== "") repos.checkRef(input.base_ref);
-      await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(input.file_path)]);
-      return { repoUrl, profile: await profiles.route({ name: input.profile, task: input.task, repoUrl }) };
-    },
-    interrupt: cluster.interrupt,
-    admit,
-    joinWorktree: (id, accept) =>
-      worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
-    instanceWith: cluster.instanceWith,
-  });
+  const jobs = createJobs({ store, events, queue, settlements, now, interrupt: cluster.interrupt });
   const worktrees = createWorktrees({
     records: stores.worktrees,
     jobs: store,
@@ -194,14 +166,28 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     closing: closing.signal,
   });
 
+  const submit = createSubmit({
+    store,
+    events,
+    queue,
+    settings,
+    now,
+    newId: randomUUID,
+    check: createTaskCheck({ repos, profiles }),
+    admit,
+    joinWorktree: (id, accept) =>
+      worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
+    instanceWith: cluster.instanceWith,
+  });
+
   const agentMode = await openAgentMode({
     settings,
-    env,
+    cli: agent,
     stores,
     self,
     mark,
     isDraining,
-    isLiving: cluster.isLiving,
+    isLiving: stores.isLiving,
     redact,
     now,
     log,
@@ -209,9 +195,20 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const root = process.getuid?.() === 0;
   for (const warning of await startWarnings({ settings, env, profiles, root, signal: closing.signal }))
     log.warn(warning);
-  await cluster.join().catch(giveUp);
+  const chat = (): { turns: number; processes: number } | null => agentMode?.counts() ?? null;
+  metrics.watch({ running: worker.runningCount, chat });
+  const facts = await cluster.join(() => chat()?.turns ?? 0).catch(giveUp);
   const doors = await openDoors({
-    handlers: createHandlers({ jobs, profiles, worktrees, disks, instances: view, settings, agentMode }),
+    handlers: createHandlers({
+      jobs,
+      submit,
+      profiles,
+      worktrees,
+      disks,
+      instances: view,
+      settings,
+      agentMode,
+    }),
     agentMode,
     events,
     settings,
@@ -230,8 +227,16 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
-  const takenUp = takeUp({
-    earlier: { store, events, queue, spool, settlements, settleLost: runner.settleLost, wasOurs, now, log },
+  const recovered = recover({
+    store,
+    events,
+    queue,
+    spool,
+    settlements,
+    settleLost: runner.settleLost,
+    wasOurs,
+    now,
+    log,
     afterwards: [
       async () => stores.shared || (await queueWaiting({ store, events, queue })),
       async () => queue.start(worker.work),
@@ -239,7 +244,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     ],
     signal: ending.signal,
   });
-  cluster.start();
+  cluster.start(facts);
   const housekeeper = startTidying({
     store,
     events,
@@ -266,7 +271,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: closing.signal }) => {
       ending.abort();
       queue.stop();
-      await takenUp;
+      await recovered;
       await finish({ worker, agentMode, log }, drainSeconds, [hurry, gone.signal]);
       closing.abort();
       await agentMode?.stop();
@@ -281,18 +286,5 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   };
 };
 
-/** Another start has taken this instance's name: two of one name would take each other's jobs for their own. */
-class Superseded extends Error {
-  override name = "Superseded";
-  constructor(podName: string) {
-    super(`another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`);
-  }
-}
-
 /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
 const orphanGrace = 1;
-
-const draining = (name: string): ServiceError => {
-  const message = `The instance ${name} takes no new work; ask another one, or try again shortly`;
-  return new ServiceError("draining", message, { retryAfter: 10 });
-};

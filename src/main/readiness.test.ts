@@ -2,7 +2,7 @@ import { mkdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createLog } from "../lib/log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { openFilesJobStore } from "../../test/open-stores.ts";
 import { until } from "../../test/until.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createReadiness } from "./readiness.ts";

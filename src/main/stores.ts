@@ -1,9 +1,11 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
-import type { JobStatus } from "../contract/job.ts";
+import { isFinal } from "../contract/job.ts";
 import { createBullQueue } from "../jobs/bullmq-queue.ts";
+import { createInstanceLease, type InstanceLease } from "../jobs/instance-lease.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
+import { createPresence, type Presence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { connectKv } from "../kv/connect.ts";
 import { createRedisBell } from "../kv/redis-bell.ts";
@@ -12,20 +14,21 @@ import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
-import { openFilesWorktreeStore } from "../store/files/files-worktree-store.ts";
+import { openFilesRecords } from "../store/files-records.ts";
 import type { Instances } from "../store/instances.ts";
-import type { JobStore } from "../store/job-store.ts";
+import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
+import { createLocalEventBus } from "../store/local/local-event-bus.ts";
 import { createLocalInstances } from "../store/local/local-instances.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
 import type { Locks } from "../store/locks.ts";
+import { createRedisEventBus } from "../store/redis/redis-event-bus.ts";
 import { openRedisEventLog } from "../store/redis/redis-event-log.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
-import { openRedisJobStore } from "../store/redis/redis-job-store.ts";
 import { createRedisLocks } from "../store/redis/redis-locks.ts";
-import { openRedisWorktreeStore } from "../store/redis/redis-worktree-store.ts";
-import type { WorktreeStore } from "../store/worktree-store.ts";
-import { openAgentFiles, openSharedAgentStores, type AgentStores } from "./agent-stores.ts";
+import type { OpenRecords } from "../store/records.ts";
+import { openRedisRecords } from "../store/redis-records.ts";
+import { createWorktreeStore, worktreeKind, type WorktreeStore } from "../store/worktree-store.ts";
+import { openAgentStores, type AgentStores } from "./agent-stores.ts";
 
 /** What the service keeps, and how its instances know of each other. */
 export type Stores = {
@@ -37,21 +40,22 @@ export type Stores = {
   settlements: Bell;
   locks: Locks;
   instances: Instances;
+  /** The lease by which this instance has its name. */
+  lease: InstanceLease;
+  presence: Presence;
+  /** Whether an instance of that name is there; alone, all that was done here was done by this one. */
+  isLiving: (podName: string) => boolean;
   /** What agent mode keeps; null: it is off. */
   agentMode: AgentStores | null;
   /** Whether other instances share all this. */
   shared: boolean;
   /** The time that all instances go by. */
   now: () => Date;
-  /** When the store last came back after it had been away, ms of `performance.now()`. */
-  backSince: () => number;
   close: () => Promise<void>;
 };
 
 type Request = {
   settings: Settings;
-  /** Tells whether nothing more happens to a job: it has ended and is cleaned up after, or nobody is left to do that. */
-  isOver: (job: { status: JobStatus; unsettled: boolean; podName: string | null }) => boolean;
   /** This start of the instance. */
   epoch: string;
   log: Log;
@@ -64,15 +68,20 @@ export const openStores = (request: Request): Promise<Stores> =>
 const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const { jobsDir } = settings;
   const now = (): Date => new Date();
-  const jobs = await openFilesJobStore(jobsDir, log);
-  const worktrees = await openFilesWorktreeStore(join(jobsDir, "worktrees"), log);
+  const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
+  const jobs = createJobStore(await open(jobKind(null), jobsDir), null);
+  const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const events = await openFilesEventLog({
     directory: join(jobsDir, "events"),
     maxBytes: settings.eventLogMaxBytes,
     log,
     now,
   });
-  const agentMode = settings.agentMode ? await openAgentFiles({ settings, home: homedir(), log, now }) : null;
+  const bus = createLocalEventBus({ now });
+  const agentMode = settings.agentMode
+    ? await openAgentStores({ open, settings, home: homedir(), bus })
+    : null;
+  const instances = createLocalInstances();
   return {
     jobs,
     worktrees,
@@ -80,11 +89,11 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
     queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
     settlements: createBell(),
     locks: createLocalLocks(),
-    instances: createLocalInstances(),
+    ...membersOf(instances, settings, () => Number.NEGATIVE_INFINITY),
+    isLiving: () => true,
     agentMode,
     shared: false,
     now,
-    backSince: () => Number.NEGATIVE_INFINITY,
     close: async () => {
       await agentMode?.bus.close();
       await events.close();
@@ -94,13 +103,18 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   };
 };
 
-const openShared = async ({ settings, isOver, epoch, log }: Request, url: string): Promise<Stores> => {
+const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const { now } = kv;
-  const jobs = openRedisJobStore({ kv, podName, log });
-  const worktrees = openRedisWorktreeStore({ kv, log });
+  const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
+  const jobs = createJobStore(await open(jobKind(podName), ""), podName);
+  const worktrees = createWorktreeStore(await open(worktreeKind, ""));
   const bell = createRedisBell({ kv, log });
+  const self = await identify(process.pid);
+  const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
+  const members = membersOf(instances, settings, kv.backSince);
+  const { isLiving } = members.presence;
   const events = openRedisEventLog({
     kv,
     bell,
@@ -110,7 +124,9 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
       const record = await jobs.get(id);
       if (record === null) return null;
       const { created_at: createdAt, status, unsettled, pod_name } = record;
-      return { createdAt, over: isOver({ status, unsettled, podName: pod_name }) };
+      // Nothing more happens to a job that has ended and is cleaned up after, or that nobody is left to clean up after.
+      const over = isFinal(status) && (!unsettled || (pod_name !== null && !isLiving(pod_name)));
+      return { createdAt, over };
     },
     log,
     now,
@@ -124,7 +140,10 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
     onError: failedWorker(log),
     log,
   });
-  const agentMode = settings.agentMode ? openSharedAgentStores({ kv, bell }, { settings, log, now }) : null;
+  const bus = createRedisEventBus({ kv, bell, log });
+  const agentMode = settings.agentMode
+    ? await openAgentStores({ open, settings, home: homedir(), bus })
+    : null;
   return {
     jobs,
     worktrees,
@@ -132,17 +151,11 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
     queue,
     settlements: bell,
     locks,
-    instances: createRedisInstances({
-      kv,
-      name: podName,
-      self: await identify(process.pid),
-      leaseSeconds,
-      log,
-    }),
+    ...members,
+    isLiving,
     agentMode,
     shared: true,
     now,
-    backSince: kv.backSince,
     close: async () => {
       await agentMode?.bus.close();
       await queue.close();
@@ -152,6 +165,13 @@ const openShared = async ({ settings, isOver, epoch, log }: Request, url: string
       await kv.close();
     },
   };
+};
+
+/** Who shares the store; `backSince`: when it last came back after it had been away, ms of `performance.now()`. */
+const membersOf = (instances: Instances, settings: Settings, backSince: () => number) => {
+  const lease = createInstanceLease(instances, settings.instanceLease);
+  const { renewingSince } = lease;
+  return { instances, lease, presence: createPresence({ instances, settings, backSince, renewingSince }) };
 };
 
 const failedWorker =

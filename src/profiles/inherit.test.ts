@@ -1,6 +1,6 @@
 import { expect, it, describe } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, named, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
+import { custom, named, launchOf, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 
@@ -18,7 +18,7 @@ describe("extends", () => {
     expect(await state.profiles.route({ name: "child", task: "x", repoUrl: "" })).toMatchObject({
       retryLost: true,
     });
-    const launch = await state.profiles.materialise(request("child"));
+    const launch = await launchOf(state.profiles, request("child"));
     expect(launch.args).toEqual(
       expect.arrayContaining(["--model=opus", "--max-turns=7", "--permission-mode=default"]),
     );
@@ -86,7 +86,7 @@ describe("read_only", () => {
     expect(await state.profiles.route({ name: "look", task: "x", repoUrl: "" })).toMatchObject({
       readOnly: true,
     });
-    const launch = await state.profiles.materialise(request("look"));
+    const launch = await launchOf(state.profiles, request("look"));
     for (const tool of ["Read", "Grep", "Glob"]) expect(launch.args).toContain(`--tools=${tool}`);
     for (const tool of ["WebFetch", "Bash", "Edit", "Write"])
       expect(launch.args).toContain(`--disallowed-tools=${tool}`);

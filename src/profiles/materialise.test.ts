@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, jobId, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
+import { custom, jobId, launchOf, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 
@@ -35,11 +35,11 @@ const full = {
 describe("the job's config directory", () => {
   it("lies under the shared root when there is one, else under the home directory", async () => {
     const shared = await setup();
-    expect((await shared.profiles.materialise(request("code"))).configDir).toBe(
+    expect((await launchOf(shared.profiles, request("code"))).configDir).toBe(
       join(shared.shared, "jobs", jobId),
     );
     const alone = await setup({}, { withShared: false });
-    const { configDir } = await alone.profiles.materialise(request("code"));
+    const { configDir } = await launchOf(alone.profiles, request("code"));
     expect(configDir).toBe(join(alone.home, ".service/jobs-config", jobId));
     expect(await readlink(join(configDir, "projects"))).toBe(join(alone.home, ".service/projects"));
   });
@@ -47,7 +47,7 @@ describe("the job's config directory", () => {
   it("holds the profile's files, the service's settings and the shared projects, for the owner alone", async () => {
     const state = await setup(full);
     await chmod(join(state.home, ".service/profiles/full/.claude/skills/deploy/run.sh"), 0o755);
-    const launch = await state.profiles.materialise(request("full"));
+    const launch = await launchOf(state.profiles, request("full"));
     const at = (path: string) => join(launch.configDir, path);
     expect((await readdir(launch.configDir, { recursive: true })).toSorted()).toEqual([
       "CLAUDE.md",
@@ -88,7 +88,7 @@ describe("the job's config directory", () => {
         '{"mcpServers": {"one": {"command": "base"}, "two": {"command": "base"}}}',
       [custom("full/profile.yml")]: "extends: base",
     });
-    const { configDir, mcpConfigFile } = await state.profiles.materialise(request("full"));
+    const { configDir, mcpConfigFile } = await launchOf(state.profiles, request("full"));
     expect(await readFile(join(configDir, "CLAUDE.md"), "utf8")).toBe("be kind");
     expect(await json(join(configDir, "settings.json"))).toMatchObject({ env: { A: "1" }, language: "en" });
     expect((await readdir(join(configDir, "agents"))).toSorted()).toEqual(["helper.md", "other.md"]);
@@ -100,11 +100,11 @@ describe("the job's config directory", () => {
 
   it("is made from nothing for a second attempt, and the transcripts stay", async () => {
     const state = await setup(full);
-    const first = await state.profiles.materialise(request("full"));
+    const first = await launchOf(state.profiles, request("full"));
     await writeFile(join(first.configDir, "settings.json"), "left by the agent");
     await writeFile(join(first.configDir, "agents/left.md"), "left by the agent");
     await mkdir(join(first.configDir, "projects/-worktree"));
-    const second = await state.profiles.materialise(request("full"));
+    const second = await launchOf(state.profiles, request("full"));
     expect(second).toEqual(first);
     expect(await json(join(second.configDir, "settings.json"))).toHaveProperty("env");
     expect(await readdir(join(second.configDir, "agents"))).toEqual(["helper.md"]);
@@ -113,7 +113,7 @@ describe("the job's config directory", () => {
 
   it("is removed without what its link leads to, and removing it twice is fine", async () => {
     const { profiles, shared } = await setup();
-    const { configDir } = await profiles.materialise(request("code"));
+    const { configDir } = await launchOf(profiles, request("code"));
     await mkdir(join(configDir, "projects/-worktree"));
     await profiles.discard(jobId);
     await profiles.discard(jobId);
@@ -124,7 +124,7 @@ describe("the job's config directory", () => {
   it("is nowhere for an id that is a path", async () => {
     const { profiles, shared } = await setup({ "shared/keep": "" });
     for (const id of ["..", "../keep", "", "a/b"]) {
-      await expect(profiles.materialise({ ...request("code"), jobId: id })).rejects.toThrow(
+      await expect(launchOf(profiles, { ...request("code"), jobId: id })).rejects.toThrow(
         /is not the id of a job/,
       );
       expect(() => profiles.discard(id)).toThrow(/is not the id of a job/);
@@ -138,10 +138,10 @@ describe("the job's config directory", () => {
     await rm(join(state.home, ".service/profiles/a.yml"));
     await state.write({ [custom("b.yml")]: "x: 1" });
     state.wait();
-    await expect(state.profiles.materialise(request("a"))).rejects.toMatchObject({
+    await expect(launchOf(state.profiles, request("a"))).rejects.toMatchObject({
       reason: "profile_invalid",
     });
-    await expect(state.profiles.materialise(request("b"))).rejects.toThrow(/unknown key x/);
+    await expect(launchOf(state.profiles, request("b"))).rejects.toThrow(/unknown key x/);
   });
 
   it("does not take in what a link planted later leads to", async () => {
@@ -151,7 +151,7 @@ describe("the job's config directory", () => {
       join(state.home, "../secret"),
       join(state.home, ".service/profiles/full/.claude/agents/stolen.md"),
     );
-    await expect(state.profiles.materialise(request("full"))).rejects.toMatchObject({
+    await expect(launchOf(state.profiles, request("full"))).rejects.toMatchObject({
       reason: "profile_invalid",
       message: expect.stringContaining("stolen.md leads outside"),
     });
@@ -161,7 +161,7 @@ describe("the job's config directory", () => {
 describe("the launch", () => {
   it("of the bundled profiles is what their documentation says", async () => {
     const { profiles } = await setup();
-    expect(await profiles.materialise(request("code"))).toMatchObject({
+    expect(await launchOf(profiles, request("code"))).toMatchObject({
       args: expect.arrayContaining(["--model=sonnet", "--max-turns=80", "--dangerously-skip-permissions"]),
       model: "sonnet",
       mcpConfigFile: null,
@@ -171,7 +171,7 @@ describe("the launch", () => {
       repoKey: "0123456789ab",
       timeoutSeconds: 3600,
     });
-    expect(await profiles.materialise(request("review"))).toMatchObject({
+    expect(await launchOf(profiles, request("review"))).toMatchObject({
       args: expect.arrayContaining([
         "--model=haiku",
         "--max-turns=20",
@@ -185,7 +185,7 @@ describe("the launch", () => {
   it("has the hook that answers with the worktree's path, whatever characters the path has", async () => {
     const { profiles } = await setup();
     const worktreePath = '/some trees/it\'s $(touch made) `id` "q" \\n %s';
-    const { settingsFile } = await profiles.materialise({ ...request("code"), worktreePath });
+    const { settingsFile } = await launchOf(profiles, { ...request("code"), worktreePath });
     const settings = (await json(settingsFile)) as {
       cleanupPeriodDays: number;
       hooks: { WorktreeCreate: { hooks: { command: string }[] }[] };
@@ -194,13 +194,13 @@ describe("the launch", () => {
     const command = settings.hooks.WorktreeCreate[0]?.hooks[0]?.command ?? "";
     const { stdout } = await promisify(execFile)("/bin/sh", ["-c", command]);
     expect(stdout).toBe(`${worktreePath}\n`);
-    const broken = profiles.materialise({ ...request("code"), worktreePath: "/a\nb" });
+    const broken = launchOf(profiles, { ...request("code"), worktreePath: "/a\nb" });
     await expect(broken).rejects.toMatchObject({ reason: "profile_invalid" });
   });
 
   it("has neither worktree name nor hook for a profile without worktree", async () => {
     const { profiles } = await setup({ [custom("bare.yml")]: "claude: {worktree: false}" });
-    const { worktreeName, settingsFile } = await profiles.materialise(request("bare"));
+    const { worktreeName, settingsFile } = await launchOf(profiles, request("bare"));
     expect(worktreeName).toBeNull();
     expect(await json(settingsFile)).toEqual({ cleanupPeriodDays: 36_500 });
   });

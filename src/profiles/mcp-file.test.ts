@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, request, setupIn } from "./profiles.fixture.ts";
+import { custom, launchOf, request, setupIn } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 
@@ -34,7 +34,7 @@ describe("file_path", () => {
       "shared/mcp/job.json": '{"mcpServers": {"a": {"command": "${NEW}"}}, "other": 1}',
     });
     for (const filePath of [join(state.shared, "mcp/job.json"), "mcp/job.json"]) {
-      const { mcpConfigFile } = await state.profiles.materialise({ ...request("p"), filePath });
+      const { mcpConfigFile } = await launchOf(state.profiles, { ...request("p"), filePath });
       expect(JSON.parse(await readFile(mcpConfigFile ?? "", "utf8"))).toEqual({
         mcpServers: { a: { command: "${NEW}" }, b: { command: "b" } },
       });
@@ -45,13 +45,13 @@ describe("file_path", () => {
     const state = await setup({ "shared/real.json": servers("x") });
     await symlink(join(state.shared, "real.json"), join(state.shared, "link.json"));
     expect(
-      (await state.profiles.materialise({ ...request("code"), filePath: "link.json" })).mcpConfigFile,
+      (await launchOf(state.profiles, { ...request("code"), filePath: "link.json" })).mcpConfigFile,
     ).not.toBeNull();
   });
 
   it("without a shared root is refused with the way out", async () => {
     const { profiles } = await setup({}, { withShared: false });
-    await expect(profiles.materialise({ ...request("code"), filePath: "/x.json" })).rejects.toMatchObject({
+    await expect(launchOf(profiles, { ...request("code"), filePath: "/x.json" })).rejects.toMatchObject({
       reason: "mcp_config_invalid",
       message: expect.stringContaining("set it, or leave file_path out"),
     });
@@ -74,7 +74,7 @@ describe("file_path", () => {
     ["with a server that is no object", "string.json", /must have an object "mcpServers"/],
     ["with a NUL", "a\0b", /NUL/],
   ])("that is %s is refused", async (_, filePath, message) => {
-    const materialised = hostile.profiles.materialise({ ...request("code"), filePath });
+    const materialised = launchOf(hostile.profiles, { ...request("code"), filePath });
     await expect(materialised).rejects.toMatchObject({
       reason: "mcp_config_invalid",
       message: expect.stringMatching(message),

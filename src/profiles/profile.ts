@@ -21,10 +21,11 @@ export type Profiles = {
    */
   checkMcpFile: (filePath: string) => Promise<void>;
   /**
-   * Writes the job's own config directory and says how to start the CLI.
-   * @throws ProfileError when the profile or the MCP file cannot be used
+   * The profile as it is now, for one run: what its files say later does not change the run. Files that it copies are read when
+   * it is materialised.
+   * @throws ProfileError when it is gone or cannot be used
    */
-  materialise: (request: MaterialiseRequest) => Promise<AgentLaunch>;
+  pin: (name: string) => Promise<PinnedProfile>;
   /** Removes the config directory of a job; missing ones are ignored. */
   discard: (jobId: string) => Promise<void>;
   /** Finds the transcript of a session in the shared `projects/` directory: an absolute path, or null. */
@@ -38,9 +39,16 @@ export type ResolvedProfile = Profile & {
   readOnly: boolean;
 };
 
+type PinnedProfile = ResolvedProfile & {
+  /**
+   * Writes the job's own config directory and says how to start the CLI.
+   * @throws ProfileError when the profile's files or the MCP file cannot be used
+   */
+  materialise: (request: MaterialiseRequest) => Promise<AgentLaunch>;
+};
+
 export type MaterialiseRequest = {
   jobId: string;
-  profile: string;
   worktreePath: string;
   worktreeId: string;
   repoKey: string | null;

@@ -1,7 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createProfiles } from "./profiles.ts";
-import type { Profiles } from "./profile.ts";
+import type { AgentLaunch } from "../agents/agent.ts";
+import type { MaterialiseRequest, Profiles } from "./profile.ts";
 
 /** For tests: a home and a shared root with profile files in them, and a clock that stands still until moved. */
 export type Setup = {
@@ -61,3 +62,9 @@ export const request = (profile: string) => ({
   repoKey: "0123456789ab",
   filePath: "",
 });
+
+/** As a run starts with the profile as it is now. */
+export const launchOf = async (
+  profiles: Profiles,
+  { profile, ...rest }: MaterialiseRequest & { profile: string },
+): Promise<AgentLaunch> => (await profiles.pin(profile)).materialise(rest);

@@ -51,19 +51,19 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
           : error;
       });
     },
-    materialise: async (request) => {
-      const entry = (await catalog()).get(request.profile);
+    pin: async (name) => {
+      const entry = (await catalog()).get(name);
       if (entry === undefined) {
-        throw new ProfileError(
-          "profile_invalid",
-          `Profile ${request.profile} is gone since the task was submitted`,
-        );
+        throw new ProfileError("profile_invalid", `Profile ${name} is gone since the task was submitted`);
       }
       if (!isUsable(entry)) {
-        const message = `Profile ${request.profile} cannot be used: ${entry.profile.error}`;
+        const message = `Profile ${name} cannot be used: ${entry.profile.error}`;
         throw new ProfileError("profile_invalid", message);
       }
-      return materialise(entry, request, { places, defaultTimeout: agentCliTimeout });
+      return {
+        ...entry.profile,
+        materialise: (request) => materialise(entry, request, { places, defaultTimeout: agentCliTimeout }),
+      };
     },
     discard: (jobId) => discardConfigDirectory(places, jobId),
     findTranscript: (sessionId) => findTranscript(places.projects, sessionId),

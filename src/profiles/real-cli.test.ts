@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
-import { custom, jobId, request, setupIn } from "./profiles.fixture.ts";
+import { custom, jobId, launchOf, request, setupIn } from "./profiles.fixture.ts";
 
 const setup = setupIn(temporaryDirectory);
 
@@ -129,7 +129,7 @@ it("the real CLI takes a materialised profile as it is meant", async () => {
     [custom("full/.claude/agents/helper.md")]: "---\nname: helper\ndescription: helps\n---\nHelp.",
     [custom("full/.claude/skills/deploy/SKILL.md")]: "---\nname: deploy\ndescription: deploys\n---\nDeploy.",
   });
-  const launch = await profiles.materialise({ ...request("full"), worktreePath: worktree });
+  const launch = await launchOf(profiles, { ...request("full"), worktreePath: worktree });
   const init = await run(launch, worktree, model.url);
   expect(init).toMatchObject({ cwd: worktree, permissionMode: "bypassPermissions", session_id: jobId });
   expect(init?.model).toMatch(/opus/);
@@ -154,7 +154,7 @@ it.each([
   const { worktree } = await startRepository();
   const model = await startModel({ name, input: input(worktree) });
   const { profiles } = await setup();
-  const launch = await profiles.materialise({ ...request("review"), worktreePath: worktree });
+  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree });
   const init = await run(launch, worktree, model.url);
   expect(init).toMatchObject({ tools: ["Glob", "Grep", "Read"], permissionMode: "dontAsk", cwd: worktree });
   expect(model.bodies).toHaveLength(2);
@@ -165,11 +165,7 @@ it("with the bundled reviewer the real CLI cannot read outside the worktree", as
   const { worktree } = await startRepository();
   const { profiles, home } = await setup({ "home/token": "canary" });
   const model = await startModel({ name: "Read", input: { file_path: join(home, "token") } });
-  await run(
-    await profiles.materialise({ ...request("review"), worktreePath: worktree }),
-    worktree,
-    model.url,
-  );
+  await run(await launchOf(profiles, { ...request("review"), worktreePath: worktree }), worktree, model.url);
   expect(model.bodies).toHaveLength(2);
   expect(model.bodies[1]).not.toContain("canary");
 });
@@ -178,6 +174,6 @@ it("with an empty list of tools the real CLI offers none", async () => {
   const { worktree } = await startRepository();
   const model = await startModel({ name: "Read", input: { file_path: "/etc/hostname" } });
   const { profiles } = await setup({ [custom("talk.yml")]: "claude: {tools: [], worktree: false}" });
-  const init = await run(await profiles.materialise(request("talk")), worktree, model.url);
+  const init = await run(await launchOf(profiles, request("talk")), worktree, model.url);
   expect(init?.tools).toEqual([]);
 });

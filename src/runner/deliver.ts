@@ -1,6 +1,6 @@
-import type { AgentOutcome } from "../agents/agent.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
 import type { Run } from "../jobs/execute.ts";
-import { pullRequestUnknown } from "../jobs/lost.ts";
+import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import type { Repos, Snapshot, Worktree } from "../repos/repos.ts";
@@ -15,7 +15,7 @@ type Delivery = {
   /** See `runner.ts`. */
   before: Snapshot | null;
   profile: ResolvedProfile;
-  agent: AgentOutcome;
+  agent: TurnOutcome;
   repos: Repos;
   redact: Redact;
 };

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
+import type { ClaudeSettings } from "../agents/claude/settings.ts";
 import { RunTaskInput } from "../contract/job.ts";
 import type { Interruption, Run } from "../jobs/execute.ts";
 import { newRecord } from "../jobs/new-record.ts";
@@ -10,14 +11,18 @@ import { createRedactor } from "../lib/redact.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { makePlace, makeRemote } from "../repos/repos.fixture.ts";
 import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../store/files/files-job-store.ts";
+import { openFilesJobStore } from "../../test/open-stores.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRunner } from "./runner.ts";
 
 /** The runner over real files, repositories and profiles with the fake agent, and a job that has been claimed. */
-export const claimJob = async (task: string, patch: Partial<JobRecord> = {}) => {
+export const claimJob = async (
+  task: string,
+  patch: Partial<JobRecord> = {},
+  settings: Partial<ClaudeSettings> = {},
+) => {
   const directory = await temporaryDirectory();
   const log = createLog("silent", (text) => text);
   const redact = createRedactor([]);
@@ -33,7 +38,10 @@ export const claimJob = async (task: string, patch: Partial<JobRecord> = {}) => 
       now: Date.now,
     }),
     repos,
-    agent: createClaudeAgent({ settings: fakeSettings(directory), env: { PATH: process.env["PATH"] } }),
+    agent: createClaudeAgent({
+      settings: { ...fakeSettings(directory), ...settings },
+      env: { PATH: process.env["PATH"] },
+    }),
     newId: randomUUID,
     redact,
     log,

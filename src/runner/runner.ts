@@ -1,18 +1,18 @@
-import type { Agent, AgentOutcome } from "../agents/agent.ts";
+import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
-import { mayRunAgain, wasPushed } from "../jobs/lost.ts";
+import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
 import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
-import { ProfileError, type Profiles, type ResolvedProfile } from "../profiles/profile.ts";
+import { ProfileError, type Profiles } from "../profiles/profile.ts";
 import { RepoError, type Repos, type Snapshot, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
-import { cacheDirectoryOf, NoLongerOurs, runTurn, UnknownSession } from "./turn.ts";
+import { cacheDirectoryOf, NoLongerOurs, runJobAgent, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -35,7 +35,7 @@ export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
 
   const execute: Execute = async (record, run) => {
-    const progress: Progress = { worktree: null, before: null, profile: null, agent: null };
+    const progress: Progress = { worktree: null, before: null, readOnly: false, agent: null };
     try {
       return await attempt(record, run, progress);
     } catch (error) {
@@ -50,31 +50,28 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
-    const profile = await profiles.route({
-      name: record.profile,
-      task: record.task,
-      repoUrl: record.repo_url,
-    });
-    progress.profile = profile;
+    const profile = await profiles.pin(record.profile);
+    progress.readOnly = profile.readOnly;
     const worktree = await checkout(record, run, repos);
     progress.worktree = worktree;
     if (profile.readOnly && isOlder(record)) progress.before = await repos.snapshot(worktree, run.signal);
-    const launch = await profiles.materialise({
+    const launch = await profile.materialise({
       jobId: record.id,
-      profile: profile.name,
       worktreePath: worktree.path,
       worktreeId: worktree.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
     });
-    const agent = await runTurn({
+    const agent = await runJobAgent({
       record,
       run,
       worktree,
       launch,
+      readOnly: profile.readOnly,
       agent: deps.agent,
       profiles,
       newId: deps.newId,
+      log,
     });
     progress.agent = agent;
     run.signal.throwIfAborted();
@@ -106,18 +103,18 @@ export const createRunner = (deps: Dependencies) => {
 
   const saveWork = async (
     record: JobRecord,
-    { worktree, before, profile }: Omit<Progress, "agent"> & { worktree: Worktree },
+    { worktree, before, readOnly }: Omit<Progress, "agent"> & { worktree: Worktree },
     warn: (message: string) => void,
   ): Promise<JobPatch> => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
       // Without a snapshot nobody can tell its changes from the earlier work: all of it is kept and saved.
-      if (profile?.readOnly && (before !== null || !isOlder(record))) {
+      if (readOnly && (before !== null || !isOlder(record))) {
         await repos.discardChanges(worktree, before, signal);
         return {};
       }
       const ref = await repos.salvage(worktree, record.id, signal);
-      if (profile?.readOnly)
+      if (readOnly)
         warn("What the run changed cannot be told from the earlier work in its worktree: all of it was kept");
       return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
     } catch (error) {
@@ -140,19 +137,14 @@ export const createRunner = (deps: Dependencies) => {
     });
     // It has ended well: its worktree is looked after as that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
-    const profile = await profiles
-      .route({ name: record.profile, task: record.task, repoUrl: record.repo_url })
-      // A profile that is gone since can no longer say `read_only` or `retry_lost`: the work is saved, the job fails.
-      .catch(() => null);
-    const neverSpawned = record.process === null;
-    const retryLost = record.retry_lost ?? profile?.retryLost ?? false;
-    const again = (neverSpawned || retryLost) && mayRunAgain(record);
+    const again = (record.process === null || record.retry_lost === true) && mayRunAgain(record);
     if (record.status === "running" && again) return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
+    const readOnly = record.read_only === true;
     const saved =
       worktree === null
         ? {}
-        : await saveWork(record, { worktree, before: null, profile }, (text) => warnings.push(text));
+        : await saveWork(record, { worktree, before: null, readOnly }, (text) => warnings.push(text));
     return { requeue: false, patch: { ...saved, warnings } };
   };
 
@@ -167,25 +159,26 @@ type Progress = {
   worktree: Worktree | null;
   /** What a worktree with the work of earlier jobs held before a read-only agent started in it. */
   before: Snapshot | null;
-  profile: ResolvedProfile | null;
-  agent: AgentOutcome | null;
+  /** Whether its profile may only read. */
+  readOnly: boolean;
+  agent: TurnOutcome | null;
 };
 
 /** Whether the job's worktree was there before it (prepared, or that of a resumed session): one of its own has its id. */
 const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
 /** What the agent's outcome says about a job, however it ended. */
-const told = (agent: AgentOutcome): JobPatch => ({
-  exit_code: agent.exit_code,
-  output: agent.output,
-  num_turns: agent.num_turns,
-  cost_usd: agent.cost_usd,
+const told = (agent: TurnOutcome): JobPatch => ({
+  exit_code: agent.exitCode,
+  output: agent.text === "" ? null : agent.text,
+  num_turns: agent.numTurns,
+  cost_usd: agent.costUsd,
   usage: agent.usage,
-  ...(agent.session_id === null ? {} : { session_id: agent.session_id }),
+  ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
   ...(agent.model === null ? {} : { model: agent.model }),
 });
 
-const failedRun = (agent: AgentOutcome): Outcome => ({
+const failedRun = (agent: TurnOutcome): Outcome => ({
   kind: "failed",
   patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
 });

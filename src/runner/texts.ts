@@ -1,4 +1,4 @@
-import type { AgentOutcome } from "../agents/agent.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 /** The task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
@@ -18,18 +18,18 @@ export const commitMessage = (record: JobRecord): string =>
   `${pullRequestTitle(record)}\n\nCommitted by the service: the agent left these changes uncommitted.\n\nService-Job: ${record.id}\n`;
 
 /** Names what a reviewer wants to know first: where this comes from and what it cost. */
-export const pullRequestBody = (record: JobRecord, agent: AgentOutcome): string => {
+export const pullRequestBody = (record: JobRecord, agent: TurnOutcome): string => {
   const facts = [
     ["Job", record.id],
     ["Profile", record.profile],
     ["Model", agent.model ?? record.model ?? "unknown"],
-    ["Cost", agent.cost_usd === null ? "unknown" : `$${agent.cost_usd.toFixed(4)}`],
-    ["Turns", agent.num_turns === null ? "unknown" : String(agent.num_turns)],
+    ["Cost", agent.costUsd === null ? "unknown" : `$${agent.costUsd.toFixed(4)}`],
+    ["Turns", agent.numTurns === null ? "unknown" : String(agent.numTurns)],
   ];
   const quoted = cut(record.task, 4000)
     .split(/\r?\n/)
     .map((line) => `> ${line}`);
-  const summary = agent.output === null ? [] : ["### Summary by the agent", "", cut(agent.output, 8000), ""];
+  const summary = agent.text === "" ? [] : ["### Summary by the agent", "", cut(agent.text, 8000), ""];
   return [
     "### Task",
     "",

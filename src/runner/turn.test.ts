@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { peakOf } from "../../test/peak-memory.ts";
 import { processesMarked } from "../../test/processes.ts";
 import { claimJob } from "./runner.fixture.ts";
 
@@ -10,7 +11,8 @@ test("an event that cannot be passed on ends the agent before it ends the job", 
     },
   });
   expect(processesMarked(job.record.id)).toEqual([]);
-  expect(outcome).toMatchObject({ kind: "failed", patch: { failure_reason: "internal", error: "too deep" } });
+  const error = expect.stringContaining("could not be passed on, so it was stopped: too deep.") as string;
+  expect(outcome).toMatchObject({ kind: "failed", patch: { failure_reason: "internal", error } });
 });
 
 test("the input of a tool call is cut where it is nested too deeply", async () => {
@@ -34,4 +36,34 @@ test.each([
   expect(stages.filter((event) => "stage" in event && event.stage === "result")).toEqual([
     expect.objectContaining({ detail }),
   ]);
+});
+
+test("a job whose agent cannot be started says why, and its events end like those of any other", async () => {
+  const job = await claimJob("scenario: noop", {}, { agentCliBinary: "no-such-agent" });
+  expect(await job.execute()).toMatchObject({
+    kind: "failed",
+    patch: { failure_reason: "cli_not_found", error: expect.stringContaining("no-such-agent") as string },
+  });
+  expect((await job.told()).at(-1)).toMatchObject({ type: "exited", exit_code: null, signal: null });
+});
+
+test("of a long answer the job keeps the end, within the limit of its output", async () => {
+  const job = await claimJob('scenario: noop {"kilobytes": 200}');
+  const { patch } = await job.execute();
+  const output = patch.output ?? "";
+  expect(Buffer.byteLength(output)).toBeLessThanOrEqual(51_200);
+  expect(Buffer.byteLength(output)).toBeGreaterThan(51_190);
+  expect(output).toMatch(/^\[… cut …\]\nä+ the end$/);
+});
+
+test.each(["text", "tool"])("a flood of %s is on record within bounds, in a small memory", async (shape) => {
+  const job = await claimJob(`scenario: flood {"megabytes": 100, "shape": "${shape}"}`);
+  const { value: outcome, grown } = await peakOf(job.execute());
+  expect(outcome).toMatchObject({ kind: "succeeded" });
+  const told = await job.told();
+  expect(told.filter(({ type }) => type === "warning")).toContainEqual(
+    expect.objectContaining({ message: expect.stringContaining("event log has reached") as string }),
+  );
+  expect(told.slice(-2).map(({ type }) => type)).toEqual(["stage", "exited"]);
+  expect(grown).toBeLessThan(200);
 });

@@ -1,48 +1,60 @@
 import { dirname } from "node:path";
-import type { Agent, AgentLaunch, AgentOutcome } from "../agents/agent.ts";
+import type { Agent, AgentLaunch, AgentTurn, TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Run } from "../jobs/execute.ts";
+import type { Log } from "../lib/log.ts";
+import { cutFront } from "../lib/tail-buffer.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
-type Turn = {
+type JobTurn = {
   record: JobRecord;
   run: Run;
   worktree: Worktree;
   launch: AgentLaunch;
+  /** Whether the profile may only read. */
+  readOnly: boolean;
   agent: Agent;
   profiles: Profiles;
   newId: () => string;
+  log: Log;
 };
 
-/** Thrown in `onSpawn` when the job is no longer this run's: the agent is ended before it has done anything. */
+/** Thrown before the prompt when the job is no longer this run's: the agent is ended before it has done anything. */
 export class NoLongerOurs extends Error {
   override name = "NoLongerOurs";
 }
 
-/** Runs the agent in the worktree and passes its events on. */
-export const runTurn = async ({
-  record,
-  run,
-  worktree,
-  launch,
-  agent,
-  profiles,
-  newId,
-}: Turn): Promise<AgentOutcome> => {
-  const session = await chooseSession(record, profiles, newId);
-  // Left early it ends the agent, and waits until nothing of it is left.
-  await using events = agent.run({
-    jobId: record.id,
+/** Longest text of the agent that a job keeps, bytes. */
+const longestText = 51_200;
+
+/** Starts the agent in the worktree, gives it the task as its only turn, and passes its events on. */
+export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
+  const { record, run, worktree, launch } = job;
+  const session = await chooseSession(record, job.profiles, job.newId);
+  run.signal.throwIfAborted();
+  const started = await job.agent.start({
+    id: record.id,
     attempt: record.attempt,
-    prompt: promptOf(record, session.resumeFrom !== null),
     cwd: worktree.path,
     cacheDirectory: cacheDirectoryOf(worktree),
     launch,
     session,
+  });
+  if (!started.ok) {
+    run.event({ type: "exited", exit_code: null, signal: null });
+    return started.outcome;
+  }
+  const outcome = await started.process.turn({
+    content: [{ type: "text", text: promptOf(record, session.resumeFrom !== null) }],
+    appendSystemPrompt: null,
+    model: null,
+    effort: null,
+    timeoutSeconds: launch.timeoutSeconds,
+    isLast: true,
     signal: run.signal,
-    onSpawn: async (identity) => {
+    beforePrompt: async (identity) => {
       const ours = await run.record({
         pid: identity.pid,
         process: identity,
@@ -51,18 +63,22 @@ export const runTurn = async ({
         worktree_id: worktree.worktreeId,
         worktree_path: worktree.path,
         branch: worktree.branch,
+        read_only: job.readOnly,
         ...(launch.model === null ? {} : { model: launch.model }),
       });
       if (!ours) throw new NoLongerOurs("the job was taken away from this run");
       run.stage("agent_started", `pid ${identity.pid}`);
     },
+    onEvents: passOn(run, job.log),
   });
+  return { ...outcome, text: cutFront(outcome.text, longestText) };
+};
+
+/** Tells a run's events, and the stages that they stand for. */
+const passOn = (run: Run, log: Log): AgentTurn["onEvents"] => {
   let spoke = false;
   let result: Extract<AgentEvent, { type: "result" }> | null = null;
-  for (;;) {
-    const next = await events.next();
-    if (next.done === true) return next.value;
-    const event = next.value;
+  const tell = (event: AgentEvent): void => {
     if (!spoke && ["thinking", "text", "tool_use"].includes(event.type)) {
       spoke = true;
       run.stage("first_output");
@@ -72,7 +88,15 @@ export const runTurn = async ({
     if (event.type === "exited" && result !== null)
       run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
     run.event(event);
-  }
+  };
+  return (events) => {
+    try {
+      events.forEach(tell);
+    } catch (err) {
+      log.error({ err }, "what the agent said could not be passed on");
+      throw err;
+    }
+  };
 };
 
 /** Where the cached clone lies with its lock; null: the worktree has none. */

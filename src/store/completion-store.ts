@@ -5,6 +5,7 @@ import {
   isCompletionFinal,
   type CompletionStatus,
 } from "../contract/completion.ts";
+import { parseWith, type Index, type Kind, type Records } from "./records.ts";
 
 /** A completion with what only the service needs. */
 export const CompletionRecord = z.object({
@@ -18,28 +19,48 @@ export const CompletionRecord = z.object({
 });
 export type CompletionRecord = z.infer<typeof CompletionRecord>;
 
-export const isCompletionId = (uuid: string): boolean => completionIdForm.test(uuid);
-
-/** The stored text as the record of `uuid`; null: it holds none of this version. */
-export const parseCompletion = (text: string, uuid: string): CompletionRecord | null => {
-  try {
-    const record = CompletionRecord.parse(JSON.parse(text));
-    return record.uuid === uuid ? record : null;
-  } catch {
-    return null;
-  }
-};
-
 export const isUnfinished = (record: Pick<CompletionRecord, "status">): boolean =>
   !isCompletionFinal(record.status);
+
+const indexOf = (name: "all" | "unfinished" | CompletionStatus): Index => ({
+  name: `completions:${name}`,
+  order: "time",
+});
+
+const [all, unfinished] = [indexOf("all"), indexOf("unfinished")];
+
+/** Unfinished ones are in an index of their own, whatever their status. */
+const listOf = (status: CompletionStatus | "all"): Index =>
+  status === "queued" || status === "running" ? unfinished : indexOf(status);
+
+/** A hash `{prefix}:completion:{uuid}` in the key-value store and indexes beside it, or a file each. */
+export const completionKind = (ttlSeconds: number): Kind<CompletionRecord> => ({
+  noun: "completion",
+  isId: (uuid) => completionIdForm.test(uuid),
+  parse: parseWith(
+    (value) => CompletionRecord.parse(value),
+    (record, uuid) => record.uuid === uuid,
+  ),
+  entries: ({ created_at, status }) =>
+    [all, listOf(status)].map((index) => ({ index, at: Date.parse(created_at) })),
+  expires: ({ ended_at }) => (ended_at === null ? null : Date.parse(ended_at) + ttlSeconds * 1000),
+  files: { inMemory: isUnfinished },
+  redis: {
+    layout: "hash",
+    version: "write",
+    key: (uuid) => ["completion", uuid],
+    oneSlot: false,
+    seconds: (record) => (isUnfinished(record) ? 0 : Math.max(1, Math.ceil(ttlSeconds))),
+    lists: [all, unfinished, ...(["completed", "failed", "cancelled"] as const).map(indexOf)],
+  },
+});
 
 /** The completion as the doors send it. */
 export const toCompletion = ({ pod_name: _p, epoch: _e, ...completion }: CompletionRecord): Completion =>
   completion;
 
 /**
- * PORT. Completions by the caller's uuid (`completionIdForm`): `{prefix}:completion:{uuid}` in the key-value store, or a file
- * each. A final record goes `ttlSeconds` after its end; unknown and malformed ids are null or false. Every function rejects with `ServiceError("store_unavailable")`.
+ * Completions by the caller's uuid (`completionIdForm`). A final record goes `ttlSeconds` after its end; unknown and malformed ids are null or false. Every function rejects with `ServiceError("store_unavailable")`.
  */
 export type CompletionStore = {
   /** Writes a new record over a final one, or where there is none. False: one is queued or running, and stays. */
@@ -57,3 +78,53 @@ export type CompletionStore = {
   /** Deletes what has lapsed, where the store does not do that itself. */
   tidy: (now: Date) => Promise<void>;
 };
+
+/** Records that are read at once. */
+const pageSize = 50;
+
+export const createCompletionStore = (records: Records<CompletionRecord>): CompletionStore => ({
+  create: async (record) => {
+    if (!completionIdForm.test(record.uuid))
+      throw new Error("the id of a completion is letters, digits and -_.:");
+    const { changed } = await records.change(record.uuid, (current) =>
+      current !== null && isUnfinished(current) ? undefined : record,
+    );
+    return changed;
+  },
+
+  update: async (uuid, epoch, changes) => {
+    const { changed } = await records.change(uuid, (current) =>
+      current !== null && isUnfinished(current) && current.epoch === epoch
+        ? { ...current, ...changes, uuid }
+        : undefined,
+    );
+    return changed;
+  },
+
+  get: records.get,
+
+  list: async ({ limit, status }) => {
+    const found = new Map<string, CompletionRecord>();
+    for (let skip = 0; ; skip += pageSize) {
+      const page = await records.newest(listOf(status), { limit: pageSize, skip });
+      for (const record of await Promise.all(page.map(({ id }) => records.get(id)))) {
+        if (record === null || (status !== "all" && record.status !== status)) continue;
+        found.set(record.uuid, record);
+        if (found.size === limit) return [...found.values()];
+      }
+      if (page.length < pageSize) return [...found.values()];
+    }
+  },
+
+  unfinished: async () => {
+    const ids = await records.oldest(unfinished);
+    const found: CompletionRecord[] = [];
+    while (ids.length > 0) {
+      for (const record of await Promise.all(ids.splice(0, pageSize).map(records.get)))
+        if (record !== null && isUnfinished(record)) found.push(record);
+    }
+    return found;
+  },
+
+  tidy: async (now) => void (await records.expire(now)),
+});

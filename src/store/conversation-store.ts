@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { parseWith, type Index, type Kind, type Records } from "./records.ts";
 
 const Instant = z.iso.datetime();
 
@@ -16,26 +17,40 @@ export const ConversationRecord = z.object({
 });
 export type ConversationRecord = z.infer<typeof ConversationRecord>;
 
-/** A digest of agent, caller and conversation id. Every other key is unknown: it never becomes a path. */
-export const isConversationKey = (key: string): boolean => /^[0-9a-f]{64}$/.test(key);
+/** A digest of agent, caller and conversation id. */
+const isConversationKey = (key: string): boolean => /^[0-9a-f]{64}$/.test(key);
 
-/** The stored text as a record; null: it holds none of this version. */
-export const parseConversation = (text: string): ConversationRecord | null => {
-  try {
-    return ConversationRecord.parse(JSON.parse(text));
-  } catch {
-    return null;
-  }
+/** What nobody collects, since agent mode is off or the service is gone, goes by itself this much later, s. */
+const uncollected = 30 * 86_400;
+
+const byLapse: Index = { name: "conversations", order: "time" };
+
+/** `{prefix}:conv:{key}` in the key-value store, and `{prefix}:conversations`, which tells when each lapses; or a file each. */
+export const conversationKind = (ttlSeconds: number): Kind<ConversationRecord> => {
+  const lapseOf = ({ updated_at }: ConversationRecord): number => Date.parse(updated_at) + ttlSeconds * 1000;
+  const seconds = ttlSeconds + uncollected;
+  return {
+    noun: "conversation",
+    isId: isConversationKey,
+    parse: parseWith((value) => ConversationRecord.parse(value)),
+    entries: (record) => [{ index: byLapse, at: lapseOf(record) }],
+    expires: lapseOf,
+    files: {},
+    redis: {
+      layout: "string",
+      key: (key) => ["conv", key],
+      oneSlot: false,
+      seconds: () => seconds,
+      lists: [byLapse],
+      expiry: { index: byLapse, seconds },
+    },
+  };
 };
 
-/** When a record lapses, ms since the epoch. */
-export const lapseOf = (record: ConversationRecord, ttlSeconds: number): number =>
-  Date.parse(record.updated_at) + ttlSeconds * 1000;
-
 /**
- * PORT. Conversations by a key that is 64 hex digits. Records whose `updated_at` is further back than the conversations'
- * time to live are gone. Every function rejects with `ServiceError("store_unavailable")` when the store cannot be asked;
- * a record that cannot be read counts as missing.
+ * Conversations by a key that is 64 hex digits. Records whose `updated_at` is further back than the conversations' time to
+ * live are gone. Every function rejects with `ServiceError("store_unavailable")` when the store cannot be asked; a record that
+ * cannot be read counts as missing.
  */
 export type ConversationStore = {
   get: (key: string) => Promise<ConversationRecord | null>;
@@ -47,3 +62,13 @@ export type ConversationStore = {
    */
   lapsed: (now: Date) => Promise<ConversationRecord[]>;
 };
+
+export const createConversationStore = (records: Records<ConversationRecord>): ConversationStore => ({
+  get: records.get,
+  put: async (key, record) => {
+    if (!isConversationKey(key)) throw new Error("the key of a conversation is 64 hex digits");
+    await records.change(key, () => record);
+  },
+  remove: async (key) => void (await records.change(key, () => null)),
+  lapsed: records.expire,
+});

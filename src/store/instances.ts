@@ -26,7 +26,7 @@ export type Message = z.infer<typeof Message>;
  * `lapsed`: it was taken anew in the same step, but others may have settled this instance's jobs in the meantime.
  * `taken`: another start has the name now, and keeps it.
  */
-type Renewal = "renewed" | "lapsed" | "taken";
+export type Renewal = "renewed" | "lapsed" | "taken";
 
 /**
  * PORT. The instances that share the store. An instance holds its name by a lease that it renews; one whose lease has

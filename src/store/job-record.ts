@@ -24,6 +24,8 @@ export type JobRecord = Job & {
   bound_to: string | null;
   /** Whether its profile asked, when it was accepted, to run it again when it is lost; null: accepted by an older version. */
   retry_lost: boolean | null;
+  /** Whether the profile, as it was when the job was claimed, may only read; null: not claimed yet, or by an older version. */
+  read_only: boolean | null;
   /** The claimed run has not been cleaned up yet; on a final record: its agent or worktree still has to be looked after. */
   unsettled: boolean;
   /** When the job's worktree was removed or may not be any more; null while it stands. */
@@ -43,6 +45,7 @@ export const toJob = (record: JobRecord): Job => {
     process: _p,
     bound_to: _b,
     retry_lost: _l,
+    read_only: _o,
     unsettled: _u,
     worktree_removed_at: _w,
     ...job
@@ -54,11 +57,15 @@ export const toJob = (record: JobRecord): Job => {
 export const upgraded = (stored: { format?: unknown }): JobRecord | null => {
   // What the format says is what was written: the fields of each are those of its version.
   if (stored.format === recordFormat) {
-    // Of all fields this one alone came without a new format.
-    return { profile_rule: null, ...(stored as Omit<JobRecord, "profile_rule">) };
+    // Of all fields these alone came without a new format.
+    return {
+      profile_rule: null,
+      read_only: null,
+      ...(stored as Omit<JobRecord, "profile_rule" | "read_only">),
+    };
   }
   if (stored.format === 1) {
-    const added = { profile_rule: null, bound_to: null, retry_lost: null };
+    const added = { profile_rule: null, bound_to: null, retry_lost: null, read_only: null };
     return { ...(stored as JobRecord), ...added, format: recordFormat };
   }
   return null;

@@ -1,23 +1,30 @@
 import { Visibility } from "../contract/visibility.ts";
+import { parseWith, type Kind, type Records } from "./records.ts";
 
-/** Every other name has no visibility: it never becomes a path. */
-export const isAgentName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name);
+/** Every other name has no visibility. */
+const isAgentName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name);
 
-/**
- * PORT. The visibility of each agent, without end: `{prefix}:stream_config:{agent}` in the key-value store, or
- * `~/.service/stream_config/{agent}.json`. Both reject with `ServiceError("store_unavailable")`.
- */
+/** `{prefix}:stream_config:{agent}` in the key-value store, without end, or `~/.service/stream_config/{agent}.json`. */
+export const visibilityKind: Kind<Visibility> = {
+  noun: "visibility",
+  isId: isAgentName,
+  parse: parseWith((value) => Visibility.parse(value)),
+  entries: () => [],
+  files: { editable: true },
+  redis: { layout: "string", key: (agent) => ["stream_config", agent], oneSlot: false, lists: [] },
+};
+
+/** The visibility of each agent. Both functions reject with `ServiceError("store_unavailable")`. */
 export type VisibilityStore = {
   /** Null: never set (or not readable). */
   get: (agent: string) => Promise<Visibility | null>;
   set: (agent: string, visibility: Visibility) => Promise<void>;
 };
 
-/** The stored text as a visibility; null: it holds none. */
-export const parseVisibility = (text: string): Visibility | null => {
-  try {
-    return Visibility.parse(JSON.parse(text));
-  } catch {
-    return null;
-  }
-};
+export const createVisibilityStore = (records: Records<Visibility>): VisibilityStore => ({
+  get: records.get,
+  set: async (agent, visibility) => {
+    if (!isAgentName(agent)) throw new Error("the name of an agent is letters, digits and ._-");
+    await records.change(agent, () => visibility);
+  },
+});

@@ -1,4 +1,7 @@
+import { z } from "zod";
 import type { WorktreeStatus } from "../contract/worktree.ts";
+import { isJobId } from "./stored-job.ts";
+import { parseWith, type Kind, type Records } from "./records.ts";
 
 export const worktreeRecordFormat = 1;
 
@@ -33,8 +36,40 @@ export type WorktreeRecord = {
 
 type WorktreePatch = Partial<Omit<WorktreeRecord, "worktree_id" | "format" | "created_at">>;
 
+const Stored: z.ZodType<WorktreeRecord> = z.object({
+  format: z.literal(worktreeRecordFormat),
+  worktree_id: z.uuid(),
+  repo_url: z.string(),
+  repo_key: z.string(),
+  base_ref: z.string(),
+  branch: z.string(),
+  path: z.string(),
+  status: z.enum(["preparing", "ready", "failed", "removed"]),
+  pod_name: z.string(),
+  attempt: z.int(),
+  created_at: z.iso.datetime(),
+  used_at: z.iso.datetime().nullable(),
+  ended_at: z.iso.datetime().nullable(),
+  removing: z.boolean(),
+  salvage_ref: z.string().nullable(),
+  error: z.string().nullable(),
+});
+
+/** The hash `{prefix:j}:prepared` in the key-value store, since they are few and listed more often than changed; or a file each. */
+export const worktreeKind: Kind<WorktreeRecord> = {
+  noun: "worktree",
+  isId: isJobId,
+  parse: parseWith(
+    (value) => Stored.parse(value),
+    (record, id) => record.worktree_id === id,
+  ),
+  entries: () => [],
+  files: { inMemory: () => true },
+  redis: { layout: "table", key: () => ["prepared"], oneSlot: true, lists: [] },
+};
+
 /**
- * PORT. Records of prepared worktrees. Every function rejects with `ServiceError("store_unavailable")` when the store
+ * Records of prepared worktrees. Every function rejects with `ServiceError("store_unavailable")` when the store
  * cannot do it; nothing is half done then.
  */
 export type WorktreeStore = {
@@ -57,3 +92,21 @@ export type WorktreeStore = {
   remove: (id: string) => Promise<void>;
   close: () => Promise<void>;
 };
+
+export const createWorktreeStore = (records: Records<WorktreeRecord>): WorktreeStore => ({
+  create: async (record) => void (await records.change(record.worktree_id, () => record)),
+  get: records.get,
+  list: async () => (await records.all()).toSorted(byAge),
+  update: async (id, statuses, patch) => {
+    const { after, changed } = await records.change(id, (current) =>
+      current !== null && statuses.includes(current.status) ? { ...current, ...patch } : undefined,
+    );
+    return changed ? after : null;
+  },
+  remove: async (id) => void (await records.change(id, () => null)),
+  close: records.close,
+});
+
+/** Oldest first. */
+const byAge = (a: WorktreeRecord, b: WorktreeRecord): number =>
+  Date.parse(a.created_at) - Date.parse(b.created_at) || (a.worktree_id < b.worktree_id ? -1 : 1);

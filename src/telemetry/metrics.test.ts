@@ -4,18 +4,19 @@ import { createMetrics } from "./metrics.ts";
 
 const instance = { version: "1.0.0", started_at: "2026-05-01T12:00:00.000Z", max_parallel_jobs: 3, turns: 0 };
 
-const metricsOf = (store: { overview: Overview | null }) =>
-  createMetrics({
+const metricsOf = (store: { overview: Overview | null }) => {
+  const metrics = createMetrics({
     jobCounts: async () => ({ queued: 4, running: 2, succeeded: 0, failed: 0, cancelled: 0, expired: 0 }),
     overview: async () => {
       if (store.overview === null) throw new Error("the store is away");
       return store.overview;
     },
-    running: () => 2,
     maxParallel: 3,
     volumes: async () => [],
-    chat: () => ({ turns: 1, processes: 4 }),
   });
+  metrics.watch({ running: () => 2, chat: () => ({ turns: 1, processes: 4 }) });
+  return metrics;
+};
 
 const busy: Overview = {
   queue: { waiting: 4, running: 2, oldest_wait_seconds: 12.5 },

@@ -9,28 +9,23 @@ type Sources = {
   jobCounts: () => Promise<Record<JobStatus, number>>;
   /** All instances; this and the counts may reject while the store is away. */
   overview: () => Promise<Overview>;
-  /** Jobs whose run goes on in this process. */
-  running: () => number;
   maxParallel: number;
   volumes: () => Promise<Volume[]>;
+};
+
+type Activity = {
+  /** Jobs whose run goes on in this process. */
+  running: () => number;
   /** Turns of agent mode under way, and processes of its agent; null: it is off. */
   chat: () => { turns: number; processes: number } | null;
 };
 
 /** The service's Prometheus metrics. Numbers that exist elsewhere are read when asked for, not counted twice. */
-export const createMetrics = ({ jobCounts, overview, running, maxParallel, volumes, chat }: Sources) => {
+export const createMetrics = ({ jobCounts, overview, maxParallel, volumes }: Sources) => {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
 
   const readStore = createStoreMetrics({ registry, jobCounts, overview });
-  new Gauge({
-    name: "svc_running_jobs",
-    help: "Jobs this instance runs now",
-    registers: [registry],
-    collect() {
-      this.set(running());
-    },
-  });
   new Gauge({
     name: "svc_max_parallel_jobs",
     help: "Jobs this instance may run at once",
@@ -47,8 +42,6 @@ export const createMetrics = ({ jobCounts, overview, running, maxParallel, volum
         if (free_bytes !== null) this.set({ purpose }, free_bytes);
     },
   });
-
-  createChatMetrics(registry, chat);
 
   const ended = new Counter({
     name: "svc_jobs_ended_total",
@@ -77,6 +70,18 @@ export const createMetrics = ({ jobCounts, overview, running, maxParallel, volum
       if (job.duration_ms !== null) duration.observe({ status: job.status }, job.duration_ms / 1000);
       if (job.started_at !== null)
         waited.observe((Date.parse(job.started_at) - Date.parse(job.created_at)) / 1000);
+    },
+    /** Tells from now on what this process is at, too. */
+    watch: ({ running, chat }: Activity): void => {
+      new Gauge({
+        name: "svc_running_jobs",
+        help: "Jobs this instance runs now",
+        registers: [registry],
+        collect() {
+          this.set(running());
+        },
+      });
+      createChatMetrics(registry, chat);
     },
     read: async () => {
       await readStore();

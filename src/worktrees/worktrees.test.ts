@@ -6,7 +6,8 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLog } from "../lib/log.ts";
 import { createTurns } from "../lib/turns.ts";
 import type { Repos, WorktreeSurvey } from "../repos/repos.ts";
-import { openFilesWorktreeStore } from "../store/files/files-worktree-store.ts";
+import { openFilesRecords } from "../store/files-records.ts";
+import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
@@ -19,7 +20,10 @@ const start = Date.parse("2026-01-01T00:00:00.000Z");
 
 /** A ready worktree of one hour's time to live, a disk that is only remembered, and a clock that the test sets. */
 const world = async (over: { removalFails?: boolean } = {}) => {
-  const records = await openFilesWorktreeStore(await temporaryDirectory(), log);
+  const directory = await temporaryDirectory();
+  const records = createWorktreeStore(
+    await openFilesRecords(worktreeKind, { directory, now: () => new Date(), log }),
+  );
   const record = sampleWorktree({ status: "ready", used_at: new Date(start).toISOString() });
   await records.create(record);
   const { worktree_id: id } = record;

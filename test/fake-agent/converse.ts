@@ -1,8 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
-import type { AgentLaunch } from "../../src/agents/agent.ts";
-import type { AgentProcess, ProcessStart, ProcessTurn, TurnOutcome } from "../../src/agents/agent-process.ts";
-import { createClaudeProcesses } from "../../src/agents/claude/processes.ts";
+import type {
+  AgentLaunch,
+  AgentProcess,
+  AgentStart,
+  AgentTurn,
+  TurnOutcome,
+} from "../../src/agents/agent.ts";
+import { createClaudeAgent } from "../../src/agents/claude/claude.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
 import { findMarked } from "../../src/lib/process/table.ts";
@@ -15,7 +20,7 @@ type ConverseOptions = {
   settings?: Partial<ClaudeSettings>;
   launch?: Partial<AgentLaunch>;
   env?: NodeJS.ProcessEnv;
-  session?: ProcessStart["session"];
+  session?: AgentStart["session"];
 };
 
 export type Said = { outcome: TurnOutcome; events: AgentEvent[]; batches: AgentEvent[][] };
@@ -24,21 +29,23 @@ export type Conversation = {
   directory: string;
   process: AgentProcess;
   /** Runs one turn; `onEvents` is called besides the collecting. */
-  say: (text: string, turn?: Partial<ProcessTurn>) => Promise<Said>;
+  say: (text: string, turn?: Partial<AgentTurn>) => Promise<Said>;
   /** Pids that carry the process's marker. */
   left: () => Promise<number[]>;
 };
 
 /** Tries to start a process of the fake agent, or of `settings.agentCliBinary`, through the real adapter. */
 export const startProcess = async ({ directory, settings, launch, env, session }: ConverseOptions) => {
-  const processes = createClaudeProcesses({
+  const agent = createClaudeAgent({
     settings: { ...fakeSettings(directory), ...settings },
     env: { PATH: process.env["PATH"], ...env },
   });
   const id = randomUUID();
-  const started = await processes.start({
+  const started = await agent.start({
     id,
+    attempt: 1,
     cwd: directory,
+    cacheDirectory: null,
     launch: { ...fakeLaunch(directory), ...launch },
     session: session ?? { id: randomUUID(), resumeFrom: null },
   });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { Client } from "../../src/client/client.ts";
 import type { JobRecord } from "../../src/store/job-record.ts";
-import { openRedisJobStore } from "../../src/store/redis/redis-job-store.ts";
+import { openRedisJobStore } from "../open-stores.ts";
 import { createCluster } from "../cluster.ts";
 import { openKv } from "../kv.ts";
 import { makeRemoteIn } from "../remote.ts";

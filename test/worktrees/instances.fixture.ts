@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { makePlace, makeRemote, type Place } from "../../src/repos/repos.fixture.ts";
-import { endPatch } from "../../src/jobs/end-patch.ts";
+import { endPatch } from "../../src/jobs/settle.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createTurns } from "../../src/lib/turns.ts";
-import { openFilesJobStore } from "../../src/store/files/files-job-store.ts";
-import { openFilesWorktreeStore } from "../../src/store/files/files-worktree-store.ts";
+import { openFilesJobStore } from "../open-stores.ts";
+import { openFilesRecords } from "../../src/store/files-records.ts";
+import { createWorktreeStore, worktreeKind } from "../../src/store/worktree-store.ts";
 import type { JobRecord } from "../../src/store/job-record.ts";
 import type { JobStore } from "../../src/store/job-store.ts";
 import type { WorktreeStore } from "../../src/store/worktree-store.ts";
@@ -23,7 +24,9 @@ export const makeCluster = async () => {
   const root = await temporaryDirectory();
   const remote = await makeRemote();
   const jobs = await openFilesJobStore(join(root, "jobs"), log);
-  const records = await openFilesWorktreeStore(join(root, "records"), log);
+  const now = (): Date => new Date();
+  const directory = join(root, "records");
+  const records = createWorktreeStore(await openFilesRecords(worktreeKind, { directory, now, log }));
   const dead = new Set<string>();
   const clock = { ahead: 0 };
 

@@ -2,8 +2,9 @@ import { expect, test } from "vitest";
 import type { Repos, WorktreeSurvey } from "../../src/repos/repos.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createTurns } from "../../src/lib/turns.ts";
-import { openRedisJobStore } from "../../src/store/redis/redis-job-store.ts";
-import { openRedisWorktreeStore } from "../../src/store/redis/redis-worktree-store.ts";
+import { openRedisJobStore } from "../open-stores.ts";
+import { openRedisRecords } from "../../src/store/redis-records.ts";
+import { createWorktreeStore, worktreeKind } from "../../src/store/worktree-store.ts";
 import type { JobStore } from "../../src/store/job-store.ts";
 import type { WorktreeStore } from "../../src/store/worktree-store.ts";
 import type { Dependencies } from "../../src/worktrees/dependencies.ts";
@@ -114,7 +115,7 @@ const first = await openKv(redis.url);
 const second = await openKv(redis.url, first.prefix);
 const stores = (kv: typeof first, podName: string): Stores => ({
   jobs: openRedisJobStore({ kv, podName, log }),
-  records: openRedisWorktreeStore({ kv, log }),
+  records: createWorktreeStore(openRedisRecords(worktreeKind, { kv, now: () => new Date(), log })),
 });
 const [ofA, ofB] = [stores(first, "a"), stores(second, "b")];
 

@@ -1,15 +1,14 @@
-import type { AgentTurn } from "../agent.ts";
-import type { TurnPart } from "../agent-process.ts";
+import type { AgentStart, TurnPart } from "../agent.ts";
 
 /**
- * Arguments of the CLI for one turn. The profile's come first: of an option given twice the last counts, and what keeps
+ * Arguments of the CLI. The profile's come first: of an option given twice the last counts, and what keeps
  * a hostile repository's own settings out must not be switched off by accident.
  */
 export const claudeArguments = ({
   cwd,
   launch,
   session,
-}: Pick<AgentTurn, "cwd" | "launch" | "session">): string[] => [
+}: Pick<AgentStart, "cwd" | "launch" | "session">): string[] => [
   "-p",
   ...launch.args,
   ...(launch.settingsFile === null ? [] : ["--settings", launch.settingsFile]),

@@ -1,6 +1,6 @@
 import type { FailureReason } from "../../contract/job.ts";
 import type { DecoderFacts } from "./decode.ts";
-import type { Observed } from "./observed.ts";
+import type { Observed } from "./read-output.ts";
 import type { ResultEvent } from "./result.ts";
 import type { Limit } from "./limits.ts";
 

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { AgentLaunch } from "../agent.ts";
-import type { ProcessTurn } from "../agent-process.ts";
+import type { AgentLaunch, AgentTurn } from "../agent.ts";
 import { userLine } from "./arguments.ts";
 
 /** What the CLI was last told; null: nothing, then its arguments count. */
-export type Told = { model: string | null; effort: ProcessTurn["effort"] };
+export type Told = { model: string | null; effort: AgentTurn["effort"] };
 
-type Saying = Pick<ProcessTurn, "content" | "appendSystemPrompt" | "model" | "effort">;
+type Saying = Pick<AgentTurn, "content" | "appendSystemPrompt" | "model" | "effort">;
 
 export type TurnInput = {
   turn: Saying;

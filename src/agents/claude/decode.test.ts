@@ -111,20 +111,20 @@ test("the events are the same wherever the bytes are split", async () => {
       const stderr = new PassThrough();
       const events: AgentEvent[] = [];
       const nothing = (): void => {};
-      const observed = readOutput({
+      const reader = readOutput({
         stdout,
         stderr,
         redact: (text) => text,
         emit: (event) => events.push(event),
         onLine: nothing,
-        onResult: nothing,
+        onChunk: nothing,
       });
       const cuts = [0, ...points.toSorted((a, b) => a - b), bytes.length];
       for (const [at, end] of cuts.slice(1).entries()) stdout.write(bytes.subarray(cuts[at], end));
       stdout.end();
       await once(stdout, "close");
       expect(events).toEqual(expected);
-      expect(observed).toMatchObject({
+      expect(reader.observed()).toMatchObject({
         stdoutBytes: bytes.length,
         cutLine: false,
         sessionId: "s",

@@ -12,7 +12,7 @@ const build = (
   agentEnvironment({
     settings: { ...fakeSettings("/agent-home"), ...settings },
     env,
-    turn: { jobId: "the-job", attempt: 2, launch: { ...fakeLaunch("/config"), ...launch } },
+    start: { id: "the-job", attempt: 2, launch: { ...fakeLaunch("/config"), ...launch } },
     root,
   });
 

@@ -1,6 +1,5 @@
 import { instanceVariable, jobVariable } from "../../lib/process/marker.ts";
-import type { AgentTurn } from "../agent.ts";
-import { isForbidden, secretValue } from "./forbidden.ts";
+import type { AgentStart } from "../agent.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 export type AgentEnvironment = {
@@ -15,7 +14,7 @@ type Request = {
   settings: ClaudeSettings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
-  turn: Pick<AgentTurn, "jobId" | "attempt" | "launch">;
+  start: Pick<AgentStart, "id" | "attempt" | "launch">;
   /** Whether the agent runs as root. */
   root: boolean;
 };
@@ -24,7 +23,7 @@ type Request = {
  * The environment of the agent, built from an allow-list: whatever is not named here, or by the operator in
  * SERVICE_AGENT_ENV, does not reach it. The agent runs commands of its own, so all it has can be read by any of them.
  */
-export const agentEnvironment = ({ settings, env, turn, root }: Request): AgentEnvironment => {
+export const agentEnvironment = ({ settings, env, start, root }: Request): AgentEnvironment => {
   const refused = settings.agentEnv.filter(isForbidden);
   const listed = settings.agentEnv.filter((name) => !isForbidden(name));
   const passed = pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
@@ -32,15 +31,15 @@ export const agentEnvironment = ({ settings, env, turn, root }: Request): AgentE
   return {
     variables: {
       ...passed,
-      ...behaviour(turn.launch.timeoutSeconds),
+      ...behaviour(start.launch.timeoutSeconds),
       ...credentials,
-      ...(settings.otelEnabled ? telemetry(settings, turn) : {}),
-      ...(root && turn.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
+      ...(settings.otelEnabled ? telemetry(settings, start) : {}),
+      ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
-      CLAUDE_CONFIG_DIR: turn.launch.configDir,
-      [jobVariable]: turn.jobId,
-      SERVICE_JOB_ATTEMPT: String(turn.attempt),
-      SERVICE_PROFILE: turn.launch.profile,
+      CLAUDE_CONFIG_DIR: start.launch.configDir,
+      [jobVariable]: start.id,
+      SERVICE_JOB_ATTEMPT: String(start.attempt),
+      SERVICE_PROFILE: start.launch.profile,
     },
     refused,
     secrets: [
@@ -102,9 +101,9 @@ const behaviour = (timeoutSeconds: number): Record<string, string> => {
   };
 };
 
-const telemetry = (settings: ClaudeSettings, { jobId, launch }: Request["turn"]): Record<string, string> => {
+const telemetry = (settings: ClaudeSettings, { id, launch }: Request["start"]): Record<string, string> => {
   const attributes = {
-    "service.job_id": jobId,
+    "service.job_id": id,
     profile: launch.profile,
     repo_key: launch.repoKey ?? "",
     pod: settings.podName,
@@ -123,3 +122,23 @@ const telemetry = (settings: ClaudeSettings, { jobId, launch }: Request["turn"])
       .join(","),
   };
 };
+
+/**
+ * Variables that never reach the agent, even if SERVICE_AGENT_ENV lists them: the service's own keys and stores, the git
+ * and tracing credentials, and the model credentials, which have a rule of their own.
+ */
+const isForbidden = (name: string): boolean => forbidden.some((pattern) => pattern.test(name));
+
+const forbidden = [
+  /^(SERVICE|BRIDGE|OAUTH|KV|TRACING|LANGFUSE|GIT_HOST|MODEL_API)_/i,
+  /^(GH|GITHUB|GITLAB|GIT)_.*(TOKEN|KEY|SECRET|PASSWORD|PAT|ASKPASS|AUTH|CREDENTIAL)/i,
+  // git takes configuration from the environment, headers with credentials among it.
+  /^GIT_CONFIG/i,
+  /^(GIT|SSH)_(ASKPASS|AUTH_SOCK|SSH_COMMAND)$/i,
+  /^OTEL_EXPORTER_.*HEADERS$/i,
+  /^(AGENT_CLI_OAUTH_TOKEN|CLAUDE_CODE_OAUTH_TOKEN|ANTHROPIC_(API_KEY|AUTH_TOKEN|BASE_URL))$/i,
+];
+
+/** The value of a variable if its name says that it is a secret. */
+const secretValue = (name: string, value: string | undefined): string | undefined =>
+  /TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL/i.test(name) ? value : undefined;

@@ -1,96 +1,84 @@
 import type { EndedProcess, SpawnFailure } from "../../lib/process/supervise.ts";
 import { leftWarnings } from "../../lib/process/sweep.ts";
 import { cutFront } from "../../lib/tail-buffer.ts";
-import type { AgentOutcome, AgentTurn } from "../agent.ts";
-import { classify, type EndCause } from "./classify.ts";
-import { errorLimit, outputLimit, type Observed } from "./observed.ts";
-import { reasonText } from "./reason-text.ts";
-import { errorText, type Failed } from "./sentences.ts";
+import type { AgentTurn, TurnOutcome } from "../agent.ts";
+import { classify, type EndCause, type Ended } from "./classify.ts";
+import type { Observed } from "./read-output.ts";
+import { errorLimit, errorText, reasonText } from "./sentences.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
-export type Attended = { ended: EndedProcess; observed: Observed; cause: EndCause };
-
-type RunContext = {
+/** All that is known of a turn that is over. */
+export type EndedTurn = {
+  turn: Pick<AgentTurn, "isLast" | "timeoutSeconds">;
   settings: ClaudeSettings;
-  turn: AgentTurn;
-  /** Why the caller ended the run, or why it could not be recorded. */
+  profile: string;
+  observed: Observed;
+  cause: EndCause;
+  /** Why the caller ended the turn, or what kept it from being passed on. */
   interruption: unknown;
   prompted: boolean;
+  /** Of a process that goes on both are null. */
+  ended: Ended;
   redact: (text: string) => string;
+  /** What the process had cost before, US dollars. */
+  spent: number;
+  durationMs: number;
 };
 
-/** The outcome of a run that had a process. */
-export const outcomeOf = (run: Attended & RunContext): AgentOutcome => {
-  const { settings, turn, ended, observed, cause, interruption, prompted, redact } = run;
-  const stderr = observed.stderr.text();
-  const verdict = classify({ observed: { ...observed, stderr }, cause, ended });
-  const { timeoutSeconds, profile } = turn.launch;
-  const failed: Failed = {
-    verdict,
-    cause,
-    ended,
-    observed,
-    settings,
-    timeoutSeconds,
-    profile,
-    wording: "run",
-    interruption,
-    stderr,
-  };
-  const output = cutFront(redact(finalText(observed)), outputLimit);
-  const { num_turns, cost_usd, usage } = observed.result ?? noAccount;
+/** The outcome of a turn, whether its process goes on or not. */
+export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
+  const { observed, cause, ended, prompted, redact, durationMs } = turn;
+  const { result, sessionId, model } = observed;
+  const verdict = classify({ observed: { ...observed, stderr: observed.stderr.text() }, cause, ended });
   return {
     ...verdict,
     prompted,
-    output: output === "" ? null : output,
-    error: verdict.ok ? null : cutFront(redact(errorText(failed)), errorLimit),
-    exit_code: ended.exitCode,
+    apiStatus: result?.api_status ?? null,
+    error: verdict.ok ? null : cutFront(redact(errorText({ ...turn, verdict })), errorLimit),
+    text: redact(finalText(observed)),
+    exitCode: ended.exitCode,
     // Not the result's: when a session cannot be resumed that one names a session which never was.
-    session_id: observed.sessionId,
-    model: observed.model,
-    num_turns,
-    cost_usd,
-    usage,
+    sessionId,
+    model,
+    numTurns: result?.num_turns ?? null,
+    costUsd: ownCost(result?.cost_usd ?? null, turn.spent),
+    usage: result?.usage ?? null,
+    durationMs,
   };
 };
 
 /** The result's text; results that tell an error of their own have none, then it is the end of what the agent said. */
-export const finalText = ({ result, said }: Observed): string => {
+const finalText = ({ result, said }: Observed): string => {
   const text = result?.text ?? "";
   if (text !== "" && !result?.subtype.startsWith("error")) return text;
   return said.text().trimEnd() || text;
 };
 
-/** The outcome of a run whose process never was. */
-export const unstarted = (why: SpawnFailure | { code: "aborted"; reason: unknown }): AgentOutcome => {
-  const nothing = {
-    ok: false,
-    prompted: false,
-    output: null,
-    exit_code: null,
-    session_id: null,
-    model: null,
-    ...noAccount,
-  };
-  if (why.code !== "aborted") return { ...nothing, ...spawnFault(why) };
-  const error = `The run was ended before the agent was started: ${reasonText(why.reason)}.`;
-  return { ...nothing, reason: null, retryable: false, error: cutFront(error, errorLimit) };
-};
+/** US dollars, without the noise of the subtraction. */
+export const ownCost = (total: number | null, spent: number): number | null =>
+  total === null ? null : Math.max(0, Number((total - spent).toFixed(10)));
 
-/** Why a process could not be started. */
-export const spawnFault = ({
-  code,
-  message,
-}: SpawnFailure): { reason: "cli_not_found" | "internal"; retryable: boolean; error: string } => {
+/** The outcome of a turn that the agent was never told of. */
+export const untoldOutcome = (reason: unknown): TurnOutcome => ({
+  ...nothing,
+  error: `The turn was ended by the service before the agent heard of it: ${reasonText(reason)}.`,
+});
+
+/** The outcome of a process that could not be started. */
+export const unstartedOutcome = ({ code, message }: SpawnFailure): TurnOutcome => {
   if (code === "not_found" || code === "not_executable") {
     const error = `${message} Install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it.`;
-    return { reason: "cli_not_found", retryable: false, error: cutFront(error, errorLimit) };
+    return { ...nothing, reason: "cli_not_found", error: cutFront(error, errorLimit) };
   }
-  return { reason: "internal", retryable: true, error: cutFront(message, errorLimit) };
+  return { ...nothing, reason: "internal", retryable: true, error: cutFront(message, errorLimit) };
 };
 
-/** What did not go as it should, although it does not change how the run is judged. */
-export const endWarnings = ({ ended, observed, cause }: Attended): string[] => {
+/** What did not go as it should, although it does not change how the turn is judged. */
+export const endWarnings = ({
+  ended,
+  observed,
+  cause,
+}: Pick<EndedTurn, "observed" | "cause"> & { ended: EndedProcess }): string[] => {
   const warnings: string[] = [];
   if (observed.result?.ok && cause === "result_grace") {
     warnings.push("The agent did not exit after its result and was ended; the result stands.");
@@ -107,4 +95,19 @@ export const endWarnings = ({ ended, observed, cause }: Attended): string[] => {
   return [...warnings, ...leftWarnings(ended)];
 };
 
-const noAccount = { num_turns: null, cost_usd: null, usage: null };
+const nothing: TurnOutcome = {
+  ok: false,
+  prompted: false,
+  reason: null,
+  retryable: false,
+  apiStatus: null,
+  error: null,
+  text: "",
+  exitCode: null,
+  sessionId: null,
+  model: null,
+  numTurns: null,
+  costUsd: null,
+  usage: null,
+  durationMs: 0,
+};

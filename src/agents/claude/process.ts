@@ -2,14 +2,14 @@ import { readFile } from "node:fs/promises";
 import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redact } from "../../lib/redact.ts";
-import type { AgentProcess, ProcessStart, ProcessTurn, TurnOutcome } from "../agent-process.ts";
+import type { AgentProcess, AgentStart, AgentTurn, TurnOutcome } from "../agent.ts";
 import { turnInput, type Told } from "./control.ts";
-import { beginTurn, type TurnUnderWay } from "./process-turn.ts";
-import { readTurns } from "./read-output.ts";
-import { untoldOutcome } from "./turn-outcome.ts";
+import { untoldOutcome } from "./outcome.ts";
+import { readOutput } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
+import { beginTurn, type TurnUnderWay } from "./turn.ts";
 
-type Options = Pick<ProcessStart, "id" | "session" | "launch"> & {
+type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   settings: ClaudeSettings;
   agent: SupervisedProcess;
   redact: Redact;
@@ -25,32 +25,30 @@ const idleOutputLimit = 1024 * 1024;
 /** How long a process that has answered before may take to begin the next answer: it says so before it asks the model. */
 const beginningSeconds = 10;
 
-/** How long a process may live on without its output. */
+/** How long a process that is to take another turn may live on without its output. */
 const closedOutputMs = 1000;
 
 /** A running CLI. Must be called right after the spawn: what comes before somebody listens may be lost. */
 export const createProcess = (options: Options): AgentProcess => {
   const { id, session, launch, settings, agent, redact, warnings, appended } = options;
-  const grace = { graceSeconds: settings.agentCliKillGrace };
   let current: TurnUnderWay | null = null;
   let usable = true;
   let turns = 0;
   let spent = 0;
   let idleBytes = 0;
-  let stray = false;
+  let unasked = false;
   let told: Told = { model: launch.model, effort: null };
 
-  const reader = readTurns({
+  const reader = readOutput({
     stdout: agent.stdout,
     stderr: agent.stderr,
     redact,
     emit: (event) => {
       const taken = current?.take(event) ?? false;
-      stray ||= !taken && isWork(event);
+      unasked ||= !taken && isWork(event);
       if (event.type === "result") spent = event.cost_usd ?? spent;
     },
     onLine: () => current?.alive(),
-    onResult: () => {},
     onChunk: (bytes) => {
       if (current === null) idleBytes += bytes;
       else if (current.flush()) current = null;
@@ -59,50 +57,57 @@ export const createProcess = (options: Options): AgentProcess => {
   });
   /** Work that nobody asked for would be taken for the next turn's, and endless output never ends. */
   const idle = (): void => {
-    if (usable && (stray || idleBytes > idleOutputLimit)) void end(grace);
+    if (usable && (unasked || idleBytes > idleOutputLimit)) void end();
   };
 
-  const end = (how: { graceSeconds: number }): Promise<EndedProcess> => {
+  /** Whatever ends the process, but for itself, does it here. */
+  const end = (graceSeconds = settings.agentCliKillGrace): Promise<EndedProcess> => {
     usable = false;
-    current?.ending("the agent's process was ended");
     agent.stdin.end();
-    return agent.stop(how);
+    return agent.stop({ graceSeconds });
   };
   agent.stdout.once("close", () => {
     usable = false;
-    const late = setTimeout(() => void agent.stop(grace), closedOutputMs);
+    if (current?.isLast === true) return;
+    const late = setTimeout(() => void end(), closedOutputMs);
     void agent.ended.then(() => clearTimeout(late));
   });
-  const exited = (how: EndedProcess): void => {
+  const exited = async (how: EndedProcess): Promise<void> => {
     usable = false;
-    current?.exited(how);
-    current = null;
+    await current?.exited(how);
   };
   const ended = agent.ended.then(exited);
 
-  const turn = async (asked: ProcessTurn): Promise<TurnOutcome> => {
+  const turn = async (asked: AgentTurn): Promise<TurnOutcome> => {
     if (current !== null) throw new Error("A process takes one turn at a time: wait for the one under way.");
-    if (asked.signal.aborted) return untoldOutcome(asked.signal.reason);
+    if (asked.signal.aborted && !asked.isLast) return untoldOutcome(asked.signal.reason);
     if (turns > 0) reader.nextTurn();
     turns += 1;
     idleBytes = 0;
-    const { input, told: next } = turnInput({ turn: asked, first: turns === 1, appended, told });
-    const observed = reader.observed();
     const { agentCliFirstOutputTimeout: first } = settings;
-    const limits = {
-      ...settings,
-      agentCliFirstOutputTimeout: turns === 1 ? first : Math.min(first || beginningSeconds, beginningSeconds),
-    };
-    const begun = beginTurn({ turn: asked, settings: limits, launch, agent, redact, observed, spent });
+    const firstOutput = turns === 1 ? first : Math.min(first || beginningSeconds, beginningSeconds);
+    const begun = beginTurn({
+      turn: asked,
+      settings: { ...settings, agentCliFirstOutputTimeout: firstOutput },
+      profile: launch.profile,
+      agent,
+      end,
+      redact,
+      observed: reader.observed(),
+      spent,
+    });
     current = begun;
     if (turns === 1) for (const message of warnings) begun.take({ type: "warning", message });
     if (usable) {
+      const { input, told: next } = turnInput({ turn: asked, first: turns === 1, appended, told });
       told = next;
-      agent.stdin.write(input);
+      begun.give(input);
     } else {
       void agent.ended.then(exited);
     }
-    return await begun.outcome;
+    const outcome = await begun.outcome;
+    if (current === begun) current = null;
+    return outcome;
   };
 
   return {
@@ -113,8 +118,9 @@ export const createProcess = (options: Options): AgentProcess => {
     turns: () => turns,
     residentBytes: () => residentBytes(agent.pid),
     turn,
-    end: async (how = grace) => {
-      await end(how);
+    end: async ({ graceSeconds } = { graceSeconds: settings.agentCliKillGrace }) => {
+      current?.ending("the agent's process was ended");
+      await end(graceSeconds);
     },
     ended,
   };

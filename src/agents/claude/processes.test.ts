@@ -234,15 +234,16 @@ describe("what cannot start", () => {
       const started = await startProcess({ directory, settings: { agentCliBinary } });
       expect(started).toMatchObject({
         ok: false,
-        reason: "cli_not_found",
-        message: expect.stringContaining("SERVICE_AGENT_CLI_BINARY"),
+        outcome: {
+          reason: "cli_not_found",
+          error: expect.stringContaining("SERVICE_AGENT_CLI_BINARY"),
+        },
       });
     }
     const gone = join(directory, "gone");
     expect(await startProcess({ directory: gone })).toMatchObject({
       ok: false,
-      reason: "internal",
-      message: expect.stringContaining(gone),
+      outcome: { reason: "internal", error: expect.stringContaining(gone) },
     });
   });
 

@@ -2,57 +2,66 @@ import type { Readable } from "node:stream";
 import type { AgentEvent } from "../../contract/event.ts";
 import { createLineSplitter } from "../../lib/lines.ts";
 import type { Redact } from "../../lib/redact.ts";
-import { createDecoder } from "./decode.ts";
-import { createObserved, note, type Observed } from "./observed.ts";
+import { createTailBuffer, type TailBuffer } from "../../lib/tail-buffer.ts";
+import { createDecoder, type DecoderFacts } from "./decode.ts";
 import { replaces, type ResultEvent } from "./result.ts";
+
+/** What is known of a turn from the process's two output streams. */
+export type Observed = {
+  facts: DecoderFacts;
+  /** The result that decides. */
+  result: ResultEvent | null;
+  sessionId: string | null;
+  model: string | null;
+  /** Instant at which the rejected limit resets, empty when it was not told; null: no limit was met. */
+  limitResetsAt: string | null;
+  events: number;
+  stdoutBytes: number;
+  /** The output ends in the middle of a line. */
+  cutLine: boolean;
+  /** End of what the agent said, and of lines that are not of its protocol. */
+  said: TailBuffer;
+  stderr: TailBuffer;
+};
 
 type ReadOutput = {
   stdout: Readable;
   stderr: Readable;
   redact: Redact;
-  emit: (event: AgentEvent, bytes: number) => void;
+  emit: (event: AgentEvent) => void;
   /** A line of the protocol came. */
   onLine: () => void;
-  onResult: () => void;
   /** A piece of the output has been told in full. */
-  onChunk?: (bytes: number) => void;
+  onChunk: (bytes: number) => void;
 };
 
-export type OutputReader = {
+type OutputReader = {
   /** Of the turn under way, or of the last one. */
   observed: () => Observed;
   /** From here on what comes belongs to another turn. A late result of the one before is dropped. */
   nextTurn: () => void;
 };
 
-/** Reads the output of a process that takes one turn. */
-export const readOutput = (options: ReadOutput): Observed => readTurns(options).observed();
-
 /** Reads both streams to their end, whatever becomes of the events: an agent whose pipe is full loses output. */
-export const readTurns = (options: ReadOutput): OutputReader => {
-  const { stdout, stderr, redact, emit, onLine, onResult, onChunk } = options;
+export const readOutput = (options: ReadOutput): OutputReader => {
+  const { stdout, stderr, redact, emit, onLine, onChunk } = options;
   const decoder = createDecoder();
   const { facts } = decoder;
   let observed = createObserved(facts);
   let firstTurn = true;
 
-  const take = (event: AgentEvent, bytes: number): void => {
+  const take = (event: AgentEvent): void => {
     note(observed, event);
-    emit(event, bytes);
+    emit(event);
   };
 
-  const takeResult = (
-    event: ResultEvent,
-    bytes: number,
-    before: { worked: boolean; open: boolean },
-  ): void => {
+  const takeResult = (event: ResultEvent, before: { worked: boolean; open: boolean }): void => {
     if (!firstTurn && !before.open) return;
     if (replaces(observed.result, event, before.worked)) {
       observed.result = event;
-      take(event, bytes);
-      onResult();
+      take(event);
     } else {
-      take({ type: "warning", message: shutdownError(event) }, bytes);
+      take({ type: "warning", message: shutdownError(event) });
     }
   };
 
@@ -65,9 +74,8 @@ export const readTurns = (options: ReadOutput): OutputReader => {
     if (garbage) observed.said.push(`${line}\n`);
     else onLine();
     for (const event of events) {
-      const bytes = Math.ceil(line.length / events.length);
-      if (event.type === "result") takeResult(event, bytes, before);
-      else take(event, bytes);
+      if (event.type === "result") takeResult(event, before);
+      else take(event);
     }
   };
 
@@ -75,22 +83,19 @@ export const readTurns = (options: ReadOutput): OutputReader => {
     onLine: takeLine,
     onOversized: (bytes) => {
       onLine();
-      take(
-        { type: "warning", message: `The agent wrote a line of ${bytes} bytes, which was left out.` },
-        100,
-      );
+      take({ type: "warning", message: `The agent wrote a line of ${bytes} bytes, which was left out.` });
     },
   });
   stdout.on("data", (chunk: Buffer) => {
     observed.stdoutBytes += chunk.length;
     observed.cutLine = chunk.at(-1) !== 10;
     lines.push(chunk);
-    onChunk?.(chunk.length);
+    onChunk(chunk.length);
   });
   // Not "end": it does not come when the pipe is given up because somebody keeps it open.
   stdout.once("close", () => {
     lines.end();
-    onChunk?.(0);
+    onChunk(0);
   });
   stderr.on("data", (chunk: Buffer) => observed.stderr.push(chunk));
   return {
@@ -105,3 +110,27 @@ export const readTurns = (options: ReadOutput): OutputReader => {
 
 const shutdownError = ({ subtype, text }: ResultEvent): string =>
   `After its result the agent reported an error of its shutdown, which does not change the result: ${text || subtype}`;
+
+/** Of what is kept, bytes. */
+const longestTail = { said: 51_200, stderr: 40_960 };
+
+const createObserved = (facts: DecoderFacts): Observed => ({
+  facts,
+  result: null,
+  sessionId: facts.sessionId,
+  model: facts.model,
+  limitResetsAt: null,
+  events: 0,
+  stdoutBytes: 0,
+  cutLine: false,
+  said: createTailBuffer(longestTail.said),
+  stderr: createTailBuffer(longestTail.stderr),
+});
+
+const note = (observed: Observed, event: AgentEvent): void => {
+  observed.events += 1;
+  if (event.type === "text") observed.said.push(event.text);
+  if (event.type === "block_end") observed.said.push("\n");
+  if (event.type === "rate_limit" && event.status === "rejected")
+    observed.limitResetsAt = event.resets_at ?? "";
+};

@@ -55,17 +55,17 @@ const repository = async (): Promise<string> => {
 test("does a small piece of work and tells it event by event", async () => {
   const directory = await repository();
   const { outcome, events, identity } = await run("Describe the layout", { directory });
-  expect(outcome).toMatchObject({ ok: true, error: null, exit_code: 0, retryable: false });
-  expect(outcome.num_turns).toBeGreaterThan(1);
-  expect(outcome.cost_usd).toBeGreaterThan(0);
+  expect(outcome).toMatchObject({ ok: true, error: null, exitCode: 0, retryable: false });
+  expect(outcome.numTurns).toBeGreaterThan(1);
+  expect(outcome.costUsd).toBeGreaterThan(0);
   expect(outcome.usage?.output_tokens).toBeGreaterThan(0);
-  expect(events[0]).toMatchObject({ type: "started", session_id: outcome.session_id, model: outcome.model });
+  expect(events[0]).toMatchObject({ type: "started", session_id: outcome.sessionId, model: outcome.model });
   const kinds = new Set(events.map((event) => event.type));
   for (const kind of ["thinking", "text", "block_end", "tool_use", "tool_result", "result"]) {
     expect(kinds).toContain(kind);
   }
   expect(events.some((event) => event.type === "warning")).toBe(false);
-  expect(textOf(events).endsWith(outcome.output ?? "?")).toBe(true);
+  expect(textOf(events).endsWith(outcome.text)).toBe(true);
   expect(identity?.pid).toBeGreaterThan(1);
   expect(execFileSync("git", ["-C", directory, "log", "-1", "--format=%s"], { encoding: "utf8" })).toContain(
     "docs:",
@@ -84,11 +84,11 @@ test("a session is resumed by its transcript's path from another directory", asy
   const first = await run('scenario: text {"text": "The word is walrus."}');
   const projects = join(first.directory, ".config-of-job", "projects");
   const [file] = (await readdir(projects, { recursive: true })).filter((name) => name.endsWith(".jsonl"));
-  const id = first.outcome.session_id ?? "";
+  const id = first.outcome.sessionId ?? "";
   const second = await run("scenario: text", {
-    turn: { session: { id, resumeFrom: join(projects, file!) } },
+    start: { session: { id, resumeFrom: join(projects, file!) } },
   });
-  expect(second.outcome).toMatchObject({ ok: true, session_id: id });
+  expect(second.outcome).toMatchObject({ ok: true, sessionId: id });
   expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("The word is walrus.");
 });
 
@@ -101,14 +101,14 @@ test.concurrent.for<[string, object]>([
   ['error {"status": 400}', { reason: "api_error", retryable: false }],
 ])("%s", async ([scenario, expected]) => {
   const { outcome, events } = await run(`scenario: ${scenario}`, { settings: { agentCliIdleTimeout: 60 } });
-  expect(outcome).toMatchObject({ ok: false, exit_code: 1, ...expected });
+  expect(outcome).toMatchObject({ ok: false, exitCode: 1, ...expected });
   expect(textOf(events)).not.toContain("API Error");
   expect(outcome.error).not.toContain("canary");
 });
 
 test("no credentials, too many turns and a missing session are told apart", async () => {
   const nobody = await run("hello", { settings: { modelAuthToken: null } });
-  expect(nobody.outcome).toMatchObject({ reason: "auth", exit_code: 1 });
+  expect(nobody.outcome).toMatchObject({ reason: "auth", exitCode: 1 });
   const call = { name: "Bash", input: { command: "true", description: "Nothing" } };
   const tools = `scenario: tools ${JSON.stringify({ calls: [call, call, call] })}`;
   const turns = await run(tools, {
@@ -116,12 +116,12 @@ test("no credentials, too many turns and a missing session are told apart", asyn
   });
   expect(turns.outcome).toMatchObject({
     reason: "max_turns",
-    exit_code: 1,
-    output: expect.stringContaining("Calling Bash."),
+    exitCode: 1,
+    text: expect.stringContaining("Calling Bash."),
   });
   const session = { id: crypto.randomUUID(), resumeFrom: "/nowhere/at-all.jsonl" };
-  const lost = await run("hello", { turn: { session } });
-  expect(lost.outcome).toMatchObject({ ok: false, session_id: null });
+  const lost = await run("hello", { start: { session } });
+  expect(lost.outcome).toMatchObject({ ok: false, sessionId: null });
   expect(lost.outcome.error).toMatch(/No conversation found|not found/i);
 });
 
@@ -129,7 +129,7 @@ test("a stream that breaks in the middle gives the text once", async () => {
   const { outcome, events } = await run(
     'scenario: broken {"text": "This answer is cut off, and then told again."}',
   );
-  expect(outcome).toMatchObject({ ok: true, output: "This answer is cut off, and then told again." });
+  expect(outcome).toMatchObject({ ok: true, text: "This answer is cut off, and then told again." });
   expect(textOf(events)).toBe("This answer is cut off, and then told again.");
 });
 

@@ -1,18 +1,18 @@
-import { chmod, readFile, writeFile } from "node:fs/promises";
 import { randomUUID } from "node:crypto";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { expectTidy, fakeLaunch, fakeSettings, runFake } from "../../../test/fake-agent/run.ts";
+import { expectTidy, runFake } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { findMarked } from "../../lib/process/table.ts";
-import { createClaudeAgent } from "./claude.ts";
+import { until } from "../../../test/until.ts";
+import { isAlive } from "../../lib/process/identity.ts";
 
 describe("the clocks", () => {
   test("an agent that never says anything is ended as stalled", async () => {
     const directory = await temporaryDirectory();
     const run = await runFake("scenario: hang", { directory, settings: { agentCliFirstOutputTimeout: 0.3 } });
     expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "stalled", retryable: true, exit_code: 143 });
+    expect(run.outcome).toMatchObject({ reason: "stalled", retryable: true, exitCode: 143 });
     expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT");
   });
 
@@ -23,7 +23,7 @@ describe("the clocks", () => {
       settings: { agentCliIdleTimeout: 0.3 },
     });
     expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "stalled", output: "Piece 0. \nPiece 1." });
+    expect(run.outcome).toMatchObject({ reason: "stalled", text: "Piece 0. \nPiece 1." });
     expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_IDLE_TIMEOUT");
   });
 
@@ -49,7 +49,7 @@ describe("the clocks", () => {
 });
 
 describe("the caller's signal", () => {
-  test("ends the run and everything it started; the iteration still ends with exited", async () => {
+  test("ends the run and everything it started; the events still end with exited", async () => {
     const directory = await temporaryDirectory();
     const stop = new AbortController();
     const run = await runFake('scenario: grandchildren {"deaf": true}', {
@@ -63,48 +63,56 @@ describe("the caller's signal", () => {
     expect(run.outcome.error).toBe("The run was ended by the service: the job was cancelled.");
   });
 
-  test("already aborted: nothing is spawned", async () => {
-    const directory = await temporaryDirectory();
-    const run = await runFake("hello", { directory, turn: { signal: AbortSignal.abort("cancelled") } });
+  test("aborted as a fence gives no grace", async () => {
+    const stop = new AbortController();
+    const run = await runFake("scenario: sleep", {
+      directory: await temporaryDirectory(),
+      settings: { agentCliKillGrace: 20 },
+      turn: { signal: stop.signal },
+      onEvent: (event) => event.type === "text" && stop.abort("fence"),
+    });
     expectTidy(run);
-    expect(run.identity).toBeNull();
-    expect(run.outcome).toMatchObject({ ok: false, reason: null });
+    expect(run.outcome).toMatchObject({ ok: false, prompted: true, reason: null });
+    expect(run.events.at(-1)).toMatchObject({ type: "exited", signal: "SIGKILL" });
   });
 
-  test("a reader that stops reading ends the run", async () => {
+  test("already aborted: the agent is ended before it has its prompt", async () => {
     const directory = await temporaryDirectory();
-    const agent = createClaudeAgent({
-      settings: fakeSettings(directory),
-      env: { PATH: process.env["PATH"] },
-    });
-    const jobId = randomUUID();
-    for await (const event of agent.run({
-      jobId,
-      attempt: 1,
-      prompt: "scenario: sleep",
-      cwd: directory,
-      cacheDirectory: null,
-      launch: fakeLaunch(directory),
-      session: {
-        id: randomUUID(),
-        resumeFrom: null,
-      },
-      onSpawn: async () => {},
-      signal: new AbortController().signal,
-    })) {
-      if (event.type === "text") break;
-    }
-    expect(await findMarked({ name: "SERVICE_JOB_ID", value: jobId })).toEqual([]);
+    const log = join(directory, "log");
+    const signal = AbortSignal.abort("cancelled");
+    const run = await runFake(`scenario: noop {"log": "${log}"}`, { directory, turn: { signal } });
+    expectTidy(run);
+    expect(run.identity).toBeNull();
+    expect(run.outcome).toMatchObject({ ok: false, prompted: false, reason: null });
+    await expect(readFile(log)).rejects.toThrow("ENOENT");
   });
 });
 
 describe("what cannot start", () => {
+  test("an agent that dies while its spawn is recorded is told after that", async () => {
+    const order: string[] = [];
+    const run = await runFake("go on", {
+      directory: await temporaryDirectory(),
+      start: { session: { id: randomUUID(), resumeFrom: "/nowhere/at-all.jsonl" } },
+      turn: {
+        beforePrompt: async (identity) => {
+          await until(async () => !(await isAlive(identity)));
+          order.push("recorded");
+        },
+      },
+      onEvent: ({ type }) => order.push(type),
+    });
+    expectTidy(run);
+    expect(order.slice(-2)).toEqual(["recorded", "exited"]);
+    expect(run.outcome).toMatchObject({ reason: "agent_error", exitCode: 1 });
+  });
+
   test("a spawn that cannot be recorded ends the agent before it has its prompt", async () => {
     const directory = await temporaryDirectory();
     const log = join(directory, "log");
     const run = await runFake(`scenario: noop {"log": "${log}"}`, {
       directory,
-      turn: { onSpawn: () => Promise.reject(new Error("the disk is full")) },
+      turn: { beforePrompt: () => Promise.reject(new Error("the disk is full")) },
     });
     expectTidy(run);
     expect(run.outcome).toMatchObject({ reason: "internal", retryable: true });
@@ -121,7 +129,7 @@ describe("what cannot start", () => {
     await chmod(orphan, 0o755);
     for (const agentCliBinary of ["no-such-agent-cli", join(directory, "missing"), plain, orphan]) {
       const run = await runFake("hello", { directory, settings: { agentCliBinary } });
-      expectTidy(run);
+      expect(run.left).toEqual([]);
       expect(run.outcome).toMatchObject({ ok: false, reason: "cli_not_found", retryable: false });
       expect(run.outcome.error).toContain(agentCliBinary);
       expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_BINARY");
@@ -130,7 +138,7 @@ describe("what cannot start", () => {
 
   test("a working directory that is gone is told", async () => {
     const directory = await temporaryDirectory();
-    const run = await runFake("hello", { directory, turn: { cwd: join(directory, "gone") } });
+    const run = await runFake("hello", { directory, start: { cwd: join(directory, "gone") } });
     expect(run.outcome).toMatchObject({ reason: "internal" });
     expect(run.outcome.error).toContain(join(directory, "gone"));
   });

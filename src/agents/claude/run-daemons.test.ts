@@ -14,12 +14,12 @@ const adapter = fileURLToPath(new URL("claude.ts", import.meta.url));
 /** A service that runs one turn and prints its warnings. */
 const program = `
   import { createClaudeAgent } from ${JSON.stringify(adapter)};
-  const { settings, turn } = JSON.parse(process.argv[1]);
-  const run = createClaudeAgent({ settings, env: process.env }).run({
-    ...turn, onSpawn: async () => {}, signal: new AbortController().signal });
+  const { settings, start, turn } = JSON.parse(process.argv[1]);
+  const { process: agent } = await createClaudeAgent({ settings, env: process.env }).start(start);
   const warnings = [];
-  for (let step = await run.next(); !step.done; step = await run.next())
-    if (step.value.type === "warning") warnings.push(step.value.message);
+  await agent.turn({ ...turn, signal: new AbortController().signal, onEvents: (events) => {
+    for (const event of events) if (event.type === "warning") warnings.push(event.message);
+  } });
   console.log(JSON.stringify(warnings));`;
 
 /** Its memory, and so its environment and directory, are shown to nobody but root, like those of ssh-agent. */
@@ -36,16 +36,18 @@ test("what an agent leaves behind as an ordinary user is ended, or named in a wa
     `#!/bin/sh\n"${settings.agentCliBinary}" "$@"\ncode=$?\n${hide}\n${leave}\nexit $code\n`,
   );
   await chmod(agentCliBinary, 0o755);
-  const turn = {
-    jobId: randomUUID(),
+  const start = {
+    id: randomUUID(),
     attempt: 1,
-    prompt: "hello",
     cwd: directory,
     cacheDirectory: null,
     launch: fakeLaunch(directory),
     session: { id: randomUUID(), resumeFrom: null },
   };
-  const asked = JSON.stringify({ settings: { ...settings, agentCliBinary }, turn });
+  const content = [{ type: "text", text: "hello" }];
+  const asks = { appendSystemPrompt: null, model: null, effort: null };
+  const turn = { content, ...asks, timeoutSeconds: 60, isLast: true };
+  const asked = JSON.stringify({ settings: { ...settings, agentCliBinary }, start, turn });
   const node = [process.execPath, "--input-type=module-typescript", "--eval", program, asked];
   const isRoot = process.getuid?.() === 0;
   if (isRoot) await chown(directory, 65_534, 65_534);

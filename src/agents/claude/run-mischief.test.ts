@@ -46,7 +46,7 @@ test("an agent that deletes its working directory is judged by its result", asyn
   const run = await runFake("scenario: delete-worktree", { directory });
   expectTidy(run);
   expect(existsSync(join(directory, ".git"))).toBe(false);
-  expect(run.outcome).toMatchObject({ ok: true, output: "The directory is gone." });
+  expect(run.outcome).toMatchObject({ ok: true, text: "The directory is gone." });
 });
 
 test("the other mischief of the stand-in does what it says", async () => {
@@ -80,7 +80,7 @@ test("lines that are no events make up the output when there is no result", asyn
   await chmod(agentCliBinary, 0o755);
   const run = await runFake("hello", { directory, settings: { agentCliBinary } });
   expectTidy(run);
-  expect(run.outcome).toMatchObject({ reason: "agent_exit", exit_code: 4, output: "some plain words" });
+  expect(run.outcome).toMatchObject({ reason: "agent_exit", exitCode: 4, text: "some plain words" });
   expect(run.outcome.error).toMatch(/code 4.*stderr of the agent:\nan error$/s);
 });
 

@@ -22,11 +22,11 @@ describe("a good run", () => {
       ok: true,
       reason: null,
       retryable: false,
-      output: "Done: agent-output.txt is committed.",
+      text: "Done: agent-output.txt is committed.",
       error: null,
-      exit_code: 0,
+      exitCode: 0,
       model: "fake-sonnet",
-      cost_usd: 0.0123,
+      costUsd: 0.0123,
       usage: {
         input_tokens: 100,
         output_tokens: 20,
@@ -55,7 +55,7 @@ describe("a good run", () => {
     const run = await runFake(`scenario: noop {"log": "${log}"}`, {
       directory,
       turn: {
-        onSpawn: async (identity) => {
+        beforePrompt: async (identity) => {
           await new Promise((resolve) => setTimeout(resolve, 300));
           before = await readFile(log, "utf8").catch(() => `nothing, pid ${identity.pid}`);
         },
@@ -71,21 +71,21 @@ describe("a good run", () => {
     const id = "11111111-2222-4333-8444-555555555555";
     const first = await runFake("scenario: remember", {
       directory,
-      turn: { session: { id, resumeFrom: null } },
+      start: { session: { id, resumeFrom: null } },
     });
-    expect(first.outcome).toMatchObject({ output: "I remember 0 earlier prompts.", session_id: id });
+    expect(first.outcome).toMatchObject({ text: "I remember 0 earlier prompts.", sessionId: id });
     const slug = directory.replace(/[^a-zA-Z0-9]/g, "-");
     const resumeFrom = join(directory, ".config-of-job", "projects", slug, `${id}.jsonl`);
-    const second = await runFake("scenario: remember", { directory, turn: { session: { id, resumeFrom } } });
-    expect(second.outcome).toMatchObject({ output: "I remember 1 earlier prompts.", session_id: id });
+    const second = await runFake("scenario: remember", { directory, start: { session: { id, resumeFrom } } });
+    expect(second.outcome).toMatchObject({ text: "I remember 1 earlier prompts.", sessionId: id });
   });
 
   test("a session that cannot be resumed is told, and no session is claimed", async () => {
     const directory = await temporaryDirectory();
     const session = { id: "11111111-2222-4333-8444-555555555555", resumeFrom: join(directory, "gone.jsonl") };
-    const run = await runFake("go on", { directory, turn: { session } });
+    const run = await runFake("go on", { directory, start: { session } });
     expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "agent_error", retryable: false, session_id: null });
+    expect(run.outcome).toMatchObject({ reason: "agent_error", retryable: false, sessionId: null });
     expect(run.outcome.error).toContain("No conversation found with session ID: gone");
   });
 
@@ -101,31 +101,31 @@ describe("a good run", () => {
       expect(run.events.find((event) => event.type === "tool_result")).toMatchObject({
         content: 'ä\n"ö" 🚀',
       });
-      expect(run.outcome.output).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
+      expect(run.outcome.text).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
     }
   });
 });
 
 describe("a bad end", () => {
   const failures: [task: string, expected: Partial<FakeRun["outcome"]>, error: RegExp][] = [
-    ["error-result", { reason: "agent_error", exit_code: 0 }, /I failed, whatever my exit code says/],
+    ["error-result", { reason: "agent_error", exitCode: 0 }, /I failed, whatever my exit code says/],
     [
       "exit-without-result",
-      { reason: "agent_exit", exit_code: 0, retryable: true },
+      { reason: "agent_exit", exitCode: 0, retryable: true },
       /code 0 without giving a result/,
     ],
     [
       'exit-without-result {"code": 2, "stderr": "boom"}',
-      { reason: "agent_exit", exit_code: 2, retryable: false },
+      { reason: "agent_exit", exitCode: 2, retryable: false },
       /boom/,
     ],
-    ["cut-65536", { reason: "agent_exit", exit_code: 0, retryable: true }, /after 65536 bytes/],
-    ['die {"signal": "SIGKILL"}', { reason: "agent_exit", exit_code: null, retryable: true }, /SIGKILL/],
-    ['die {"signal": "SIGSEGV"}', { reason: "agent_exit", exit_code: null, retryable: true }, /SIGSEGV/],
-    ["close-stdout", { reason: "agent_exit", exit_code: 0 }, /without giving a result/],
+    ["cut-65536", { reason: "agent_exit", exitCode: 0, retryable: true }, /after 65536 bytes/],
+    ['die {"signal": "SIGKILL"}', { reason: "agent_exit", exitCode: null, retryable: true }, /SIGKILL/],
+    ['die {"signal": "SIGSEGV"}', { reason: "agent_exit", exitCode: null, retryable: true }, /SIGSEGV/],
+    ["close-stdout", { reason: "agent_exit", exitCode: 0 }, /without giving a result/],
     [
       "rate-limit",
-      { reason: "rate_limited", exit_code: 1, retryable: true },
+      { reason: "rate_limited", exitCode: 1, retryable: true },
       /resets, at 2026-11-21T\d\d:\d\d:\d\d/,
     ],
     ['rate-limit {"event": false}', { reason: "rate_limited", retryable: true }, /session limit/],
@@ -136,8 +136,8 @@ describe("a bad end", () => {
     ['api-error {"status": 529}', { reason: "api_error", retryable: true }, /status 529/],
     ['api-error {"status": 400}', { reason: "api_error", retryable: false }, /profile's model/],
     ['api-error {"status": null}', { reason: "api_error", retryable: true }, /Connection refused/],
-    ["max-turns", { reason: "max_turns", retryable: false, output: "I work on it." }, /max_turns/],
-    ["budget", { reason: "budget", retryable: false, output: "I work on it." }, /max_budget_usd/],
+    ["max-turns", { reason: "max_turns", retryable: false, text: "I work on it." }, /max_turns/],
+    ["budget", { reason: "budget", retryable: false, text: "I work on it." }, /max_budget_usd/],
     ["work-after-result", { reason: "api_error", retryable: true }, /status 500/],
   ];
 
@@ -157,7 +157,7 @@ describe("a good result that is followed by", () => {
   ])("%s is a success with a warning", async ([task, exitCode, warning]) => {
     const run = await runFake(`scenario: ${task}`, { directory: await temporaryDirectory() });
     expectTidy(run);
-    expect(run.outcome).toMatchObject({ ok: true, reason: null, exit_code: exitCode });
+    expect(run.outcome).toMatchObject({ ok: true, reason: null, exitCode: exitCode });
     expect(warnings(run).join("\n")).toMatch(warning);
     expect(run.events.filter((event) => event.type === "result")).toHaveLength(1);
   });
@@ -168,7 +168,7 @@ describe("a good result that is followed by", () => {
       settings: { agentCliResultGrace: 0.2 },
     });
     expectTidy(run);
-    expect(run.outcome).toMatchObject({ ok: true, output: "All done, but I stay." });
+    expect(run.outcome).toMatchObject({ ok: true, text: "All done, but I stay." });
     expect(warnings(run)).toEqual([expect.stringContaining("did not exit after its result")]);
   });
 });

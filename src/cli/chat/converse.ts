@@ -4,12 +4,12 @@ import { catchInterruption } from "../interruption.ts";
 import { duration } from "../text/duration.ts";
 import { painter } from "../text/paint.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
+import { ask } from "./ask.ts";
 import { chatFailure } from "./chat-failure.ts";
 import { localCommand } from "./local-commands.ts";
 import { openPrompt } from "./prompt.ts";
 import { askOf, resumeCommand, type Talk } from "./talk.ts";
 import { createTranscript } from "./transcript.ts";
-import { runTurn } from "./turn.ts";
 import { showWaiting } from "./waiting.ts";
 
 type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
@@ -47,9 +47,9 @@ export const converse = async ({
       full: talk.full,
     });
     let begun = false;
-    const ending = await runTurn({
+    const ending = await ask({
       client,
-      ask: askOf(message, talk),
+      question: askOf(message, talk),
       stop: nextInterruption(),
       onChunk: (chunk) => {
         begun = true;

@@ -3,10 +3,10 @@ import { exitCode, type ExitCode } from "../exit-code.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, print, terminalColumns } from "../print.ts";
 import { painter } from "../text/paint.ts";
+import { ask } from "./ask.ts";
 import { chatFailure } from "./chat-failure.ts";
 import { askOf, resumeCommand, type Talk } from "./talk.ts";
 import { createTranscript } from "./transcript.ts";
-import { runTurn } from "./turn.ts";
 
 type OneTurn = { client: Client; talk: Talk; message: string; json: boolean; isNew: boolean };
 
@@ -22,9 +22,9 @@ export const oneTurn = async ({ client, talk, message, json, isNew }: OneTurn): 
   let begun = false;
   using interruption = catchInterruption();
   try {
-    const end = await runTurn({
+    const end = await ask({
       client,
-      ask: askOf(message, talk),
+      question: askOf(message, talk),
       stop: interruption.signal,
       onChunk: (chunk) => {
         begun = true;

@@ -6,7 +6,8 @@ import type { ProcessIdentity } from "../../lib/process/identity.ts";
 import { type InstanceFacts, type Instances, type Message } from "../instances.ts";
 import { createInbox } from "./inbox.ts";
 import { isHolderAlive, leaseText, parseLease, pidNamespace } from "./lease.ts";
-import { createScript } from "./script.ts";
+import { createRedisLeases } from "../redis-leases.ts";
+import { createWarnOnce } from "../../lib/warn-once.ts";
 
 type Options = {
   kv: Kv;
@@ -18,46 +19,22 @@ type Options = {
   log: Log;
 };
 
-/** Takes the key unless it holds something else than was seen. */
-const take = createScript(`
-local found = redis.call('GET', KEYS[1])
-if found and found ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return 1`);
-
-const holdsIt = `
-local function epoch_of(text)
-  local ok, lease = pcall(cjson.decode, text)
-  if not ok or type(lease) ~= 'table' or type(lease.facts) ~= 'table' then return nil end
-  return lease.facts.epoch
-end
-local found = redis.call('GET', KEYS[1])`;
-
-const renew = createScript(`${holdsIt}
-if found and epoch_of(found) ~= ARGV[1] then return 'taken' end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return found and 'renewed' or 'lapsed'`);
-
-const leave = createScript(`${holdsIt}
-if found and epoch_of(found) == ARGV[1] then redis.call('DEL', KEYS[1]) end`);
-
 /** Names not heard of for this long are forgotten, ms. */
 const forgetAfter = 86_400_000;
 
-/** How many leases that cannot be read are remembered as warned of. */
-const mostWarned = 1000;
-
 /** A key with a lease per instance, holding what it says about itself; an inbox stream per instance. */
 export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Options): Instances => {
-  const lease = leaseSeconds * 1000;
-  const key = kv.key("pod", name);
+  const ms = leaseSeconds * 1000;
+  const leases = createRedisLeases(kv, (one) => kv.key("pod", one));
   const names = kv.jobKey("pods");
   const inbox = createInbox({ kv, name, log });
-  const unreadable = new Set<string>();
+  const warnings = createWarnOnce();
   let epoch = "";
 
+  const markOf = (start: string): string => `"epoch":"${start}"`;
+
   const textOf = async (facts: InstanceFacts): Promise<string> =>
-    leaseText({ facts, process: self, pid_namespace: await pidNamespace(), lease_ms: lease });
+    leaseText({ facts, process: self, pid_namespace: await pidNamespace(), lease_ms: ms });
 
   /** So that others find the lease. */
   const announce = async (): Promise<void> => {
@@ -66,18 +43,16 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
 
   /** Null: it has no lease, or one that cannot be read, which is nothing to the others. */
   const factsOf = async (one: string): Promise<InstanceFacts | null> => {
-    const text = await kv
-      .ask((client) => client.get(kv.key("pod", one)))
-      .catch((error: unknown) => {
-        if (failureOf(error) !== "value") throw error;
-        return "";
-      });
+    const text = await leases.get(one).catch((error: unknown) => {
+      if (failureOf(error) !== "value") throw error;
+      return "";
+    });
     if (text === null) return null;
     const facts = parseLease(text)?.facts ?? null;
-    if (facts === null && !unreadable.has(one) && unreadable.size < mostWarned) {
-      unreadable.add(one);
-      log.warn({ instance: one }, "the lease of an instance cannot be read; it counts as not there");
-    }
+    if (facts === null)
+      warnings.once(one, () =>
+        log.warn({ instance: one }, "the lease of an instance cannot be read; it counts as not there"),
+      );
     return facts;
   };
 
@@ -86,10 +61,10 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
     const deadline = performance.now() + limit;
     let before = Infinity;
     for (;;) {
-      const found = await kv.ask((client) => client.get(key));
+      const found = await leases.get(name);
       if (found === null) return false;
       if (found !== seen) return true;
-      const left = await kv.ask((client) => client.pttl(key));
+      const left = await leases.left(name);
       if (left > before) return true;
       if (performance.now() > deadline) return false;
       before = left;
@@ -102,8 +77,7 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
     if (holder?.facts.epoch === epoch) return;
     const alive = holder === null ? null : await isHolderAlive(holder, self);
     if (alive === false) return;
-    if (alive === true || (await isRenewed(found, (1.2 * (holder?.lease_ms ?? lease)) / 4)))
-      throw isTaken(name);
+    if (alive === true || (await isRenewed(found, (1.2 * (holder?.lease_ms ?? ms)) / 4))) throw isTaken(name);
   };
 
   return {
@@ -112,10 +86,9 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
       await inbox.start();
       const text = await textOf(facts);
       for (;;) {
-        const found = await kv.ask((client) => client.get(key));
-        if (found !== null) await requireFree(found);
-        const taken = await kv.ask((client) => take(client, [key], [found ?? "", text, String(lease)]));
-        if (taken === 1) break;
+        const seen = await leases.get(name);
+        if (seen !== null) await requireFree(seen);
+        if (await leases.take(name, { seen, text, ms })) break;
       }
       await announce();
       const before = kv.now().getTime() - forgetAfter;
@@ -124,15 +97,12 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
 
     renew: async (facts) => {
       const text = await textOf(facts);
-      const result = await kv.ask((client) => renew(client, [key], [facts.epoch, text, String(lease)]));
-      if (result === "taken") return "taken";
-      await announce();
-      return result === "renewed" ? "renewed" : "lapsed";
+      const result = await leases.renew(name, { mark: markOf(facts.epoch), text, ms, anew: true });
+      if (result !== "taken") await announce();
+      return result;
     },
 
-    leave: async () => {
-      await kv.ask((client) => leave(client, [key], [epoch]));
-    },
+    leave: () => leases.release(name, markOf(epoch)),
 
     list: async () => {
       const known = await kv.ask((client) => client.zrange(names, "0", "-1"));

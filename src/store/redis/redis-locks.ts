@@ -1,41 +1,25 @@
 import { randomUUID } from "node:crypto";
 import type { Kv } from "../../kv/kv.ts";
 import type { Lock, Locks } from "../locks.ts";
-import { createScript } from "./script.ts";
+import { createRedisLeases } from "../redis-leases.ts";
 
 type Held = {
-  key: string;
+  name: string;
   token: string;
   lost: AbortController;
   /** Fires when the lease is over by our own clock, whatever the store would say. */
   deadline: NodeJS.Timeout;
 };
 
-/** What an earlier start of the same instance held is nobody's any more: the instance has its name by a lease of its own. */
-const taking = createScript(`
-local holder = redis.call('GET', KEYS[1])
-local isEarlier = holder and string.sub(holder, 1, #ARGV[3]) == ARGV[3] and string.sub(holder, 1, #ARGV[4]) ~= ARGV[4]
-if holder and not isEarlier then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1`);
-
-const renewal = createScript(`
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return 1`);
-
-const release = createScript(`
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])`);
-
 type Options = { kv: Kv; leaseSeconds: number; owner: { podName: string; epoch: string } };
 
 /** A key with a lease for each lock, renewed every quarter of `leaseSeconds` while it is held. Names may be any text. */
 export const createRedisLocks = ({ kv, leaseSeconds, owner }: Options): Locks => {
-  const lease = leaseSeconds * 1000;
+  const ms = leaseSeconds * 1000;
   const ofInstance = `${owner.podName}/`;
   const ofStart = `${ofInstance}${owner.epoch}/`;
   const held = new Set<Held>();
+  const leases = createRedisLeases(kv, (name) => kv.jobKey("lock", name));
 
   const lose = (lock: Held): void => {
     clearTimeout(lock.deadline);
@@ -44,13 +28,14 @@ export const createRedisLocks = ({ kv, leaseSeconds, owner }: Options): Locks =>
 
   /** The lease counts from when it was asked for: the store's may end a little later, never earlier. */
   const deadline = (lock: () => Held, asked: number): NodeJS.Timeout =>
-    setTimeout(() => lose(lock()), asked + lease - performance.now());
+    setTimeout(() => lose(lock()), asked + ms - performance.now());
 
   const renew = async (lock: Held): Promise<void> => {
     const asked = performance.now();
-    const kept = await kv.ask((client) => renewal(client, [lock.key], [lock.token, String(lease)]));
+    const { name, token } = lock;
+    const result = await leases.renew(name, { mark: token, text: token, ms, anew: false });
     if (!held.has(lock)) return;
-    if (kept !== 1) return lose(lock);
+    if (result !== "renewed") return lose(lock);
     clearTimeout(lock.deadline);
     lock.deadline = deadline(() => lock, asked);
   };
@@ -58,33 +43,38 @@ export const createRedisLocks = ({ kv, leaseSeconds, owner }: Options): Locks =>
   const timer = setInterval(() => {
     // One that fails is tried again at the next turn, until the deadline.
     for (const lock of held) renew(lock).catch(() => undefined);
-  }, lease / 4);
+  }, ms / 4);
   timer.unref();
 
-  const giveBack = async (key: string, token: string): Promise<void> => {
-    await kv.ask((client) => release(client, [key], [token])).catch(() => undefined);
+  const giveBack = (name: string, token: string): Promise<void> =>
+    leases.release(name, token).catch(() => undefined);
+
+  /** What an earlier start of the same instance held is nobody's any more: the instance has its name by a lease of its own. */
+  const isEarlier = (holder: string): boolean => holder.startsWith(ofInstance) && !holder.startsWith(ofStart);
+
+  const takeLease = async (name: string, token: string): Promise<boolean> => {
+    if (await leases.take(name, { seen: null, text: token, ms })) return true;
+    const seen = await leases.get(name);
+    return seen !== null && isEarlier(seen) && (await leases.take(name, { seen, text: token, ms }));
   };
 
   const end = async (lock: Held): Promise<void> => {
     clearTimeout(lock.deadline);
-    if (held.delete(lock)) await giveBack(lock.key, lock.token);
+    if (held.delete(lock)) await giveBack(lock.name, lock.token);
   };
 
   return {
     take: async (name): Promise<Lock | null> => {
-      const key = kv.jobKey("lock", name);
       const token = ofStart + randomUUID();
       const asked = performance.now();
-      const answer = await kv
-        .ask((client) => taking(client, [key], [token, String(lease), ofInstance, ofStart]))
-        .catch((error: unknown) => {
-          // It may have been taken although the answer was lost.
-          void giveBack(key, token);
-          throw error;
-        });
-      if (answer !== 1) return null;
+      const taken = await takeLease(name, token).catch((error: unknown) => {
+        // It may have been taken although the reply was lost.
+        void giveBack(name, token);
+        throw error;
+      });
+      if (!taken) return null;
       const lost = new AbortController();
-      const lock: Held = { key, token, lost, deadline: deadline(() => lock, asked) };
+      const lock: Held = { name, token, lost, deadline: deadline(() => lock, asked) };
       held.add(lock);
       return { release: () => end(lock), lost: lost.signal };
     },

@@ -1,0 +1,113 @@
+import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { startEngine } from "./engine.fixture.ts";
+import { someProcess } from "./sweep.fixture.ts";
+import { createLog } from "../lib/log.ts";
+import { createBell } from "../lib/bell.ts";
+import { recover } from "./recovery.ts";
+
+const log = createLog("silent", (text) => text);
+
+type World = { fail: () => Promise<void>; requeue?: boolean; signal?: AbortSignal };
+
+/** Takes up one job that an earlier start has left; settling it does first what the test says. */
+const startTakeUp = async ({ fail, requeue = false, signal = new AbortController().signal }: World) => {
+  const engine = await startEngine();
+  const { store, events, queue, spool } = engine;
+  const { id } = await engine.submit();
+  const begun = { status: "running" as const, attempt: 1, unsettled: true, retry_lost: requeue };
+  await store.update(id, { status: ["queued"] }, { ...begun, process: requeue ? null : someProcess });
+  let tries = 0;
+  const did: string[] = [];
+  const note = (what: string) => async () => void did.push(what);
+  const settleLost = async () => {
+    tries += 1;
+    await fail();
+    return { requeue, patch: {} };
+  };
+  const wasOurs = (): boolean => true;
+  const now = (): Date => new Date();
+  const settlements = createBell();
+  const done = recover({
+    store,
+    events,
+    queue,
+    spool,
+    settlements,
+    settleLost,
+    wasOurs,
+    now,
+    log,
+    afterwards: [note("new jobs")],
+    signal,
+  });
+  return { did, done, tries: () => tries, get: () => store.get(id) };
+};
+
+test("a lost job has its final state, and new ones begin, before its work is saved", async () => {
+  const saved = Promise.withResolvers<void>();
+  const world = await startTakeUp({ fail: () => saved.promise });
+  await until(() => world.did.includes("new jobs"), { what: "new jobs to begin" });
+  expect(await world.get()).toMatchObject({
+    status: "failed",
+    failure_reason: "instance_lost",
+    unsettled: true,
+  });
+  saved.resolve();
+  await world.done;
+  expect(await world.get()).toMatchObject({ status: "failed", unsettled: false });
+});
+
+test("a job that may run again is queued only when nothing of it runs any more, and new ones wait for that", async () => {
+  const ended = Promise.withResolvers<void>();
+  const world = await startTakeUp({ fail: () => ended.promise, requeue: true });
+  await until(() => world.tries() > 0, { what: "its orphans to be looked for" });
+  expect(world.did).toEqual([]);
+  expect(await world.get()).toMatchObject({ status: "running", unsettled: true });
+  ended.resolve();
+  await world.done;
+  expect(world.did).toEqual(["new jobs"]);
+  expect(await world.get()).toMatchObject({ status: "queued", unsettled: false });
+});
+
+test("while the store fails nothing new begins, and what is done is not done again", async () => {
+  let tries = 0;
+  const fail = async (): Promise<void> => {
+    tries += 1;
+    if (tries < 3) throw new ServiceError("store_unavailable", "gone");
+    expect(world?.did).toEqual([]);
+  };
+  let world: Awaited<ReturnType<typeof startTakeUp>> | null = null;
+  world = await startTakeUp({ fail, requeue: true });
+  await world.done;
+  expect(tries).toBe(3);
+  expect(world.did).toEqual(["new jobs"]);
+  expect(await world.get()).toMatchObject({ status: "queued" });
+});
+
+test("a job that cannot be cleaned up after for a reason of its own is tried again while new ones begin", async () => {
+  let broken = true;
+  const world = await startTakeUp({
+    fail: async () => {
+      if (broken) throw new Error("its disk is full");
+    },
+  });
+  await until(() => world.did.includes("new jobs"));
+  expect(await world.get()).toMatchObject({ unsettled: true });
+  broken = false;
+  await world.done;
+  expect(await world.get()).toMatchObject({ status: "failed", unsettled: false });
+});
+
+test("it ends when the service stops", async () => {
+  const stopping = new AbortController();
+  const world = await startTakeUp({
+    fail: () => Promise.reject(new ServiceError("store_unavailable", "gone")),
+    requeue: true,
+    signal: stopping.signal,
+  });
+  stopping.abort();
+  await world.done;
+  expect(world.did).not.toContain("new jobs");
+});

@@ -1,0 +1,280 @@
+import type { Cluster } from "ioredis";
+import { beforeAll, describe, expect, test } from "vitest";
+import { completionTtl, sampleCompletion } from "../../test/ports/completion-store-suite.ts";
+import {
+  conversationKey,
+  conversationTtl,
+  sampleConversation,
+} from "../../test/ports/conversation-store-suite.ts";
+import { busEvent, followBus } from "../../test/ports/event-bus-suite.ts";
+import { openKv } from "../../test/kv.ts";
+import { startRedis, type TestRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { everythingVisible } from "../contract/visibility.ts";
+import type { Kv, KvClient } from "../kv/kv.ts";
+import { createRedisBell } from "../kv/redis-bell.ts";
+import { createLog } from "../lib/log.ts";
+import { completionKind, createCompletionStore } from "./completion-store.ts";
+import { conversationKind, createConversationStore } from "./conversation-store.ts";
+import { openRedisRecords } from "./redis-records.ts";
+import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
+import { createRedisEventBus } from "./redis/redis-event-bus.ts";
+
+let redis: TestRedis;
+
+beforeAll(async () => {
+  redis = await startRedis({ args: ["--appendfsync", "always"] });
+});
+
+const lines: string[] = [];
+const log = createLog("info", (line) => (lines.push(line), ""));
+const begin = new Date("2026-01-01T00:00:00Z");
+const later = new Date(begin.getTime() + conversationTtl * 1000);
+
+const now = (): Date => begin;
+const completionsOn = (kv: Kv) =>
+  createCompletionStore(openRedisRecords(completionKind(completionTtl), { kv, now, log }));
+const conversationsOn = (kv: Kv) =>
+  createConversationStore(openRedisRecords(conversationKind(conversationTtl), { kv, now, log }));
+const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
+const busOn = (kv: Kv) => createRedisEventBus({ kv, bell: createRedisBell({ kv, log }), gatherMs: 10, log });
+const all = { limit: 10, status: "all" } as const;
+
+/** As the client of a Cluster does when the connection broke before the answer: every command is sent once more. */
+const sentTwice = (kv: Kv): Kv => {
+  const client = new Proxy(kv.client, {
+    get: (target: KvClient, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return async (...args: unknown[]) => {
+        await (value as Cluster["call"]).apply(target as Cluster, args as never);
+        return await (value as Cluster["call"]).apply(target as Cluster, args as never);
+      };
+    },
+  });
+  return { ...kv, client, ask: (work) => kv.ask(() => work(client)) };
+};
+
+describe("commands that the client sends twice", () => {
+  test("create and end a completion once", async () => {
+    const store = completionsOn(sentTwice(await openKv(redis.url)));
+    expect(await store.create(sampleCompletion())).toBe(true);
+    expect(await store.create(sampleCompletion())).toBe(false);
+    const ended = { status: "completed", ended_at: begin.toISOString() } as const;
+    expect(await store.update("one", "e1", ended)).toBe(true);
+    expect(await store.update("one", "e1", ended)).toBe(false);
+    expect(await store.list(all)).toHaveLength(1);
+  });
+
+  test("tell of a lapsed conversation", async () => {
+    const store = conversationsOn(sentTwice(await openKv(redis.url)));
+    await store.put(conversationKey("x"), sampleConversation());
+    expect(await store.lapsed(later)).toEqual([sampleConversation()]);
+    expect(await store.lapsed(later)).toEqual([]);
+  });
+
+  test("append each event once", async () => {
+    const kv = sentTwice(await openKv(redis.url));
+    const bus = busOn(kv);
+    await bus.begin("one");
+    bus.publish(busEvent("one", "tool_use", "a"));
+    await until(async () => (await kv.client.xlen(kv.key("events", "one"))) === 1);
+    bus.publish(busEvent("one", "tool_use", "b"));
+    bus.publish(busEvent("one", "done"));
+    const reader = followBus(bus, "one");
+    await reader.reading;
+    expect(reader.contents()).toEqual(["a", "b", ""]);
+  });
+});
+
+test("of two instances that collect lapsed conversations at once, one gets each", async () => {
+  const first = await openKv(redis.url);
+  const stores = [first, await openKv(redis.url, first.prefix)].map(conversationsOn);
+  const cwds = Array.from({ length: 30 }, (_, n) => `/w${n}`);
+  for (const cwd of cwds) await stores[0]?.put(conversationKey(cwd), sampleConversation({ cwd }));
+  const told = await Promise.all(stores.map((store) => store.lapsed(later)));
+  expect(
+    told
+      .flat()
+      .map(({ cwd }) => cwd)
+      .toSorted(),
+  ).toEqual(cwds.toSorted());
+  expect(await first.client.zcard(first.key("conversations"))).toBe(0);
+});
+
+test("a conversation that is written again while it is being collected goes on, and lapses later", async () => {
+  const kv = await openKv(redis.url);
+  const key = conversationKey("x");
+  const again = sampleConversation({ updated_at: later.toISOString() });
+  let isFirst = true;
+  const client = new Proxy(kv.client, {
+    get: (target: KvClient, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return async (...args: unknown[]) => {
+        const answer: unknown = await (value as Cluster["call"]).apply(target as Cluster, args as never);
+        if (name === "zrangebyscore" && isFirst) await conversationsOn(kv).put(key, again);
+        isFirst &&= name !== "zrangebyscore";
+        return answer;
+      };
+    },
+  });
+  await conversationsOn(kv).put(key, sampleConversation());
+  const store = conversationsOn({ ...kv, ask: (work) => kv.ask(() => work(client)) });
+  expect(await store.lapsed(later)).toEqual([]);
+  expect(await store.get(key)).toEqual(again);
+  expect(await store.lapsed(new Date(later.getTime() + conversationTtl * 1000))).toEqual([again]);
+});
+
+test("a record outlives its time in the store until it is collected, and goes by itself if nobody does", async () => {
+  const kv = await openKv(redis.url);
+  await conversationsOn(kv).put(conversationKey("x"), sampleConversation());
+  for (const key of [kv.key("conv", conversationKey("x")), kv.key("conversations")]) {
+    const seconds = await kv.client.ttl(key);
+    expect(seconds).toBeGreaterThan(conversationTtl + 29 * 86_400);
+  }
+});
+
+test("a final completion goes its time to live after its end, an unfinished one stays", async () => {
+  const kv = await openKv(redis.url);
+  const store = completionsOn(kv);
+  await store.create(sampleCompletion());
+  const key = `${kv.prefix}:completion:one`;
+  expect(await kv.client.ttl(key)).toBe(-1);
+  await store.update("one", "e1", { status: "failed", ended_at: begin.toISOString() });
+  expect(await kv.client.ttl(key)).toBeGreaterThan(completionTtl - 60);
+  await store.create(sampleCompletion());
+  expect(await kv.client.ttl(key)).toBe(-1);
+});
+
+test("entries whose record is gone are left out of lists, and swept when no writer can be about to write it", async () => {
+  const kv = await openKv(redis.url);
+  const store = completionsOn(kv);
+  for (const uuid of ["gone", "ended", "running"]) await store.create(sampleCompletion({ uuid }));
+  await store.update("ended", "e1", { status: "failed", ended_at: begin.toISOString() });
+  await kv.client.del(kv.key("completion", "gone"));
+  // As a crash between record and index leaves it.
+  await kv.client.zadd(kv.key("completions", "unfinished"), begin.getTime(), "ended");
+  expect((await store.list(all)).map(({ uuid }) => uuid)).toEqual(["running", "ended"]);
+  expect((await store.unfinished()).map(({ uuid }) => uuid)).toEqual(["running"]);
+  const left = async (name: string) => await kv.client.zrange(kv.key("completions", name), "0", "-1");
+  await store.tidy(new Date(begin.getTime() + 60_000));
+  expect(await left("all")).toEqual(["ended", "gone", "running"]);
+  expect(await left("unfinished")).toEqual(["gone", "running"]);
+  await store.tidy(new Date(begin.getTime() + 3_600_000));
+  expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
+    ["ended", "running"],
+    ["running"],
+    ["ended"],
+  ]);
+});
+
+test("lists longer than a page are whole, and hold as many as asked for", async () => {
+  const store = completionsOn(await openKv(redis.url));
+  const uuids = Array.from({ length: 120 }, (_, n) => `n${String(n).padStart(3, "0")}`);
+  await Promise.all(uuids.map((uuid) => store.create(sampleCompletion({ uuid }))));
+  const newestFirst = uuids.toReversed();
+  const list = async (limit: number) =>
+    (await store.list({ limit, status: "queued" })).map(({ uuid }) => uuid);
+  expect(await list(1000)).toEqual(newestFirst);
+  expect(await list(70)).toEqual(newestFirst.slice(0, 70));
+});
+
+test("what is stored and is none of ours is skipped, with one warning each", async () => {
+  const kv = await openKv(redis.url);
+  const [completions, conversations] = [completionsOn(kv), conversationsOn(kv)];
+  const visibilities = visibilitiesOn(kv);
+  const key = conversationKey("x");
+  await completions.create(sampleCompletion({ uuid: "good" }));
+  await completions.create(sampleCompletion({ uuid: "foreign" }));
+  await kv.client.hset(kv.key("completion", "foreign"), "json", "{}");
+  await completions.create(sampleCompletion({ uuid: "wrong-type" }));
+  await kv.client.set(kv.key("completion", "wrong-type"), "x");
+  await kv.client.set(kv.key("conv", key), "x");
+  await kv.client.hset(kv.key("stream_config", "a"), "x", "y");
+  lines.length = 0;
+  for (let time = 0; time < 2; time += 1) {
+    expect((await completions.list(all)).map(({ uuid }) => uuid)).toEqual(["good"]);
+    expect(await conversations.get(key)).toBeNull();
+    expect(await visibilities.get("a")).toBeNull();
+  }
+  expect(lines).toHaveLength(4);
+});
+
+test("a stream has at most the newest 2000 events, and goes an hour after done", async () => {
+  const kv = await openKv(redis.url);
+  const bus = busOn(kv);
+  await bus.begin("one");
+  const key = `${kv.prefix}:events:one`;
+  expect(await kv.client.ttl(key)).toBeGreaterThan(604_800);
+  for (let n = 0; n < 1500; n += 1) bus.publish(busEvent("one", "tool_use", `${n}`));
+  await until(async () => (await kv.client.xlen(key)) === 1500);
+  expect(await kv.client.ttl(key)).toBeGreaterThan(604_800);
+  for (let n = 0; n < 1500; n += 1) bus.publish(busEvent("one", "tool_use", `${n}`));
+  bus.publish(busEvent("one", "done"));
+  await until(async () => (await kv.client.ttl(key)) <= 3600);
+  expect(await kv.client.xlen(key)).toBe(2000);
+  const [[, fields] = ["", []]] = await kv.client.xrange(key, "-", "+", "COUNT", 1);
+  expect(fields.filter((_, at) => at % 2 === 0)).toEqual([
+    "event_type",
+    "content",
+    "ts",
+    "session_id",
+    "correlation_id",
+  ]);
+});
+
+describe("while the store is away", () => {
+  test("everything is store_unavailable, publishing waits for nobody, and events come in their order when it is back", async () => {
+    const kv = await openKv(redis.url);
+    const bus = busOn(kv);
+    await bus.begin("old");
+    bus.publish(busEvent("old", "tool_use", "of an earlier turn"));
+    await until(async () => (await kv.client.xlen(kv.key("events", "old"))) === 1);
+    await redis.kill();
+    const refused = { code: "store_unavailable" };
+    const [completions, conversations] = [completionsOn(kv), conversationsOn(kv)];
+    const visibilities = visibilitiesOn(kv);
+    for (const asked of [
+      () => completions.create(sampleCompletion()),
+      () => completions.update("one", "e1", {}),
+      () => completions.get("one"),
+      () => completions.list(all),
+      () => completions.unfinished(),
+      () => completions.tidy(begin),
+      () => conversations.get(conversationKey("x")),
+      () => conversations.put(conversationKey("x"), sampleConversation()),
+      () => conversations.remove(conversationKey("x")),
+      () => conversations.lapsed(begin),
+      () => visibilities.get("a"),
+      () => visibilities.set("a", everythingVisible),
+    ])
+      await expect(asked()).rejects.toMatchObject(refused);
+    lines.length = 0;
+    await bus.begin("old");
+    for (const content of ["a", "b"]) bus.publish(busEvent("old", "tool_use", content));
+    bus.publish(busEvent("old", "done"));
+    const reader = followBus(bus, "old");
+    await redis.restart();
+    await reader.reading;
+    expect(reader.contents().slice(-3)).toEqual(["a", "b", ""]);
+    const late = followBus(bus, "old");
+    await late.reading;
+    expect(late.contents()).toEqual(["a", "b", ""]);
+    expect(lines.filter((line) => line.includes("cannot be written at present"))).toHaveLength(1);
+  });
+
+  test("more than is kept anyway does not wait: the oldest are left out, with one warning; a bus that closes gives up", async () => {
+    const kv = await openKv(redis.url);
+    const bus = busOn(kv);
+    await redis.kill();
+    lines.length = 0;
+    for (let n = 0; n < 2500; n += 1) bus.publish(busEvent("many", "tool_use", `${n}`));
+    await until(() => lines.some((line) => line.includes("cannot be written at present")));
+    for (let n = 0; n < 2500; n += 1) bus.publish(busEvent("many", "tool_use", `${n}`));
+    expect(lines.filter((line) => line.includes("the oldest are left out"))).toHaveLength(1);
+    await bus.close();
+    expect(lines.at(-1)).toContain("they are missing");
+    await redis.restart();
+  });
+});

@@ -1,0 +1,282 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { formatOneText } from "../../test/ports/format-1-record.ts";
+import { sampleRecord } from "../../test/ports/job-record-sample.ts";
+import { jobStoreSuite } from "../../test/ports/job-store-suite.ts";
+import { openKv } from "../../test/kv.ts";
+import { redisKinds } from "../../test/redis-kinds.ts";
+import { startRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { createLog } from "../lib/log.ts";
+import { openRedisJobStore } from "../../test/open-stores.ts";
+
+const silent = createLog("silent", (text) => text);
+const everything = { limit: 100, status: "", cursor: "" } as const;
+
+/** Instances on one store, each with a connection of its own. */
+const instances = async (url: string, ...names: string[]) => {
+  const { prefix } = await openKv(url);
+  const kvs = await Promise.all(names.map(() => openKv(url, prefix)));
+  return kvs.map((kv, n) => ({
+    kv,
+    store: openRedisJobStore({ kv, podName: names[n] ?? "", log: silent }),
+  }));
+};
+
+const pair = async (url: string) => {
+  const [a, b] = await instances(url, "a", "b");
+  if (a === undefined || b === undefined) throw new Error("there are two instances");
+  return { kv: a.kv, a: a.store, b: b.store };
+};
+
+const settledFailure = (over: object = {}) =>
+  sampleRecord({ status: "failed", ended_at: "2026-01-01T00:00:05.000Z", ...over });
+
+const kinds = redisKinds();
+
+for (const [kind, url] of kinds) {
+  jobStoreSuite(kind, {
+    open: async () => {
+      const kv = await openKv(await url());
+      const open = async () =>
+        openRedisJobStore({ kv: await openKv(await url(), kv.prefix), podName: "pod", log: silent });
+      return { store: openRedisJobStore({ kv, podName: "pod", log: silent }), reopen: open };
+    },
+  });
+}
+
+describe.each(kinds)("two instances on a %s", (_kind, url) => {
+  test("each sees at once what the other has written, also of jobs that it wrote itself before", async () => {
+    const { a, b } = await pair(await url());
+    const record = sampleRecord();
+    await a.create(record);
+    await a.update(record.id, { status: ["queued"] }, { task: "by a" });
+    await b.update(record.id, { status: ["queued"] }, { status: "running", attempt: 1 });
+    expect(await a.update(record.id, { status: ["running"] }, { pid: 2 })).toMatchObject({ attempt: 1 });
+    expect(await a.get(record.id)).toMatchObject({ status: "running", task: "by a" });
+    expect(await a.update(record.id, { status: ["queued"] }, { task: "too late" })).toBeNull();
+    expect(await a.update(record.id, { status: ["running"] }, { branch: "by a" })).toMatchObject({
+      attempt: 1,
+    });
+    expect(await b.update(record.id, { status: ["running"] }, { pid: 1 })).toMatchObject({ branch: "by a" });
+    await a.update(
+      record.id,
+      { status: ["running"] },
+      { status: "failed", ended_at: new Date().toISOString() },
+    );
+    await b.remove(record.id);
+    expect(await a.get(record.id)).toBeNull();
+    expect(await a.update(record.id, { status: ["failed"] }, { error: "too late" })).toBeNull();
+    expect((await a.list(everything)).records).toEqual([]);
+  });
+
+  test("of writers of both that race for one transition exactly one wins, and nothing is left of the others", async () => {
+    const { kv, a, b } = await pair(await url());
+    const record = sampleRecord();
+    await a.create(record);
+    const wins = await Promise.all(
+      Array.from({ length: 100 }, (_, n) =>
+        (n % 2 === 0 ? a : b).update(
+          record.id,
+          { status: ["queued"], attempt: 0 },
+          { status: "running", attempt: 1, pid: n, unsettled: true, instance_epoch: `e${n}` },
+        ),
+      ),
+    );
+    const winners = wins.filter((win) => win !== null);
+    expect(winners).toHaveLength(1);
+    expect(await b.get(record.id)).toEqual(winners[0]);
+    expect(await kv.client.zcard(kv.jobKey("st:queued"))).toBe(0);
+    expect(await a.unsettled()).toEqual([
+      { id: record.id, podName: "", epoch: winners[0]?.instance_epoch ?? "" },
+    ]);
+  });
+
+  test("changes that both make at the same time are all made", async () => {
+    const { a, b } = await pair(await url());
+    const record = sampleRecord();
+    await a.create(record);
+    await Promise.all(
+      Array.from({ length: 40 }, (_, n) =>
+        (n % 2 === 0 ? a : b).update(record.id, { status: ["queued"] }, (current) => ({
+          attempt: current.attempt + 1,
+        })),
+      ),
+    );
+    expect(await b.get(record.id)).toMatchObject({ attempt: 40 });
+  });
+
+  test("two thousand jobs sent to both at the same time with one key each are two thousand jobs", async () => {
+    const { a, b } = await pair(await url());
+    const submitted = await Promise.all(
+      Array.from({ length: 2000 }, async (_, n) => {
+        const answers = await Promise.all(
+          [a, b].map((to, m) => {
+            // No two begin alike, which would be refused.
+            const id = `${(2 * n + m).toString(16).padStart(8, "0")}${randomUUID().slice(8)}`;
+            return to.create(sampleRecord({ id, idempotency: { key: `key-${n}`, body: "b" } }));
+          }),
+        );
+        return answers.map((answer) => ("refused" in answer ? "refused" : answer.record.id));
+      }),
+    );
+    expect(submitted.filter(([one, other]) => one !== other)).toEqual([]);
+    expect(new Set(submitted.flat()).size).toBe(2000);
+    expect((await a.counts()).queued).toBe(2000);
+  });
+
+  test("each is told of worktrees on its own disk only", async () => {
+    const { a, b } = await pair(await url());
+    const [onA, onB] = ["a", "b"].map((pod) => settledFailure({ worktree_path: "/w", pod_name: pod }));
+    await a.create(onA ?? sampleRecord());
+    await a.create(onB ?? sampleRecord());
+    expect(await a.worktreesDue(Date.now())).toEqual([onA?.id]);
+    expect(await b.worktreesDue(Date.now())).toEqual([onB?.id]);
+  });
+
+  test("what one counts the other tells", async () => {
+    const { a, b } = await pair(await url());
+    await Promise.all([a.count("lost"), b.count("lost"), b.count("recovered")]);
+    expect(await a.tally()).toEqual({ lost: 2, recovered: 1 });
+  });
+
+  test("an output lies apart from its record, expires by itself, and is gone when the job is deleted", async () => {
+    const { kv, a, b } = await pair(await url());
+    const record = sampleRecord({ status: "running", ttl_seconds: 1000 });
+    await a.create(record);
+    const ended_at = "2026-01-01T00:00:05.000Z";
+    const output = "x".repeat(50_000);
+    await a.update(record.id, { status: ["running"] }, { status: "failed", ended_at, output });
+    expect((await b.get(record.id))?.output).toBe(output);
+    const stored = await kv.client.hgetall(kv.jobKey("job", record.id));
+    const key = stored["output"] ?? "";
+    expect(stored["json"]).not.toContain("xxx");
+    expect(key).toContain(kv.key("out", record.id));
+    expect(await kv.client.ttl(key)).toBeGreaterThan(1000);
+    await b.update(record.id, { status: ["failed"] }, { error: "e" });
+    expect((await a.get(record.id))?.output).toBe(output);
+    await b.remove(record.id);
+    await until(async () => (await kv.client.exists(key)) === 0, { what: "the output to be gone" });
+  });
+
+  test("a short output lies in its record, one that is longer apart", async () => {
+    const { kv, a, b } = await pair(await url());
+    const record = sampleRecord({ status: "running" });
+    await a.create(record);
+    for (const [length, apart] of [
+      [1022, false],
+      [1023, true],
+      [5, false],
+    ] as const) {
+      const output = "x".repeat(length);
+      await a.update(record.id, { status: ["running"] }, { output });
+      expect((await a.get(record.id))?.output).toBe(output);
+      expect((await b.get(record.id))?.output).toBe(output);
+      const stored = await kv.client.hgetall(kv.jobKey("job", record.id));
+      expect(stored["output"] !== "").toBe(apart);
+      expect(stored["json"]?.includes("xxxxx")).toBe(!apart);
+    }
+  });
+
+  test("a deleted job leaves no key behind but those of the service", async () => {
+    const { kv, a } = await pair(await url());
+    const over = { session_id: randomUUID(), worktree_id: randomUUID(), worktree_path: "/w", pod_name: "a" };
+    const record = settledFailure({ ...over, output: "o", idempotency: { key: "k", body: "b" } });
+    await a.create(record);
+    await a.remove(record.id);
+    const nodes = "nodes" in kv.client ? kv.client.nodes("master") : [kv.client];
+    const keys = async () => (await Promise.all(nodes.map((node) => node.keys(`*${kv.prefix}*`)))).flat();
+    await until(async () => (await keys()).length === 0, { what: "all keys to be gone" });
+  });
+});
+
+const [, single] = kinds[0] ?? [];
+const alone = async () => {
+  const lines: string[] = [];
+  const { prefix } = await openKv((await single?.()) ?? "");
+  const kv = await openKv((await single?.()) ?? "", prefix);
+  const log = createLog("info", (line) => (lines.push(line), ""));
+  return { kv, store: openRedisJobStore({ kv, podName: "pod", log }), lines };
+};
+
+test("what is stored and is no job of this version is skipped with one warning, and lists go on", async () => {
+  const { kv, store, lines } = await alone();
+  const good = sampleRecord();
+  await store.create(good);
+  const bad = [
+    { json: JSON.stringify(sampleRecord()).slice(0, 300), rev: "1" },
+    { json: "", rev: "1" },
+    { rev: "1" },
+    { json: "null", rev: "1" },
+    { json: JSON.stringify({ ...sampleRecord(), format: 99 }), rev: "1" },
+    { json: JSON.stringify(sampleRecord()), rev: "1" },
+  ].map((fields) => ({ id: randomUUID(), fields }));
+  for (const { id, fields } of bad) {
+    await kv.client.hset(kv.jobKey("job", id), fields);
+    for (const key of ["all", "st:queued"]) await kv.client.zadd(kv.jobKey(key), 0, `1767225600000_${id}`);
+  }
+  for (let time = 0; time < 2; time += 1) expect((await store.list(everything)).records).toEqual([good]);
+  for (const { id } of bad) {
+    expect(await store.update(id, { status: ["queued"] }, { task: "x" })).toBeNull();
+    await store.remove(id);
+    expect(lines.filter((line) => line.includes(id))).toHaveLength(1);
+  }
+});
+
+test("a job that an older version stored is read and changed", async () => {
+  const { kv, store } = await alone();
+  const id = randomUUID();
+  const member = `${Date.parse("2026-01-01T00:00:00.000Z")}_${id}`;
+  await kv.client.hset(kv.jobKey("job", id), { json: formatOneText(id), rev: "7" });
+  await kv.client.zadd(kv.jobKey("all"), 0, member);
+  const old = { format: 2, bound_to: null, retry_lost: null, output: "So far so good", error: "It broke" };
+  expect(await store.get(id)).toMatchObject(old);
+  await store.update(id, { status: ["failed"] }, { error: "e" });
+  expect((await store.list(everything)).records[0]).toMatchObject({ ...old, error: "e" });
+  const stored = await kv.client.hget(kv.jobKey("job", id), "json");
+  expect(JSON.parse(stored ?? "")).toMatchObject({ format: 2, bound_to: null });
+});
+
+test("malformed and huge ids are answered without asking the store", async () => {
+  const redis = await startRedis();
+  const kv = await openKv(redis.url);
+  const store = openRedisJobStore({ kv, podName: "pod", log: silent });
+  await redis.kill();
+  for (const id of ["", "..", "x".repeat(100_000), "\u0000"]) {
+    expect(await store.get(id)).toBeNull();
+    expect(await store.update(id, { status: ["queued"] }, {})).toBeNull();
+    expect(await store.usesOfWorktree(id)).toEqual([]);
+  }
+  await expect(store.get(randomUUID())).rejects.toMatchObject({ code: "store_unavailable" });
+});
+
+test("everything fails with store_unavailable while the store is away, and works again when it is back", async () => {
+  const redis = await startRedis();
+  const kv = await openKv(redis.url);
+  const store = openRedisJobStore({ kv, podName: "pod", log: silent });
+  const record = sampleRecord();
+  await store.create(record);
+  await redis.kill();
+  const asked: (() => Promise<unknown>)[] = [
+    () => store.create(sampleRecord()),
+    () => store.get(record.id),
+    () => store.list(everything),
+    () => store.update(record.id, { status: ["queued"] }, { task: "x" }),
+    () => store.remove(record.id),
+    () => store.ids("queued"),
+    () => store.unsettled(),
+    () => store.counts(),
+    () => store.findBySession("s"),
+    () => store.usesOfWorktree(record.id),
+    () => store.due(0),
+    () => store.worktreesDue(0),
+    () => store.count("lost"),
+    () => store.tally(),
+    () => store.check(),
+  ];
+  for (const ask of asked) await expect(ask()).rejects.toMatchObject({ code: "store_unavailable" });
+  await redis.restart();
+  await until(() => store.check().then(() => true), { what: "the store to be back" });
+  // The scripts are unknown to the new process.
+  expect(await store.update(record.id, { status: ["queued"] }, { task: "x" })).toMatchObject({ task: "x" });
+});
