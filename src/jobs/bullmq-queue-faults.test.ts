@@ -8,22 +8,24 @@ import { anywhere, handWork, here } from "../../test/ports/queue-suite.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import type { Kv } from "../kv/kv.ts";
-import { ids, openOn, silent } from "./bullmq-queue.fixture.ts";
+import { countsOf, ids, openOn } from "./bullmq-queue.fixture.ts";
 
 let redis: TestRedis;
 beforeAll(async () => {
   redis = await startRedis();
 });
 
+/** What it has acknowledged is on its disk when it is killed. */
+const startPrompt = () => startRedis({ args: ["--appendfsync", "always"] });
+
 /** A process that takes `id` and dies by SIGKILL while it works on it. */
-const dieWorkingOn = async (kv: Kv, id: string, podName: string): Promise<void> => {
+const dieWorkingOn = async (kv: Kv, id: string): Promise<void> => {
   const source = `
     const { connectKv } = await import(${JSON.stringify(new URL("../kv/connect.ts", import.meta.url).href)});
     const { createBullQueue } = await import(${JSON.stringify(new URL("bullmq-queue.ts", import.meta.url).href)});
-    const { createBell } = await import(${JSON.stringify(new URL("../lib/bell.ts", import.meta.url).href)});
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const kv = await connectKv({ url: ${JSON.stringify(redis.url)}, prefix: ${JSON.stringify(kv.prefix)}, log });
-    const queue = createBullQueue({ kv, bell: createBell(), podName: ${JSON.stringify(podName)}, concurrency: 1,
+    const queue = createBullQueue({ kv, podName: "gone", concurrency: 1,
       lockSeconds: 3, onError() {}, log });
     queue.start((id) => { console.log(id); return new Promise(() => {}); });
     await queue.add({ id: ${JSON.stringify(id)}, boundTo: null });`;
@@ -38,7 +40,7 @@ const dieWorkingOn = async (kv: Kv, id: string, podName: string): Promise<void> 
 
 test("an id that an instance held when it was killed is handed out again", async () => {
   const kv = await openKv(redis.url);
-  await dieWorkingOn(kv, "a", "gone");
+  await dieWorkingOn(kv, "a");
   const { queue } = openOn({ kv });
   const { work, running, end } = handWork();
   queue.start(work);
@@ -46,17 +48,17 @@ test("an id that an instance held when it was killed is handed out again", async
   end("a");
 });
 
-test("an id that a killed instance held can be added once its lock is gone, before anybody has checked", async () => {
+test("an id that a killed instance held can be put in anew once its lock is gone, before anybody has checked", async () => {
   const kv = await openKv(redis.url);
-  await dieWorkingOn(kv, "a", "gone");
+  await dieWorkingOn(kv, "a");
   const { queue } = openOn({ kv });
-  const waiting = async () => await kv.client.lrange(`{${kv.prefix}:q}:jobs:wait`, 0, -1);
-  await queue.add(anywhere("a"));
-  expect(await waiting()).toEqual([]);
-  await until(async () => {
+  const putAnew = async (): Promise<number | undefined> => {
+    await queue.remove(anywhere("a"));
     await queue.add(anywhere("a"));
-    return (await waiting()).length === 1;
-  });
+    return (await countsOf(kv))["wait"];
+  };
+  expect(await putAnew()).toBe(0);
+  await until(async () => (await putAnew()) === 1);
   const { work, handed, running, end } = handWork();
   queue.start(work);
   await until(() => running.has("a"));
@@ -67,23 +69,34 @@ test("an id that a killed instance held can be added once its lock is gone, befo
   expect(handed).toEqual(["a", "b"]);
 });
 
-test("an instance that comes back under its name takes up at once what it held when it was killed", async () => {
-  const kv = await openKv(redis.url);
-  await dieWorkingOn(kv, "a", here);
-  const { queue } = openOn({ kv, lockSeconds: 3600 });
-  const lock = `{${kv.prefix}:q}:jobs:a:lock`;
-  await kv.client.pexpire(lock, 3_600_000);
-  const { work, running, end } = handWork();
+test("an id whose lock has lapsed while it is worked on is neither worked on twice here nor over before its time", async () => {
+  const store = await startPrompt();
+  const kv = await openKv(store.url);
+  const { queue } = openOn({ kv, concurrency: 2, lockSeconds: 1 });
+  const { work, handed, running, end } = handWork();
   queue.start(work);
+  await queue.add(anywhere("a"));
   await until(() => running.has("a"));
+  await store.kill();
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  await store.restart();
+  await until(() => kv.check().then(() => true));
+  // It is delivered again meanwhile.
+  await new Promise((resolve) => setTimeout(resolve, 3000));
+  await queue.add(anywhere("b"));
+  await until(() => running.has("b"));
+  expect(await countsOf(kv)).toMatchObject({ wait: 0, active: 2, delayed: 0, completed: 0 });
   end("a");
+  end("b");
+  await until(async () => (await countsOf(kv))["completed"] === 2);
+  expect(handed).toEqual(["a", "b"]);
 });
 
 /** A store of the test's own, an instance that works on it, and what was handed out. */
-const aloneWith = async () => {
-  const store = await startRedis();
+const aloneWith = async (lockSeconds = 3600) => {
+  const store = await startPrompt();
   const kv = await openKv(store.url);
-  const { queue, thrown } = openOn({ kv, concurrency: 2, lockSeconds: 3600 });
+  const { queue, thrown } = openOn({ kv, concurrency: 2, lockSeconds });
   const handed: string[] = [];
   queue.start(async (id) => {
     handed.push(id);
@@ -119,12 +132,13 @@ test("after a store that did not answer all goes on, and nothing taken meanwhile
   await expect(kv.check()).rejects.toThrow("cannot be used");
   store.thaw();
   await until(() => ids(20).every((id) => handed.includes(id)));
+  await until(() => kv.check().then(() => true));
   await queue.add(anywhere("after"));
   await until(() => handed.includes("after"));
 });
 
 test("when its connections are killed again and again all goes on", async () => {
-  const { store, kv, queue, handed } = await aloneWith();
+  const { store, kv, queue, handed } = await aloneWith(3);
   const client = new Redis(store.url);
   afterFile(() => client.disconnect());
   for (const id of ids(30)) {
@@ -137,11 +151,9 @@ test("when its connections are killed again and again all goes on", async () => 
 });
 
 test("what ends while the store is away is told to it afterwards", async () => {
-  const store = await startRedis();
+  const store = await startPrompt();
   const kv = await openKv(store.url);
-  const told: unknown[] = [];
-  const log = { ...silent, debug: (_what: unknown, message?: unknown) => void told.push(message) };
-  const { queue } = openOn({ kv, concurrency: 2, lockSeconds: 3600, log });
+  const { queue } = openOn({ kv, concurrency: 2, lockSeconds: 3600 });
   const { work, running, end } = handWork();
   queue.start(work);
   await queue.add(anywhere("a"), anywhere("b"));
@@ -149,9 +161,17 @@ test("what ends while the store is away is told to it afterwards", async () => {
   await store.kill();
   end("a");
   end("b", "later");
-  await until(() => told.includes("the queue's entry could not be given up; it is tried again"));
   await store.restart();
   await until(() => running.has("b"));
   end("b");
-  await until(async () => (await kv.client.keys(`{${kv.prefix}:q}:jobs:[ab]*`)).length === 0);
+  await until(async () => (await countsOf(kv))["completed"] === 2);
+  expect(await countsOf(kv)).toMatchObject({ wait: 0, active: 0, delayed: 0, failed: 0 });
+});
+
+test("a queue whose store is away is closed in time", async () => {
+  const { store, queue } = await aloneWith();
+  await store.kill();
+  const begun = performance.now();
+  await queue.close();
+  expect(performance.now() - begun).toBeLessThan(5000);
 });

@@ -1,207 +1,196 @@
-import { randomUUID } from "node:crypto";
-import { setImmediate } from "node:timers/promises";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
+import { Queue as BullQueue, DelayedError, WaitingError, Worker, type Job } from "bullmq";
 import type { Kv } from "../kv/kv.ts";
-import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
-import { openEntrance, openLine, type Entrance, type Entry } from "./bullmq-line.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
 
-/** How often a consumer looks although nobody rang, and how long an id rests about that has to wait, ms. */
+/** How often the queue looks after itself, and about how long an entry rests that could not begin, ms. */
 const rest = 1000;
 
-/**
- * How many that have to wait are looked at again at once: thousands that wait for one worktree must not keep those behind
- * them from their turn.
- */
+/** How many rested entries go back at once: thousands that wait for one worktree must not keep others from their turn. */
 const mostBack = 50;
+
+/** What a dashboard still shows of entries that are done with. */
+const kept = { age: 86_400, count: 10_000 };
+
+/** The queue of an instance is deleted when nothing was put into it for so long, ms: the instance may never come back. */
+const abandoned = 86_400_000;
+
+/** How long a close waits for a store that is away, ms. */
+const patience = 3000;
 
 type Options = {
   kv: Kv;
-  /** Heard by all instances. */
-  bell: Bell;
   podName: string;
   concurrency: number;
-  /** After so long an entry of an instance that is gone is handed out again. */
+  /** After so long an entry of an instance that is gone is delivered again. */
   lockSeconds: number;
-  /** Hears of a worker that threw. */
+  /** Called when a worker threw. */
   onError: (error: unknown, id: string) => void;
   log: Log;
 };
 
 /**
- * BullMQ on the shared store: one line for all instances, and one for each instance. Entries are taken by hand, and
- * only while a slot is free, so that both lines share the slots; one's own line goes first. While the store is away
- * nothing is handed out; what could not be told to it is told once it is back.
+ * BullMQ on the shared store: a queue for all instances and one for each. Both workers share the slots, and the instance's
+ * own queue goes first: an entry that finds no free slot goes back in front. An entry that is delivered again, when its
+ * lock has lapsed, only makes a worker look at the record.
  */
-export const createBullQueue = (options: Options): Queue => {
-  const { kv, bell, podName, concurrency, lockSeconds, onError, log } = options;
-  const epoch = randomUUID();
-  const own = openLine({ kv, name: nameOf(podName), podName, epoch, lockSeconds });
-  const shared = openLine({ kv, name: nameOf(null), podName, epoch, lockSeconds });
-  const entrances = new Map([podName, null].map((pod) => [pod, openEntrance({ kv, name: nameOf(pod) })]));
-  const lines = [own, shared];
-  const owed = new Set<Owed>();
-  const underWay = new Set<Promise<unknown>>();
-  const closing = new AbortController();
-  const timers: NodeJS.Timeout[] = [];
+export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError, log }: Options): Queue => {
+  /** Waits for a store that is away. */
+  const connection = kv.dedicated();
+  const running = new Map<string, Promise<Answer>>();
+  const resting = new Set<{ job: Job; since: number }>();
   let work: Work | null = null;
   let paused = false;
-  let busy = 0;
-  let pumping = false;
-  let again = false;
+  /** An entry of the instance's own queue has found no free slot. */
+  let ownWaits = false;
+  let timer: NodeJS.Timeout | undefined;
 
-  /** Fills the free slots. */
-  const pump = async (): Promise<void> => {
-    again = true;
-    if (pumping) return;
-    pumping = true;
-    try {
-      while (again) {
-        again = false;
-        while (handsOut() && busy < concurrency) {
-          const entry = await takeNext();
-          if (entry === null) break;
-          begin(entry);
-        }
-      }
-    } catch (err) {
-      log.debug({ err }, "no job could be taken; it is tried again");
-    } finally {
-      pumping = false;
-    }
-  };
-
-  const handsOut = (): boolean => work !== null && !paused;
-
-  const takeNext = async (): Promise<Entry | null> => {
-    for (const line of lines) {
-      const entry = line.mayHold() ? await line.take() : null;
-      if (entry !== null) return entry;
-    }
-    return null;
-  };
-
-  /** What was taken while we were told to hand out no more goes back. */
-  const begin = (entry: Entry): void => {
-    if (work === null || paused) return void track(settle({ entry, what: "back", since: 0 }));
-    busy += 1;
-    void run(entry, work);
-  };
-
-  const run = async (entry: Entry, handle: Work): Promise<void> => {
-    const answer = await handle(entry.id).catch((error: unknown): "later" => {
-      onError(error, entry.id);
-      return "later";
+  const consume = (pod: string | null): Consumer => {
+    const worker: Worker = new Worker(nameOf(pod), (job, token = "") => deliver(consumer, job, token), {
+      ...optionsOf(kv),
+      connection,
+      name: encodeURIComponent(podName),
+      autorun: false,
+      concurrency,
+      lockDuration: lockSeconds * 1000,
+      stalledInterval: lockSeconds * 250,
+      // Whether a job is lost is for the leases to say.
+      maxStalledCount: 2 ** 31,
+      removeOnComplete: kept,
+      removeOnFail: kept,
     });
-    await track(conclude(entry, answer));
-    void track(pump());
+    const consumer: Consumer = { worker, busy: 0 };
+    // A worker asks again at once when the store refuses: it rests until the next tick.
+    worker.on("error", (err) => {
+      log.debug({ err }, "the queue's worker failed; it goes on in a moment");
+      void worker.pause(true);
+    });
+    return consumer;
   };
 
-  const conclude = async (entry: Entry, answer: "done" | "later"): Promise<void> => {
-    const { line } = entry;
-    const andNext = answer === "done" && handsOut() && line.mayHold() && (line === own || !own.mayHold());
-    // The slot is kept for what comes with the answer.
-    if (!andNext) busy -= 1;
-    if (answer === "later") {
-      owed.add({ entry, what: "back", since: performance.now() });
-    } else if (andNext) {
-      const next = await line.complete(entry, { andNext }).catch(owing(entry));
-      busy -= 1;
-      if (next !== null) begin(next);
-    } else void track(settle({ entry, what: "done", since: 0 }));
-  };
+  const own = consume(podName);
+  const shared = consume(null);
+  const sharedQueue = openQueue(kv, null);
+  own.worker.on("drained", () => {
+    ownWaits = false;
+    steer();
+  });
 
-  const owing =
-    (entry: Entry) =>
-    (error: unknown): null => {
-      owed.add({ entry, what: "done", since: 0 });
-      log.debug({ err: error, job: entry.id }, "the queue's entry could not be ended; it is tried again");
-      return null;
-    };
-
-  const settle = async (debt: Owed): Promise<void> => {
-    const { entry, what } = debt;
-    owed.delete(debt);
-    try {
-      if (what === "done") await entry.line.complete(entry, { andNext: false });
-      else await entry.line.giveBack(entry);
-    } catch (err) {
-      owed.add(debt);
-      log.debug({ err, job: entry.id }, "the queue's entry could not be given up; it is tried again");
+  const deliver = async (consumer: Consumer, job: Job, token: string): Promise<void> => {
+    const id = job.id ?? "";
+    const known = running.get(id);
+    if (known !== undefined) return await conclude(job, token, await again(consumer, known));
+    if (paused || work === null || own.busy + shared.busy >= concurrency) {
+      ownWaits ||= consumer === own;
+      steer();
+      return await putBack(job, token);
     }
+    return await conclude(job, token, await begin(consumer, id, work));
   };
 
-  /** The oldest last: each goes to the front. What rests need not when nothing is handed out here. */
-  const settleOwed = async (): Promise<void> => {
-    const before = handsOut() ? performance.now() - rest / 2 : Infinity;
-    const ripe = [...owed].filter(({ since }) => since <= before);
-    const back = ripe.filter(({ what }) => what === "back").slice(0, handsOut() ? mostBack : Infinity);
-    const due = [...back.toReversed(), ...ripe.filter(({ what }) => what === "done")];
-    await Promise.all(due.map(settle));
-    if (due.length > 0) for (const pod of [podName, null]) bell.ring(bellOf(pod));
+  const conclude = async (job: Job, token: string, answer: Answer): Promise<void> => {
+    if (answer === "done") return;
+    if (paused || work === null) return await putBack(job, token);
+    // It is put in front before that; BullMQ itself would put it last.
+    const latest = rest * (2 + Math.floor(resting.size / mostBack));
+    await job.moveToDelayed(Date.now() + latest, token);
+    resting.add({ job, since: performance.now() });
+    throw new DelayedError();
   };
 
-  const tick = async (): Promise<void> => {
-    for (const line of lines) line.look();
-    await settleOwed();
-    await pump();
+  /** In front. */
+  const putBack = async (job: Job, token: string): Promise<never> => {
+    await job.moveToWait(token);
+    throw new WaitingError();
   };
 
-  const keep = async (): Promise<void> => {
-    for (const line of lines) {
+  const begin = (consumer: Consumer, id: string, handle: Work): Promise<Answer> => {
+    if (consumer === own) ownWaits = false;
+    consumer.busy += 1;
+    steer();
+    const run = async (): Promise<Answer> => {
       try {
-        const lost = await line.keep();
-        if (lost.length > 0) log.debug({ jobs: lost }, "locks of the queue's entries have lapsed");
-      } catch (err) {
-        log.debug({ err }, "locks of the queue's entries could not be extended");
+        return await handle(id);
+      } catch (error) {
+        onError(error, id);
+        return "later";
+      } finally {
+        running.delete(id);
+        consumer.busy -= 1;
+        steer();
       }
-    }
+    };
+    const answer = run();
+    running.set(id, answer);
+    return answer;
   };
 
-  const track = <Value>(promise: Promise<Value>): Promise<Value> => {
-    underWay.add(promise);
-    void promise.finally(() => underWay.delete(promise));
-    return promise;
+  /** Its lock lapsed while it is worked on here: it stays active until that ends, in a slot of its own. */
+  const again = async ({ worker }: Consumer, known: Promise<Answer>): Promise<Answer> => {
+    worker.concurrency += 1;
+    const answer = await known;
+    worker.concurrency -= 1;
+    return answer;
   };
 
-  const listen = async (pod: string | null): Promise<void> => {
-    while (!closing.signal.aborted) {
-      await bell.next(bellOf(pod), closing.signal);
-      wake(pod);
-    }
+  /** Says which worker may take entries: that of the shared queue none while one of the instance's own waits. */
+  const steer = (): void => {
+    const busy = own.busy + shared.busy;
+    const hasRoom = busy < concurrency;
+    set(own, hasRoom || !ownWaits);
+    // A worker that has all the slots takes no more by itself.
+    set(shared, !ownWaits && (hasRoom || shared.busy === busy));
+    if (paused || work === null) putForward(Infinity, Infinity);
   };
 
-  const wake = (pod: string | null): void => {
-    (pod === null ? shared : own).look();
-    void track(pump());
+  const set = ({ worker }: Consumer, mayTake: boolean): void =>
+    void (mayTake && !paused && work !== null ? worker.resume() : worker.pause(true));
+
+  /** Puts the oldest entries that rest in front. */
+  const putForward = (before: number, most: number): void => {
+    const rested = [...resting].filter(({ since }) => since <= before).slice(0, most);
+    for (const one of rested) resting.delete(one);
+    // One connection: this order. An entry that was removed, or is worked on, stays as it is.
+    void Promise.allSettled([
+      ...rested.map(({ job }) => job.promote()),
+      ...rested.toReversed().map(({ job }) => job.changePriority({ priority: 0, lifo: true })),
+    ]);
   };
 
-  const wakeAll = (): void => {
-    for (const pod of [podName, null]) wake(pod);
+  const tick = (): void => {
+    steer();
+    putForward(performance.now() - rest / 2, mostBack);
   };
 
-  /** Entrances of other instances are used seldom and are many in time: they are not kept. */
-  const through = async (pod: string | null, use: (entrance: Entrance) => Promise<void>): Promise<void> => {
-    const kept = entrances.get(pod);
-    const entrance = kept ?? openEntrance({ kv, name: nameOf(pod) });
+  const use = async (pod: string | null, work: (queue: BullQueue) => Promise<unknown>): Promise<void> => {
+    // Those of instances are used seldom and are many in time: they are not kept.
+    const queue = pod === null ? sharedQueue : openQueue(kv, pod);
     try {
-      await use(entrance);
+      await work(queue);
     } finally {
-      if (kept === undefined) await entrance.close();
+      if (pod !== null) await queue.close();
+    }
+  };
+
+  /** Notes which instances have queues, and deletes what is left of those that were. */
+  const note = async (pod: string): Promise<void> => {
+    const [register, now] = [kv.key("queues"), kv.now().getTime()];
+    await kv.client.zadd(register, now, pod);
+    for (const gone of await kv.client.zrangebyscore(register, 0, now - abandoned)) {
+      await use(gone, (queue) => queue.obliterate({ force: true }));
+      await kv.client.zrem(register, gone);
     }
   };
 
   const addTo = async (pod: string | null, entries: QueueEntry[]): Promise<void> => {
     try {
-      await through(pod, (entrance) => entrance.add(entries));
+      await use(pod, (queue) => Promise.all(entries.map(({ id }) => addOne(queue, id))));
+      if (pod !== null) await note(pod);
     } catch (err) {
-      log.warn(
-        { err, jobs: entries.map(({ id }) => id) },
-        "jobs could not be put into the queue; the next sweep does it",
-      );
+      const jobs = entries.map(({ id }) => id);
+      log.warn({ err, jobs }, "jobs could not be put into the queue; the next sweep does it");
     }
-    if (pod === podName || pod === null) wake(pod);
-    bell.ring(bellOf(pod));
   };
 
   return {
@@ -210,49 +199,74 @@ export const createBullQueue = (options: Options): Queue => {
       await Promise.all([...groups].map(([pod, group]) => addTo(pod, group)));
     },
     remove: async ({ id, boundTo }) => {
-      for (const debt of owed) if (debt.entry.id === id) debt.what = "done";
-      await through(boundTo, (entrance) => entrance.remove(id)).catch((err: unknown) => {
-        log.debug({ err, job: id }, "the job could not be taken out of the queue; it is handed out in vain");
+      await use(boundTo, (queue) => queue.remove(id)).catch((err: unknown) => {
+        log.debug({ err, job: id }, "the job could not be taken out of the queue; it is delivered in vain");
       });
     },
     start: (handle) => {
       work = handle;
-      if (timers.length === 0) {
-        timers.push(setInterval(() => void track(tick()), rest));
-        timers.push(setInterval(() => void track(keep()), (lockSeconds * 1000) / 3));
-        for (const pod of [podName, null]) void listen(pod);
-      }
-      wakeAll();
+      timer ??= setInterval(tick, rest);
+      steer();
     },
     pause: () => {
       paused = true;
+      steer();
     },
     resume: () => {
       paused = false;
-      wakeAll();
+      steer();
     },
     stop: () => {
       work = null;
+      steer();
     },
     close: async () => {
       work = null;
-      closing.abort();
-      for (const timer of timers) clearInterval(timer);
+      clearInterval(timer);
+      steer();
       // What has ended a moment ago is about to be told.
       await setImmediate();
-      while (underWay.size > 0) await Promise.allSettled(underWay);
-      await settleOwed();
-      await Promise.all([...lines, ...entrances.values()].map((part) => part.close()));
+      await Promise.all([own.worker.close(true), shared.worker.close(true), sharedQueue.close()]);
+      // Answered after all that was told before.
+      const quit = connection.quit().catch(() => undefined);
+      await Promise.race([quit, sleep(patience, null, { ref: false })]);
+      connection.disconnect();
     },
   };
 };
 
 type Work = Parameters<Queue["start"]>[0];
 
-/** An entry whose slot is free, and what the store is yet to be told: it is done with, or it goes back. */
-type Owed = { entry: Entry; what: "done" | "back"; since: number };
+type Answer = Awaited<ReturnType<Work>>;
 
-/** What a name of the line may not contain is written as in an address. */
+/** A worker of BullMQ, and how many entries it works on. */
+type Consumer = { worker: Worker; busy: number };
+
+/** What a queue's name may not contain is written as in an address. */
 const nameOf = (pod: string | null): string => (pod === null ? "jobs" : `jobs.${encodeURIComponent(pod)}`);
 
-const bellOf = (pod: string | null): string => (pod === null ? "queue" : `queue ${pod}`);
+/** The braces keep all keys of the queues in one slot. */
+const optionsOf = (kv: Kv) => ({ prefix: `{${kv.prefix}:q}`, skipVersionCheck: true });
+
+/** To add to and remove from: its connection fails at once while the store is away. */
+const openQueue = (kv: Kv, pod: string | null): BullQueue => {
+  const queue = new BullQueue(nameOf(pod), {
+    ...optionsOf(kv),
+    connection: kv.client,
+    skipWaitingForReady: true,
+    // It would be written each time.
+    skipMetasUpdate: pod !== null,
+    streams: { events: { maxLen: 100 } },
+  });
+  queue.on("error", () => undefined);
+  return queue;
+};
+
+/** An entry that waits, or is worked on, stays as it is; one that is done with is added anew. The record says the rest. */
+const addOne = async (queue: BullQueue, id: string): Promise<void> => {
+  const add = (): Promise<unknown> => queue.add("run", {}, { jobId: id });
+  const [known] = await Promise.all([queue.getJob(id), add()]);
+  if (known?.finishedOn === undefined) return;
+  await queue.remove(id);
+  await add();
+};

@@ -25,6 +25,4 @@ export type QueueEntry = {
   id: string;
   /** Instance that must run it; null: any. */
   boundTo: string | null;
-  /** Was made a moment ago, so that it cannot be known yet. */
-  fresh?: boolean;
 };

@@ -68,8 +68,7 @@ export const createSubmit = (deps: Dependencies) => {
     }
     if (created) events.begin(record.id, record.created_at);
     // Also for a repeated request: the first may have been cut off before the job was in the queue.
-    if (record.status === "queued")
-      await queue.add({ id: record.id, boundTo: record.bound_to, fresh: created });
+    if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
     return record;
   };
 

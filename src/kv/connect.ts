@@ -21,6 +21,9 @@ type Request = {
 const commandTimeout = 3000;
 const connectTimeout = 3000;
 
+/** Longer than any command blocks, ms: a connection that is silent for so long is lost. */
+const blockedTimeout = 15_000;
+
 /** At the start of a whole stack the store may be a little later. */
 const defaultPatience = 15_000;
 
@@ -156,7 +159,7 @@ const optionsOf = (address: KvAddress, purpose: Purpose): Omit<RedisOptions, "re
         maxRetriesPerRequest: 0,
         enableAutoPipelining: false,
       }
-    : { maxRetriesPerRequest: null }),
+    : { maxRetriesPerRequest: null, socketTimeout: blockedTimeout }),
 });
 
 const retry = (times: number): number => Math.min(50 * times, 500);

@@ -134,7 +134,6 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName, epoch } });
   const queue = createBullQueue({
     kv,
-    bell,
     podName,
     concurrency: settings.maxParallelJobs,
     lockSeconds: leaseSeconds,
