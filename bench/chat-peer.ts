@@ -26,7 +26,8 @@ export const chatPeer = (): Promise<Figure[]> =>
       withPeer(directory, async (peer) => {
         const servers = [service, peer];
         // What is loaded and compiled once is no cost per delta.
-        for (const [n, server] of servers.entries()) await measure(server, 20, join(directory, `first-${n}`));
+        for (const [n, server] of servers.entries())
+          await measure(server, 100, join(directory, `first-${n}`));
         const figures: Figure[] = [];
         for (const streams of [1, 50, 100]) {
           const all: Measured[][] = [[], []];
