@@ -2,6 +2,7 @@ import { cpus } from "node:os";
 import { abandonedClients } from "./abandoned-clients.ts";
 import { chatDeltas } from "./chat-deltas.ts";
 import { chatFirstWord } from "./chat-first-word.ts";
+import { chatPeer } from "./chat-peer.ts";
 import { chatStalled } from "./chat-stalled.ts";
 import { chatStreams } from "./chat-streams.ts";
 import { eventLatency } from "./event-latency.ts";
@@ -29,6 +30,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   "chat-deltas": chatDeltas,
   "chat-streams": chatStreams,
   "chat-stalled": chatStalled,
+  "chat-peer": chatPeer,
 };
 
 const asked = process.argv.slice(2);

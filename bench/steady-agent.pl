@@ -7,6 +7,8 @@ use strict;
 use warnings;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC sleep);
 
+if (grep { $_ eq '--version' } @ARGV) { print "0.0.0\n"; exit 0 }
+
 my $session = '';
 for my $at (0 .. $#ARGV - 1) { $session = $ARGV[$at + 1] if $ARGV[$at] eq '--session-id' }
 my $common = qq("parent_tool_use_id":null,"session_id":"$session","uuid":"00000000-0000-4000-8000-000000000000");
@@ -38,7 +40,9 @@ sub close_block {
     $open = 0;
 }
 
-while (defined(my $message = <STDIN>)) {
+# Also as an argument, as a proxy gives it.
+my @given = grep { /steady count=/ } @ARGV;
+while (defined(my $message = shift(@given) // <STDIN>)) {
     next unless $message =~ /.*steady count=(\d+) rate=(\d+) pad=(\d+) gate=(\S+) at=(\d+)(?: then=(\d+))?/;
     my ($count, $rate, $pad, $gate, $at, $then) = ($1, $2, 'x' x $3, $4, $5, $6 // -1);
     say_line(qq({"type":"system","subtype":"init","model":"steady","claude_code_version":"0.0.0","tools":[],$common}));

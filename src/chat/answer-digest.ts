@@ -12,11 +12,25 @@ export type AnswerDigest = {
  */
 export const createAnswerDigest = (): AnswerDigest => {
   const hash = createHash("sha256");
+  // A word takes as long as a page.
+  let waiting = "";
+  const take = (): void => {
+    hash.update(withoutSpace(waiting));
+    waiting = "";
+  };
   return {
-    push: (content) => void hash.update(withoutSpace(content)),
-    digest: () => hash.copy().digest("hex"),
+    push: (content) => {
+      waiting += content;
+      if (waiting.length > page) take();
+    },
+    digest: () => {
+      take();
+      return hash.copy().digest("hex");
+    },
   };
 };
+
+const page = 4096;
 
 /** Code units, not UTF-8: a character may be cut between two pieces. To replace millions of spaces in a text takes seconds. */
 const withoutSpace = (content: string): Uint8Array => {

@@ -12,21 +12,18 @@ export type TurnLog = {
   /**
    * All bytes from the first one on, then what comes, until the end or the abort: both end it without an error. Pieces
    * are at most 64 KiB and end with a whole event, but for events that are longer. They must not be written to.
-   * @throws TurnLogLost when the next bytes are neither in memory nor on disk
+   * When the next bytes are neither in memory nor on disk, the last piece is `lost`. Once begun, it calls `left` at its end.
    */
-  read: (signal: AbortSignal) => AsyncGenerator<Uint8Array, void, void>;
+  read: (signal: AbortSignal, left?: () => void) => AsyncGenerator<Uint8Array, void, void>;
   /** Bytes that are held in memory. */
   memoryBytes: () => number;
-  /** Ends it, frees memory and disk. Readers that are not through get `TurnLogLost`. Can be called again. */
+  /** Ends it, frees memory and disk. Readers that are not through get `lost`. Can be called again. */
   dispose: () => Promise<void>;
 };
 
-/** A reader was slower than the memory reaches back, and the disk does not have the rest. */
-export class TurnLogLost extends Error {
-  override name = "TurnLogLost";
-}
-
 type Options = {
+  /** What a reader is told last that was slower than the memory reaches back, when the disk does not have the rest. */
+  lost: string;
   /** Exists; for the part that does not fit in memory. */
   directory: string;
   /** Kept in memory, in bytes; 256 KiB by default. More only until the disk has it. */
@@ -40,6 +37,7 @@ type Options = {
  * memory, `[pages.start(), pages.end())`. Readers hold nothing but their offset. Most turns never touch the disk.
  */
 export const createTurnLog = ({
+  lost: lostText,
   directory,
   memoryBytes = 256 * 1024,
   maxBytes = 256 * 1024 * 1024,
@@ -102,7 +100,7 @@ export const createTurnLog = ({
       ended = true;
       wake();
     },
-    read: async function* (signal) {
+    read: async function* (signal, left) {
       let offset = 0;
       let wakeMe = (): void => {};
       const onAbort = (): void => wakeMe();
@@ -112,8 +110,9 @@ export const createTurnLog = ({
           if (offset < pages.end()) {
             const piece = pages.at(offset, pieceBytes) ?? (await readFile(file, pages, offset));
             if (signal.aborted) return;
-            offset += piece.length;
-            yield piece;
+            offset += piece?.length ?? 0;
+            yield piece ?? Buffer.from(lostText);
+            if (piece === null) return;
           } else if (ended) {
             return;
           } else {
@@ -125,6 +124,7 @@ export const createTurnLog = ({
         }
       } finally {
         signal.removeEventListener("abort", onAbort);
+        left?.();
       }
     },
     memoryBytes: pages.bytes,
@@ -167,13 +167,17 @@ const withoutFirst = (parts: Uint8Array[], count: number): Uint8Array[] => {
   });
 };
 
-/** A piece of what is older than the memory. */
-const readFile = async (file: FileHandle | null, pages: Pages, offset: number): Promise<Uint8Array> => {
+/** A piece of what is older than the memory; null when it is lost. */
+const readFile = async (
+  file: FileHandle | null,
+  pages: Pages,
+  offset: number,
+): Promise<Uint8Array | null> => {
   const length = Math.min(pieceBytes, pages.start() - offset);
   const buffer = Buffer.allocUnsafe(length);
   const read = await file?.read(buffer, 0, length, offset).catch(() => null);
   const bytes = read?.bytesRead ?? 0;
-  if (bytes === 0) throw new TurnLogLost("What was said in this turn is not kept any more: ask again.");
+  if (bytes === 0) return null;
   const lastEvent = buffer.lastIndexOf("\n\n", bytes - 2);
   return buffer.subarray(0, lastEvent === -1 ? bytes : lastEvent + 2);
 };

@@ -12,7 +12,7 @@ import { contentOf } from "./fence.ts";
 import { createLabeller } from "./label.ts";
 import { publicError } from "./public-error.ts";
 import { createReaders } from "./readers.ts";
-import { createTurnLog, TurnLogLost } from "./turn-log.ts";
+import { createTurnLog } from "./turn-log.ts";
 import { isLive, shows } from "./visibility.ts";
 
 type Options = {
@@ -49,7 +49,7 @@ export const createTurn = (options: Options): RunningTurn => {
   const digest = createAnswerDigest();
   const chunks = createChunks(head);
   const whole = createCompletionObject(head);
-  const log = createTurnLog({ directory: options.spillDirectory, memoryBytes: 64 * 1024 });
+  const log = createTurnLog({ lost, directory: options.spillDirectory, memoryBytes: 64 * 1024 });
   const answer = Promise.withResolvers<string>();
   // Nobody may be listening: of a stream, or when the caller is gone.
   answer.promise.catch(() => undefined);
@@ -121,10 +121,7 @@ export const createTurn = (options: Options): RunningTurn => {
       isUnneeded = true;
       disposeIfDone();
     },
-    stream: (signal) => {
-      const leave = entering(signal);
-      return reading(log.read(signal), leave);
-    },
+    stream: (signal) => log.read(signal, entering(signal)),
     whole: async (signal) => {
       const leave = entering(signal);
       const gone = Promise.withResolvers<never>();
@@ -140,20 +137,10 @@ export const createTurn = (options: Options): RunningTurn => {
   };
 };
 
-async function* reading(
-  pieces: AsyncIterable<Uint8Array>,
-  leave: () => void,
-): AsyncGenerator<Uint8Array, void, void> {
-  try {
-    yield* pieces;
-  } catch (error) {
-    if (!(error instanceof TurnLogLost)) throw error;
-    const lost = new ServiceError("internal", error.message, { cause: error });
-    yield encoder.encode(errorEvent(publicError(lost)) + doneEvent);
-  } finally {
-    leave();
-  }
-}
+const lost =
+  errorEvent(
+    publicError(new ServiceError("internal", "What was said in this turn is not kept any more: ask again.")),
+  ) + doneEvent;
 
 const mostWhole = 64 * 1024 * 1024;
 
@@ -166,8 +153,6 @@ const withoutQuotes = ({ code, message, retryAfter, cause }: ServiceError): Serv
     cause,
     ...(retryAfter !== undefined && { retryAfter }),
   });
-
-const encoder = new TextEncoder();
 
 const abandoned = (): ServiceError =>
   new ServiceError("turn_cancelled", "The turn was stopped: its caller left");

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { withPing } from "../lib/sse.ts";
+import { ping } from "../lib/sse.ts";
 import type { Reply } from "./reply.ts";
 
 /** A reply of server-sent events; `headers` are added to its own, and win. */
@@ -53,14 +53,20 @@ const pipe = async (
   const ending = endOf(endedBy);
   outgoing.once("close", ending.now);
   if (outgoing.destroyed) ending.now();
+  const silence = setInterval(() => {
+    // What a slow reader has not taken yet may be the beginning of an event.
+    if (!outgoing.writableNeedDrain && !ending.signal.aborted) outgoing.write(ping);
+  }, pingEveryMs);
   try {
-    for await (const piece of withPing(source(ending.signal), pingEveryMs)) {
+    for await (const piece of source(ending.signal)) {
       if (ending.signal.aborted) break;
       if (!outgoing.write(piece)) await taken(outgoing, stall, ending.signal);
+      silence.refresh();
     }
   } catch (error) {
     onFailure(error);
   } finally {
+    clearInterval(silence);
     ending.now();
     outgoing.off("close", ending.now);
     outgoing.end();
@@ -90,17 +96,17 @@ const readable = (
   { endedBy, pingEveryMs = usualPing, onFailure, stall }: Options,
 ): ReadableStream<Uint8Array> => {
   const ending = endOf(endedBy);
-  const pieces = withPing(source(ending.signal), pingEveryMs);
+  const pieces = source(ending.signal)[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
   const leave = async (): Promise<void> => {
     ending.now();
-    await pieces.return();
+    await pieces.return?.();
   };
   const patience = createPatience(stall, () => void leave().catch(onFailure));
   // One that was given up before anybody read has not begun: it is begun, to learn that it is over.
   let isBegun = false;
   const unread = (): void => {
-    if (!isBegun) void pieces.next().then(() => pieces.return(), onFailure);
+    if (!isBegun) void pieces.next().then(() => pieces.return?.(), onFailure);
   };
   ending.signal.addEventListener("abort", unread, { once: true });
   if (ending.signal.aborted) unread();
@@ -109,6 +115,10 @@ const readable = (
       pull: async (controller) => {
         patience.stop();
         isBegun = true;
+        const silence = setInterval(() => {
+          const isTaken = controller.desiredSize === 0 && !ending.signal.aborted;
+          if (isTaken) controller.enqueue(encoder.encode(ping));
+        }, pingEveryMs);
         try {
           const { done, value } = await pieces.next();
           if (done !== true) {
@@ -117,6 +127,8 @@ const readable = (
           }
         } catch (error) {
           onFailure(error);
+        } finally {
+          clearInterval(silence);
         }
         ending.now();
         controller.close();

@@ -4,7 +4,16 @@ import type { AgentEvent } from "../../contract/event.ts";
 type Kind = "text" | "thinking";
 
 /** A block as far as it was sent. Only its length and digest are kept: an endless one takes no memory. */
-type Block = { number: number; kind: Kind; index: number; length: number; digest: Hash; open: boolean };
+type Block = {
+  number: number;
+  kind: Kind;
+  index: number;
+  length: number;
+  digest: Hash;
+  /** The end of what was sent, not in the digest yet: that takes as long for a word as for a page. */
+  undigested: string;
+  open: boolean;
+};
 
 export type Blocks = {
   /** A new message begins: blocks that were never finished are closed, and will not be. */
@@ -28,14 +37,19 @@ export const createBlocks = (): Blocks => {
   let unconfirmed: Block[] = [];
 
   const add = (index: number, kind: Kind): Block => {
-    const block = { number: (numbered += 1), kind, index, length: 0, digest: digest(), open: true };
+    numbered += 1;
+    const block = { number: numbered, kind, index, length: 0, digest: digest(), undigested: "", open: true };
     unconfirmed.push(block);
     return block;
   };
   const piece = (block: Block, text: string): AgentEvent[] => {
     if (text === "") return [];
     block.length += text.length;
-    block.digest.update(text, "utf16le");
+    block.undigested += text;
+    if (block.undigested.length > page) {
+      block.digest.update(block.undigested, "utf16le");
+      block.undigested = "";
+    }
     return [{ type: block.kind, block: block.number, text }];
   };
   const close = (block: Block): AgentEvent[] => {
@@ -95,6 +109,9 @@ const brokenStream =
 
 const digest = (): Hash => createHash("sha1");
 
-const beginsWithSent = (whole: string, { length, digest: sent }: Block): boolean =>
+const page = 4096;
+
+const beginsWithSent = (whole: string, { length, digest: sent, undigested }: Block): boolean =>
   whole.length >= length &&
-  digest().update(whole.slice(0, length), "utf16le").digest("hex") === sent.copy().digest("hex");
+  digest().update(whole.slice(0, length), "utf16le").digest("hex") ===
+    sent.copy().update(undigested, "utf16le").digest("hex");

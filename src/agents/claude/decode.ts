@@ -95,11 +95,12 @@ const rateLimit = readLine(wire.RateLimitLine, ({ rate_limit_info: info }) => [
   { type: "rate_limit", status: info.status, resets_at: instant(info.resetsAt ?? null) },
 ]);
 
-const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent }, { blocks, facts }) => {
+const stream: Reader = ({ event, parent_tool_use_id: parent }, { blocks, facts }) => {
+  if (!wire.isStreamEvent(event)) return [];
   facts.workedSinceResult = true;
   facts.turnOpen = true;
   // A subagent's text is not the answer.
-  if (parent) return [];
+  if (typeof parent === "string" && parent !== "") return [];
   switch (event.type) {
     case "message_start":
       return blocks.begin();
@@ -107,21 +108,22 @@ const stream = readLine(wire.StreamLine, ({ event, parent_tool_use_id: parent },
       return blockStart(event, blocks);
     case "content_block_delta": {
       const { type, text, thinking } = event.delta;
-      if (type === "text_delta" && text !== undefined) return blocks.delta(event.index, "text", text);
-      if (type === "thinking_delta" && thinking !== undefined)
+      if (type === "text_delta" && typeof text === "string") return blocks.delta(event.index, "text", text);
+      if (type === "thinking_delta" && typeof thinking === "string")
         return blocks.delta(event.index, "thinking", thinking);
       return [];
     }
     case "content_block_stop":
       return blocks.stop(event.index);
   }
-});
+};
 
-type BlockStart = Extract<z.output<typeof wire.StreamLine>["event"], { type: "content_block_start" }>;
+type BlockStart = Extract<wire.StreamEvent, { type: "content_block_start" }>;
 
 const blockStart = ({ index, content_block: block }: BlockStart, blocks: Blocks): AgentEvent[] => {
   const { type, id, name } = block;
-  if (type === "tool_use" && id && name) return [{ type: "tool_start", id, name }];
+  if (type === "tool_use" && typeof id === "string" && typeof name === "string" && id && name)
+    return [{ type: "tool_start", id, name }];
   return type === "text" || type === "thinking" ? blocks.start(index, type) : [];
 };
 
@@ -184,8 +186,8 @@ const readers = new Map<string, Reader>([
 const parseObject = (line: string): Record<string, unknown> | null => {
   if (!line.trimStart().startsWith("{")) return null;
   try {
-    const value: unknown = JSON.parse(line);
-    return typeof value === "object" && value !== null ? { ...value } : null;
+    // It begins with a brace.
+    return JSON.parse(line) as Record<string, unknown>;
   } catch {
     // Not JSON: a warning that something printed, or a line that was cut.
     return null;

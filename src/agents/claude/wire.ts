@@ -27,23 +27,32 @@ export const RateLimitLine = z.object({
   rate_limit_info: z.object({ status: z.string(), resetsAt: number, rateLimitType: text }),
 });
 
-export const StreamLine = z.object({
-  parent_tool_use_id: parent,
-  event: z.discriminatedUnion("type", [
-    z.object({ type: z.literal("message_start") }),
-    z.object({
-      type: z.literal("content_block_start"),
-      index: z.int(),
-      content_block: z.object({ type: z.string(), id: text, name: text }),
-    }),
-    z.object({
-      type: z.literal("content_block_delta"),
-      index: z.int(),
-      delta: z.object({ type: z.string(), text: z.string().optional(), thinking: z.string().optional() }),
-    }),
-    z.object({ type: z.literal("content_block_stop"), index: z.int() }),
-  ]),
-});
+export type StreamEvent =
+  | { type: "message_start" }
+  | {
+      type: "content_block_start";
+      index: number;
+      content_block: { type: unknown; id?: unknown; name?: unknown };
+    }
+  | {
+      type: "content_block_delta";
+      index: number;
+      delta: { type: unknown; text?: unknown; thinking?: unknown };
+    }
+  | { type: "content_block_stop"; index: number };
+
+/** Without a schema, unlike the rest: an answer has thousands, and most of what each costs would be the check. */
+export const isStreamEvent = (event: unknown): event is StreamEvent => {
+  if (!isObject(event)) return false;
+  if (event["type"] === "message_start") return true;
+  if (!Number.isSafeInteger(event["index"])) return false;
+  if (event["type"] === "content_block_delta") return isObject(event["delta"]);
+  if (event["type"] === "content_block_start") return isObject(event["content_block"]);
+  return event["type"] === "content_block_stop";
+};
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null;
 
 const ContentBlock = z.looseObject({ type: z.string() });
 const Content = z.array(ContentBlock).catch([]);

@@ -16,7 +16,7 @@ export const endGroup = async (
   group: number,
   { graceSeconds, signal }: EndGroupOptions,
 ): Promise<ProcessRow[]> => {
-  const family = familyOf(await processTable(), group);
+  const family = await familyOfGroup(group);
   if (graceSeconds > 0) {
     signalGroup(group, "SIGTERM");
     if (await emptied(group, graceSeconds, signal)) return family;
@@ -24,6 +24,17 @@ export const endGroup = async (
   signalGroup(group, "SIGKILL");
   await emptied(group, 2, signal);
   return family;
+};
+
+/** Its members and all their descendants. The kernel is asked first: of most groups that have ended nobody is left. */
+export const familyOfGroup = async (group: number): Promise<ProcessRow[]> => {
+  try {
+    process.kill(-group, 0);
+  } catch (error) {
+    // Members that may not be signalled are members.
+    if (error instanceof Error && "code" in error && error.code === "ESRCH") return [];
+  }
+  return familyOf(await processTable(), group);
 };
 
 /** Signals every member; nothing happens when there is none. */
@@ -39,12 +50,12 @@ const signalGroup = (group: number, name: NodeJS.Signals | 0): boolean => {
 const emptied = async (group: number, seconds: number, signal: AbortSignal | undefined): Promise<boolean> => {
   const deadline = performance.now() + seconds * 1000;
   for (let pause = 5; ; pause = Math.min(pause * 1.5, 100)) {
+    // No signal works at once.
+    await delay(Math.min(pause, Math.max(0, deadline - performance.now())), undefined, { signal });
     // Asking the kernel is cheap but counts zombies: only when it finds somebody is /proc read.
     if (!signalGroup(group, 0)) return true;
     const rows = await processTable();
     if (rows.length > 0 && !rows.some((row) => row.group === group)) return true;
-    const left = deadline - performance.now();
-    if (left <= 0) return false;
-    await delay(Math.min(pause, left), undefined, { signal });
+    if (performance.now() >= deadline) return false;
   }
 };

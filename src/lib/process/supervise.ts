@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { findExecutable } from "./executable.ts";
-import { endGroup } from "./group.ts";
+import { endGroup, familyOfGroup } from "./group.ts";
 import { identify, type ProcessIdentity } from "./identity.ts";
 import { parentDeathSignal } from "./parent-death.ts";
 import { sweep, type SweepOptions, type SweepReport } from "./sweep.ts";
-import { familyOf, processTable, startTimeOf, type Marker, type ProcessRow } from "./table.ts";
+import { startTimeOf, type Marker, type ProcessRow } from "./table.ts";
 
 export type SuperviseOptions = {
   /** A path, or a name that is looked up on `env.PATH`. */
@@ -117,7 +117,7 @@ const watchEnd = (
   const end = async (): Promise<EndedProcess> => {
     await Promise.race([exited, overdue.promise]);
     // Read at once: while the group has members its number cannot be given to somebody else.
-    const members = familyOf(await processTable(), pid);
+    const members = await familyOfGroup(pid);
     const known = [...members, ...(await groupEnded)];
     using late = timer(patience.pipesMs);
     const [report, pipesHeldOpen] = await Promise.all([

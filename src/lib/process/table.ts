@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ProcessIdentity } from "./identity.ts";
 
@@ -20,8 +20,8 @@ export type ProcessRow = {
   hasTerminal: boolean;
 };
 
-/** Reads of /proc done in one go, a few milliseconds: the event loop serves others in between. */
-const slice = 100;
+/** Processes looked at in one go, half a millisecond: the event loop serves others in between. */
+const slice = 10;
 
 /** When a look may be given up. */
 const patience = { listings: 20, milliseconds: 500 };
@@ -94,8 +94,8 @@ type Stat = {
 };
 
 const readStat = (pid: number): Stat | null => {
-  const stat = readProc(`/proc/${pid}/stat`)?.toString("latin1");
-  if (stat === undefined) return null;
+  const stat = readShort(`/proc/${pid}/stat`);
+  if (stat === null) return null;
   // The command name stands in parentheses and may hold anything: fields are counted from the last one.
   const end = stat.lastIndexOf(")");
   const fields = stat.slice(end + 2).split(" ");
@@ -204,6 +204,22 @@ const listProc = (): number[] => {
     return readdirSync("/proc").map(Number).filter(Number.isInteger);
   } catch {
     return [];
+  }
+};
+
+const short = Buffer.allocUnsafe(4096);
+
+/** A file that one read gives whole. A look at all processes is mostly this, and twice as fast as with `readFileSync`. */
+const readShort = (path: string): string | null => {
+  try {
+    const file = openSync(path, "r");
+    try {
+      return short.toString("latin1", 0, readSync(file, short));
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return null;
   }
 };
 
