@@ -92,8 +92,6 @@ const replay = async (deps: Recovery): Promise<void> => {
 
 const settleEarlier = (deps: Recovery): Promise<number> =>
   forEachEarlier(deps, async (record) => {
-    // Of any other status the end has been told.
-    if (record.status === "running" || record.status === "cancelled") deps.events.open(record.id);
     if (record.status !== "running") return;
     const mayBeRepeated = record.process === null || record.retry_lost !== false;
     if (mayBeRepeated && mayRunAgain(record)) await cleanUp(deps, record);

@@ -7,30 +7,29 @@ const longestText = 65_536;
 
 /**
  * Bounds what one job can write: past `limit` bytes thinking and text are left out, past four times that everything
- * but stages, warnings and the end. Says so once for each. Events come shortened.
+ * but stages, warnings and the end. Says so once for each.
  */
 export const createBudget = (limit: number) => {
   let warned = 0;
 
-  /** What is to be written for an event when the log has `size` bytes. */
-  return (event: Event, size: number): Event[] => {
-    const level = size <= limit ? 0 : size <= limit * 4 ? 1 : 2;
-    const left = levelOf(event) >= level ? [event] : [];
-    if (level <= warned) return left;
-    warned = level;
-    const what = level === 1 ? "thinking and text" : "all but stages and the result";
-    return [
-      {
-        type: "warning",
-        message: `The event log has reached ${size} bytes: from here on ${what} is left out`,
-      },
-      ...left,
-    ];
+  /** Whether an event is kept when the log has `size` bytes, and what is to be said before it. */
+  return (level: Level, size: number): { isKept: boolean; warning: string | null } => {
+    const least = size <= limit ? 0 : size <= limit * 4 ? 1 : 2;
+    const isKept = level >= least;
+    if (least <= warned) return { isKept, warning: null };
+    warned = least;
+    const what = least === 1 ? "thinking and text" : "all but stages and the result";
+    return {
+      isKept,
+      warning: `The event log has reached ${size} bytes: from here on ${what} is left out`,
+    };
   };
 };
 
 /** 0: goes first when space is short, 2: always kept. */
-export const levelOf = (event: Event): 0 | 1 | 2 => {
+type Level = 0 | 1 | 2;
+
+export const levelOf = (event: Event): Level => {
   if (event.type === "thinking" || event.type === "text" || event.type === "block_end") return 0;
   return ["stage", "warning", "result", "exited", "started"].includes(event.type) ? 2 : 1;
 };
