@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Log } from "../lib/log.ts";
-import { createBacklog } from "./backlog.ts";
+import type { Item } from "./backlog.ts";
 import { follow } from "./follow.ts";
 import { createLogWriters } from "./log-writers.ts";
 import { nothingSeen, positionForm, type Fields, type LogFormat, type Logs } from "./logs.ts";
@@ -16,6 +16,8 @@ export const BusEvent = z.object({
   correlation_id: z.string(),
 });
 export type BusEvent = z.infer<typeof BusEvent>;
+
+const names = BusEvent.keyof().options;
 
 /** The events of each completion, the newest 2000, until an hour after `done`. */
 export type EventBus = {
@@ -65,77 +67,32 @@ const longestJoined = 65_536;
 const longest = 6 * longestJoined + 4096;
 
 /** Most that waits for one completion. */
-const mostWaiting = { values: mostEvents, size: 4 * 1024 * 1024 };
+const mostWaiting = { items: mostEvents, size: 4 * 1024 * 1024 };
 
 /** How long events are kept, s: after `done`, and after the last one where `done` never comes, since no turn is longer. */
 const afterDone = 3600;
 const neverDone = 8 * 86_400;
 
 export const createEventBus = ({ logs, log, gatherMs = 200 }: Options): EventBus => {
-  const open = (id: string) => {
-    let begin = false;
-    const onLeftOut = (): void =>
-      log.warn(
-        { completion: id },
-        "too many events of a completion wait to be written; the oldest are left out",
-      );
-    const backlog = createBacklog<BusEvent>({ most: mostWaiting, onLeftOut });
-    const clear = (): void => {
-      backlog.take(Infinity);
-      begin = false;
-    };
-
-    return {
-      add: (given: BusEvent): void => {
-        const last = backlog.pop();
-        const isPiece = last !== undefined && isPieceOf(last.value, given);
-        if (last !== undefined && !isPiece) backlog.add(last);
-        const content = isPiece ? last.value.content + given.content : cut(given.content);
-        const value = { ...(isPiece ? last.value : given), content };
-        backlog.add({ value, size: content.length, level: 2 });
-      },
-      begin: (): void => {
-        clear();
-        begin = true;
-      },
-      isEmpty: () => backlog.isEmpty() && !begin,
-      take: async () => {
-        const events = backlog.take(Infinity);
-        if (events.length === 0 && !begin) return null;
-        const isEnd = events.at(-1)?.event_type === "done";
-        const batch = {
-          begin,
-          first: null,
-          entries: events.map(fieldsOf),
-          isEnd,
-          seconds: isEnd ? afterDone : neverDone,
-        };
-        begin = false;
-        return batch;
-      },
-      written: backlog.written,
-      clear,
-    };
-  };
-
-  const writers = createLogWriters({ logs, open, gatherMs, noun: "completion", log });
+  const writers = createLogWriters<BusEvent>({
+    logs,
+    noun: "completion",
+    most: mostWaiting,
+    gatherMs,
+    seconds: { ended: afterDone, open: neverDone },
+    look: async () => ({ size: 0, first: null }),
+    encoder: () => (events) => events.map(({ value }) => names.flatMap((name) => [name, value[name]])),
+    join: (last, next) =>
+      isPieceOf(last, next) ? waiting({ ...last, content: last.content + next.content }) : null,
+    log,
+  });
 
   return {
-    begin: async (id) => {
-      const { box, drop, start, settled } = writers.of(id);
-      drop();
-      box.begin();
-      start(true);
-      await settled();
-    },
+    begin: writers.begin,
 
     publish: (event) => {
-      const id = event.correlation_id;
-      const { box, start } = writers.of(id);
-      const isDone = event.event_type === "done";
-      box.add(event);
-      start(isDone);
-      if (isDone) void writers.release(id);
+      writers.append(event.correlation_id, waiting({ ...event, content: cut(event.content) }));
+      if (event.event_type === "done") void writers.end(event.correlation_id);
     },
 
     read: async function* (id, after, signal) {
@@ -154,6 +111,8 @@ export const createEventBus = ({ logs, log, gatherMs = 200 }: Options): EventBus
   };
 };
 
+const waiting = (value: BusEvent): Item<BusEvent> => ({ value, size: value.content.length, level: 2 });
+
 const isPieceOf = (last: BusEvent, event: BusEvent): boolean =>
   (event.event_type === "thinking" || event.event_type === "assistant_text") &&
   last.event_type === event.event_type &&
@@ -165,21 +124,8 @@ const cut = (text: string): string =>
     ? text
     : `${text.slice(0, longest)}\n[… ${text.length - longest} characters left out …]`;
 
-const fieldsOf = (event: BusEvent): Fields => [
-  "event_type",
-  event.event_type,
-  "content",
-  event.content,
-  "ts",
-  event.ts,
-  "session_id",
-  event.session_id,
-  "correlation_id",
-  event.correlation_id,
-];
-
 /** Null: not an event of this version. */
 const eventOf = (fields: Fields): BusEvent | null => {
-  const names = fields.flatMap((name, at) => (at % 2 === 0 ? [[name, fields[at + 1]]] : []));
-  return BusEvent.safeParse(Object.fromEntries(names)).data ?? null;
+  const pairs = names.map((_, at) => fields.slice(2 * at, 2 * at + 2));
+  return BusEvent.safeParse(Object.fromEntries(pairs)).data ?? null;
 };

@@ -1,8 +1,6 @@
-import { randomUUID } from "node:crypto";
 import type { AgentEvent, JobEvent, StageEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
-import { createBacklog } from "./backlog.ts";
-import { createBudget, levelOf, shorten } from "./event-budget.ts";
+import { createBudget, waitingEvent, warningBeside } from "./event-budget.ts";
 import { follow } from "./follow.ts";
 import { createLogWriters } from "./log-writers.ts";
 import { numberOf, type Fields, type LogFormat, type Logs } from "./logs.ts";
@@ -56,12 +54,8 @@ type Options = {
   now: () => Date;
 };
 
-/** An event that waits to be written. */
-type Waiting = { at: string; attempt: number; level: ReturnType<typeof levelOf>; json: string };
-
-/** Most that waits for the store, per job, and goes to it at once; bytes. */
-const mostWaiting = { values: Infinity, size: 4 * 1024 * 1024 };
-const batchSize = 256 * 1024;
+/** Most that waits for the store, per job, bytes. */
+const mostWaiting = { items: Infinity, size: 4 * 1024 * 1024 };
 
 const week = 7 * 86_400;
 
@@ -77,96 +71,40 @@ export const createEventLog = (options: Options): EventLog => {
   const begun = new Map<string, string>();
   const closing = new AbortController();
 
-  const open = (jobId: string) => {
-    const budget = createBudget(maxBytes);
-    let isEnd = false;
-    const at = begun.get(jobId);
-    begun.delete(jobId);
-    /** The first event, should the log be empty, and the size of the log in bytes; null: not known yet. */
-    let known: { first: Fields | null; size: number } | null =
-      at === undefined ? null : { first: firstOf(at), size: 0 };
-
-    const add = (time: string, attempt: number, given: Event): void => {
-      const event = shorten(given);
-      const json = jsonOf(time, attempt, event);
-      const level = levelOf(event);
-      backlog.add({ value: { at: time, attempt, level, json }, size: json.length, level });
-    };
-    const onLeftOut = (newer: Waiting): void => {
-      log.warn({ job: jobId }, "too many events wait for the key-value store; some are left out");
-      const message = "More events came than the key-value store took: some before this are left out";
-      add(newer.at, newer.attempt, { type: "warning", message });
-    };
-    const backlog = createBacklog<Waiting>({ most: mostWaiting, onLeftOut });
-
-    /** What the budget lets into a log of that size. */
-    const entriesOf = (waiting: readonly Waiting[], before: number): Fields[] => {
-      let size = before;
-      return waiting.flatMap(({ at: time, attempt, level, json }) => {
-        const { isKept, warning } = budget(level, size);
-        const told = warning === null ? [] : [jsonOf(time, attempt, { type: "warning", message: warning })];
-        const kept = isKept ? [...told, json] : told;
-        size += kept.reduce((sum, each) => sum + Buffer.byteLength(each), 0);
-        return kept.map((each): Fields => ["e", each]);
-      });
-    };
-
-    return {
-      add,
-      end: (): void => void (isEnd = true),
-      isEmpty: () => backlog.isEmpty() && !isEnd,
-      take: async () => {
-        known ??= await look(jobId);
-        if (backlog.isEmpty() && !isEnd) return null;
-        const entries = entriesOf(backlog.take(batchSize), known.size);
-        const isLast = isEnd && backlog.isEmpty();
-        isEnd &&= !isLast;
-        return { begin: false, first: known.first, entries, isEnd: isLast, seconds };
-      },
-      written: (size: number): void => {
-        if (known !== null) known.size = size;
-        backlog.written();
-      },
-      clear: (): void => {
-        backlog.take(Infinity);
-        isEnd = false;
-      },
-    };
-  };
-
-  const writers = createLogWriters({ logs, open, noun: "job", log });
-
+  /** The size of a log in bytes, and what it begins with where it is empty. */
   const look = async (jobId: string) => {
     const tail = await logs.tail(jobId);
-    return { first: tail === null ? await firstOfRecord(jobId) : null, size: tail?.size ?? 0 };
+    const job = tail === null ? await describe(jobId) : null;
+    return { size: tail?.size ?? 0, first: job === null ? null : firstOf(job.createdAt) };
   };
 
-  const firstOfRecord = async (jobId: string): Promise<Fields | null> => {
-    const job = await describe(jobId);
-    return job === null ? null : firstOf(job.createdAt);
+  const lookUnlessBegun = async (jobId: string) => {
+    const at = begun.get(jobId);
+    begun.delete(jobId);
+    return at === undefined ? await look(jobId) : { size: 0, first: firstOf(at) };
   };
 
-  /** Writes the first event of an empty log. */
-  const writeFirst = async (jobId: string): Promise<void> => {
-    const first = await firstOfRecord(jobId);
-    const batch = {
-      name: randomUUID(),
-      again: false,
-      begin: false,
-      first,
-      entries: [],
-      isEnd: false,
-      seconds,
-    };
-    if (first !== null) await logs.append(jobId, batch);
-  };
+  const writers = createLogWriters<string>({
+    logs,
+    noun: "job",
+    most: mostWaiting,
+    seconds: { ended: seconds, open: seconds },
+    look: lookUnlessBegun,
+    encoder: () => {
+      const budget = createBudget(maxBytes);
+      return (events, size) => budget(events, size).map(fieldsOf);
+    },
+    leftOut: (newer) =>
+      warningBeside(newer, "More events came than the key-value store took: some before this are left out"),
+    log,
+  });
 
   /** Says whether a reader that has nothing more to read may leave a log without an end. */
   const createVerdict = (jobId: string) => {
     let asked = -Infinity;
     let saidOver = false;
 
-    return async (exists: boolean): Promise<boolean> => {
+    return async (): Promise<boolean> => {
       if (performance.now() - asked < describeEvery) return false;
       const job = await describe(jobId);
       asked = performance.now();
@@ -174,7 +112,6 @@ export const createEventLog = (options: Options): EventLog => {
       // until the record is asked again.
       if (job === null || (job.over && (saidOver || !logs.shared))) return true;
       saidOver = job.over;
-      if (!exists && !job.over) await writeFirst(jobId);
       return false;
     };
   };
@@ -188,18 +125,19 @@ export const createEventLog = (options: Options): EventLog => {
       }
     },
 
-    append: (jobId, attempt, event) => {
-      const { box, start } = writers.of(jobId);
-      box.add(now().toISOString(), attempt, event);
-      start();
-    },
+    append: (jobId, attempt, event) =>
+      writers.append(jobId, waitingEvent(now().toISOString(), attempt, event)),
 
     read: async function* (jobId, after, signal) {
       if (!isJobId(jobId)) return;
+      // What an empty log will begin with is told before it is written.
+      const known = after === 0 ? await look(jobId).catch(() => null) : null;
+      const first = known?.first ? eventOf("1-0", known.first) : null;
+      if (first !== null) yield first;
       const entries = follow({
         logs,
         id: jobId,
-        after: `${after}-0`,
+        after: first === null ? `${after}-0` : "1-0",
         isWritten: () => writers.isIdle(jobId),
         isOver: createVerdict(jobId),
         signal: AbortSignal.any([signal, closing.signal]),
@@ -210,13 +148,7 @@ export const createEventLog = (options: Options): EventLog => {
       }
     },
 
-    finish: async (jobId) => {
-      const { box, start, settled } = writers.of(jobId);
-      box.end();
-      start();
-      await settled();
-      void writers.release(jobId);
-    },
+    finish: writers.end,
 
     remove: async (jobId) => {
       if (!isJobId(jobId)) return;
@@ -231,13 +163,10 @@ export const createEventLog = (options: Options): EventLog => {
   };
 };
 
-const jsonOf = (at: string, attempt: number, event: Event): string =>
-  JSON.stringify({ at, attempt, ...event });
+const fieldsOf = (json: string): Fields => ["e", json];
 
-const firstOf = (at: string): Fields => [
-  "e",
-  jsonOf(at, 0, { type: "stage", stage: "queued", detail: null }),
-];
+const firstOf = (at: string): Fields =>
+  fieldsOf(waitingEvent(at, 0, { type: "stage", stage: "queued", detail: null }).value);
 
 const eventOf = (position: string, fields: Fields): JobEvent | null => {
   const at = fields.indexOf("e");

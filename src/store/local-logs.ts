@@ -24,14 +24,14 @@ type Options = {
 };
 
 /** `end`: size of the log up to and with the entry. */
-type Stored = Entry & { characters: number; end: number };
+type Stored = Entry & { length: number; end: number };
 
-/** A log that this process writes; `entries` are the newest of `count`, `ended` is when it ended, ms since the epoch. */
-type State = { entries: Stored[]; characters: number; count: number; size: number; ended: number | null };
+/** A log that this process writes. `entries` are the newest of `count`; `ended`: when it ended, ms since the epoch. */
+type State = { entries: Stored[]; count: number; size: number; ended: number | null };
 
-/** Characters in memory of a log with a file, and of a page. */
-const tailSize = 65_536;
-const pageSize = 256 * 1024;
+/** Entries in memory of a log with a file, and entries that are read from memory at once. */
+const tailEntries = 100;
+const pageEntries = 20;
 
 /** Longest wait for what is appended, ms. */
 const poll = 2000;
@@ -51,13 +51,19 @@ export const createLocalLogs = (
   const states = new Map<string, State>();
   const bell = createBell(poll);
   const { inTurn } = createTurns();
-  const nextTime = createTimes(now);
-  let characters = 0;
+  /** Of all entries in memory. */
+  let length = 0;
+  let time = 0;
   if (directory !== null) mkdirSync(directory, { recursive: true, mode: 0o700 });
   const pathOf = (id: string): string | null => (directory === null ? null : join(directory, `${id}.ndjson`));
 
+  const trim = ({ entries }: State, keep: number): void => {
+    while (entries.length > keep) length -= entries.shift()?.length ?? 0;
+  };
+
   const forget = (id: string): void => {
-    characters -= states.get(id)?.characters ?? 0;
+    const state = states.get(id);
+    if (state !== undefined) trim(state, 0);
     states.delete(id);
     bell.ring(id);
   };
@@ -67,28 +73,20 @@ export const createLocalLogs = (
     for (const [id, { ended }] of states) if (ended !== null && ended <= limit) forget(id);
   };
 
-  const dropWhile = (state: State, isTooMuch: () => boolean): void => {
-    while (state.entries.length > 0 && isTooMuch()) {
-      const length = state.entries.shift()?.characters ?? 0;
-      state.characters -= length;
-      characters -= length;
+  const makeRoom = (): void => {
+    for (const [id, { ended }] of states) {
+      if (length <= most) return;
+      if (ended !== null) forget(id);
     }
-  };
-
-  const makeRoom = (state: State): void => {
-    const tail = state.ended === null ? tailSize : 0;
-    if (directory !== null) dropWhile(state, () => state.characters > tail);
-    dropWhile(state, () => state.entries.length > mostEntries);
-    if (characters <= most) return;
-    for (const [id, { ended }] of states) if (characters > most && ended !== null) forget(id);
-    for (const each of states.values()) dropWhile(each, () => characters > most && each.entries.length > 1);
+    for (const state of states.values())
+      while (length > most && state.entries.length > 1) trim(state, state.entries.length - 1);
   };
 
   const load = async (id: string): Promise<State> => {
     forgetEnded();
     const path = pathOf(id);
     const known = path === null ? { count: 0, size: 0 } : await measureLines(path);
-    const state = { entries: [], characters: 0, ended: null, ...known };
+    const state = { entries: [], ended: null, ...known };
     states.set(id, state);
     return state;
   };
@@ -98,20 +96,22 @@ export const createLocalLogs = (
     const state = states.get(id) ?? (await load(id));
     const path = pathOf(id);
     const added = first !== null && state.count === 0 ? [first, ...entries] : entries;
-    const lines = added.map(([, text = ""], at) => lineOf(state.count + at + 1, text));
+    const lines = added.map(([, json = ""], at) => lineOf(state.count + at + 1, json));
     if (path !== null && lines.length > 0)
       await appendFile(path, lines.join(""), { mode: 0o600, flag: withoutWaiting.append });
     for (const [at, fields] of added.entries()) {
       state.count += 1;
       state.size += Buffer.byteLength(lines[at] ?? "");
-      const position = numbered ? `${state.count}-0` : nextTime();
-      const length = fields.join("").length;
-      state.entries.push({ position, fields, characters: length, end: state.size });
-      state.characters += length;
-      characters += length;
+      // Times go on behind those of an earlier start.
+      const number = numbered ? state.count : (time = Math.max(time + 1, now().getTime()));
+      const entry = { position: `${number}-0`, fields, length: fields.join("").length, end: state.size };
+      state.entries.push(entry);
+      length += entry.length;
     }
     state.ended = isEnd ? now().getTime() : null;
-    makeRoom(state);
+    if (path === null) trim(state, mostEntries);
+    else trim(state, isEnd ? 0 : tailEntries);
+    makeRoom();
     bell.ring(id);
     return state.size;
   };
@@ -131,8 +131,8 @@ export const createLocalLogs = (
     tail: async (id) => {
       const state = states.get(id);
       if (state !== undefined) {
-        const position = numbered ? `${state.count}-0` : (state.entries.at(-1)?.position ?? nothingSeen);
-        return { position, size: state.size, state: state.ended === null ? "open" : "ended" };
+        const last = numbered ? `${state.count}-0` : (state.entries.at(-1)?.position ?? nothingSeen);
+        return { position: last, size: state.size, state: state.ended === null ? "open" : "ended" };
       }
       const path = pathOf(id);
       const found = path === null ? null : await stat(path).catch(nullIfMissing);
@@ -142,22 +142,13 @@ export const createLocalLogs = (
     read: (id, after) => {
       forgetEnded();
       let position = after;
-      /** Of the file: bytes that have been read, and the number of the last line. */
+      /** How far the file has been read, in bytes and lines. */
       let place = { end: 0, line: 0 };
 
-      const inMemory = (): Entry[] | null => {
+      const inMemory = (): Entry[] => {
         const entries = states.get(id)?.entries ?? [];
-        const [oldest] = entries;
-        if (
-          directory !== null &&
-          (oldest === undefined || numberOf(oldest.position) > numberOf(position) + 1)
-        )
-          return null;
         const from = entries.findLastIndex((entry) => !isBehind(entry.position, position)) + 1;
-        let size = 0;
-        const page = entries
-          .slice(from)
-          .filter((entry, at) => at === 0 || (size += entry.characters) <= pageSize);
+        const page = entries.slice(from, from + pageEntries);
         const last = page.at(-1);
         if (last !== undefined) place = { end: last.end, line: numberOf(last.position) };
         return page;
@@ -168,20 +159,24 @@ export const createLocalLogs = (
           const { lines, end } = await readLines(path, place.end);
           const { line } = place;
           place = { end, line: line + lines.length };
-          const page = lines.map((text, at): Entry => ({
-            position: `${line + at + 1}-0`,
-            fields: ["e", text],
-          }));
-          const unseen = page.slice(Math.max(0, numberOf(position) - line));
-          if (lines.length === 0 || unseen.length > 0) return unseen;
+          const seen = Math.max(0, numberOf(position) - line);
+          if (lines.length === 0 || lines.length > seen)
+            return lines
+              .map((text, at): Entry => ({ position: `${line + at + 1}-0`, fields: ["e", text] }))
+              .slice(seen);
         }
+      };
+
+      const isInMemory = (): boolean => {
+        const oldest = states.get(id)?.entries[0];
+        return oldest !== undefined && numberOf(oldest.position) <= numberOf(position) + 1;
       };
 
       return {
         position: () => position,
         next: async () => {
           const path = pathOf(id);
-          const page = inMemory() ?? (path === null ? [] : await inFile(path));
+          const page = path === null || isInMemory() ? inMemory() : await inFile(path);
           position = page.at(-1)?.position ?? position;
           return page;
         },
@@ -199,17 +194,5 @@ export const createLocalLogs = (
   };
 };
 
-/** The entry of a file, which is JSON and gets its number in front. */
+/** The line of an entry, which is JSON and gets its number in front. */
 const lineOf = (number: number, json: string): string => `{"seq":${number},${json.slice(1)}\n`;
-
-/** Positions as a stream of the key-value store has them: later ones are greater, also after a restart. */
-const createTimes = (now: () => Date) => {
-  let ms = 0;
-  let number = 0;
-  return (): string => {
-    const time = Math.max(ms, now().getTime());
-    number = time === ms ? number + 1 : 0;
-    ms = time;
-    return `${ms}-${number}`;
-  };
-};
