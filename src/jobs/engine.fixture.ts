@@ -80,7 +80,6 @@ export const startEngine = async ({
   const jobs = createJobs({ store, events, queue, settlements, now, interrupt });
   const accept = createSubmit({
     store,
-    events,
     queue,
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
@@ -135,7 +134,7 @@ export const startEngine = async ({
         settlements,
         settleLost,
         wasOurs: () => true,
-        afterwards: [() => queueWaiting({ store, events, queue })],
+        afterwards: [() => queueWaiting({ store, queue })],
         signal: never,
         now,
         log,

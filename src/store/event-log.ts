@@ -10,14 +10,10 @@ type Event = AgentEvent | StageEvent;
 
 /**
  * The append-only event log of each job. Numbers are given by the log: 1, 2, 3 … without gaps, also across restarts.
- * Readers hold a position, not a buffer: a slow or stalled one costs no memory.
+ * The first event is that the job was queued, as its record says: written with the second, so that accepting a job costs
+ * no other write. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
  */
 export type EventLog = {
-  /**
-   * Tells when a job was queued: its first event is that it was. Written with the next event or when somebody reads, so
-   * that accepting a job costs no second write. Who was not told takes it from the record.
-   */
-  begin: (jobId: string, at: string) => void;
   /** Appends without waiting. Events of one job keep their order. Never throws: a log that cannot be written is warned of once per job. */
   append: (jobId: string, attempt: number, event: Event) => void;
   /**
@@ -59,16 +55,12 @@ const mostWaiting = { items: Infinity, size: 4 * 1024 * 1024 };
 
 const week = 7 * 86_400;
 
-/** Jobs whose beginning is remembered. */
-const mostBegun = 1000;
-
 /** How often the record is asked whether anything is still to come, ms. */
 const describeEvery = 2000;
 
 export const createEventLog = (options: Options): EventLog => {
   const { logs, maxBytes, describe, log, now } = options;
   const seconds = options.ttlSeconds + week;
-  const begun = new Map<string, string>();
   const closing = new AbortController();
 
   /** The size of a log in bytes, and what it begins with where it is empty. */
@@ -78,18 +70,12 @@ export const createEventLog = (options: Options): EventLog => {
     return { size: tail?.size ?? 0, first: job === null ? null : firstOf(job.createdAt) };
   };
 
-  const lookUnlessBegun = async (jobId: string) => {
-    const at = begun.get(jobId);
-    begun.delete(jobId);
-    return at === undefined ? await look(jobId) : { size: 0, first: firstOf(at) };
-  };
-
   const writers = createLogWriters<string>({
     logs,
     noun: "job",
     most: mostWaiting,
     seconds: { ended: seconds, open: seconds },
-    look: lookUnlessBegun,
+    look,
     encoder: () => {
       const budget = createBudget(maxBytes);
       return (events, size) => budget(events, size).map(fieldsOf);
@@ -117,14 +103,6 @@ export const createEventLog = (options: Options): EventLog => {
   };
 
   return {
-    begin: (jobId, at) => {
-      begun.set(jobId, at);
-      for (const oldest of begun.keys()) {
-        if (begun.size <= mostBegun) break;
-        begun.delete(oldest);
-      }
-    },
-
     append: (jobId, attempt, event) =>
       writers.append(jobId, waitingEvent(now().toISOString(), attempt, event)),
 
