@@ -16,18 +16,20 @@ export const follow = async function* (asked: Follow): AsyncGenerator<Entry> {
   const { logs, id, signal } = asked;
   const left = new AbortController();
   const stop = AbortSignal.any([signal, left.signal]);
-  const cursor = logs.read(id, asked.after);
+  const read = logs.reader(id);
+  let position = asked.after;
   try {
     // Asked before reading: what is appended while we read is told by this promise, not lost.
     let change = logs.changed(id, stop);
     while (!stop.aborted) {
-      const page = await cursor.next();
+      const page = await read(position);
+      position = page?.at(-1)?.position ?? position;
       for (const entry of page ?? []) {
         yield entry;
         if (stop.aborted) return;
       }
       if (page !== null && page.length > 0) continue;
-      if (page !== null && (await isAtEnd(asked, cursor.position()))) return;
+      if (page !== null && (await isAtEnd(asked, position))) return;
       await change;
       change = logs.changed(id, stop);
     }

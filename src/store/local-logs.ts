@@ -139,13 +139,12 @@ export const createLocalLogs = (
       return found === null ? null : { position: nothingSeen, size: found.size, state: "unknown" };
     },
 
-    read: (id, after) => {
+    reader: (id) => {
       forgetEnded();
-      let position = after;
       /** How far the file has been read, in bytes and lines. */
       let place = { end: 0, line: 0 };
 
-      const inMemory = (): Entry[] => {
+      const inMemory = (position: string): Entry[] => {
         const entries = states.get(id)?.entries ?? [];
         const from = entries.findLastIndex((entry) => !isBehind(entry.position, position)) + 1;
         const page = entries.slice(from, from + pageEntries);
@@ -154,7 +153,7 @@ export const createLocalLogs = (
         return page;
       };
 
-      const inFile = async (path: string): Promise<Entry[]> => {
+      const inFile = async (path: string, position: string): Promise<Entry[]> => {
         for (;;) {
           const { lines, end } = await readLines(path, place.end);
           const { line } = place;
@@ -167,19 +166,11 @@ export const createLocalLogs = (
         }
       };
 
-      const isInMemory = (): boolean => {
-        const oldest = states.get(id)?.entries[0];
-        return oldest !== undefined && numberOf(oldest.position) <= numberOf(position) + 1;
-      };
-
-      return {
-        position: () => position,
-        next: async () => {
-          const path = pathOf(id);
-          const page = path === null || isInMemory() ? inMemory() : await inFile(path);
-          position = page.at(-1)?.position ?? position;
-          return page;
-        },
+      return async (position) => {
+        const path = pathOf(id);
+        const oldest = states.get(id)?.entries[0]?.position ?? "Infinity-0";
+        const isHere = path === null || numberOf(oldest) <= numberOf(position) + 1;
+        return isHere ? inMemory(position) : await inFile(path, position);
       };
     },
 

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Log } from "../lib/log.ts";
 import { pause, retry } from "../lib/retry.ts";
-import { createWarnOnce } from "../lib/warn-once.ts";
 import { createBacklog, type Item } from "./backlog.ts";
 import type { Batch, Fields, Logs } from "./logs.ts";
 
@@ -36,7 +35,6 @@ const batchSize = 256 * 1024;
 export const createLogWriters = <Value>(options: Options<Value>) => {
   const { logs, noun, gatherMs = 0, log } = options;
   const writers = new Map<string, ReturnType<typeof create>>();
-  const warnings = createWarnOnce();
   const closing = new AbortController();
   const patience = logs.shared ? closing.signal : AbortSignal.abort();
 
@@ -56,6 +54,7 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
     let writing: Promise<void> | null = null;
     let hurry = new AbortController();
     let failure = Promise.withResolvers<void>();
+    let said = "";
 
     const isIdle = (): boolean => batch === null && backlog.isEmpty() && !isBegin && !isEnd;
 
@@ -70,16 +69,8 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
       const entries = encode(backlog.take(batchSize), known.size);
       const isLast = isEnd && backlog.isEmpty();
       const seconds = isLast ? options.seconds.ended : options.seconds.open;
-      const { first } = known;
-      const next = {
-        name: randomUUID(),
-        again: false,
-        begin: isBegin,
-        first,
-        entries,
-        isEnd: isLast,
-        seconds,
-      };
+      const [begin, { first }] = [isBegin, known];
+      const next = { name: randomUUID(), again: false, begin, first, entries, isEnd: isLast, seconds };
       isBegin = false;
       isEnd &&= !isLast;
       return next;
@@ -89,25 +80,30 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
       batch ??= await nextBatch();
       if (batch === null || known === null) return;
       const sent = batch;
-      batch = { ...sent, again: true };
-      const again = batch;
-      known.size = await logs.append(id, sent);
+      try {
+        known.size = await logs.append(id, sent);
+      } finally {
+        sent.again = true;
+      }
       // Dropped meanwhile, it may have been followed by another.
-      if (batch === again) batch = null;
+      if (batch === sent) batch = null;
       backlog.written();
-      warnings.isWell(id);
+      said = "";
+    };
+
+    const sayOnce = (level: "warn" | "error", err: unknown, text: string): void => {
+      if (said !== text) log[level]({ err, [noun]: id }, text);
+      said = text;
     };
 
     const onFailure = (err: unknown): void => {
-      const say = `events of a ${noun} cannot be written at present; they wait`;
-      warnings.once(id, () => log.warn({ err, [noun]: id }, say));
+      sayOnce("warn", err, `events of a ${noun} cannot be written at present; they wait`);
       failure.resolve();
       failure = Promise.withResolvers();
     };
 
     const giveUp = (err: unknown): void => {
-      const say = `events of a ${noun} could not be written; they are missing`;
-      warnings.once(`${id} lost`, () => log.error({ err, [noun]: id }, say));
+      sayOnce("error", err, `events of a ${noun} could not be written; they are missing`);
       drop();
     };
 

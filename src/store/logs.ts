@@ -38,14 +38,7 @@ export type Batch = {
 };
 
 /** What is known of a log: where it ends, its size in bytes, and whether more will come. */
-export type Tail = { position: string; size: number; state: "open" | "ended" | "unknown" };
-
-/** A place in a log. */
-export type Cursor = {
-  /** Entries after the position, which moves on behind them; none at the end; null: they cannot be read at present. */
-  next: () => Promise<Entry[] | null>;
-  position: () => string;
-};
+type Tail = { position: string; size: number; state: "open" | "ended" | "unknown" };
 
 /**
  * Append-only logs by id: those of this process (`local-logs.ts`), or in the key-value store (`redis-logs.ts`). Who reads
@@ -58,7 +51,11 @@ export type Logs = {
   append: (id: string, batch: Batch) => Promise<number>;
   /** Null: there is no such log. */
   tail: (id: string) => Promise<Tail | null>;
-  read: (id: string, after: string) => Cursor;
+  /**
+   * Makes a reader, which gives the entries behind a position, to be asked for those behind the last one next. None: that
+   * is the end; null: they cannot be read at present.
+   */
+  reader: (id: string) => (position: string) => Promise<Entry[] | null>;
   /** Resolves when something was appended, after 2 s at the latest, or when the signal aborts. */
   changed: (id: string, signal: AbortSignal) => Promise<void>;
   remove: (id: string) => Promise<void>;

@@ -39,20 +39,14 @@ export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs 
       return { position, size: Number(fields[1]), state };
     },
 
-    read: (id, after) => {
-      let position = after;
+    reader: (id) => {
       let count = firstPage;
-      return {
-        position: () => position,
-        next: async () => {
-          const found = await kv
-            .ask((client) => client.xrange(keyOf(id), `(${position}`, "+", "COUNT", count))
-            .catch(() => null);
-          const page = found?.map(([at, fields]): Entry => ({ position: at, fields })) ?? null;
-          position = page?.at(-1)?.position ?? position;
-          count = page === null || page.length === 0 ? count : nextCount(page);
-          return page;
-        },
+      return async (position) => {
+        const found = await kv
+          .ask((client) => client.xrange(keyOf(id), `(${position}`, "+", "COUNT", count))
+          .catch(() => null);
+        if (found !== null && found.length > 0) count = nextCount(found);
+        return found?.map(([at, fields]): Entry => ({ position: at, fields })) ?? null;
       };
     },
 
@@ -65,8 +59,8 @@ export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs 
   };
 };
 
-const nextCount = (page: readonly Entry[]): number => {
-  const bytes = page.reduce((sum, { fields }) => sum + (fields[3]?.length ?? 0), 0);
+const nextCount = (page: readonly [id: string, fields: string[]][]): number => {
+  const bytes = page.reduce((sum, [, fields]) => sum + (fields[3]?.length ?? 0), 0);
   return Math.max(1, Math.min(longestPage, Math.floor((pageBytes * page.length) / Math.max(1, bytes))));
 };
 
