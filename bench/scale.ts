@@ -231,7 +231,6 @@ const openProducer = async (redis: TestRedis, directory: string) => {
   const stores = await openStores({ settings, epoch: randomUUID(), log });
   const submit = createSubmit({
     store: stores.jobs,
-    events: stores.events,
     queue: stores.queue,
     settings,
     now: stores.now,

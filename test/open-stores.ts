@@ -1,7 +1,11 @@
 import type { Kv } from "../src/kv/kv.ts";
-import type { Log } from "../src/lib/log.ts";
+import { isFinal } from "../src/contract/job.ts";
+import { createLog, type Log } from "../src/lib/log.ts";
+import { createEventBus, eventBusFormat, type EventBus } from "../src/store/event-bus.ts";
+import { createEventLog, eventLogFormat, type EventLog } from "../src/store/event-log.ts";
 import { openFilesRecords } from "../src/store/files-records.ts";
 import { createJobStore, jobKind, type JobStore } from "../src/store/job-store.ts";
+import { createLocalLogs } from "../src/store/local-logs.ts";
 import { openRedisRecords } from "../src/store/redis-records.ts";
 
 const now = (): Date => new Date();
@@ -12,3 +16,36 @@ export const openFilesJobStore = async (directory: string, log: Log): Promise<Jo
 /** The view of the instance `podName`. */
 export const openRedisJobStore = ({ kv, podName, log }: { kv: Kv; podName: string; log: Log }): JobStore =>
   createJobStore(openRedisRecords(jobKind(podName), { kv, now, log }), podName);
+
+/** The event log in files, of jobs that are in that store. */
+export const openFilesEventLog = (
+  directory: string,
+  { jobs, now, log }: { jobs: Pick<JobStore, "get">; now: () => Date; log: Log },
+): EventLog =>
+  createEventLog({
+    logs: createLocalLogs(eventLogFormat, { directory, now }),
+    maxBytes: 1e6,
+    ttlSeconds: 3600,
+    describe: async (id) => {
+      const record = await jobs.get(id);
+      return record && { createdAt: record.created_at, over: isFinal(record.status) && !record.unsettled };
+    },
+    log,
+    now,
+  });
+
+/** The event bus in memory, of at most so many characters. */
+export const openLocalEventBus = ({
+  now,
+  most,
+  gatherMs,
+}: {
+  now: () => Date;
+  most?: number;
+  gatherMs?: number;
+}): EventBus =>
+  createEventBus({
+    logs: createLocalLogs(eventBusFormat, { directory: null, now, ...(most !== undefined && { most }) }),
+    log: createLog("silent", (line) => line),
+    ...(gatherMs !== undefined && { gatherMs }),
+  });

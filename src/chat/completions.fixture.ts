@@ -10,7 +10,7 @@ import type { AgentPackage } from "../profiles/agent-package.ts";
 import { completionKind, createCompletionStore, type CompletionStore } from "../store/completion-store.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { openFilesRecords } from "../store/files-records.ts";
-import { createLocalEventBus } from "../store/local/local-event-bus.ts";
+import { openLocalEventBus } from "../../test/open-stores.ts";
 import { createCompletions } from "./completions.ts";
 import type { EngineOutcome, EngineTurn } from "./engine.ts";
 import { endedBy } from "./turn-failure.ts";
@@ -92,7 +92,7 @@ export const openShared = async () => {
     store: createCompletionStore(
       await openFilesRecords(completionKind(completionTtl), { directory, now: clock, log }),
     ),
-    bus: createLocalEventBus({ now: clock, gatherMs: 0 }),
+    bus: openLocalEventBus({ now: clock, gatherMs: 0 }),
   };
 };
 

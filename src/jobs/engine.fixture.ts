@@ -5,8 +5,7 @@ import { RunTaskInput } from "../contract/job.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
-import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../../test/open-stores.ts";
+import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { Execute, SettleLost } from "./execute.ts";
 import { tidy } from "./housekeeping.ts";
@@ -58,7 +57,7 @@ export const startEngine = async ({
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
-  const events = await openFilesEventLog({ directory: join(jobsDir, "events"), maxBytes: 1e6, log, now });
+  const events = openFilesEventLog(join(jobsDir, "events"), { jobs: store, now, log });
   const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
   const settlements = createBell();
   const spool = await openSpool(join(jobsDir, "spool"), log);
@@ -81,7 +80,6 @@ export const startEngine = async ({
   const jobs = createJobs({ store, events, queue, settlements, now, interrupt });
   const accept = createSubmit({
     store,
-    events,
     queue,
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
@@ -136,7 +134,7 @@ export const startEngine = async ({
         settlements,
         settleLost,
         wasOurs: () => true,
-        afterwards: [() => queueWaiting({ store, events, queue })],
+        afterwards: [() => queueWaiting({ store, queue })],
         signal: never,
         now,
         log,

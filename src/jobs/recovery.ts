@@ -61,17 +61,8 @@ export const recover = async (deps: Recovery): Promise<void> => {
 };
 
 /** Where the queue does not outlive the service: queues the jobs that wait, oldest first. */
-export const queueWaiting = async ({
-  store,
-  events,
-  queue,
-}: Pick<Recovery, "store" | "events" | "queue">): Promise<void> => {
-  const waiting = await store.ids("queued");
-  for (const id of waiting) {
-    const record = await store.get(id);
-    if (record !== null) events.begin(id, record.created_at);
-  }
-  for (const id of waiting) await queue.add({ id, boundTo: null });
+export const queueWaiting = async ({ store, queue }: Pick<Recovery, "store" | "queue">): Promise<void> => {
+  for (const id of await store.ids("queued")) await queue.add({ id, boundTo: null });
 };
 
 const replay = async (deps: Recovery): Promise<void> => {
@@ -92,8 +83,6 @@ const replay = async (deps: Recovery): Promise<void> => {
 
 const settleEarlier = (deps: Recovery): Promise<number> =>
   forEachEarlier(deps, async (record) => {
-    // Of any other status the end has been told.
-    if (record.status === "running" || record.status === "cancelled") deps.events.open(record.id);
     if (record.status !== "running") return;
     const mayBeRepeated = record.process === null || record.retry_lost !== false;
     if (mayBeRepeated && mayRunAgain(record)) await cleanUp(deps, record);

@@ -185,7 +185,6 @@ const announceEnd = (
   record: JobRecord,
 ): void => {
   settlements.ring(record.id);
-  events.begin(record.id, record.created_at);
   events.append(record.id, record.attempt, { type: "stage", stage: "ended", detail: record.status });
   void events.finish(record.id);
 };

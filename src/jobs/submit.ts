@@ -1,7 +1,6 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { RunTaskInput } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
-import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import { idempotencyOf } from "./idempotency.ts";
@@ -10,7 +9,6 @@ import type { Queue } from "./queue.ts";
 
 type Dependencies = {
   store: JobStore;
-  events: EventLog;
   queue: Queue;
   settings: { jobTtl: number; maxQueuedJobs: number };
   now: () => Date;
@@ -31,7 +29,7 @@ type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: str
 
 /** How a job is accepted: checked, stored, queued. Knows no agent and no git. */
 export const createSubmit = (deps: Dependencies) => {
-  const { store, events, queue, settings, now } = deps;
+  const { store, queue, settings, now } = deps;
 
   const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
     await deps.admit();
@@ -66,7 +64,6 @@ export const createSubmit = (deps: Dependencies) => {
         `Idempotency-Key: was used for job ${record.id} with another request; use a new key`,
       );
     }
-    if (created) events.begin(record.id, record.created_at);
     // Also for a repeated request: the first may have been cut off before the job was in the queue.
     if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
     return record;

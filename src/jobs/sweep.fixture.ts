@@ -2,11 +2,10 @@ import { randomUUID } from "node:crypto";
 import { RunTaskInput } from "../contract/job.ts";
 import { createBell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
-import { openFilesEventLog } from "../store/files/files-event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
-import { openRedisJobStore } from "../../test/open-stores.ts";
+import { openFilesEventLog, openRedisJobStore } from "../../test/open-stores.ts";
 import { openKv } from "../../test/kv.ts";
 import type { TestRedis } from "../../test/redis.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
@@ -47,12 +46,7 @@ export const startSweep = async (
   };
   const real = openRedisJobStore({ kv, podName: "here", log });
   const store: JobStore = { ...real, ...over(real) };
-  const events = await openFilesEventLog({
-    directory: await temporaryDirectory(),
-    maxBytes: 1e6,
-    log,
-    now: () => new Date(),
-  });
+  const events = openFilesEventLog(await temporaryDirectory(), { jobs: store, now: () => new Date(), log });
   const added: QueueEntry[] = [];
   const queue = {
     add: async (...entries: QueueEntry[]) => void added.push(...entries),

@@ -175,7 +175,6 @@ export const createWorker = (deps: Dependencies) => {
 
   /** Never rejects. */
   const runClaimed = async (record: JobRecord, { controller }: Entry): Promise<Outcome> => {
-    events.begin(record.id, record.created_at);
     events.append(record.id, record.attempt, {
       type: "stage",
       stage: "claimed",

@@ -168,7 +168,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   const submit = createSubmit({
     store,
-    events,
     queue,
     settings,
     now,
@@ -238,7 +237,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     now,
     log,
     afterwards: [
-      async () => stores.shared || (await queueWaiting({ store, events, queue })),
+      async () => stores.shared || (await queueWaiting({ store, queue })),
       async () => queue.start(worker.work),
       worktrees.takeUp,
     ],

@@ -12,20 +12,19 @@ import { createRedisBell } from "../kv/redis-bell.ts";
 import { createBell, type Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
-import type { EventLog } from "../store/event-log.ts";
-import { openFilesEventLog } from "../store/files/files-event-log.ts";
+import { createEventBus, eventBusFormat } from "../store/event-bus.ts";
+import { createEventLog, eventLogFormat, type EventLog } from "../store/event-log.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import type { Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
-import { createLocalEventBus } from "../store/local/local-event-bus.ts";
 import { createLocalInstances } from "../store/local/local-instances.ts";
 import { createLocalLocks } from "../store/local/local-locks.ts";
+import { createLocalLogs } from "../store/local-logs.ts";
 import type { Locks } from "../store/locks.ts";
-import { createRedisEventBus } from "../store/redis/redis-event-bus.ts";
-import { openRedisEventLog } from "../store/redis/redis-event-log.ts";
 import { createRedisInstances } from "../store/redis/redis-instances.ts";
 import { createRedisLocks } from "../store/redis/redis-locks.ts";
 import type { OpenRecords } from "../store/records.ts";
+import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
 import { createWorktreeStore, worktreeKind, type WorktreeStore } from "../store/worktree-store.ts";
 import { openAgentStores, type AgentStores } from "./agent-stores.ts";
@@ -71,13 +70,15 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
   const jobs = createJobStore(await open(jobKind(null), jobsDir), null);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
-  const events = await openFilesEventLog({
-    directory: join(jobsDir, "events"),
+  const events = createEventLog({
+    logs: createLocalLogs(eventLogFormat, { directory: join(jobsDir, "events"), now }),
     maxBytes: settings.eventLogMaxBytes,
+    ttlSeconds: settings.jobTtl,
+    describe: describer(jobs, () => true),
     log,
     now,
   });
-  const bus = createLocalEventBus({ now });
+  const bus = createEventBus({ logs: createLocalLogs(eventBusFormat, { directory: null, now }), log });
   const agentMode = settings.agentMode
     ? await openAgentStores({ open, settings, home: homedir(), bus })
     : null;
@@ -115,19 +116,11 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
   const members = membersOf(instances, settings, kv.backSince);
   const { isLiving } = members.presence;
-  const events = openRedisEventLog({
-    kv,
-    bell,
+  const events = createEventLog({
+    logs: createRedisLogs(eventLogFormat, { kv, bell }),
     maxBytes: settings.kvEventLogMaxBytes,
     ttlSeconds: settings.jobTtl,
-    describe: async (id) => {
-      const record = await jobs.get(id);
-      if (record === null) return null;
-      const { created_at: createdAt, status, unsettled, pod_name } = record;
-      // Nothing more happens to a job that has ended and is cleaned up after, or that nobody is left to clean up after.
-      const over = isFinal(status) && (!unsettled || (pod_name !== null && !isLiving(pod_name)));
-      return { createdAt, over };
-    },
+    describe: describer(jobs, isLiving),
     log,
     now,
   });
@@ -140,7 +133,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     onError: failedWorker(log),
     log,
   });
-  const bus = createRedisEventBus({ kv, bell, log });
+  const bus = createEventBus({ logs: createRedisLogs(eventBusFormat, { kv, bell }), log });
   const agentMode = settings.agentMode
     ? await openAgentStores({ open, settings, home: homedir(), bus })
     : null;
@@ -173,6 +166,17 @@ const membersOf = (instances: Instances, settings: Settings, backSince: () => nu
   const { renewingSince } = lease;
   return { instances, lease, presence: createPresence({ instances, settings, backSince, renewingSince }) };
 };
+
+/** What the event log asks of a job's record. */
+const describer =
+  (jobs: Pick<JobStore, "get">, isLiving: (podName: string) => boolean) => async (id: string) => {
+    const record = await jobs.get(id);
+    if (record === null) return null;
+    const { created_at: createdAt, status, unsettled, pod_name } = record;
+    // Nothing more happens to a job that has ended and is cleaned up after, or that nobody is left to clean up after.
+    const over = isFinal(status) && (!unsettled || (pod_name !== null && !isLiving(pod_name)));
+    return { createdAt, over };
+  };
 
 const failedWorker =
   (log: Log) =>

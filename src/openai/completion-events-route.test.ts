@@ -8,11 +8,11 @@ import { createTestApp } from "../http/app.fixture.ts";
 import { listen } from "../http/server.ts";
 import { createLog } from "../lib/log.ts";
 import { toCompletion } from "../store/completion-store.ts";
-import { createLocalEventBus } from "../store/local/local-event-bus.ts";
+import { openLocalEventBus } from "../../test/open-stores.ts";
 import { sampleCompletion } from "../../test/ports/completion-store-suite.ts";
 import { completionEventsRoute } from "./completion-events-route.ts";
 
-const bus = createLocalEventBus({ now: () => new Date("2026-01-01T00:00:00Z"), gatherMs: 0 });
+const bus = openLocalEventBus({ now: () => new Date("2026-01-01T00:00:00Z"), gatherMs: 0 });
 const completions = new Map<string, Completion>();
 const closing = new AbortController();
 let reading = 0;

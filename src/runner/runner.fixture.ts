@@ -10,8 +10,7 @@ import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { makePlace, makeRemote } from "../repos/repos.fixture.ts";
-import { openFilesEventLog } from "../store/files/files-event-log.ts";
-import { openFilesJobStore } from "../../test/open-stores.ts";
+import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
@@ -28,7 +27,7 @@ export const claimJob = async (
   const redact = createRedactor([]);
   const now = (): Date => new Date();
   const store = await openFilesJobStore(join(directory, "jobs"), log);
-  const events = await openFilesEventLog({ directory: join(directory, "events"), maxBytes: 1e7, log, now });
+  const events = openFilesEventLog(join(directory, "events"), { jobs: store, now, log });
   const { repos } = await makePlace();
   const remote = await makeRemote();
   const runner = createRunner({

@@ -16,9 +16,10 @@ import { createRedisBell } from "../kv/redis-bell.ts";
 import { createLog } from "../lib/log.ts";
 import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
+import { createEventBus, eventBusFormat } from "./event-bus.ts";
+import { createRedisLogs } from "./redis-logs.ts";
 import { openRedisRecords } from "./redis-records.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
-import { createRedisEventBus } from "./redis/redis-event-bus.ts";
 
 let redis: TestRedis;
 
@@ -37,7 +38,12 @@ const completionsOn = (kv: Kv) =>
 const conversationsOn = (kv: Kv) =>
   createConversationStore(openRedisRecords(conversationKind(conversationTtl), { kv, now, log }));
 const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
-const busOn = (kv: Kv) => createRedisEventBus({ kv, bell: createRedisBell({ kv, log }), gatherMs: 10, log });
+const busOn = (kv: Kv) =>
+  createEventBus({
+    logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisBell({ kv, log }) }),
+    gatherMs: 10,
+    log,
+  });
 const all = { limit: 10, status: "all" } as const;
 
 /** As the client of a Cluster does when the connection broke before the answer: every command is sent once more. */

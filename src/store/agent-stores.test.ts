@@ -11,9 +11,10 @@ import { createRedisBell } from "../kv/redis-bell.ts";
 import { createLog } from "../lib/log.ts";
 import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
+import { createEventBus, eventBusFormat } from "./event-bus.ts";
+import { createRedisLogs } from "./redis-logs.ts";
 import { openRedisRecords } from "./redis-records.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
-import { createRedisEventBus } from "./redis/redis-event-bus.ts";
 
 const log = createLog("silent", (line) => line);
 
@@ -77,7 +78,11 @@ for (const [kind, url] of kinds) {
     open: async () => {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
-        createRedisEventBus({ kv, bell: createRedisBell({ kv, log }), gatherMs: 20, log });
+        createEventBus({
+          logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisBell({ kv, log }) }),
+          gatherMs: 20,
+          log,
+        });
       return { bus: on(a), other: on(b) };
     },
   });

@@ -189,11 +189,10 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(await collect(log.read(randomUUID(), 0, never))).toEqual([]);
     });
 
-    test("the beginning of a log is there for who reads, comes first, comes once, and survives being begun again", async () => {
+    test("the beginning of a log is there for who reads before anything is written, comes first and comes once", async () => {
       const { log, jobs, reopen } = await openLog();
       const id = randomUUID();
       jobs.set(id, { createdAt, over: false });
-      log.begin(id, createdAt);
       const [first] = await firstOf(log.read(id, 0, never));
       expect(first).toEqual({
         seq: 1,
@@ -205,26 +204,9 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       });
       await log.close();
       const after = await reopen();
-      after.begin(id, createdAt);
       after.append(id, 1, text("a"));
       await after.finish(id);
       expect((await collect(after.read(id, 0, never))).map((event) => event.type)).toEqual(["stage", "text"]);
-    });
-
-    test("a log that a crash kept from being written is begun by the next start", async () => {
-      const { log, jobs, reopen } = await openLog();
-      const id = randomUUID();
-      jobs.set(id, { createdAt, over: false });
-      log.begin(id, createdAt);
-      const after = await reopen();
-      after.begin(id, createdAt);
-      after.append(id, 1, text("a"));
-      await after.finish(id);
-      const events = await collect(after.read(id, 0, never));
-      expect(events.map(({ seq, type, at }) => [seq, type, at])).toEqual([
-        [1, "stage", createdAt],
-        [2, "text", "1970-01-01T00:00:00.000Z"],
-      ]);
     });
 
     test("a removed log is gone, and its readers end", async () => {

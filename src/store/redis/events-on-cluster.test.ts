@@ -20,8 +20,9 @@ import { until } from "../../../test/until.ts";
 import { createRedisBell } from "../../kv/redis-bell.ts";
 import { createLog } from "../../lib/log.ts";
 import { identify } from "../../lib/process/identity.ts";
+import { createEventLog, eventLogFormat } from "../event-log.ts";
 import type { Message } from "../instances.ts";
-import { openRedisEventLog } from "./redis-event-log.ts";
+import { createRedisLogs } from "../redis-logs.ts";
 import { createRedisInstances } from "./redis-instances.ts";
 import { createRedisLocks } from "./redis-locks.ts";
 
@@ -43,9 +44,8 @@ const newPrefix = (): string => `test-${randomUUID()}`;
 const openLog = async (prefix: string, jobs: KnownJobs, maxBytes = 10_000_000) => {
   const kv = await openKv(cluster.url, prefix);
   const bell = createRedisBell({ kv, log: silent });
-  const log = openRedisEventLog({
-    kv,
-    bell,
+  const log = createEventLog({
+    logs: createRedisLogs(eventLogFormat, { kv, bell }),
     maxBytes,
     ttlSeconds: 3600,
     describe: async (jobId) => jobs.get(jobId) ?? null,

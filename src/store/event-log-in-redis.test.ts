@@ -11,15 +11,16 @@ import {
   texts,
   upTo,
   type KnownJobs,
-} from "../../../test/ports/event-log-suite.ts";
-import { afterFile } from "../../../test/cleanup.ts";
-import { openKv } from "../../../test/kv.ts";
-import { startRedis, type TestRedis } from "../../../test/redis.ts";
-import { until } from "../../../test/until.ts";
-import type { Kv } from "../../kv/kv.ts";
-import { createRedisBell } from "../../kv/redis-bell.ts";
-import { createLog } from "../../lib/log.ts";
-import { openRedisEventLog } from "./redis-event-log.ts";
+} from "../../test/ports/event-log-suite.ts";
+import { afterFile } from "../../test/cleanup.ts";
+import { openKv } from "../../test/kv.ts";
+import { startRedis, type TestRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import type { Kv } from "../kv/kv.ts";
+import { createRedisBell } from "../kv/redis-bell.ts";
+import { createLog } from "../lib/log.ts";
+import { createEventLog, eventLogFormat } from "./event-log.ts";
+import { createRedisLogs } from "./redis-logs.ts";
 
 let redis: TestRedis;
 
@@ -34,9 +35,8 @@ const silent = createLog("silent", (line) => line);
 const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxBytes = 10_000_000) => {
   const kv = await openKv(redis.url, prefix);
   const bell = createRedisBell({ kv, log: silent });
-  const log = openRedisEventLog({
-    kv,
-    bell,
+  const log = createEventLog({
+    logs: createRedisLogs(eventLogFormat, { kv, bell }),
     maxBytes,
     ttlSeconds: 3600,
     describe: async (jobId) => jobs.get(jobId) ?? null,

@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
-import { busEvent, eventBusSuite, followBus } from "../../../test/ports/event-bus-suite.ts";
-import { createLocalEventBus } from "./local-event-bus.ts";
+import { busEvent, eventBusSuite, followBus } from "../../test/ports/event-bus-suite.ts";
+import { openLocalEventBus } from "../../test/open-stores.ts";
 
 const begin = new Date("2026-01-01T00:00:00Z");
 
 eventBusSuite("memory", {
   open: async () => {
-    const bus = createLocalEventBus({ now: () => begin, gatherMs: 20 });
+    const bus = openLocalEventBus({ now: () => begin, gatherMs: 20 });
     return { bus, other: bus };
   },
 });
 
-const contentsOf = async (bus: ReturnType<typeof createLocalEventBus>, id: string) => {
+const contentsOf = async (bus: ReturnType<typeof openLocalEventBus>, id: string) => {
   const reader = followBus(bus, id);
   await reader.reading;
   return reader.contents();
@@ -19,9 +19,10 @@ const contentsOf = async (bus: ReturnType<typeof createLocalEventBus>, id: strin
 
 test("events are forgotten an hour after done, and not before", async () => {
   const clock = { now: begin };
-  const bus = createLocalEventBus({ now: () => clock.now });
+  const bus = openLocalEventBus({ now: () => clock.now });
   await bus.begin("a");
   bus.publish(busEvent("a", "done", "x"));
+  expect(await contentsOf(bus, "a")).toEqual(["x"]);
   clock.now = new Date(begin.getTime() + 3_599_999);
   expect(await contentsOf(bus, "a")).toEqual(["x"]);
   clock.now = new Date(begin.getTime() + 3_600_000);
@@ -29,7 +30,7 @@ test("events are forgotten an hour after done, and not before", async () => {
 });
 
 test("all streams together are bounded: ended ones go first, then the oldest events", async () => {
-  const bus = createLocalEventBus({ now: () => begin, most: 2500, gatherMs: 0 });
+  const bus = openLocalEventBus({ now: () => begin, most: 2500, gatherMs: 0 });
   const big = "x".repeat(1000);
   for (const id of ["ended", "running", "new"]) await bus.begin(id);
   bus.publish(busEvent("ended", "tool_use", big));
@@ -49,7 +50,7 @@ test("all streams together are bounded: ended ones go first, then the oldest eve
 });
 
 test("a reader of a stream that goes leaves", async () => {
-  const bus = createLocalEventBus({ now: () => begin, most: 100, gatherMs: 0 });
+  const bus = openLocalEventBus({ now: () => begin, most: 100, gatherMs: 0 });
   await bus.begin("a");
   const reader = followBus(bus, "a");
   await bus.begin("a");

@@ -1,0 +1,132 @@
+import type { Kv } from "../kv/kv.ts";
+import type { Bell } from "../lib/bell.ts";
+import { nothingSeen, type Batch, type Entry, type LogFormat, type Logs } from "./logs.ts";
+import { createScript } from "./redis/script.ts";
+
+type Options = {
+  kv: Kv;
+  /** Of all instances; `next` resolves after a few seconds at the latest, since a ring may be lost. */
+  bell: Bell;
+};
+
+/** A page is at most this many entries and about this many bytes. */
+const longestPage = 200;
+const pageBytes = 256 * 1024;
+const firstPage = 20;
+
+/** A stream per log, which any instance appends to and reads. */
+export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs => {
+  const keyOf = (id: string): string => kv.key(format.key, id);
+  const topicOf = (id: string): string => `${format.topic}:${id}`;
+
+  return {
+    shared: true,
+
+    append: async (id, batch) => {
+      const size = await kv.ask((client) => append(client, [keyOf(id)], argumentsOf(format, batch)));
+      bell.ring(topicOf(id));
+      return Number(size);
+    },
+
+    tail: async (id) => {
+      const [last] = await kv.ask((client) => client.xrevrange(keyOf(id), "+", "-", "COUNT", 1));
+      if (last === undefined) {
+        const exists = await kv.ask((client) => client.exists(keyOf(id)));
+        return exists === 0 ? null : { position: nothingSeen, size: 0, state: "unknown" };
+      }
+      const [position, fields] = last;
+      const state = format.isEnd({ position, fields }) ? "ended" : "unknown";
+      return { position, size: Number(fields[1]), state };
+    },
+
+    reader: (id) => {
+      let count = firstPage;
+      return async (position) => {
+        const found = await kv
+          .ask((client) => client.xrange(keyOf(id), `(${position}`, "+", "COUNT", count))
+          .catch(() => null);
+        if (found !== null && found.length > 0) count = nextCount(found);
+        return found?.map(([at, fields]): Entry => ({ position: at, fields })) ?? null;
+      };
+    },
+
+    changed: (id, signal) => bell.next(topicOf(id), signal),
+
+    remove: async (id) => {
+      await kv.ask((client) => client.unlink(keyOf(id)));
+      bell.ring(topicOf(id));
+    },
+  };
+};
+
+const nextCount = (page: readonly [id: string, fields: string[]][]): number => {
+  const bytes = page.reduce((sum, [, fields]) => sum + (fields[3]?.length ?? 0), 0);
+  return Math.max(1, Math.min(longestPage, Math.floor((pageBytes * page.length) / Math.max(1, bytes))));
+};
+
+/** Entries at the end of a log among which a batch that was sent before is looked for: others may have written since. */
+const lookBack = 100;
+
+/**
+ * Key: the stream. Arguments: 1 the batch's name and 2 its field, 3 whether it was sent before, 4 whether it begins the log
+ * anew, 5 whether entries are numbered, 6 most entries, 7 seconds until the stream goes, 8 whether nothing follows, 9 whether
+ * the first entry is for an empty log only, 10 names and values of each entry, 11 and on those.
+ *
+ * The last entry of a batch has its name. A numbered entry is `{seq}-0` and begins with `s`, the size of the log up to and
+ * with it: an entry `{seq}-1` says that nothing follows event `seq`, until something does.
+ */
+const append = createScript(`
+local name, numbered, width, from = ARGV[1], ARGV[5] == '1', tonumber(ARGV[10]), 11
+-- The client may send a command a second time by itself.
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[3] == '1' and ${lookBack} or 1)
+local last, seq, size = newest[1], 0, 0
+if last and numbered then
+  seq = tonumber(string.match(last[1], '^(%d+)'))
+  size = tonumber(last[2][2])
+end
+for _, entry in ipairs(newest) do
+  if entry[2][#entry[2]] == name then return size end
+end
+if ARGV[4] == '1' then
+  -- An empty stream: readers wait at one, and leave where there is none. Not a new one: ids go on behind the old ones.
+  redis.call('XADD', KEYS[1], '*', ARGV[2], name)
+  redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)
+end
+if ARGV[9] == '1' and last then from = from + width end
+for at = from, #ARGV, width do
+  local id, entry = '*', {}
+  if numbered then
+    seq = seq + 1
+    size = size + #ARGV[at + 1]
+    id, entry = string.format('%d-0', seq), {'s', size}
+  end
+  for field = at, at + width - 1 do entry[#entry + 1] = ARGV[field] end
+  if at + width > #ARGV then
+    entry[#entry + 1] = ARGV[2]
+    entry[#entry + 1] = name
+  end
+  redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[6], id, unpack(entry))
+end
+if numbered and ARGV[8] == '1' and seq > 0 and (#ARGV >= from or not string.match(last[1], '%-1$')) then
+  redis.call('XADD', KEYS[1], string.format('%d-1', seq), 's', size, ARGV[2], name)
+end
+redis.call('EXPIRE', KEYS[1], ARGV[7])
+return size`);
+
+const argumentsOf = ({ batchField, numbered, most }: LogFormat, batch: Batch): string[] => {
+  const entries = batch.first === null ? batch.entries : [batch.first, ...batch.entries];
+  const flag = (value: boolean): string => (value ? "1" : "0");
+  return [
+    batch.name,
+    batchField,
+    flag(batch.again),
+    flag(batch.begin),
+    flag(numbered),
+    String(most),
+    String(batch.seconds),
+    flag(batch.isEnd),
+    flag(batch.first !== null),
+    String(entries[0]?.length ?? 2),
+    ...entries.flat(),
+  ];
+};
