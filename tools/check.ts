@@ -3,8 +3,24 @@ import { spawnSync } from "node:child_process";
 /** Everything that can be said about the code without running it. All are run; one that fails fails the check. */
 const steps: [string, string[]][] = [
   ["tsc", ["-p", "."]],
-  ["oxlint", ["--max-warnings", "0", "src", "test", "bench", "demo", "tools", "vitest.config.ts", "vitest.fast.config.ts"]],
-  ["oxfmt", ["--check", "src", "test", "bench", "demo", "tools", "vitest.config.ts", "vitest.fast.config.ts"]],
+  [
+    "oxlint",
+    [
+      "--max-warnings",
+      "0",
+      "src",
+      "test",
+      "bench",
+      "demo",
+      "tools",
+      "vitest.config.ts",
+      "vitest.fast.config.ts",
+    ],
+  ],
+  [
+    "oxfmt",
+    ["--check", "src", "test", "bench", "demo", "tools", "vitest.config.ts", "vitest.fast.config.ts"],
+  ],
   ["knip", []],
   ["vitest", ["run", "test/architecture.test.ts"]],
 ];
