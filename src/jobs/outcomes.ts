@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job, JobStatus } from "../contract/job.ts";
 import { redactDeep, type Redactor } from "../lib/redact.ts";
+import { retry } from "../lib/retry.ts";
 import { toJob, type JobRecord } from "../store/job-record.ts";
 import type { Outcome } from "./execute.ts";
 import { settle, type Settled, type Settling } from "./settle.ts";
@@ -61,24 +62,20 @@ export const createOutcomes = (deps: Dependencies) => {
   };
 
   const persistSometime = async (spooled: Spooled, onFailure: () => void): Promise<Settled | null> => {
-    for (let wait = 100; ; wait = Math.min(wait * 2, 2000)) {
-      try {
-        const written = await settle(deps, spooled, { kind: "outcome", ...spooled, again: wait > 100 });
-        if (wait > 100) await deps.spool.drop(spooled);
-        return written;
-      } catch (error) {
-        if (wait === 100) {
-          log.warn(
-            { err: error, job: spooled.id },
-            "the outcome of the job cannot be written at present; it is kept on disk and tried again",
-          );
-          onFailure();
-          await deps.spool.keep(spooled);
-        }
-        if (stopping.aborted) throw error;
-        await delay(wait, undefined, { signal: stopping }).catch(() => undefined);
-      }
+    const write = (again: boolean) => settle(deps, spooled, { kind: "outcome", ...spooled, again });
+    try {
+      return await write(false);
+    } catch (err) {
+      log.warn(
+        { err, job: spooled.id },
+        "the outcome of the job cannot be written at present; it is kept on disk and tried again",
+      );
+      onFailure();
+      await deps.spool.keep(spooled);
     }
+    const written = await retry(() => write(true), { first: 100, longest: 2000, signal: stopping });
+    await deps.spool.drop(spooled);
+    return written;
   };
 
   return { write, hasSlot, areOverdue: (): boolean => overdue.size > 0 };

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { failureOf } from "../kv/failure.ts";
+import { pause } from "../lib/retry.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
 import type { SettleLost } from "./execute.ts";
@@ -41,15 +41,15 @@ export const recover = async (deps: Recovery): Promise<void> => {
 
   /** Does a step until it succeeds. A failure that is not the store's ends it unless it is `patient`. */
   const insist = async (step: () => Promise<unknown>, { patient = false } = {}): Promise<void> => {
-    for (let pause = shortest; !signal.aborted; pause = Math.min(pause * 2, longest)) {
+    for (let wait = shortest; !signal.aborted; wait = Math.min(wait * 2, longest)) {
       try {
         return void (await step());
       } catch (err) {
-        const say = pause > shortest ? log.debug : isOfStore(err) ? log.warn : log.error;
+        const say = wait > shortest ? log.debug : isOfStore(err) ? log.warn : log.error;
         say.call(log, { err }, "what an earlier start has left cannot all be recovered yet");
         if (!isOfStore(err) && !patient) return;
       }
-      await delay(pause, undefined, { signal }).catch(() => undefined);
+      await pause(wait, signal);
     }
   };
 

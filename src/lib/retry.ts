@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Resolves after that many ms, or when the signal aborts. */
+/** Resolves after that many ms, or when the signal aborts. It does not keep the process alive. */
 export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  delay(ms, undefined, { signal }).catch(() => undefined);
+  delay(ms, undefined, { signal, ref: false }).catch(() => undefined);
 
 type Options = {
   /** First and longest wait before the next try, ms; each is twice the one before. */

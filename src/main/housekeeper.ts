@@ -1,4 +1,4 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { pause } from "../lib/retry.ts";
 
 /**
  * Repeats `round` with `intervalMs` between the end of one and the start of the next, until stopped. Stopping waits
@@ -9,7 +9,7 @@ export const startHousekeeper = (round: (signal: AbortSignal) => Promise<void>, 
   const loop = (async () => {
     while (!controller.signal.aborted) {
       await round(controller.signal);
-      await delay(intervalMs, undefined, { signal: controller.signal, ref: false }).catch(() => undefined);
+      await pause(intervalMs, controller.signal);
     }
   })();
   return {

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import pLimit from "p-limit";
 import { ServiceError } from "../contract/errors.ts";
 import type { CleanupResult } from "../contract/worktree.ts";
 import { salvageRef } from "../repos/repos.ts";
+import { pause } from "../lib/retry.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
 import { forgetKnown, JobCame, ownerOf, removeKnown } from "./removal.ts";
@@ -187,7 +187,7 @@ const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | nul
   for (let tries = 0; tries < 100 && !deps.closing.aborted; tries += 1) {
     const reserved = deps.reserve(id);
     if (reserved !== null) return reserved;
-    await delay(50, undefined, { signal: deps.closing }).catch(() => undefined);
+    await pause(50, deps.closing);
   }
   return null;
 };

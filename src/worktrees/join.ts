@@ -1,6 +1,6 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
+import { pause } from "../lib/retry.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { holderOf } from "./elsewhere.ts";
 import { factsOf, isOutOfReach, lookUp, type Known } from "./state.ts";
@@ -48,11 +48,11 @@ export const joinWorktree = async <Value extends { id: string }>(
 
 const staysThere = async (deps: Dependencies, known: Known, jobId: string): Promise<boolean> => {
   const until = performance.now() + (known.record === null ? patience.ofJob : patience.prepared);
-  for (let pause = 5; ; pause = Math.min(pause * 2, 200)) {
+  for (let wait = 5; ; wait = Math.min(wait * 2, 200)) {
     const state = await stateOf(deps, known, jobId);
     if (state !== "going") return state === "stays";
     if (performance.now() > until || deps.closing.aborted) return false;
-    await delay(pause, undefined, { signal: deps.closing }).catch(() => undefined);
+    await pause(wait, deps.closing);
   }
 };
 

@@ -27,7 +27,7 @@ const startWorld = async (prefix: string) => {
   await kv.client.acl("SETUSER", "default", "-hgetall");
   const again = await world.cluster.start("a");
   const tried = (): Promise<unknown> =>
-    until(() => again.output.stderr.includes("cannot all be taken up yet"), { what: "a try that fails" });
+    until(() => again.output.stderr.includes("cannot all be recovered yet"), { what: "a try that fails" });
   return { again, id, tried, allow: () => kv.client.acl("SETUSER", "default", "+hgetall") };
 };
 
