@@ -5,7 +5,7 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
-import { createRedisInstances } from "../store/redis/redis-instances.ts";
+import { createRedisInstances } from "../store/redis-instances.ts";
 import { createInstanceLease } from "./instance-lease.ts";
 import { createMembership } from "./membership.ts";
 

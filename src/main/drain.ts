@@ -1,7 +1,7 @@
 import type { Settings } from "../config/variables.ts";
 import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
-import { createRedisInstances } from "../store/redis/redis-instances.ts";
+import { createRedisInstances } from "../store/redis-instances.ts";
 import { createJobStore, jobKind } from "../store/job-store.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
 import { untilDrained, type Drained } from "./drained.ts";

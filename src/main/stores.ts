@@ -17,12 +17,11 @@ import { createEventLog, eventLogFormat, type EventLog } from "../store/event-lo
 import { openFilesRecords } from "../store/files-records.ts";
 import type { Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
-import { createLocalInstances } from "../store/local/local-instances.ts";
-import { createLocalLocks } from "../store/local/local-locks.ts";
+import { createLocalInstances, createLocalLocks } from "../store/local-leases.ts";
 import { createLocalLogs } from "../store/local-logs.ts";
 import type { Locks } from "../store/locks.ts";
-import { createRedisInstances } from "../store/redis/redis-instances.ts";
-import { createRedisLocks } from "../store/redis/redis-locks.ts";
+import { createRedisInstances } from "../store/redis-instances.ts";
+import { createRedisLocks } from "../store/redis-locks.ts";
 import type { OpenRecords } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";

@@ -4,7 +4,7 @@ import { createBudget, waitingEvent, warningBeside } from "./event-budget.ts";
 import { follow } from "./follow.ts";
 import { createLogWriters } from "./log-writers.ts";
 import { numberOf, type Fields, type LogFormat, type Logs } from "./logs.ts";
-import { isJobId } from "./stored-job.ts";
+import { isJobId } from "./job-record.ts";
 
 type Event = AgentEvent | StageEvent;
 

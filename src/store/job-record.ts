@@ -1,4 +1,4 @@
-import type { Job } from "../contract/job.ts";
+import { isFinal, jobStatuses, type Job } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
 /** Version of the stored form; a store written by an older version is read by this one. */
@@ -54,7 +54,7 @@ export const toJob = (record: JobRecord): Job => {
 };
 
 /** A record as it was stored, in this or an older format, in the form of this version; null: in none that it knows. */
-export const upgraded = (stored: { format?: unknown }): JobRecord | null => {
+const upgraded = (stored: { format?: unknown }): JobRecord | null => {
   // What the format says is what was written: the fields of each are those of its version.
   if (stored.format === recordFormat) {
     // Of all fields these alone came without a new format.
@@ -69,4 +69,31 @@ export const upgraded = (stored: { format?: unknown }): JobRecord | null => {
     return { ...(stored as JobRecord), ...added, format: recordFormat };
   }
   return null;
+};
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+export const isJobId = (id: string): boolean => uuid.test(id);
+
+/** The text of a stored job as a record of this version, or why it is none. */
+export const parseRecord = (text: string, id: string): JobRecord | string => {
+  try {
+    return checkRecord(JSON.parse(text), id);
+  } catch (error) {
+    return `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
+  }
+};
+
+const checkRecord = (value: unknown, id: string): JobRecord | string => {
+  if (typeof value !== "object" || value === null) return "it holds no record";
+  const record = upgraded(value);
+  if (record === null) {
+    const { format } = value as { format?: unknown };
+    return `its format is ${String(format)}, this version reads 1 to ${recordFormat}`;
+  }
+  if (record.id !== id) return "it holds another job than its name says";
+  if (!jobStatuses.includes(record.status)) return `its status ${String(record.status)} is unknown`;
+  if (Number.isNaN(Date.parse(record.created_at))) return "it has no created_at";
+  if (isFinal(record.status) && record.ended_at === null) return "it has ended without ended_at";
+  return record;
 };

@@ -1,8 +1,7 @@
+import { ServiceError } from "../contract/errors.ts";
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
-import { parseCursor, toCursor } from "./cursor.ts";
-import type { JobRecord } from "./job-record.ts";
-import type { Index, IndexEntry, Kind, Records } from "./records.ts";
-import { holds, isJobId, parseRecord } from "./stored-job.ts";
+import { isJobId, parseRecord, type JobRecord } from "./job-record.ts";
+import type { Index, IndexEntry, Kind, Position, Records } from "./records.ts";
 
 /**
  * Records of jobs. Every change of an existing record is one compare-and-set: it happens only when the record
@@ -77,7 +76,7 @@ export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean
 
 export type ListQuery = { limit: number; status: JobStatus | ""; cursor: string };
 /** `epoch`: the start of the service whose run it is. */
-export type UpdateGuard = { status: readonly JobStatus[]; attempt?: number; epoch?: string | null };
+type UpdateGuard = { status: readonly JobStatus[]; attempt?: number; epoch?: string | null };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;
 
 const byCreation = (name: string): Index => ({ name, order: "creation" });
@@ -255,5 +254,22 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
   };
 };
 
+const holds = (guard: UpdateGuard, record: JobRecord): boolean =>
+  guard.status.includes(record.status) &&
+  (guard.attempt ?? record.attempt) === record.attempt &&
+  (guard.epoch === undefined || guard.epoch === record.instance_epoch);
+
 const byAge = (a: { created: number; id: string }, b: { created: number; id: string }): number =>
   a.created - b.created || (a.id < b.id ? -1 : 1);
+
+/** A page's end as an opaque text: jobs before this position follow. */
+const toCursor = ({ created, id }: Position): string => `${created}_${id}`;
+
+/** @throws ServiceError `invalid_request` when the text is not one of ours */
+const parseCursor = (cursor: string): Position => {
+  const match = /^(\d{1,15})_([0-9a-f-]{36})$/.exec(cursor);
+  if (match === null) {
+    throw new ServiceError("invalid_request", "cursor: must be the next_cursor of an earlier page");
+  }
+  return { created: Number(match[1]), id: match[2] ?? "" };
+};

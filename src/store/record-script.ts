@@ -1,4 +1,4 @@
-import { createScript } from "./redis/script.ts";
+import { createScript } from "../kv/script.ts";
 
 /*
  * The client of a Cluster sends a command again, by itself, when the connection broke before the answer: the script knows its

@@ -1,6 +1,6 @@
 import type { Kv } from "../kv/kv.ts";
 import type { Renewal } from "./instances.ts";
-import { createScript } from "./redis/script.ts";
+import { createScript } from "../kv/script.ts";
 
 /** Arguments: the text seen (empty: none), the text it becomes, ms. Answers 1; 0: the key holds something else. */
 const take = createScript(`

@@ -1,7 +1,7 @@
 import type { Kv } from "../kv/kv.ts";
 import type { Bell } from "../lib/bell.ts";
 import { nothingSeen, type Batch, type Entry, type LogFormat, type Logs } from "./logs.ts";
-import { createScript } from "./redis/script.ts";
+import { createScript } from "../kv/script.ts";
 
 type Options = {
   kv: Kv;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { WorktreeStatus } from "../contract/worktree.ts";
-import { isJobId } from "./stored-job.ts";
+import { isJobId } from "./job-record.ts";
 import { parseWith, type Kind, type Records } from "./records.ts";
 
 export const worktreeRecordFormat = 1;

@@ -1,13 +1,14 @@
+import { readlink } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { failureOf } from "../../kv/failure.ts";
-import type { Kv } from "../../kv/kv.ts";
-import type { Log } from "../../lib/log.ts";
-import type { ProcessIdentity } from "../../lib/process/identity.ts";
-import { type InstanceFacts, type Instances, type Message } from "../instances.ts";
+import { z } from "zod";
+import { failureOf } from "../kv/failure.ts";
+import type { Kv } from "../kv/kv.ts";
+import type { Log } from "../lib/log.ts";
+import { isAlive, type ProcessIdentity } from "../lib/process/identity.ts";
+import { createWarnOnce } from "../lib/warn-once.ts";
 import { createInbox } from "./inbox.ts";
-import { isHolderAlive, leaseText, parseLease, pidNamespace } from "./lease.ts";
-import { createRedisLeases } from "../redis-leases.ts";
-import { createWarnOnce } from "../../lib/warn-once.ts";
+import { InstanceFacts, type Instances, type Message } from "./instances.ts";
+import { createRedisLeases } from "./redis-leases.ts";
 
 type Options = {
   kv: Kv;
@@ -130,3 +131,35 @@ const isTaken = (name: string): Error =>
   new Error(
     `Another instance that is running has the name ${name}; give each instance a SERVICE_POD_NAME of its own`,
   );
+
+/** What the key of an instance holds. */
+const Lease = z.object({
+  facts: InstanceFacts,
+  /** Null: it could not be told. */
+  process: z.object({ pid: z.int(), start_time: z.string(), boot_id: z.string() }).nullable(),
+  pid_namespace: z.string(),
+  lease_ms: z.number(),
+});
+type Lease = z.infer<typeof Lease>;
+
+const leaseText = (lease: Lease): string => JSON.stringify(lease);
+
+/** Null: not a lease that this version knows. */
+const parseLease = (text: string): Lease | null => {
+  try {
+    return Lease.parse(JSON.parse(text));
+  } catch {
+    return null;
+  }
+};
+
+/** Containers of one machine share its boot but not its pids: those of another namespace say nothing here. */
+const pidNamespace = async (): Promise<string> => await readlink("/proc/self/ns/pid").catch(() => "");
+
+/** Whether the process of the lease lives; null: that cannot be seen from here. */
+const isHolderAlive = async (holder: Lease, self: ProcessIdentity | null): Promise<boolean | null> => {
+  const here = await pidNamespace();
+  if (holder.process === null || self === null || holder.process.boot_id !== self.boot_id) return null;
+  if (here === "" || holder.pid_namespace !== here) return null;
+  return await isAlive(holder.process);
+};

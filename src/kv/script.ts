@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { KvClient } from "../../kv/kv.ts";
+import type { KvClient } from "./kv.ts";
 
 export type Script = (client: KvClient, keys: readonly string[], args: readonly string[]) => Promise<unknown>;
 

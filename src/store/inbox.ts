@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Kv, KvClient } from "../../kv/kv.ts";
-import type { Log } from "../../lib/log.ts";
-import { Message } from "../instances.ts";
+import type { Kv, KvClient } from "../kv/kv.ts";
+import type { Log } from "../lib/log.ts";
+import { Message } from "./instances.ts";
 
 /** How long one read waits for messages, and how much longer it may take before its connection counts as dead, ms. */
 const block = 5000;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { Kv } from "../../kv/kv.ts";
-import type { Lock, Locks } from "../locks.ts";
-import { createRedisLeases } from "../redis-leases.ts";
+import type { Kv } from "../kv/kv.ts";
+import type { Lock, Locks } from "./locks.ts";
+import { createRedisLeases } from "./redis-leases.ts";
 
 type Held = {
   name: string;

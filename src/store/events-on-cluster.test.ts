@@ -10,19 +10,19 @@ import {
   texts,
   upTo,
   type KnownJobs,
-} from "../../../test/ports/event-log-suite.ts";
-import { instancesSuite, sampleFacts } from "../../../test/ports/instances-suite.ts";
-import { locksSuite } from "../../../test/ports/locks-suite.ts";
-import { afterFile } from "../../../test/cleanup.ts";
-import { openKv } from "../../../test/kv.ts";
-import { startRedisCluster } from "../../../test/redis-cluster.ts";
-import { until } from "../../../test/until.ts";
-import { createRedisBell } from "../../kv/redis-bell.ts";
-import { createLog } from "../../lib/log.ts";
-import { identify } from "../../lib/process/identity.ts";
-import { createEventLog, eventLogFormat } from "../event-log.ts";
-import type { Message } from "../instances.ts";
-import { createRedisLogs } from "../redis-logs.ts";
+} from "../../test/ports/event-log-suite.ts";
+import { instancesSuite, sampleFacts } from "../../test/ports/instances-suite.ts";
+import { locksSuite } from "../../test/ports/locks-suite.ts";
+import { afterFile } from "../../test/cleanup.ts";
+import { openKv } from "../../test/kv.ts";
+import { startRedisCluster } from "../../test/redis-cluster.ts";
+import { until } from "../../test/until.ts";
+import { createRedisBell } from "../kv/redis-bell.ts";
+import { createLog } from "../lib/log.ts";
+import { identify } from "../lib/process/identity.ts";
+import { createEventLog, eventLogFormat } from "./event-log.ts";
+import type { Message } from "./instances.ts";
+import { createRedisLogs } from "./redis-logs.ts";
 import { createRedisInstances } from "./redis-instances.ts";
 import { createRedisLocks } from "./redis-locks.ts";
 

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { locksSuite } from "../../../test/ports/locks-suite.ts";
-import { afterFile } from "../../../test/cleanup.ts";
-import { openKv } from "../../../test/kv.ts";
-import { startRedis, type TestRedis } from "../../../test/redis.ts";
-import { until } from "../../../test/until.ts";
-import { ServiceError } from "../../contract/errors.ts";
+import { locksSuite } from "../../test/ports/locks-suite.ts";
+import { afterFile } from "../../test/cleanup.ts";
+import { openKv } from "../../test/kv.ts";
+import { startRedis, type TestRedis } from "../../test/redis.ts";
+import { until } from "../../test/until.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { createRedisLocks } from "./redis-locks.ts";
 
 let redis: TestRedis;
