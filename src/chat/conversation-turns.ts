@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
+import { orAborted } from "../lib/wait.ts";
 import type { Lock, Locks } from "../store/locks.ts";
 import { endedBy } from "./turn-failure.ts";
 
@@ -106,20 +107,15 @@ const pollMs = 150;
 
 /** Rejects when the time is up or the signal aborts first. */
 const within = async (event: Promise<unknown>, { until, signal }: Wait): Promise<void> => {
-  if (signal.aborted) throw endedBy(signal);
-  const ended = Promise.withResolvers<never>();
-  const onAbort = (): void => ended.reject(endedBy(signal));
-  const late = busy("was not free in time");
-  const timer = setTimeout(
-    () => ended.reject(late),
-    Math.min(2 ** 31 - 1, Math.max(0, until - performance.now())),
-  );
-  signal.addEventListener("abort", onAbort, { once: true });
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), Math.min(2 ** 31 - 1, Math.max(0, until - performance.now())));
   try {
-    await Promise.race([event, ended.promise]);
+    await orAborted(event, AbortSignal.any([signal, late.signal]));
+  } catch (error) {
+    if (signal.aborted) throw endedBy(signal);
+    throw late.signal.aborted ? busy("was not free in time") : error;
   } finally {
     clearTimeout(timer);
-    signal.removeEventListener("abort", onAbort);
   }
 };
 

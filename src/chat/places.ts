@@ -1,11 +1,12 @@
 import { ServiceError } from "../contract/errors.ts";
+import { createBell } from "../lib/bell.ts";
 import type { Slot } from "./engine.ts";
 
 /** The places for turns under way, and whether they are still given out. */
 export const createPlaces = (max: number) => {
   let taken = 0;
   let closed: ServiceError | null = null;
-  const waiting = new Set<() => void>();
+  const allGiven = createBell();
 
   return {
     /** @throws ServiceError `capacity_full`, or the reason of `close` */
@@ -19,21 +20,14 @@ export const createPlaces = (max: number) => {
           if (!held) return;
           held = false;
           taken -= 1;
-          if (taken === 0) for (const tell of waiting) tell();
+          if (taken === 0) allGiven.ring("");
         },
       };
     },
     taken: (): number => taken,
     /** Resolves when none is taken, or the signal aborts. */
     idle: async (signal: AbortSignal): Promise<void> => {
-      if (taken === 0 || signal.aborted) return;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const tell = (): void => resolve();
-      waiting.add(tell);
-      signal.addEventListener("abort", tell, { once: true });
-      await promise;
-      waiting.delete(tell);
-      signal.removeEventListener("abort", tell);
+      if (taken > 0) await allGiven.next("", signal);
     },
     close: (reason: ServiceError): void => void (closed = reason),
   };

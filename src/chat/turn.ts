@@ -4,6 +4,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import { createAnswerDigest } from "./answer-digest.ts";
+import { orAborted } from "../lib/wait.ts";
 import type { ChatTurn } from "./chat.ts";
 import { createChunks, doneEvent, errorEvent, type AnswerHead } from "./chunks.ts";
 import { createCompletionObject } from "./completion-object.ts";
@@ -124,13 +125,11 @@ export const createTurn = (options: Options): RunningTurn => {
     stream: (signal) => log.read(signal, entering(signal)),
     whole: async (signal) => {
       const leave = entering(signal);
-      const gone = Promise.withResolvers<never>();
-      const onAbort = (): void => gone.reject(abandoned());
-      signal.addEventListener("abort", onAbort, { once: true });
       try {
-        return await Promise.race([answer.promise, gone.promise]);
+        return await orAborted(answer.promise, signal);
+      } catch (error) {
+        throw error === signal.reason ? abandoned() : error;
       } finally {
-        signal.removeEventListener("abort", onAbort);
         leave();
       }
     },

@@ -108,7 +108,8 @@ const aloneWith = async (lockSeconds = 3600) => {
 };
 
 test("adding and removing while the store is away does not fail, and after its restart all goes on", async () => {
-  const { store, kv, queue, handed } = await aloneWith();
+  // What the store handed out as it was killed is held until its lock lapses.
+  const { store, kv, queue, handed } = await aloneWith(3);
   queue.pause();
   await queue.add(...ids(20).map(anywhere));
   queue.resume();

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job, JobStatus } from "../contract/job.ts";
 import { redactDeep, type Redactor } from "../lib/redact.ts";
-import { retry } from "../lib/retry.ts";
+import { retry } from "../lib/wait.ts";
 import { toJob, type JobRecord } from "../store/job-record.ts";
 import type { Outcome } from "./execute.ts";
 import { settle, type Settled, type Settling } from "./settle.ts";

@@ -1,5 +1,5 @@
 import { failureOf } from "../kv/failure.ts";
-import { pause } from "../lib/retry.ts";
+import { retry } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
 import type { SettleLost } from "./execute.ts";
@@ -20,10 +20,6 @@ export type Recovery = Settling & {
   signal: AbortSignal;
 };
 
-/** First and longest pause between two tries, ms. */
-const shortest = 250;
-const longest = 5000;
-
 /**
  * What a start does with what an earlier one has left, however long the store cannot be asked:
  *
@@ -41,16 +37,15 @@ export const recover = async (deps: Recovery): Promise<void> => {
 
   /** Does a step until it succeeds. A failure that is not the store's ends it unless it is `patient`. */
   const insist = async (step: () => Promise<unknown>, { patient = false } = {}): Promise<void> => {
-    for (let wait = shortest; !signal.aborted; wait = Math.min(wait * 2, longest)) {
-      try {
-        return void (await step());
-      } catch (err) {
-        const say = wait > shortest ? log.debug : isOfStore(err) ? log.warn : log.error;
-        say.call(log, { err }, "what an earlier start has left cannot all be recovered yet");
-        if (!isOfStore(err) && !patient) return;
-      }
-      await pause(wait, signal);
-    }
+    let failures = 0;
+    const onFailure = (err: unknown): void => {
+      failures += 1;
+      const say = failures > 1 ? log.debug : isOfStore(err) ? log.warn : log.error;
+      say.call(log, { err }, "what an earlier start has left cannot all be recovered yet");
+      if (!isOfStore(err) && !patient) throw err;
+    };
+    const work = async (): Promise<unknown> => (signal.aborted ? undefined : await step());
+    await retry(work, { first: 250, longest: 5000, signal, onFailure }).catch(() => undefined);
   };
 
   await insist(() => replay(deps));

@@ -2,6 +2,7 @@ import type { Job, JobStatus } from "../contract/job.ts";
 import type { Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
+import { orAborted } from "../lib/wait.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
@@ -199,13 +200,11 @@ export const createWorker = (deps: Dependencies) => {
       running.get(id)?.controller.abort(reason satisfies Interruption),
     /** Resolves when no run is left, or the signal aborts. */
     idle: async (signal: AbortSignal): Promise<void> => {
-      const { promise: enough, resolve } = Promise.withResolvers<void>();
-      if (signal.aborted) return;
-      signal.addEventListener("abort", () => resolve(), { once: true });
-      await Promise.race([enough, Promise.allSettled(claims.keys())]);
-      while (running.size > 0 && !signal.aborted) {
-        await Promise.race([enough, Promise.all([...running.values()].map((run) => run.done))]);
-      }
+      const all = async (): Promise<void> => {
+        await Promise.allSettled(claims.keys());
+        while (running.size > 0) await Promise.all([...running.values()].map((run) => run.done));
+      };
+      await orAborted(all(), signal).catch(() => undefined);
     },
     /** Ends every run and waits until all have been settled. */
     stop: async (): Promise<void> => {

@@ -3,6 +3,7 @@ import { Cluster, Redis, type RedisOptions } from "ioredis";
 import { parseKvUrl, type KvAddress } from "../config/kv-url.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
+import { orAborted } from "../lib/wait.ts";
 import { checkServer } from "./check-server.ts";
 import type { Kv, KvClient } from "./kv.ts";
 import { createStoreClock } from "./store-clock.ts";
@@ -180,9 +181,8 @@ const ready = async (
   };
   client.on("error", remember);
   client.once("ready", resolve);
-  limit.addEventListener("abort", () => reject(new Error("not in time")), { once: true });
   try {
-    await promise;
+    await orAborted(promise, limit);
   } catch {
     signal?.throwIfAborted();
     const why = reasonOf(last);

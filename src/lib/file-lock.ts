@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { orAborted, poll } from "./wait.ts";
 
 /** An exclusive lock held until `release`, or until the last process that was given `fd` is gone. */
 export type FileLock = {
@@ -73,10 +73,8 @@ const openAndLock = async (path: string, stop: AbortSignal): Promise<FileHandle>
 };
 
 /** Polls, because a waiting call of the native module would block one of Node's few file-system threads. */
-const acquire = async (fd: number, stop: AbortSignal): Promise<void> => {
-  for (let pause = 1; !binding().tryLock(fd); pause = Math.min(pause * 2, 50)) {
-    await delay(pause, undefined, { signal: stop });
-  }
+const acquire = async (fd: number, signal: AbortSignal): Promise<void> => {
+  await poll(() => binding().tryLock(fd) || null, { first: 1, longest: 50, signal });
 };
 
 /** For each path the end of the line of callers in this process. */
@@ -92,24 +90,12 @@ const queueUp = async (path: string, stop: AbortSignal): Promise<() => void> => 
     if (lines.get(path) === mine) lines.delete(path);
   });
   try {
-    if (before !== undefined) await abortable(before, stop);
+    if (before !== undefined) await orAborted(before, stop);
   } catch (error) {
     resolve();
     throw error;
   }
   return resolve;
-};
-
-const abortable = async (wait: Promise<void>, stop: AbortSignal): Promise<void> => {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(stop.reason);
-  stop.throwIfAborted();
-  stop.addEventListener("abort", onAbort, { once: true });
-  try {
-    await Promise.race([wait, aborted]);
-  } finally {
-    stop.removeEventListener("abort", onAbort);
-  }
 };
 
 type Binding = { tryLock: (fd: number) => boolean };

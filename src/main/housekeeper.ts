@@ -1,4 +1,4 @@
-import { pause } from "../lib/retry.ts";
+import { pause } from "../lib/wait.ts";
 
 /**
  * Repeats `round` with `intervalMs` between the end of one and the start of the next, until stopped. Stopping waits

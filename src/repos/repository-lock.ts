@@ -2,8 +2,8 @@ import { ftruncateSync, writeSync } from "node:fs";
 import { mkdir, readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { LockTimeoutError, lockFile } from "../lib/file-lock.ts";
+import { poll } from "../lib/wait.ts";
 import { RepoError } from "./repos.ts";
 import { cacheDirectory, type Lease, type Room } from "./room.ts";
 
@@ -112,15 +112,13 @@ const takeInTime = async (
   take: NonNullable<Room["takeLease"]>,
   { name, limit, signal }: { name: string; limit: number; signal: AbortSignal },
 ): Promise<Lease | Away | null> => {
-  for (let pause = 10; ; pause = Math.min(pause * 2, 500)) {
-    signal.throwIfAborted();
-    const lease = await take(name, signal).catch((cause: unknown) => {
-      signal.throwIfAborted();
-      return new Away("the key-value store is away", { cause });
+  let away: Away | null = null;
+  const ask = async (): Promise<Lease | null> => {
+    away = null;
+    return await take(name, signal).catch((cause: unknown) => {
+      away = new Away("the key-value store is away", { cause });
+      return null;
     });
-    if (lease !== null && !(lease instanceof Away)) return lease;
-    const left = limit - performance.now();
-    if (left <= 0) return lease;
-    await delay(Math.min(pause, left), undefined, { signal });
-  }
+  };
+  return (await poll(ask, { first: 10, longest: 500, signal, deadline: limit })) ?? away;
 };

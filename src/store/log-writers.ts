@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Log } from "../lib/log.ts";
-import { pause, retry } from "../lib/retry.ts";
+import { pause, retry } from "../lib/wait.ts";
 import { createBacklog, type Item } from "./backlog.ts";
 import type { Batch, Fields, Logs } from "./logs.ts";
 

@@ -3,7 +3,7 @@ import pLimit from "p-limit";
 import { ServiceError } from "../contract/errors.ts";
 import type { CleanupResult } from "../contract/worktree.ts";
 import { salvageRef } from "../repos/repos.ts";
-import { pause } from "../lib/retry.ts";
+import { pause } from "../lib/wait.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
 import { forgetKnown, JobCame, ownerOf, removeKnown } from "./removal.ts";

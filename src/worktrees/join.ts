@@ -1,6 +1,6 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
-import { pause } from "../lib/retry.ts";
+import { poll } from "../lib/wait.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { holderOf } from "./elsewhere.ts";
 import { factsOf, isOutOfReach, lookUp, type Known } from "./state.ts";
@@ -47,13 +47,13 @@ export const joinWorktree = async <Value extends { id: string }>(
 };
 
 const staysThere = async (deps: Dependencies, known: Known, jobId: string): Promise<boolean> => {
-  const until = performance.now() + (known.record === null ? patience.ofJob : patience.prepared);
-  for (let wait = 5; ; wait = Math.min(wait * 2, 200)) {
+  const deadline = performance.now() + (known.record === null ? patience.ofJob : patience.prepared);
+  const settled = async (): Promise<"stays" | "gone" | null> => {
     const state = await stateOf(deps, known, jobId);
-    if (state !== "going") return state === "stays";
-    if (performance.now() > until || deps.closing.aborted) return false;
-    await pause(wait, deps.closing);
-  }
+    return state === "going" ? null : state;
+  };
+  const waiting = { first: 5, longest: 200, signal: deps.closing, deadline };
+  return (await poll(settled, waiting)) === "stays";
 };
 
 /** `going`: its removal is announced, and goes on or is taken back. */

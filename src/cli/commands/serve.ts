@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { loadSettings, type LoadedSettings } from "../../config/settings.ts";
 import { serviceTitle } from "../../lib/process/marker.ts";
 import { keepMemorySteady } from "../../lib/steady-memory.ts";
@@ -32,11 +33,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
   const ending = AbortSignal.any([stop.signal, service.gone]);
-  if (!ending.aborted) {
-    const { promise, resolve } = Promise.withResolvers<Event>();
-    ending.addEventListener("abort", resolve, { once: true });
-    await promise;
-  }
+  if (!ending.aborted) await once(ending, "abort");
   // Who presses Ctrl-C has seen enough, and so has the client that a stdio process is ended by.
   const { drainTimeout, transport } = loaded.settings;
   const drainSeconds = stop.by() === "SIGTERM" && transport !== "stdio" ? drainTimeout : 0;

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { ClientError } from "../../client/client-error.ts";
+import { retry } from "../../lib/wait.ts";
 import { CliError } from "../failure.ts";
 import { duration } from "../text/duration.ts";
 
@@ -26,26 +26,17 @@ export const sitOut = async (
 ): Promise<void> => {
   const since = performance.now();
   onNote(`The service is away (${outage.message}); trying again for up to ${duration(patienceMs)}`);
-  let last = outage;
-  for (let wait = 500; ; wait = Math.min(wait * 2, 5000)) {
-    const left = patienceMs - (performance.now() - since);
-    if (left <= 0) {
-      throw new CliError(
-        `The service has been away for ${duration(patienceMs)} (${last.message}). ${later}`,
-        { code: last.code, cause: last },
-      );
-    }
-    await delay(Math.min(wait, left), undefined, { signal });
-    try {
-      await probe();
-      onNote("The service answers again");
-      return;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!isOutage(error)) throw error;
-      last = error;
-    }
-  }
+  const onFailure = (error: unknown): void => {
+    signal.throwIfAborted();
+    if (!isOutage(error)) throw error;
+    if (performance.now() - since < patienceMs) return;
+    throw new CliError(`The service has been away for ${duration(patienceMs)} (${error.message}). ${later}`, {
+      code: error.code,
+      cause: error,
+    });
+  };
+  await retry(probe, { first: 500, longest: 5000, signal, onFailure });
+  onNote("The service answers again");
 };
 
 /** No answer, or one that says "not now"; any other refusal will be the same next time. */

@@ -14,6 +14,8 @@ export type ProcessRow = {
   parent: number;
   group: number;
   state: string;
+  /** A process that shows as a zombie still has its files and children while any but its first thread lives. */
+  threads: number;
   startTime: string;
   /** Of the program, as the kernel keeps it: at most 15 bytes. */
   name: string;
@@ -85,7 +87,7 @@ export const readRow = (pid: number): ProcessRow | null => {
 /** When the process started, also of a zombie; null when it is gone. */
 export const startTimeOf = (pid: number): string | null => readStat(pid)?.row.startTime ?? null;
 
-const isOver = ({ state }: ProcessRow): boolean => state === "Z" || state === "X";
+const isOver = ({ state, threads }: ProcessRow): boolean => state === "X" || (state === "Z" && threads <= 1);
 
 type Stat = {
   row: ProcessRow;
@@ -108,6 +110,7 @@ const readStat = (pid: number): Stat | null => {
       parent: Number(parent),
       group: Number(group),
       state,
+      threads: Number(fields[17]),
       startTime: fields[19] ?? "",
       name: stat.slice(stat.indexOf("(") + 1, end),
       hasTerminal: terminal !== "0",
@@ -175,7 +178,8 @@ const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
     const isOld = Number(stat.row.startTime) < since;
     const environment = isOld ? null : readProc(`/proc/${pid}/environ`);
     if (!isOld && environment === null && readRow(pid) === null) return null;
-    const isWhole = environment === null || stat.isWhole(environment);
+    const isEnding = stat.row.state === "Z";
+    const isWhole = isOld || (!isEnding && (environment === null || stat.isWhole(environment)));
     for (const { visit } of visitors) visit(stat.row, environment, isWhole);
     return isWhole;
   };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pause, retry } from "./retry.ts";
+import { pause, retry } from "./wait.ts";
 
 const never = new AbortController().signal;
 

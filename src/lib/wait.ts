@@ -1,0 +1,71 @@
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Resolves after that many ms, or when the signal aborts. It does not keep the process alive. */
+export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  delay(ms, undefined, { signal, ref: false }).catch(() => undefined);
+
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  delay(ms, undefined, { signal }).catch(() => undefined);
+
+/** What the work gives. Rejects with the signal's reason when that aborts first; the work goes on. */
+export const orAborted = async <Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> => {
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+};
+
+type Pauses = {
+  /** First and longest wait before the next try, ms; each is twice the one before. */
+  first: number;
+  longest: number;
+};
+
+type Poll = Pauses & {
+  /** Ends the waiting. */
+  signal: AbortSignal;
+  /** When null is the answer, on the clock of `performance.now()`. */
+  deadline?: number;
+};
+
+/** Asks until the answer is not null. @throws the signal's reason */
+export const poll = async <Value>(
+  ask: () => Value | null | Promise<Value | null>,
+  { first, longest, signal, deadline = Number.POSITIVE_INFINITY }: Poll,
+): Promise<Value | null> => {
+  for (let wait = first; ; wait = Math.min(wait * 2, longest)) {
+    signal.throwIfAborted();
+    const answer = await ask();
+    const left = deadline - performance.now();
+    if (answer !== null || left <= 0) return answer;
+    await sleep(Math.min(wait, left), signal);
+  }
+};
+
+type Retry = Pauses & {
+  /** Ends the waiting: the try that follows is the last. */
+  signal: AbortSignal;
+  /** Called after each failure; no other try follows when it throws. */
+  onFailure?: (error: unknown) => void;
+};
+
+/** Tries until it succeeds. Rejects as a try that fails once the signal has aborted, or as `onFailure` does. */
+export const retry = async <Value>(
+  work: () => Promise<Value>,
+  { first, longest, signal, onFailure }: Retry,
+): Promise<Value> => {
+  for (let wait = first; ; wait = Math.min(wait * 2, longest)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (signal.aborted) throw error;
+      onFailure?.(error);
+      await sleep(wait, signal);
+    }
+  }
+};
