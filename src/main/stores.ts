@@ -2,13 +2,10 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { isFinal } from "../contract/job.ts";
-import { createBullQueue } from "../jobs/bullmq-queue.ts";
 import { createInstanceLease, type InstanceLease } from "../jobs/instance-lease.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
 import { createPresence, type Presence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";
-import { connectKv } from "../kv/connect.ts";
-import { createRedisBell } from "../kv/redis-bell.ts";
 import { createBell, type Bell } from "../lib/bell.ts";
 import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
@@ -105,6 +102,12 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
 
 const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
+  // Loading the clients of Redis and BullMQ is a good part of a start: a service with files does without.
+  const [{ createBullQueue }, { connectKv }, { createRedisBell }] = await Promise.all([
+    import("../jobs/bullmq-queue.ts"),
+    import("../kv/connect.ts"),
+    import("../kv/redis-bell.ts"),
+  ]);
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const { now } = kv;
   const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
