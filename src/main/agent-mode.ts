@@ -97,7 +97,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
       engine.start();
       housekeeper = startHousekeeper(
         () => tidy().catch((err: unknown) => log.debug({ err }, "tidying of agent mode was put off")),
-        1000,
+        5000,
       );
     },
     idle: engine.idle,
