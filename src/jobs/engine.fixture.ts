@@ -77,7 +77,7 @@ export const startEngine = async ({
     log,
   });
   const interrupt = async ({ id }: { id: string }): Promise<void> => worker.interrupt(id);
-  const jobs = createJobs({ store, events, queue, settlements, now, interrupt });
+  const jobs = createJobs({ store, events, queue, settlements, now, log, interrupt });
   const accept = createSubmit({
     store,
     queue,

@@ -1,19 +1,9 @@
 import { finalStatuses } from "../contract/job.ts";
-import type { Log } from "../lib/log.ts";
 import type { Retries } from "../lib/retries.ts";
-import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import type { JobStore } from "../store/job-store.ts";
-import type { Queue } from "./queue.ts";
-import { endJob } from "./settle.ts";
-import type { Bell } from "../lib/bell.ts";
+import { endJob, type Settling } from "./settle.ts";
 
-export type Tidying = {
-  store: JobStore;
-  events: EventLog;
-  queue: Queue;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
+export type Tidying = Settling & {
   /** Seconds a worktree is kept after its job's end. */
   worktreeTtl: number;
   /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
@@ -25,8 +15,6 @@ export type Tidying = {
   placeOf: (record: JobRecord) => "here" | "elsewhere" | "nowhere";
   /** Kept from one round to the next. */
   retries: Retries;
-  now: () => Date;
-  log: Log;
 };
 
 /** One round: expires jobs that waited too long, removes worktrees and records whose time is over. */

@@ -1,19 +1,10 @@
-import type { Bell } from "../lib/bell.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { isFinal } from "../contract/job.ts";
-import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import type { JobStore, ListQuery } from "../store/job-store.ts";
-import type { Queue } from "./queue.ts";
-import { endJob } from "./settle.ts";
+import type { ListQuery } from "../store/job-store.ts";
+import { endJob, type Settling } from "./settle.ts";
 
-type Dependencies = {
-  store: JobStore;
-  events: EventLog;
-  queue: Queue;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
-  now: () => Date;
+type Dependencies = Settling & {
   /** Tells the instance that runs a cancelled job to end it; at once when that is this one. Never rejects. */
   interrupt: (record: JobRecord) => Promise<void>;
 };

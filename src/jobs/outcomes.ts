@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Job, JobStatus } from "../contract/job.ts";
 import { redactDeep, type Redactor } from "../lib/redact.ts";
 import { retry } from "../lib/wait.ts";
@@ -16,26 +15,9 @@ type Dependencies = Settling & {
   stopping: AbortSignal;
 };
 
-/** How long a slot waits for an outcome before it lets others have the job that it was given, ms. */
-const patience = 2000;
-
 /** How runs ended, brought to the store however long that takes. */
 export const createOutcomes = (deps: Dependencies) => {
   const { redact, now, log, stopping } = deps;
-  /** Outcomes that the store did not take at once, and for which no slot waits. */
-  const overdue = new Set<Promise<unknown>>();
-
-  /** An outcome that the store does not take keeps one slot from beginning more, so that outcomes do not pile up. */
-  const hasSlot = async (): Promise<boolean> => {
-    const [outcome] = overdue;
-    if (outcome === undefined) return true;
-    overdue.delete(outcome);
-    const given = delay(patience, false, { ref: false });
-    const written = await Promise.race([outcome.then(() => true), given]);
-    if (!written) overdue.add(outcome);
-    return written;
-  };
-
   /**
    * Writes the outcome, however long the store is away: an outcome that is not written would be a lost job. When the service
    * stops meanwhile, the next start writes it from the spool.
@@ -52,16 +34,6 @@ export const createOutcomes = (deps: Dependencies) => {
   };
 
   const persist = async (spooled: Spooled): Promise<Settled | null> => {
-    const { promise: over, resolve } = Promise.withResolvers<void>();
-    try {
-      return await persistSometime(spooled, () => overdue.add(over));
-    } finally {
-      overdue.delete(over);
-      resolve();
-    }
-  };
-
-  const persistSometime = async (spooled: Spooled, onFailure: () => void): Promise<Settled | null> => {
     const write = (again: boolean) => settle(deps, spooled, { kind: "outcome", ...spooled, again });
     try {
       return await write(false);
@@ -70,7 +42,6 @@ export const createOutcomes = (deps: Dependencies) => {
         { err, job: spooled.id },
         "the outcome of the job cannot be written at present; it is kept on disk and tried again",
       );
-      onFailure();
       await deps.spool.keep(spooled);
     }
     const written = await retry(() => write(true), { first: 100, longest: 2000, signal: stopping });
@@ -78,5 +49,5 @@ export const createOutcomes = (deps: Dependencies) => {
     return written;
   };
 
-  return { write, hasSlot, areOverdue: (): boolean => overdue.size > 0 };
+  return { write };
 };

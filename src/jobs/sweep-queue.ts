@@ -1,24 +1,13 @@
-import type { Bell } from "../lib/bell.ts";
-import type { Log } from "../lib/log.ts";
-import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import type { JobStore } from "../store/job-store.ts";
-import type { Queue, QueueEntry } from "./queue.ts";
-import { endJob } from "./settle.ts";
+import type { QueueEntry } from "./queue.ts";
+import { endJob, type Settling } from "./settle.ts";
 import type { Each } from "./sweep-each.ts";
 import type { Presence } from "./presence.ts";
 
-type Dependencies = {
-  store: JobStore;
-  events: EventLog;
-  queue: Pick<Queue, "add" | "remove">;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
+type Dependencies = Settling & {
   settings: { lostInstanceGrace: number };
   presence: Presence;
   each: Each;
-  now: () => Date;
-  log: Log;
 };
 
 /** How old a queued job must be before its place in the queue is looked after, ms: it may just be on its way there. */

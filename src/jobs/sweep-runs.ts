@@ -1,19 +1,10 @@
 import { isFinal } from "../contract/job.ts";
-import type { Bell } from "../lib/bell.ts";
-import type { Log } from "../lib/log.ts";
-import type { EventLog } from "../store/event-log.ts";
-import type { JobStore, UnsettledRun } from "../store/job-store.ts";
-import type { Queue } from "./queue.ts";
-import { settle } from "./settle.ts";
+import type { UnsettledRun } from "../store/job-store.ts";
+import { settle, type Settling } from "./settle.ts";
 import type { Each } from "./sweep-each.ts";
 import type { Presence } from "./presence.ts";
 
-type Dependencies = {
-  store: JobStore;
-  events: EventLog;
-  queue: Pick<Queue, "add" | "remove">;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
+type Dependencies = Settling & {
   settings: { podName: string };
   /** This start of the instance. */
   epoch: string;
@@ -21,8 +12,6 @@ type Dependencies = {
   ownRuns: () => ReadonlySet<string> | null;
   presence: Presence;
   each: Each;
-  now: () => Date;
-  log: Log;
 };
 
 /** How long a run of this start must have been unknown here, in one round after another, to be nobody's, ms. */

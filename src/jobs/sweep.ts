@@ -1,28 +1,17 @@
 import { failureOf } from "../kv/failure.ts";
-import type { Bell } from "../lib/bell.ts";
-import type { Log } from "../lib/log.ts";
-import type { EventLog } from "../store/event-log.ts";
-import type { JobStore } from "../store/job-store.ts";
-import type { Queue } from "./queue.ts";
 import { createEach } from "./sweep-each.ts";
 import type { Presence } from "./presence.ts";
 import { createQueueSweep } from "./sweep-queue.ts";
 import { createRunsSweep } from "./sweep-runs.ts";
+import type { Settling } from "./settle.ts";
 
-type Dependencies = {
-  store: JobStore;
-  events: EventLog;
-  queue: Pick<Queue, "add" | "remove">;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
+type Dependencies = Settling & {
   presence: Presence;
   settings: { podName: string; lostInstanceGrace: number };
   /** This start of the instance. */
   epoch: string;
   /** Ids of the jobs that this instance claims, works on or settles; null: that is not to be gone by. */
   ownRuns: () => ReadonlySet<string> | null;
-  now: () => Date;
-  log: Log;
 };
 
 /** How often jobs that wait are looked after, ms. */

@@ -56,38 +56,6 @@ test("a job waits for the worktree of one that is over until the outcome of that
   expect(begun).toEqual([first.id, second.id]);
 });
 
-test("an outcome that the store does not take keeps one slot from beginning more", async () => {
-  let away = "";
-  const { submit, worker, begun, stateOf } = await startWith(async (id) => {
-    if (id === away) throw new ServiceError("store_unavailable", "away");
-  });
-  const [first, second, third] = [await submit(), await submit(), await submit()];
-  away = first.id;
-  expect(await worker.work(first.id)).toBe("done");
-  await new Promise(setImmediate);
-  const held = worker.work(second.id);
-  expect(await worker.work(third.id)).toBe("done");
-  expect(begun).toEqual([first.id, third.id]);
-  away = "";
-  expect(await held).toBe("done");
-  expect(begun).toEqual([first.id, third.id, second.id]);
-  await until(async () => (await stateOf(second)) === "succeeded");
-});
-
-test("a job is not kept by a slot that waits for an outcome for long", async () => {
-  let away = true;
-  const { submit, worker, begun } = await startWith(async () => {
-    if (away) throw new ServiceError("store_unavailable", "away");
-  });
-  const [first, second] = [await submit(), await submit()];
-  await worker.work(first.id);
-  await new Promise(setImmediate);
-  expect(await worker.work(second.id)).toBe("later");
-  expect(begun).toEqual([first.id]);
-  away = false;
-  expect(await worker.work(second.id)).toBe("done");
-});
-
 test("nothing is kept in memory of what was handed out before", async () => {
   const { worker } = await startEngine();
   const handOut = async (count: number): Promise<void> => {

@@ -1,37 +1,26 @@
 import type { Job, JobStatus } from "../contract/job.ts";
-import type { Bell } from "../lib/bell.ts";
-import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
 import { orAborted } from "../lib/wait.ts";
-import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import type { JobStore } from "../store/job-store.ts";
 import type { Locks } from "../store/locks.ts";
 import type { Execute, Interruption, Outcome } from "./execute.ts";
 import { createNeeds, needsOf, type Needs } from "./needs.ts";
 import { createOutcomes } from "./outcomes.ts";
-import type { Queue } from "./queue.ts";
 import { createRun } from "./run.ts";
+import type { Settling } from "./settle.ts";
 import { claimed } from "./state.ts";
 import type { Spool } from "./spool.ts";
 
-type Dependencies = {
-  store: JobStore;
-  events: EventLog;
+type Dependencies = Settling & {
   /** Keeps jobs of one agent session apart, on whatever instance they run. */
   locks: Locks;
   spool: Spool;
-  queue: Pick<Queue, "add" | "remove">;
-  /** Rung with its id when a job has ended. */
-  settlements: Bell;
   execute: Execute;
   /** Hears of each job that this worker has brought to its end. */
   onEnded: (job: Job) => void;
   instance: { podName: string; epoch: string };
   settings: { lostInstanceGrace: number };
-  now: () => Date;
   redact: Redactor;
-  log: Log;
 };
 
 /** A run of this instance. */
@@ -115,8 +104,6 @@ export const createWorker = (deps: Dependencies) => {
 
   /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
   const tryClaim = async (id: string, leaveTurn: () => void): Promise<Claim | "later" | null> => {
-    if (outcomes.areOverdue()) leaveTurn();
-    if (!(await outcomes.hasSlot())) return "later";
     const found = await store.get(id);
     // Once the service stops no run begins any more: the next start takes the job up.
     if (found === null || stopping.signal.aborted || isElsewhere(found)) return null;

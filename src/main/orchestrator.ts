@@ -145,7 +145,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await disks.requireRoom();
   };
 
-  const jobs = createJobs({ store, events, queue, settlements, now, interrupt: cluster.interrupt });
+  const jobs = createJobs({ store, events, queue, settlements, now, log, interrupt: cluster.interrupt });
   const worktrees = createWorktrees({
     records: stores.worktrees,
     jobs: store,
