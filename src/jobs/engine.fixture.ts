@@ -76,7 +76,7 @@ export const startEngine = async ({
     redact: createRedactor(["hunter2-secret"]),
     log,
   });
-  const interrupt = async ({ id }: { id: string }): Promise<void> => worker.interrupt(id);
+  const interrupt = ({ id }: { id: string }): void => worker.interrupt(id);
   const jobs = createJobs({ store, events, queue, settlements, now, log, interrupt });
   const accept = createSubmit({
     store,

@@ -5,8 +5,8 @@ import type { ListQuery } from "../store/job-store.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 type Dependencies = Settling & {
-  /** Tells the instance that runs a cancelled job to end it; at once when that is this one. Never rejects. */
-  interrupt: (record: JobRecord) => Promise<void>;
+  /** Ends the run of a cancelled job if it is here. */
+  interrupt: (record: JobRecord) => void;
 };
 
 /** What a caller can do with jobs that are there. */
@@ -25,7 +25,7 @@ export const createJobs = (deps: Dependencies) => {
     const error = reason === undefined ? {} : { error: reason };
     const cancelled = await endJob(deps, id, "cancel", () => error);
     if (cancelled === null) return await get(id);
-    if (cancelled.unsettled) await deps.interrupt(cancelled);
+    if (cancelled.unsettled) deps.interrupt(cancelled);
     return cancelled;
   };
 

@@ -27,7 +27,7 @@ const again = 150;
 /** How long after the request to drain is gone jobs are taken again, ms: not between the end of a drain and the SIGTERM. */
 const afterDrain = 10_000;
 
-/** What an instance does to be one of several: renews its lease, watches its own runs, hears the others, drains when asked. */
+/** What an instance does to be one of several: renews its lease, watches its own runs, drains when asked. */
 export const createMembership = ({ instances, ownership, queue, lease, onSuperseded, log }: Dependencies) => {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -59,13 +59,6 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
     await renew(facts);
   };
 
-  const listen = async (facts: Facts): Promise<void> => {
-    for await (const message of instances.messages(signal)) {
-      if (message.type === "cancel") await ownership.look(message.job_id);
-      else await heedDrain(facts).catch(quietly);
-    }
-  };
-
   // The store's own connection tells when it cannot be reached.
   const quietly = (err: unknown): void => log.debug({ err }, "the key-value store could not be asked");
 
@@ -87,7 +80,6 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
         repeat(beat, () => renew(facts)),
         repeat(Math.min(interval, beat), () => ownership.look()),
         repeat(interval, () => heedDrain(facts)),
-        listen(facts),
       ]);
     },
     isDraining: (): boolean => askedToDrain,

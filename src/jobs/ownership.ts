@@ -23,7 +23,7 @@ const patience = 500;
 /**
  * The fence: sees to it that what this instance runs still is its own. A job may have been cancelled elsewhere, or, when
  * this instance was frozen or cut off for longer than its lease, been settled or taken over by another: then its agent
- * must not go on. Records tell; messages only make it sooner.
+ * must not go on.
  */
 export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log }: Dependencies) => {
   const act = (run: OwnRun, reason: Interruption | null): void => {
@@ -47,13 +47,10 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
 
   return {
     /**
-     * Looks at one run, or all; false: the store could not be asked. Never rejects: while the store is away runs go on, unless
+     * Looks at all runs; false: the store could not be asked. Never rejects: while the store is away runs go on, unless
      * they may be run twice.
      */
-    look: async (id?: string): Promise<boolean> => {
-      const runs = worker.runs().filter((run) => id === undefined || run.id === id);
-      return (await Promise.all(runs.map(lookAt))).every(Boolean);
-    },
+    look: async (): Promise<boolean> => (await Promise.all(worker.runs().map(lookAt))).every(Boolean),
   };
 };
 

@@ -96,7 +96,7 @@ export const createCluster = ({
       await presence.refresh();
       return facts;
     },
-    /** Begins to renew the lease, to watch its runs and to hear the others. */
+    /** Begins to renew the lease and to watch its runs. */
     start: (facts: () => InstanceFacts): void => {
       membership.start(facts);
       const round = stores.shared ? sweep.round : sweep.ownRound;
@@ -113,15 +113,9 @@ export const createCluster = ({
       throw new ServiceError("draining", message, { retryAfter: 10 });
     },
     isAlive,
-    /** Ends the run of a cancelled job, wherever it is. */
-    interrupt: async ({ id, pod_name }: JobRecord): Promise<void> => {
-      if (!stores.shared || pod_name === podName) return worker.interrupt(id);
-      await instances
-        .tell(pod_name ?? "", { type: "cancel", job_id: id })
-        // Its owner looks at its runs every second.
-        .catch((err: unknown) =>
-          log.debug({ err, job: id }, "the instance that runs the job could not be told"),
-        );
+    /** Ends the run of a cancelled job if it is here; another instance sees it in the record, which it looks at every second. */
+    interrupt: ({ id, pod_name }: JobRecord): void => {
+      if (pod_name === podName) worker.interrupt(id);
     },
     /** Where the worktree of a job is. */
     placeOf: ({ pod_name }: JobRecord): "here" | "elsewhere" | "nowhere" => {

@@ -11,17 +11,15 @@ import {
   upTo,
   type KnownJobs,
 } from "../../test/ports/event-log-suite.ts";
-import { instancesSuite, sampleFacts } from "../../test/ports/instances-suite.ts";
+import { instancesSuite } from "../../test/ports/instances-suite.ts";
 import { locksSuite } from "../../test/ports/locks-suite.ts";
 import { afterFile } from "../../test/cleanup.ts";
 import { openKv } from "../../test/kv.ts";
 import { startRedisCluster } from "../../test/redis-cluster.ts";
-import { until } from "../../test/until.ts";
 import { createRedisBell } from "../kv/redis-bell.ts";
 import { createLog } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
 import { createEventLog, eventLogFormat } from "./event-log.ts";
-import type { Message } from "./instances.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 import { createRedisInstances } from "./redis-instances.ts";
 import { createRedisLocks } from "./redis-locks.ts";
@@ -89,24 +87,16 @@ locksSuite("Redis Cluster", {
   },
 });
 
-test("in a Cluster events, rings and messages go on after each of its nodes was restarted", async () => {
+test("in a Cluster events and rings go on after each of its nodes was restarted", async () => {
   const prefix = newPrefix();
   const ids = Array.from({ length: 10 }, () => randomUUID());
   const jobs: KnownJobs = new Map(ids.map((id) => [id, { createdAt, over: false }]));
   const [a, b] = [await openLog(prefix, jobs), await openLog(prefix, jobs)];
-  const [one, other] = [await openInstances(prefix, "pod-a"), await openInstances(prefix, "pod-b")];
-  await one.join(sampleFacts());
-  const controller = new AbortController();
-  const heard: Message[] = [];
-  const hearing = (async () => {
-    for await (const message of one.messages(controller.signal)) heard.push(message);
-  })();
   const readers = ids.map((id) => follow(b.read(id, 0, never)));
   for (const [n, node] of cluster.nodes.entries()) {
     for (const id of ids) a.append(id, 1, text(`${n} before`));
     await node.restart();
     for (const id of ids) a.append(id, 1, text(`${n} after`));
-    await until(() => other.tell("pod-a", { type: "cancel", job_id: String(n) }).then(() => true));
   }
   for (const id of ids) await a.finish(id);
   for (const { seen, ended } of readers) {
@@ -115,7 +105,4 @@ test("in a Cluster events, rings and messages go on after each of its nodes was 
     expect(texts(seen)).toEqual([null, ...said]);
     expect(seen.map((event) => event.seq)).toEqual(upTo(7));
   }
-  await until(() => heard.length >= 3);
-  controller.abort();
-  await hearing;
 });

@@ -15,13 +15,6 @@ export const InstanceFacts = z.object({
 });
 export type InstanceFacts = z.infer<typeof InstanceFacts>;
 
-/** What one instance tells another. Lost messages are made good by polls: they only save time. */
-export const Message = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("cancel"), job_id: z.string() }),
-  z.object({ type: z.literal("drain") }),
-]);
-export type Message = z.infer<typeof Message>;
-
 /**
  * `lapsed`: it was taken anew in the same step, but others may have settled this instance's jobs in the meantime.
  * `taken`: another start has the name now, and keeps it.
@@ -46,10 +39,6 @@ export type Instances = {
   leave: () => Promise<void>;
   /** Those whose lease is valid, by name. */
   list: () => Promise<InstanceFacts[]>;
-  /** Tells an instance something; one that is away never hears it. */
-  tell: (name: string, message: Message) => Promise<void>;
-  /** What this instance is told since it joined, until the signal aborts; goes on by itself when the store was away. */
-  messages: (signal: AbortSignal) => AsyncIterable<Message>;
   /** Asks an instance to take no new jobs for this long, in seconds; 0: takes that back. */
   askToDrain: (name: string, seconds: number) => Promise<void>;
   /** Whether this instance is asked to take no new jobs. */

@@ -40,9 +40,6 @@ export const createLocalInstances = (): Instances => {
       self = null;
     },
     list: async () => (self === null ? [] : [self]),
-    tell: async () => undefined,
-    // oxlint-disable-next-line require-yield -- nobody else is there to say anything
-    messages: async function* () {},
     askToDrain: async (name, seconds) => {
       if (name === self?.name) drainsUntil = performance.now() + seconds * 1000;
     },

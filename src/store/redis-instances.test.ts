@@ -10,15 +10,11 @@ import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createLog } from "../lib/log.ts";
 import { identify, type ProcessIdentity } from "../lib/process/identity.ts";
-import type { Message } from "./instances.ts";
 import { createRedisInstances } from "./redis-instances.ts";
 
 let redis: TestRedis;
 
-beforeAll(async () => {
-  // What was acknowledged is on disk: otherwise a killed server may forget its last second, rightly.
-  redis = await startRedis({ args: ["--appendfsync", "always"] });
-});
+beforeAll(async () => void (redis = await startRedis()));
 
 const silent = createLog("silent", (line) => line);
 const newPrefix = (): string => `test-${randomUUID()}`;
@@ -145,99 +141,9 @@ test("the keys are those of the documents", async () => {
   expect((await kv.client.keys("service:pod:*")).toSorted()).toEqual([
     "service:pod:pod-a",
     "service:pod:pod-a:draining",
-    "service:pod:pod-a:inbox",
   ]);
   expect(await kv.client.pttl("service:pod:pod-a")).toBeGreaterThan(0);
   expect(await kv.client.ttl("service:pod:pod-a:draining")).toBeGreaterThan(0);
-  expect(await kv.client.ttl("service:pod:pod-a:inbox")).toBeGreaterThan(0);
-});
-
-const cancel = (id: string): Message => ({ type: "cancel", job_id: id });
-
-/** An instance that hears what it is told. */
-const openHearing = async (prefix: string) => {
-  const one = await openOne({ prefix });
-  await one.instances.tell("pod-a", cancel("before it joined"));
-  await one.instances.join(sampleFacts());
-  const controller = new AbortController();
-  afterFile(() => controller.abort());
-  const heard: Message[] = [];
-  const ended = (async () => {
-    for await (const message of one.instances.messages(controller.signal)) heard.push(message);
-  })();
-  return { ...one, controller, heard, ended };
-};
-
-test("an instance hears what it is told since it joined, in order, and nothing that others are told", async () => {
-  const prefix = newPrefix();
-  const { heard, controller, ended } = await openHearing(prefix);
-  const other = await openOne({ prefix, name: "pod-b" });
-  for (let n = 1; n <= 250; n += 1) await other.instances.tell("pod-a", cancel(String(n)));
-  await other.instances.tell("pod-b", cancel("for b"));
-  await other.instances.askToDrain("pod-a", 10);
-  await until(() => heard.length === 251);
-  const all = Array.from({ length: 250 }, (_, n) => cancel(String(n + 1)));
-  expect(heard).toEqual([...all, { type: "drain" }]);
-  controller.abort();
-  await ended;
-});
-
-test("what it is told between joining and listening is heard too", async () => {
-  const { instances } = await openOne({ prefix: newPrefix() });
-  await instances.join(sampleFacts());
-  await instances.tell("pod-a", cancel("early"));
-  const controller = new AbortController();
-  const listening = instances.messages(controller.signal)[Symbol.asyncIterator]();
-  expect((await listening.next()).value).toEqual(cancel("early"));
-  controller.abort();
-});
-
-test("messages that it does not understand are passed over", async () => {
-  const { kv, heard, instances } = await openHearing(newPrefix());
-  for (const text of ["{", '{"type":"dance"}', "null"])
-    await kv.client.xadd(kv.key("pod", "pod-a", "inbox"), "*", "m", text);
-  await kv.client.xadd(kv.key("pod", "pod-a", "inbox"), "*", "of another kind", "1");
-  await instances.tell("pod-a", cancel("x"));
-  await until(() => heard.length > 0);
-  expect(heard).toEqual([cancel("x")]);
-});
-
-test("messages are heard, each once, although connections are cut and the store restarts", async () => {
-  const { kv, heard, instances } = await openHearing(newPrefix());
-  const tell = (id: string) => until(() => instances.tell("pod-a", cancel(id)).then(() => true));
-  await tell("1");
-  await until(() => heard.length === 1);
-  await kv.client.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").catch(() => undefined);
-  await tell("2");
-  await until(() => heard.length === 2);
-  await redis.restart();
-  await tell("3");
-  await until(() => heard.length === 3);
-  redis.freeze();
-  redis.thaw();
-  await tell("4");
-  await until(() => heard.length === 4);
-  expect(heard).toEqual(["1", "2", "3", "4"].map(cancel));
-});
-
-test("who hears messages stops without waiting for the next one", async () => {
-  const { controller, ended, kv } = await openHearing(newPrefix());
-  const later = kv.dedicated().blpop("nothing ever comes here", 3);
-  controller.abort();
-  expect(await Promise.race([ended.then(() => "stopped"), later.then(() => "later")])).toBe("stopped");
-  await later;
-});
-
-test("who hears messages stops at once when told to, also while the store is away or hangs", async () => {
-  const prefix = newPrefix();
-  const [one, other] = [await openHearing(prefix), await openHearing(newPrefix())];
-  redis.freeze();
-  one.controller.abort();
-  await one.ended;
-  await redis.kill();
-  other.controller.abort();
-  await other.ended;
-  await redis.restart();
 });
 
 test("while the store is away every question is refused", async () => {
@@ -249,7 +155,6 @@ test("while the store is away every question is refused", async () => {
     () => instances.renew(facts),
     () => instances.list(),
     () => instances.leave(),
-    () => instances.tell("pod-b", cancel("x")),
     () => instances.askToDrain("pod-b", 1),
     () => instances.isAskedToDrain(),
     () => instances.join(facts),

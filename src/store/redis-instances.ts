@@ -6,8 +6,7 @@ import type { Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { isAlive, type ProcessIdentity } from "../lib/process/identity.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
-import { createInbox } from "./inbox.ts";
-import { InstanceFacts, type Instances, type Message } from "./instances.ts";
+import { InstanceFacts, type Instances } from "./instances.ts";
 import { createRedisLeases } from "./redis-leases.ts";
 
 type Options = {
@@ -23,12 +22,11 @@ type Options = {
 /** Names not heard of for this long are forgotten, ms. */
 const forgetAfter = 86_400_000;
 
-/** A key with a lease per instance, holding what it says about itself; an inbox stream per instance. */
+/** A key with a lease per instance, holding what it says about itself. */
 export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Options): Instances => {
   const ms = leaseSeconds * 1000;
   const leases = createRedisLeases(kv, (one) => kv.key("pod", one));
   const names = kv.jobKey("pods");
-  const inbox = createInbox({ kv, name, log });
   const warnings = createWarnOnce();
   let epoch = "";
 
@@ -84,7 +82,6 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
   return {
     join: async (facts) => {
       ({ epoch } = facts);
-      await inbox.start();
       const text = await textOf(facts);
       for (;;) {
         const seen = await leases.get(name);
@@ -111,15 +108,10 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
       return found.filter((facts) => facts !== null).toSorted((a, b) => (a.name < b.name ? -1 : 1));
     },
 
-    tell: (to, message) => inbox.send(to, message),
-
-    messages: (signal) => inbox.receive(signal),
-
     askToDrain: async (to, seconds) => {
       const flag = kv.key("pod", to, "draining");
       if (seconds > 0) await kv.ask((client) => client.set(flag, "1", "EX", seconds));
       else await kv.ask((client) => client.del(flag));
-      await inbox.send(to, { type: "drain" } satisfies Message);
     },
 
     isAskedToDrain: async () =>
