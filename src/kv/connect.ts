@@ -7,7 +7,7 @@ import { orAborted } from "../lib/wait.ts";
 import { checkServer } from "./check-server.ts";
 import type { Kv, KvClient } from "./kv.ts";
 import { createStoreClock } from "./store-clock.ts";
-import { adviceOn, isDisconnected, isRefusal, reasonOf } from "./reason.ts";
+import { adviceOn, isDisconnected, isRefusal, isWrongType, keyOfWrongType, reasonOf } from "./reason.ts";
 
 type Request = {
   url: string;
@@ -53,7 +53,7 @@ export const connectKv = async ({
       return await work(client);
     } catch (cause) {
       if (cause instanceof ServiceError) throw cause;
-      throw unavailable(address, cause, trouble);
+      throw overwritten(prefix, cause) ?? unavailable(address, cause, trouble);
     }
   };
 
@@ -195,6 +195,20 @@ const ready = async (
 };
 
 const namesOf = ({ hosts }: KvAddress): string => hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
+
+/** Of a command on a key that somebody has overwritten with another type of value; null: it is something else. */
+const overwritten = (prefix: string, cause: unknown): ServiceError | null => {
+  const said = reasonOf(cause);
+  if (!isWrongType(said)) return null;
+  const { args = [] } = (cause as { command?: { args: unknown[] } }).command ?? {};
+  const isOurs = (text: string): boolean => text.startsWith(`${prefix}:`) || text.startsWith(`{${prefix}:`);
+  const key = keyOfWrongType(said) ?? args.map(String).find(isOurs) ?? "of the service";
+  return new ServiceError(
+    "store_unavailable",
+    `The key ${key} in the key-value store holds another type of value than the service writes: restore or delete it`,
+    { cause, retryAfter: 5 },
+  );
+};
 
 /** What every part of the store rejects with while it is away; `trouble`: what its connection said last. */
 const unavailable = (address: KvAddress, cause: unknown, trouble: string): ServiceError => {

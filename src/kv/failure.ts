@@ -1,4 +1,5 @@
 import { ServiceError } from "../contract/errors.ts";
+import { isWrongType } from "./reason.ts";
 
 /**
  * What a failure of the store is of: of one `value` that is not what it should be, which says nothing of the others; of
@@ -11,7 +12,7 @@ export const failureOf = (error: unknown): Failure => {
     const { cause } = error;
     // A store of files: what it cannot do it may do in a moment.
     if (!(cause instanceof Error)) return "away";
-    if (/\bWRONGTYPE\b/.test(cause.message)) return "value";
+    if (isWrongType(cause.message)) return "value";
     return cause.name === "ReplyError" ? "refused" : "away";
   }
   return "value";

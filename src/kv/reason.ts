@@ -19,6 +19,12 @@ const refusals = /^(WRONGPASS|NOAUTH|NOPERM)/;
 /** Waiting makes no credentials right. */
 export const isRefusal = (reason: string): boolean => refusals.test(reason);
 
+/** A key holds another type of value than the command is for. */
+export const isWrongType = (reason: string): boolean => /\bWRONGTYPE\b/.test(reason);
+
+/** Our scripts name the key, Redis does not. */
+export const keyOfWrongType = (reason: string): string | undefined => /^WRONGTYPE of (\S+)/.exec(reason)?.[1];
+
 /** What to do about a store that could not be used at the start. */
 export const adviceOn = (reason: string, tls: boolean): string => {
   if (isRefusal(reason)) return "check the user and the password in KV_URL";

@@ -30,7 +30,6 @@ beforeAll(async () => {
 const lines: string[] = [];
 const log = createLog("info", (line) => (lines.push(line), ""));
 const begin = new Date("2026-01-01T00:00:00Z");
-const later = new Date(begin.getTime() + conversationTtl * 1000);
 
 const now = (): Date => begin;
 const completionsOn = (kv: Kv) =>
@@ -72,11 +71,12 @@ describe("commands that the client sends twice", () => {
     expect(await store.list(all)).toHaveLength(1);
   });
 
-  test("tell of a lapsed conversation", async () => {
+  test("write and remove a conversation", async () => {
     const store = conversationsOn(sentTwice(await openKv(redis.url)));
     await store.put(conversationKey("x"), sampleConversation());
-    expect(await store.lapsed(later)).toEqual([sampleConversation()]);
-    expect(await store.lapsed(later)).toEqual([]);
+    expect(await store.get(conversationKey("x"))).toEqual(sampleConversation());
+    await store.remove(conversationKey("x"));
+    expect(await store.get(conversationKey("x"))).toBeNull();
   });
 
   test("append each event once", async () => {
@@ -93,52 +93,29 @@ describe("commands that the client sends twice", () => {
   });
 });
 
-test("of two instances that collect lapsed conversations at once, one gets each", async () => {
-  const first = await openKv(redis.url);
-  const stores = [first, await openKv(redis.url, first.prefix)].map(conversationsOn);
-  const cwds = Array.from({ length: 30 }, (_, n) => `/w${n}`);
-  for (const cwd of cwds) await stores[0]?.put(conversationKey(cwd), sampleConversation({ cwd }));
-  const told = await Promise.all(stores.map((store) => store.lapsed(later)));
-  expect(
-    told
-      .flat()
-      .map(({ cwd }) => cwd)
-      .toSorted(),
-  ).toEqual(cwds.toSorted());
-  expect(await first.client.zcard(first.key("conversations"))).toBe(0);
+test("a conversation goes by itself, its time to live after it was last written", async () => {
+  const kv = await openKv(redis.url);
+  const [store, key] = [conversationsOn(kv), kv.key("conv", conversationKey("x"))];
+  await store.put(conversationKey("x"), sampleConversation());
+  await kv.client.expire(key, 10);
+  await store.put(conversationKey("x"), sampleConversation({ answers: [] }));
+  expect(await kv.client.ttl(key)).toBeGreaterThan(conversationTtl - 60);
+  expect(await kv.client.ttl(key)).toBeLessThanOrEqual(conversationTtl);
 });
 
-test("a conversation that is written again while it is being collected goes on, and lapses later", async () => {
+test("a conversation that an earlier version kept longer, with an index, has lapsed no later, and can be written again", async () => {
   const kv = await openKv(redis.url);
-  const key = conversationKey("x");
-  const again = sampleConversation({ updated_at: later.toISOString() });
-  let isFirst = true;
-  const client = new Proxy(kv.client, {
-    get: (target: KvClient, name) => {
-      const value: unknown = Reflect.get(target, name);
-      if (typeof value !== "function") return value;
-      return async (...args: unknown[]) => {
-        const answer: unknown = await (value as Cluster["call"]).apply(target as Cluster, args as never);
-        if (name === "zrangebyscore" && isFirst) await conversationsOn(kv).put(key, again);
-        isFirst &&= name !== "zrangebyscore";
-        return answer;
-      };
-    },
+  const [store, key] = [conversationsOn(kv), conversationKey("x")];
+  const lapsed = sampleConversation({
+    updated_at: new Date(begin.getTime() - conversationTtl * 1000).toISOString(),
   });
-  await conversationsOn(kv).put(key, sampleConversation());
-  const store = conversationsOn({ ...kv, ask: (work) => kv.ask(() => work(client)) });
-  expect(await store.lapsed(later)).toEqual([]);
-  expect(await store.get(key)).toEqual(again);
-  expect(await store.lapsed(new Date(later.getTime() + conversationTtl * 1000))).toEqual([again]);
-});
-
-test("a record outlives its time in the store until it is collected, and goes by itself if nobody does", async () => {
-  const kv = await openKv(redis.url);
-  await conversationsOn(kv).put(conversationKey("x"), sampleConversation());
-  for (const key of [kv.key("conv", conversationKey("x")), kv.key("conversations")]) {
-    const seconds = await kv.client.ttl(key);
-    expect(seconds).toBeGreaterThan(conversationTtl + 29 * 86_400);
-  }
+  await kv.client.set(kv.key("conv", key), JSON.stringify(lapsed), "EX", 30 * 86_400);
+  await kv.client.zadd(kv.key("conversations"), begin.getTime(), key);
+  expect(await store.get(key)).toBeNull();
+  await store.tidy(begin);
+  await store.put(key, sampleConversation());
+  expect(await store.get(key)).toEqual(sampleConversation());
+  expect(await kv.client.ttl(kv.key("conv", key))).toBeLessThanOrEqual(conversationTtl);
 });
 
 test("a final completion goes its time to live after its end, an unfinished one stays", async () => {
@@ -251,7 +228,6 @@ describe("while the store is away", () => {
       () => conversations.get(conversationKey("x")),
       () => conversations.put(conversationKey("x"), sampleConversation()),
       () => conversations.remove(conversationKey("x")),
-      () => conversations.lapsed(begin),
       () => visibilities.get("a"),
       () => visibilities.set("a", everythingVisible),
     ])

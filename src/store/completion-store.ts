@@ -51,7 +51,7 @@ export const completionKind = (ttlSeconds: number): Kind<CompletionRecord> => ({
     key: (uuid) => ["completion", uuid],
     oneSlot: false,
     seconds: (record) => (isUnfinished(record) ? 0 : Math.max(1, Math.ceil(ttlSeconds))),
-    lists: [all, unfinished, ...(["completed", "failed", "cancelled"] as const).map(indexOf)],
+    swept: [all, unfinished, ...(["completed", "failed", "cancelled"] as const).map(indexOf)],
   },
 });
 
@@ -126,5 +126,5 @@ export const createCompletionStore = (records: Records<CompletionRecord>): Compl
     return found;
   },
 
-  tidy: async (now) => void (await records.expire(now)),
+  tidy: records.expire,
 });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseWith, type Index, type Kind, type Records } from "./records.ts";
+import { parseWith, type Kind, type Records } from "./records.ts";
 
 const Instant = z.iso.datetime();
 
@@ -20,32 +20,16 @@ export type ConversationRecord = z.infer<typeof ConversationRecord>;
 /** A digest of agent, caller and conversation id. */
 const isConversationKey = (key: string): boolean => /^[0-9a-f]{64}$/.test(key);
 
-/** What nobody collects, since agent mode is off or the service is gone, goes by itself this much later, s. */
-const uncollected = 30 * 86_400;
-
-const byLapse: Index = { name: "conversations", order: "time" };
-
-/** `{prefix}:conv:{key}` in the key-value store, and `{prefix}:conversations`, which tells when each lapses; or a file each. */
-export const conversationKind = (ttlSeconds: number): Kind<ConversationRecord> => {
-  const lapseOf = ({ updated_at }: ConversationRecord): number => Date.parse(updated_at) + ttlSeconds * 1000;
-  const seconds = ttlSeconds + uncollected;
-  return {
-    noun: "conversation",
-    isId: isConversationKey,
-    parse: parseWith((value) => ConversationRecord.parse(value)),
-    entries: (record) => [{ index: byLapse, at: lapseOf(record) }],
-    expires: lapseOf,
-    files: {},
-    redis: {
-      layout: "string",
-      key: (key) => ["conv", key],
-      oneSlot: false,
-      seconds: () => seconds,
-      lists: [byLapse],
-      expiry: { index: byLapse, seconds },
-    },
-  };
-};
+/** `{prefix}:conv:{key}` in the key-value store, which lets it lapse by itself; or a file each. */
+export const conversationKind = (ttlSeconds: number): Kind<ConversationRecord> => ({
+  noun: "conversation",
+  isId: isConversationKey,
+  parse: parseWith((value) => ConversationRecord.parse(value)),
+  entries: () => [],
+  expires: ({ updated_at }) => Date.parse(updated_at) + ttlSeconds * 1000,
+  files: {},
+  redis: { layout: "string", key: (key) => ["conv", key], oneSlot: false, seconds: () => ttlSeconds },
+});
 
 /**
  * Conversations by a key that is 64 hex digits. Records whose `updated_at` is further back than the conversations' time to
@@ -56,11 +40,8 @@ export type ConversationStore = {
   get: (key: string) => Promise<ConversationRecord | null>;
   put: (key: string, record: ConversationRecord) => Promise<void>;
   remove: (key: string) => Promise<void>;
-  /**
-   * The conversations that have lapsed since it was last asked, for the removal of their working directories; may be empty.
-   * Of several instances that ask, one is told of each. Many are told in several answers.
-   */
-  lapsed: (now: Date) => Promise<ConversationRecord[]>;
+  /** Deletes what has lapsed, where the store does not do that itself. */
+  tidy: (now: Date) => Promise<void>;
 };
 
 export const createConversationStore = (records: Records<ConversationRecord>): ConversationStore => ({
@@ -70,5 +51,5 @@ export const createConversationStore = (records: Records<ConversationRecord>): C
     await records.change(key, () => record);
   },
   remove: async (key) => void (await records.change(key, () => null)),
-  lapsed: records.expire,
+  tidy: records.expire,
 });

@@ -170,13 +170,11 @@ export const openFilesRecords = async <T extends object>(
         const held = claims.get(keyOf(taken));
         await held?.written.catch(() => undefined);
         // One that could not be written has no claim any more.
-        if (held !== undefined && claims.get(keyOf(taken)) === held)
-          return { claimed: taken.name, by: held.id };
+        if (held !== undefined && claims.get(keyOf(taken)) === held) return { takenBy: held.id };
       }
       // From here on nothing is awaited until the claims are made.
       if (limit !== undefined && isFull(limit)) return "full";
-      const other = takenOf(wanted.filter(({ holder }) => !holder));
-      if (other !== undefined) return { claimed: other.name, by: null };
+      if (takenOf(wanted.filter(({ holder }) => !holder)) !== undefined) return { takenBy: null };
       arriving.add(id);
       const written = inTurn(id, () => write(id, record));
       claim(id, wanted, written);
@@ -195,12 +193,12 @@ export const openFilesRecords = async <T extends object>(
         const before = await read(id);
         const after = next(before);
         if (after === undefined || (after === null && before === null))
-          return { before, after: before, changed: false };
+          return { after: before, changed: false };
         if (after === null) {
           if (before !== null) await remove(id, before);
         } else if (lazy) remember(id, after);
         else await write(id, after);
-        return { before, after, changed: true };
+        return { after, changed: true };
       }),
 
     all: async () => {
@@ -229,16 +227,12 @@ export const openFilesRecords = async <T extends object>(
 
     expire: async (at) => {
       const over = [...known.keys()].filter((id) => isOver(id, at)).slice(0, atOnce);
-      const removed: T[] = [];
       for (const id of over) {
         await inTurn(id, async () => {
           const record = isOver(id, at) ? await read(id) : null;
-          if (record === null) return;
-          await remove(id, record);
-          removed.push(record);
+          if (record !== null) await remove(id, record);
         });
       }
-      return removed;
     },
 
     increment: async (counter) => void counted.set(counter, (counted.get(counter) ?? 0) + 1),

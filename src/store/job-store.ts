@@ -5,7 +5,7 @@ import type { Index, IndexEntry, Kind, Position, Records } from "./records.ts";
 
 /**
  * Records of jobs. Every change of an existing record is one compare-and-set: it happens only when the record
- * still has one of the statuses (and the attempt and the epoch) that the writer saw, so a later or frozen writer can never
+ * still has one of the statuses (and the attempt) that the writer saw, so a later or frozen writer can never
  * overwrite a final state.
  *
  * Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it (disk full, read-only,
@@ -75,8 +75,7 @@ type Tally = { lost: number; recovered: number };
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
 export type ListQuery = { limit: number; status: JobStatus | ""; cursor: string };
-/** `epoch`: the start of the service whose run it is. */
-type UpdateGuard = { status: readonly JobStatus[]; attempt?: number; epoch?: string | null };
+type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;
 
 const byCreation = (name: string): Index => ({ name, order: "creation" });
@@ -115,7 +114,6 @@ export const jobKind = (podName: string | null): Kind<JobRecord> => ({
     key: (id) => ["job", id],
     oneSlot: true,
     apart: { field: "output", key: "out", seconds: (record) => record.ttl_seconds + outputGrace },
-    lists: [all, ...jobStatuses.map(ofStatus), expiring, removable, unsettledRuns],
   },
 });
 
@@ -161,11 +159,11 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     });
     if (answer === "created") return { record, created: true };
     if (answer === "full") return { refused: "full" };
-    if (answer.by === null) return { refused: "prefix" };
-    const earlier = await records.get(answer.by);
+    if (answer.takenBy === null) return { refused: "prefix" };
+    const earlier = await records.get(answer.takenBy);
     if (earlier !== null) return { record: earlier, created: false };
     // Deleted meanwhile, or nobody can read it: the key is free.
-    return await create(record, most, answer.by);
+    return await create(record, most, answer.takenBy);
   };
 
   return {
@@ -255,9 +253,7 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
 };
 
 const holds = (guard: UpdateGuard, record: JobRecord): boolean =>
-  guard.status.includes(record.status) &&
-  (guard.attempt ?? record.attempt) === record.attempt &&
-  (guard.epoch === undefined || guard.epoch === record.instance_epoch);
+  guard.status.includes(record.status) && (guard.attempt ?? record.attempt) === record.attempt;
 
 const byAge = (a: { created: number; id: string }, b: { created: number; id: string }): number =>
   a.created - b.created || (a.id < b.id ? -1 : 1);

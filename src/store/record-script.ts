@@ -5,52 +5,44 @@ import { createScript } from "../kv/script.ts";
  * own work by the version that it wrote, and says once more what it said.
  */
 
-/** What the answer begins with when nothing was done because an index, whose key follows, holds another type of value. */
-export const foreign = "foreign:";
-
 /**
  * Changes a record and the indexes in its slot. Keys: the record, then those that conditions and commands name by number.
  * Arguments: 1 layout, 2 field (of the version, or of the record in a table), 3 the version that the record must have (empty:
- * none), 4 the version it gets, 5 the record (empty: it is deleted), 6 what its field `output` gets (`-`: it has none), 7
- * seconds until it goes (0: it stays), 8 commands `[name, number of the key, argument, …]`, 9 conditions
- * `[what, number of the key, argument, name of the claim]`. Of a string and in a table the record is its own version.
+ * none), 4 the version it gets, 5 seconds until it goes (0: it stays), 6 commands `[name, number of the key, argument, …]`,
+ * 7 conditions `[what, number of the key, argument]`, from 8 on what is written (nothing: it is deleted): of a string the
+ * text, of all others fields and their values. Of a string and in a table the record is its own version.
  *
- * Answers `done`; `changed`: it has another version; `full`; `claimed:` and the claim's name and holder; `foreign:` and a key.
+ * Answers `done`; `changed`: it has another version; `full`; `taken:` and the holder. An index that somebody has overwritten
+ * with another type of value is found before anything is written, so that nothing is half done.
  */
 export const changeRecord = createScript(`
-local record, isHash = KEYS[1], ARGV[1] == 'hash'
+local record, isString = KEYS[1], ARGV[1] == 'string'
 local found
-if ARGV[1] == 'string' then found = redis.call('GET', record) else found = redis.call('HGET', record, ARGV[2]) end
+if isString then found = redis.call('GET', record) else found = redis.call('HGET', record, ARGV[2]) end
 if found == ARGV[4] then return 'done' end
 if (found or '') ~= ARGV[3] then return 'changed' end
 
-local commands = cjson.decode(ARGV[8])
+local commands = cjson.decode(ARGV[6])
 local types = { ZADD = 'zset', ZREM = 'zset', HSET = 'hash', HDEL = 'hash', SADD = 'set', SREM = 'set', SET = 'string' }
 for _, command in ipairs(commands) do
-  local holds, right = redis.call('TYPE', KEYS[command[2]]).ok, types[command[1]]
-  if right and holds ~= 'none' and holds ~= right then return '${foreign}' .. KEYS[command[2]] end
+  local key, right = KEYS[command[2]], types[command[1]]
+  local holds = redis.call('TYPE', key).ok
+  if right and holds ~= 'none' and holds ~= right then return redis.error_reply('WRONGTYPE of ' .. key) end
 end
 
-for _, condition in ipairs(cjson.decode(ARGV[9])) do
+for _, condition in ipairs(cjson.decode(ARGV[7])) do
   local what, key, argument = condition[1], KEYS[condition[2]], condition[3]
   if what == 'fewer' and redis.call('ZCARD', key) >= tonumber(argument) then return 'full' end
-  if what == 'member' and redis.call('SISMEMBER', key, argument) == 1 then return 'claimed:' .. condition[4] .. ':' end
+  if what == 'member' and redis.call('SISMEMBER', key, argument) == 1 then return 'taken:' end
   local holder = what == 'holder' and redis.call('GET', key)
-  if holder and holder ~= argument then return 'claimed:' .. condition[4] .. ':' .. holder end
+  if holder and holder ~= argument then return 'taken:' .. holder end
 end
 
-if ARGV[5] ~= '' then
-  if ARGV[1] == 'string' then redis.call('SET', record, ARGV[5])
-  elseif ARGV[1] == 'table' then redis.call('HSET', record, ARGV[2], ARGV[5])
-  else redis.call('HSET', record, ARGV[2], ARGV[4], 'json', ARGV[5]) end
-  if ARGV[6] ~= '-' then redis.call('HSET', record, 'output', ARGV[6]) end
-  if ARGV[7] ~= '0' then redis.call('EXPIRE', record, ARGV[7])
-  elseif isHash then redis.call('PERSIST', record) end
-elseif ARGV[1] == 'string' then
-  -- Not deleted at once: sent a second time it must be known as removed by this caller.
-  redis.call('SET', record, ARGV[4], 'EX', ARGV[7])
-elseif isHash then redis.call('DEL', record)
-else redis.call('HDEL', record, ARGV[2]) end
+if ARGV[8] then
+  if isString then redis.call('SET', record, ARGV[8]) else redis.call('HSET', record, unpack(ARGV, 8)) end
+  if ARGV[5] ~= '0' then redis.call('EXPIRE', record, ARGV[5]) else redis.call('PERSIST', record) end
+elseif ARGV[1] == 'table' then redis.call('HDEL', record, ARGV[2])
+else redis.call('DEL', record) end
 for _, command in ipairs(commands) do redis.call(command[1], KEYS[command[2]], unpack(command, 3)) end
 return 'done'
 `);

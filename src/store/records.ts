@@ -48,17 +48,15 @@ export type Kind<T extends object> = {
     seconds?: (record: T) => number;
     /** A text field that is kept apart when it is long, `[first part of its key, seconds it is kept]`. */
     apart?: { field: keyof T & string; key: string; seconds: (record: T) => number };
-    /** The indexes that between them list every record; of records in slots of their own those that `expire` sweeps. */
-    lists: Index[];
-    /** The index by `expires`, if there is one: `expire` goes by it. An index that nobody writes goes after `seconds`. */
-    expiry?: { index: Index; seconds: number };
+    /** Of records in slots of their own: indexes out of which `expire` takes the entries of records that are gone. */
+    swept?: Index[];
   };
 };
 
-export type Change<T> = { before: T | null; after: T | null; changed: boolean };
+export type Change<T> = { after: T | null; changed: boolean };
 
-/** Why a record was not created: too many are in the limiting index, or another record has one of its claims. */
-export type Creation = "created" | "full" | { claimed: string; by: string | null };
+/** Why a record was not created: too many are in the limiting index, or another record has one of its claims (null: nobody asked which). */
+export type Creation = "created" | "full" | { takenBy: string | null };
 
 /**
  * PORT. Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it; nothing is half done
@@ -85,7 +83,7 @@ export type Records<T extends object> = {
     next: (current: T | null) => T | null | undefined,
     options?: { lazy?: boolean },
   ) => Promise<Change<T>>;
-  /** Every record that can be read, in no order. */
+  /** Every record that can be read, in no order; in a key-value store of a table only. */
   all: () => Promise<T[]>;
   /** Ids in an index, the newest first: those before a position, or all but the first `skip`. */
   newest: (
@@ -99,8 +97,8 @@ export type Records<T extends object> = {
   /** What an index holds of each id. */
   values: (index: Index) => Promise<[id: string, value: unknown][]>;
   count: (index: Index) => Promise<number>;
-  /** Removes what is over and resolves to what this instance removed, as far as the store does not do that itself. Not all at once when they are many. */
-  expire: (now: Date) => Promise<T[]>;
+  /** Removes what is over, as far as the store does not do that itself. Not all at once when they are many. */
+  expire: (now: Date) => Promise<void>;
   /** Adds one to a counter. */
   increment: (counter: string) => Promise<void>;
   /** Counters by name: in files since this start, in a key-value store ever since. */

@@ -1,11 +1,9 @@
-import { failureOf } from "../kv/failure.ts";
 import type { Kv, KvClient } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createTurns } from "../lib/turns.ts";
 import { idIn, memberOf, positionOf } from "./index-commands.ts";
-import { foreign } from "./record-script.ts";
 import { atOnce, type Change, type Creation, type Index, type Kind, type Records } from "./records.ts";
-import { createRedisRows, noRow, nullIfForeign, type Row, type Write } from "./redis-rows.ts";
+import { createRedisRows, noRow, type Condition } from "./redis-rows.ts";
 
 type Options = { kv: Kv; now: () => Date; log: Log };
 
@@ -18,25 +16,9 @@ const writersGrace = 600_000;
  * too few: the record decides what an entry is worth. Nothing is answered from memory.
  */
 export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log }: Options): Records<T> => {
-  const { oneSlot, layout } = kind.redis;
-  const isTable = layout === "table";
   const { inTurn, settled } = createTurns();
   const rows = createRedisRows({ kv, kind, log });
-  const { keyed, keyOf, entriesOf, drop } = rows;
-
-  const read = async (id: string): Promise<Row<T>> => {
-    const row = await rows.read(id);
-    if (row.isForeign) await unlist(id);
-    return row;
-  };
-
-  /** An index that holds another type of value is made anew first. */
-  const write = async (request: Write<T>): Promise<string> => {
-    const answer = await rows.write(request);
-    if (!answer.startsWith(foreign)) return answer;
-    await heal(answer.slice(foreign.length));
-    return await write(request);
-  };
+  const { keyed, keyOf, read, entriesOf, write, drop } = rows;
 
   const change = async (
     id: string,
@@ -44,86 +26,17 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
   ): Promise<Change<T>> => {
     for (;;) {
       const row = await read(id);
-      const { record: before } = row;
-      const after = next(before);
-      if (after === undefined || (after === null && before === null))
-        return { before, after: before, changed: false };
-      if ((await write({ id, row, next: after })) === "done") return { before, after, changed: true };
+      const after = next(row.record);
+      if (after === undefined || (after === null && row.record === null))
+        return { after: row.record, changed: false };
+      if ((await write({ id, row, next: after })) === "done") return { after, changed: true };
     }
   };
 
-  /** Nothing is left of the record: no list shows it any more, and no sweep finds it for ever. */
-  const unlist = async (id: string): Promise<void> => {
-    if (!oneSlot) return;
-    const unrank = async (index: Index): Promise<void> => {
-      const key = keyed(index.name);
-      if (index.order === "none") return void (await kv.ask((client) => client.hdel(key, id)));
-      if (index.order === "time") return void (await kv.ask((client) => client.zrem(key, id)));
-      const pattern = ["MATCH", `*_${id}`, "COUNT", "1000000000"] as const;
-      const [, [member]] = await kv.ask((client) => client.zscan(key, "0", ...pattern));
-      if (member !== undefined) await kv.ask((client) => client.zrem(key, member));
-    };
-    await Promise.allSettled(kind.redis.lists.map(unrank));
-  };
-
-  const healing = new Map<string, Promise<void>>();
-
-  /** Makes an index anew from the records, which somebody has overwritten with another type of value. */
-  const heal = (key: string): Promise<void> => {
-    const healed = healing.get(key) ?? rebuild(key).finally(() => healing.delete(key));
-    healing.set(key, healed);
-    return healed;
-  };
-
-  const rebuild = async (key: string): Promise<void> => {
-    log.warn({ key }, `a key of the index of ${kind.noun}s held another type of value; it is made anew`);
-    await kv.ask((client) => client.del(key));
-    const ids = await listed();
-    while (ids.length > 0) await Promise.all(ids.splice(0, atOnce).map(enlist));
-  };
-
-  const enlist = async (id: string): Promise<void> => {
-    for (let row = await read(id); row.record !== null; row = await read(id))
-      if ((await write({ id, row, next: row.record, anew: true })) === "done") return;
-  };
-
-  const listed = async (): Promise<string[]> => {
-    if (isTable) return await kv.ask((client) => client.hkeys(keyOf("")));
-    const lists = kind.redis.lists.filter(({ order }) => order === "creation");
-    const members = await Promise.all(
-      lists.map(({ name }) => kv.ask((client) => client.zrange(keyed(name), "0", "-1")).catch(nullIfForeign)),
-    );
-    return [...new Set(members.flatMap((some) => some ?? []).map((member) => positionOf(member).id))];
-  };
-
-  /** Asks an index. One that holds another type of value is made anew first. */
-  const ask = async <Value>(
+  const ask = <Value>(
     { name }: Index,
     work: (client: KvClient, key: string) => Promise<Value>,
-  ): Promise<Value> => {
-    const asked = (): Promise<Value> => kv.ask((client) => work(client, keyed(name)));
-    return await asked().catch(async (error: unknown) => {
-      if (failureOf(error) !== "value" || !oneSlot) throw error;
-      await heal(keyed(name));
-      return await asked();
-    });
-  };
-
-  const due = (index: Index, until: number): Promise<string[]> =>
-    ask(index, (client, key) => client.zrangebyscore(key, "-inf", until, "LIMIT", 0, atOnce));
-
-  /** Takes what is over out of the store; of several instances that do, one gets each. */
-  const take = async (index: Index, at: number): Promise<T[]> => {
-    const taken: T[] = [];
-    for (const id of await due(index, at)) {
-      const isOver = (record: T | null): boolean =>
-        record !== null && (kind.expires?.(record) ?? at + 1) <= at;
-      const { before, changed } = await change(id, (current) => (isOver(current) ? null : undefined));
-      await drop(index, id, at);
-      if (changed && before !== null) taken.push(before);
-    }
-    return taken;
-  };
+  ): Promise<Value> => kv.ask((client) => work(client, keyed(name)));
 
   /** Entries whose record is gone, or has left the index for good. */
   const sweep = async (index: Index, time: number): Promise<void> => {
@@ -149,32 +62,24 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
 
     create: async (id, record, { limit, ignored = "" } = {}): Promise<Creation> => {
       const claims = kind.claims?.(record) ?? [];
-      const asked = claims.map(({ name, value, holder }): [string, string, string, string] =>
-        holder ? ["holder", `${name}:${value}`, ignored, name] : ["member", name, value, name],
-      );
-      const most = Math.min(limit?.most ?? Infinity, Number.MAX_SAFE_INTEGER);
-      const fewer = limit === undefined ? [] : [["fewer", limit.index.name, String(most), ""] as const];
-      const conditions = [
-        ...asked.filter(([what]) => what === "holder"),
-        ...fewer.map((each): [string, string, string, string] => [...each]),
-        ...asked.filter(([what]) => what === "member"),
-      ];
+      const conditions: Condition[] = [];
+      for (const { name, value, holder } of claims)
+        if (holder) conditions.push(["holder", `${name}:${value}`, ignored]);
+      if (limit !== undefined)
+        conditions.push(["fewer", limit.index.name, String(Math.min(limit.most, Number.MAX_SAFE_INTEGER))]);
+      for (const { name, value, holder } of claims) if (!holder) conditions.push(["member", name, value]);
       const answer = await write({ id, row: noRow, next: record, conditions });
       if (answer === "done") return "created";
       if (answer === "full") return "full";
-      const [, claimed = "", by = ""] = answer.split(":");
-      return { claimed, by: by === "" ? null : by };
+      const [, holder = ""] = answer.split(":");
+      return { takenBy: holder === "" ? null : holder };
     },
 
     change: (id, next) => inTurn(id, () => change(id, next)),
 
     all: async () => {
-      if (isTable) {
-        const texts = await kv.ask((client) => client.hgetall(keyOf("")));
-        return Object.entries(texts).flatMap(([id, text]) => rows.parse(id, text) ?? []);
-      }
-      const found = await Promise.all((await listed()).map(read));
-      return found.flatMap(({ record }) => record ?? []);
+      const texts = await kv.ask((client) => client.hgetall(keyOf("")));
+      return Object.entries(texts).flatMap(([id, text]) => rows.parse(id, text) ?? []);
     },
 
     newest: async (index, { limit, before = null, skip: left = 0 }) => {
@@ -197,7 +102,8 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
       );
       return members.map((member) => idIn(index, member));
     },
-    due,
+    due: (index, until) =>
+      ask(index, (client, key) => client.zrangebyscore(key, "-inf", until, "LIMIT", 0, atOnce)),
     values: async (index) => {
       const all = await ask(index, (client, key) => client.hgetall(key));
       return Object.entries(all).flatMap(([id, text]) => valueOf(id, text));
@@ -205,10 +111,7 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
     count: (index) => ask(index, (client, key) => client.zcard(key)),
 
     expire: async (at) => {
-      const { expiry, lists } = kind.redis;
-      if (expiry !== undefined) return await take(expiry.index, at.getTime());
-      if (!oneSlot) for (const index of lists) await sweep(index, at.getTime());
-      return [];
+      for (const index of kind.redis.swept ?? []) await sweep(index, at.getTime());
     },
 
     increment: async (counter) => {

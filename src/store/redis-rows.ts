@@ -8,12 +8,12 @@ import { changeRecord, dropUpTo } from "./record-script.ts";
 import type { Index, IndexEntry, Kind } from "./records.ts";
 
 /** A record as it was read: `version` tells whether it still is so; `apart`: key of its long field, empty: it has none. */
-export type Row<T> = { record: T | null; version: string; apart: string; isForeign: boolean };
+export type Row<T> = { record: T | null; version: string; apart: string };
 
 /** What is stored of a record: its text, its version, and the key of its long field. */
 type Stored = { version: string; json: string; key: string };
 
-export const noRow = { record: null, version: "", apart: "", isForeign: false };
+export const noRow = { record: null, version: "", apart: "" };
 
 /** Longest text that is kept in the record itself, as JSON; characters. */
 const short = 1024;
@@ -21,19 +21,14 @@ const short = 1024;
 /** How long a text kept apart stays that its record no longer points to, s: who has read the record before still asks for it. */
 const replacedGrace = 60;
 
-/** How long a removed string remembers who has removed it, s. */
-const removedSeconds = 60;
+/** What a new record is asked for: `[what, last part of the key, argument]`. */
+export type Condition = [what: string, index: string, argument: string];
 
-/** What a removed string holds for a while; who has removed it is told by what follows. */
-const removedMark = "collected:";
-
-export type Write<T> = {
+type Write<T> = {
   id: string;
   row: Row<T>;
   next: T | null;
-  conditions?: [what: string, index: string, argument: string, name: string][];
-  /** Indexes may lack what they should hold of the record: they are told all of it. */
-  anew?: boolean;
+  conditions?: Condition[];
 };
 
 /** The stored texts of records: a string or a hash each, or a field of one hash; a long field of theirs in a key of its own. */
@@ -55,7 +50,6 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   };
 
   const parse = (id: string, text: string): T | null => {
-    if (layout === "string" && text.startsWith(removedMark)) return null;
     const record = kind.parse(text, id);
     if (typeof record === "string") return skip(id, record);
     warnings.isWell(id);
@@ -65,7 +59,7 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   /** Version, record and key of the long field. */
   const readFields = async (id: string): Promise<(string | null)[]> => {
     if (layout === "hash")
-      return await kv.ask((client) => client.hmget(keyOf(id), versionField, "json", "output"));
+      return await kv.ask((client) => client.hmget(keyOf(id), versionField, "json", apart?.field ?? ""));
     const text = await kv.ask((client) => (isTable ? client.hget(keyOf(id), id) : client.get(keyOf(id))));
     return [text, text, null];
   };
@@ -73,13 +67,12 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   const read = async (id: string): Promise<Row<T>> => {
     if (!kind.isId(id)) return noRow;
     const fields = await readFields(id).catch(nullIfForeign);
-    if (fields === null)
-      return { ...noRow, record: skip(id, "its key holds another type of value"), isForeign: true };
+    if (fields === null) return { ...noRow, record: skip(id, "its key holds another type of value") };
     const [version = null, text = null, apartKey = null] = fields;
     if (version === null && text === null) return noRow;
     if (version === null || text === null)
       return { ...noRow, record: skip(id, "it is not whole"), version: version ?? "" };
-    const row = { ...noRow, record: parse(id, text), version };
+    const row = { record: parse(id, text), version, apart: "" };
     return row.record === null || !apartKey ? row : await readApart(row, row.record, apartKey);
   };
 
@@ -121,7 +114,6 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
     stored: Stored,
     changes: IndexCommand[],
   ) => {
-    const { version, json, key } = stored;
     const keys = [keyOf(id)];
     const numberOf = (name: string): number => {
       if (!keys.includes(keyed(name))) keys.push(keyed(name));
@@ -137,27 +129,30 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
       layout,
       isTable ? id : versionField,
       row.version,
-      layout === "hash" ? version : json || `${removedMark}${version}`,
-      json,
-      apart === undefined ? "-" : key,
-      String(secondsOf(next)),
+      layout === "hash" ? stored.version : stored.json || stored.version,
+      String(next === null ? 0 : (kind.redis.seconds?.(next) ?? 0)),
       JSON.stringify(commands),
       JSON.stringify(asked),
+      ...(next === null ? [] : writtenOf(id, stored)),
     ];
     return { keys, args };
+  };
+
+  const writtenOf = (id: string, { version, json, key }: Stored): string[] => {
+    if (layout === "string") return [json];
+    if (isTable) return [id, json];
+    return [versionField, version, "json", json, ...(apart === undefined ? [] : [apart.field, key])];
   };
 
   /** Answers as the script does. */
   const write = async (request: Write<T>): Promise<string> => {
     const { id, row, next } = request;
-    if (row.isForeign && next !== null) await kv.ask((client) => client.del(keyOf(id)));
     const version = newVersion();
     const stored =
       next === null
         ? { version, json: "", key: "" }
         : { version, ...(await storeApart(id, next, row, version)) };
-    const before = request.anew === true ? [] : factsOf(row.record, id);
-    const { come, gone } = difference(before, factsOf(next, id));
+    const { come, gone } = difference(factsOf(row.record, id), factsOf(next, id));
     for (const each of oneSlot ? [] : come) await tell(each);
     const { keys, args } = scriptOf(request, stored, oneSlot ? [...gone, ...come] : []);
     const answer = String(await kv.ask((client) => changeRecord(client, keys, args)));
@@ -167,14 +162,8 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
     return answer;
   };
 
-  const secondsOf = (next: T | null): number =>
-    next === null ? removedSeconds : (kind.redis.seconds?.(next) ?? 0);
-
   const tell = async ({ key: name, command: [command = "", ...rest] }: IndexCommand): Promise<void> => {
     await kv.ask((client) => client.call(command, keyed(name), ...rest));
-    const { index, seconds } = kind.redis.expiry ?? {};
-    if (index?.name === name && seconds !== undefined)
-      await kv.ask((client) => client.expire(keyed(name), seconds));
   };
 
   /** The record is written: what remains in an index is found out by whoever reads it. */
@@ -192,7 +181,7 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   return { keyed, keyOf, parse, read, entriesOf, write, drop };
 };
 
-export const nullIfForeign = (error: unknown): null => {
+const nullIfForeign = (error: unknown): null => {
   if (failureOf(error) !== "value") throw error;
   return null;
 };

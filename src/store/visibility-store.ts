@@ -11,7 +11,7 @@ export const visibilityKind: Kind<Visibility> = {
   parse: parseWith((value) => Visibility.parse(value)),
   entries: () => [],
   files: { editable: true },
-  redis: { layout: "string", key: (agent) => ["stream_config", agent], oneSlot: false, lists: [] },
+  redis: { layout: "string", key: (agent) => ["stream_config", agent], oneSlot: false },
 };
 
 /** The visibility of each agent. Both functions reject with `ServiceError("store_unavailable")`. */

@@ -65,7 +65,7 @@ export const worktreeKind: Kind<WorktreeRecord> = {
   ),
   entries: () => [],
   files: { inMemory: () => true },
-  redis: { layout: "table", key: () => ["prepared"], oneSlot: true, lists: [] },
+  redis: { layout: "table", key: () => ["prepared"], oneSlot: true },
 };
 
 /**

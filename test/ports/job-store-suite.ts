@@ -46,9 +46,6 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
         { status: "running", attempt: 1 },
       );
       expect(running).toMatchObject({ status: "running", attempt: 1, task: "Fix it" });
-      expect(await store.update(record.id, { status: ["running"], epoch: "other" }, { pid: 1 })).toBeNull();
-      const { instance_epoch: epoch } = record;
-      expect(await store.update(record.id, { status: ["running"], epoch }, { pid: 1 })).not.toBeNull();
       expect(await store.update(randomUUID(), { status: ["queued"] }, { task: "x" })).toBeNull();
     });
 

@@ -75,6 +75,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     await store.close();
     const again = await reopen();
     expect(await again.create(twin())).toEqual({ refused: "prefix" });
+    expect(await again.create(sampleRecord({ id: kept?.id ?? "" }))).toEqual({ refused: "prefix" });
     await again.update(kept?.id ?? "", { status: ["queued"] }, { status: "expired", ended_at: at(0) });
     await again.remove(kept?.id ?? "");
     expect(await again.create(twin())).toMatchObject({ created: true });
