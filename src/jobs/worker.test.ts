@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { queryObjects } from "node:v8";
 import { describe, expect, test } from "vitest";
-import { ServiceError } from "../contract/errors.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { until } from "../../test/until.ts";
 import { startEngine, succeed } from "./engine.fixture.ts";
