@@ -1,4 +1,4 @@
-import { readdir, rm } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { isRunning } from "../../processes.ts";
@@ -85,6 +85,14 @@ const ways = [
   { source: "hash", headers: () => ({}), more: () => ({}), repeats: true },
 ];
 
+const answersOnRecord = async ({ home }: Service): Promise<number[]> => {
+  const files = await readdir(home, { recursive: true });
+  const records = files.filter((file) => /conversations\/[^/]+\.json$/.test(file));
+  return await Promise.all(
+    records.map(async (file) => JSON.parse(await readFile(join(home, file), "utf8")).answers.length),
+  );
+};
+
 /** Crashes the service, and starts it again on its home. */
 const crash = async (service: Service, env: Record<string, string> = {}): Promise<Service> => {
   const agents = await livingAgents(service);
@@ -112,6 +120,8 @@ test("a conversation outlives a crash by its transcript, and the transcript's lo
 
   await say("one", []);
   await say("two", ["one"]);
+  // The answer is sent a moment before it is on record.
+  await until(async () => (await answersOnRecord(service)).every((count) => count === 2));
   service = await crash(service, { AGENT_MODE_KEEP_ALIVE: "0", AGENT_MODE_WARM_PROCESSES: "0" });
   for (const { lines, own } of await say("three", ["one", "two"]))
     expect(lines).toEqual(asTold([...said(own("one"), own("two")), userSays(own("three"))]));
