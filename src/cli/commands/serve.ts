@@ -21,6 +21,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
+  keepMemorySteady();
   process.title = serviceTitle;
   using stop = catchInterruption({ hangup: true, patient: true });
   const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
@@ -29,7 +30,6 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   });
   // Told to stop while it still waited to start.
   if (service === null) return exitCode.ok;
-  keepMemorySteady();
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
   const ending = AbortSignal.any([stop.signal, service.gone]);

@@ -1,5 +1,5 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
-import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ProcessIdentity } from "./identity.ts";
 
 /** A variable in the environment of a process that tells to whom it belongs; its children inherit it. */
@@ -24,9 +24,6 @@ export type ProcessRow = {
 
 /** Processes looked at in one go, half a millisecond: the event loop serves others in between. */
 const slice = 10;
-
-/** From the end of one look at all processes to the next, ms. */
-const betweenScans = 20;
 
 /** When a look may be given up. */
 const patience = { listings: 20, milliseconds: 500 };
@@ -161,8 +158,7 @@ const joinScan = (visitor: Visitor): Promise<number[]> => {
       next = null;
       return scan(visitors);
     });
-    // When many runs end at once their looks are shared, and leave time for what else is to be done.
-    last = missed.catch(() => undefined).then(() => delay(betweenScans));
+    last = missed.catch(() => undefined);
     next = { visitors, missed };
   }
   next.visitors.push(visitor);
