@@ -40,10 +40,12 @@ export const follow = async function* (asked: Follow): AsyncGenerator<Entry> {
 
 const isAtEnd = async ({ logs, id, isWritten, isOver }: Follow, position: string): Promise<boolean> => {
   try {
+    // What was being written while the tail was looked up need not show in it.
+    const wasWritten = isWritten();
     const tail = await logs.tail(id);
     if (!isWritten() || tail?.state === "open") return false;
     if (tail?.state === "ended") return !isBehind(tail.position, position);
-    return await isOver(tail !== null);
+    return wasWritten && (await isOver(tail !== null));
   } catch {
     return false;
   }
