@@ -52,7 +52,7 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
     let isEnd = false;
     let batch: Batch | null = null;
     let writing: Promise<void> | null = null;
-    let hurry = new AbortController();
+    let gathering: AbortController | null = null;
     let failure = Promise.withResolvers<void>();
     let said = "";
 
@@ -111,9 +111,10 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
       // What comes in one breath goes in one batch.
       await Promise.resolve();
       while (!isIdle()) {
-        if (gatherMs > 0 && !isBegin && !isEnd)
-          await pause(gatherMs, AbortSignal.any([closing.signal, hurry.signal]));
-        hurry = new AbortController();
+        if (gatherMs > 0 && !isBegin && !isEnd) {
+          gathering = new AbortController();
+          await pause(gatherMs, AbortSignal.any([closing.signal, gathering.signal]));
+        }
         await retry(send, { first: 100, longest: 2000, signal: patience, onFailure }).catch(giveUp);
       }
     };
@@ -138,7 +139,7 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
       mark: (what: "begin" | "end"): void => {
         if (what === "begin") isBegin = true;
         else isEnd = true;
-        hurry.abort();
+        gathering?.abort();
         start();
       },
       settled: async (): Promise<void> => {

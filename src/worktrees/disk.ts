@@ -102,5 +102,7 @@ export const repositoryUsage = async (
     }),
   );
   const total = ({ cache_bytes, worktree_bytes }: RepositoryUsage): number => cache_bytes + worktree_bytes;
-  return [...byKey.values()].toSorted((a, b) => total(b) - total(a));
+  return [...byKey.values()].toSorted(
+    (a, b) => total(b) - total(a) || ((a.repo_key ?? "") < (b.repo_key ?? "") ? -1 : 1),
+  );
 };
