@@ -1,6 +1,6 @@
 import type { Kv } from "../kv/kv.ts";
 import type { Bell } from "../lib/bell.ts";
-import type { Batch, Entry, LogFormat, Logs } from "./logs.ts";
+import { nothingSeen, type Batch, type Entry, type LogFormat, type Logs } from "./logs.ts";
 import { createScript } from "../kv/script.ts";
 
 type Options = {
@@ -30,7 +30,10 @@ export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs 
 
     tail: async (id) => {
       const [last] = await kv.ask((client) => client.xrevrange(keyOf(id), "+", "-", "COUNT", 1));
-      if (last === undefined) return null;
+      if (last === undefined) {
+        const exists = await kv.ask((client) => client.exists(keyOf(id)));
+        return exists === 0 ? null : { position: nothingSeen, size: 0, state: "unknown" };
+      }
       const [position, fields] = last;
       const state = format.isEnd({ position, fields }) ? "ended" : "unknown";
       return { position, size: Number(fields[1]), state };
