@@ -1,5 +1,4 @@
-import { exitCode } from "./exit-code.ts";
-import type { ExitCode } from "./exit-code.ts";
+import { exitCode, type ExitCode } from "./failure.ts";
 
 /** The first SIGINT or SIGTERM aborts the signal; the same once more ends the process at once. */
 export type Interruption = Disposable & {

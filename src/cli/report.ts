@@ -1,26 +1,19 @@
 import { ClientError } from "../client/client-error.ts";
 import { ConfigError } from "../config/config-error.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { exitCode } from "./exit-code.ts";
-import type { ExitCode } from "./exit-code.ts";
-import { CliError } from "./failure.ts";
+import { CliError, exitCode, type ExitCode } from "./failure.ts";
 import { note, print, printJson } from "./print.ts";
-import { sanitise } from "./text/sanitise.ts";
+import { flagWords, sanitise } from "./text/sanitise.ts";
 
-/** Tells a failure on stderr, with `json` also as a failure body on stdout (`line`: in one line), and says how to exit. */
+/** Prints a failure on stderr, with `json` also as a failure body on stdout (`line`: in one line), and returns the exit code. */
 export const report = (error: unknown, { json }: { json: boolean | "line" }): ExitCode => {
   const { message, code, exit } = explain(error);
   const body = { success: false, error: message, code };
   if (json === "line") print(JSON.stringify(body));
   else if (json) printJson(body);
-  note(`svc: ${sanitise(message)}`);
-  if (
-    code === "internal" &&
-    error instanceof Error &&
-    /^(debug|trace)$/.test(process.env.SERVICE_LOG_LEVEL ?? "")
-  ) {
-    note(sanitise(error.stack ?? ""));
-  }
+  note(`svc: ${sanitise(error instanceof ClientError ? flagWords(message) : message)}`);
+  const debug = /^(debug|trace)$/.test(process.env.SERVICE_LOG_LEVEL ?? "");
+  if (code === "internal" && error instanceof Error && debug) note(sanitise(error.stack ?? ""));
   return exit;
 };
 
@@ -43,5 +36,5 @@ const explain = (error: unknown): Explanation => {
   };
 };
 
-/** Codes of status 400 for what was asked right and tried in vain. */
+/** Codes of status 400 for a valid request that the service tried in vain. */
 const attempts: ReadonlySet<string> = new Set(["clone_failed", "worktree_failed"]);

@@ -1,6 +1,5 @@
 import { brokenOff, ClientError, notTheService, PublicFailure } from "./client-error.ts";
-import { messages } from "./server-sent.ts";
-import type { Transport } from "./transport.ts";
+import { messages, type Transport } from "./transport.ts";
 
 /** What a chunk is, beyond the public format; a chunk without one is the role, live text, or the end. */
 export type ChatEventType = "thinking" | "tool_use" | "tool_result" | "narration" | "final" | "stream_config";

@@ -2,8 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { JobEvent } from "../contract/event.ts";
 import type { Job } from "../contract/job.ts";
 import { ClientError } from "./client-error.ts";
-import { messages } from "./server-sent.ts";
-import type { Transport } from "./transport.ts";
+import { messages, type Transport } from "./transport.ts";
 
 export type Follow = {
   /** Only events with a greater number; default 0, from the beginning. */

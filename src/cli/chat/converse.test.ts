@@ -14,7 +14,7 @@ import { until } from "../../../test/until.ts";
 import { createClient } from "../../client/client.ts";
 import { sanitise } from "../text/sanitise.ts";
 import { converse } from "./converse.ts";
-import type { Talk } from "./talk.ts";
+import type { Talk } from "./turn.ts";
 
 const key = { interrupt: "\u0003", end: "\u0004" };
 

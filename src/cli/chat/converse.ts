@@ -1,16 +1,13 @@
 import type { Client } from "../../client/client.ts";
-import { exitCode, type ExitCode } from "../exit-code.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
-import { duration } from "../text/duration.ts";
-import { painter } from "../text/paint.ts";
+import { painter, type Paint } from "../print.ts";
+import { clock, duration } from "../text/quantities.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
-import { ask } from "./ask.ts";
-import { chatFailure } from "./chat-failure.ts";
 import { localCommand } from "./local-commands.ts";
 import { openPrompt } from "./prompt.ts";
-import { askOf, resumeCommand, type Talk } from "./talk.ts";
 import { createTranscript } from "./transcript.ts";
-import { showWaiting } from "./waiting.ts";
+import { ask, chatFailure, resumeCommand, type Talk } from "./turn.ts";
 
 type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
 
@@ -43,19 +40,12 @@ export const converse = async ({
       paint,
       // Some terminals say that they have no columns at all.
       columns: () => output.columns || 80,
-      hide: talk.hide,
-      full: talk.full,
+      ...talk,
     });
-    let begun = false;
-    const ending = await ask({
-      client,
-      question: askOf(message, talk),
-      stop: nextInterruption(),
-      onChunk: (chunk) => {
-        begun = true;
-        transcript.take(chunk);
-      },
-    }).catch((error: unknown) => ({ error: chatFailure(error, talk, begun) }));
+    const stop = nextInterruption();
+    const ending = await ask({ client, talk, message, stop, onChunk: transcript.take }).catch(
+      (error: unknown) => ({ error }),
+    );
     transcript.end();
     waiting.stop();
     shortened = transcript.shortened();
@@ -94,3 +84,43 @@ export const converse = async ({
 
 const failureText = (error: unknown): string =>
   sanitise(error instanceof Error ? error.message : String(error));
+
+/** Writes to a terminal, and when nothing comes for a while shows on a line of its own that it waits. */
+type Waiting = { write: (text: string) => void; stop: () => void };
+
+const patienceMs = 500;
+
+const showWaiting = (stream: NodeJS.WriteStream, paint: Paint): Waiting => {
+  const begin = performance.now();
+  let isShown = false;
+  let atLineStart = true;
+
+  const draw = (): void => {
+    if (!atLineStart || process.env.TERM === "dumb") return;
+    stream.write(`${erase}${paint("dim", `… ${clock(performance.now() - begin)}`)}`);
+    isShown = true;
+  };
+  const clear = (): void => {
+    if (isShown) stream.write(erase);
+    isShown = false;
+  };
+  let timer = setInterval(draw, patienceMs);
+
+  return {
+    write: (text) => {
+      if (text === "") return;
+      clear();
+      stream.write(text);
+      atLineStart = text.endsWith("\n");
+      clearInterval(timer);
+      timer = setInterval(draw, patienceMs);
+    },
+    stop: () => {
+      clearInterval(timer);
+      clear();
+    },
+  };
+};
+
+/** To the first column, and all that is right of it away. */
+const erase = "\r\u001b[K";

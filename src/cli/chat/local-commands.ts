@@ -1,7 +1,7 @@
 import type { Client } from "../../client/client.ts";
 import { oneLine } from "../text/sanitise.ts";
 import { aligned } from "../text/columns.ts";
-import { resumeCommand, type Talk } from "./talk.ts";
+import { resumeCommand, type Talk } from "./turn.ts";
 
 /** What a command of the prompt can see and change. */
 export type Session = {

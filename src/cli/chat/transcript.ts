@@ -1,10 +1,11 @@
 import type { ChatChunk, ChatEventType } from "../../client/chat.ts";
-import type { Paint } from "../text/paint.ts";
-import { unfenced } from "./fenced.ts";
-import type { Kind } from "./kinds.ts";
-import { createLiveSanitiser } from "./live-sanitise.ts";
-import { shownKinds } from "./shown-kinds.ts";
-import { callLabel, callLine, resultLines } from "./tool-lines.ts";
+import type { Visibility } from "../../contract/visibility.ts";
+import type { Kind } from "../options.ts";
+import type { Layout, Paint } from "../print.ts";
+import { cut } from "../text/columns.ts";
+import { counted } from "../text/quantities.ts";
+import { createLiveSanitiser, sanitise } from "../text/sanitise.ts";
+import { toolCall } from "../text/tool-call.ts";
 
 /** Writes one answer as it comes: blocks of thinking, text and tools, a blank line between them. */
 export type Transcript = {
@@ -85,11 +86,11 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
   };
 
   const toolUse = (id: string, name: string, content: string): void => {
-    const label = callLabel(name, unfenced(content));
+    const label = toolCall(name, parsed(unfenced(content)), null);
     calls.set(id, label);
     lastCall = id;
     enter("tools");
-    writeLines([callLine(label, { paint, columns: columns() })]);
+    writeLines([paint("cyan", fit(`● ${label}`, columns()))]);
   };
 
   const toolResult = (id: string, isError: boolean, content: string): void => {
@@ -128,3 +129,94 @@ const isHidden = (type: ChatEventType | undefined, hide: ReadonlySet<Kind>): boo
 };
 
 const bar = "│ ";
+
+/** A result as indented lines; `whole`: its harmless text, where that is more than the lines. */
+type Result = {
+  text: string;
+  isError: boolean;
+  /** Of the call, where that is not the line above; null: it is. */
+  label: string | null;
+  /** All lines instead of the first ones. */
+  full: boolean;
+};
+
+const resultLines = (
+  { text, isError, label, full }: Result,
+  { paint, columns }: Layout,
+): { lines: string[]; whole: string | null } => {
+  const harmless = sanitise(text).trimEnd();
+  const all = (harmless === "" ? "(nothing)" : harmless).split("\n");
+  const shown = full ? all : all.slice(0, most).map((line) => line.slice(0, longest));
+  const left = all.length - shown.length;
+  const room = full ? undefined : columns;
+  const rows = [
+    ...(label === null ? [] : [`of ${label}`]),
+    ...shown,
+    ...(left === 0 ? [] : [`… ${counted(left, "more line")}`]),
+  ];
+  const lines = rows.map((row, index) =>
+    paint(isError ? "red" : "dim", fit((index === 0 ? mark : indent) + row, room)),
+  );
+  const isCut = shown.some(
+    (line, index) => line !== all[index] || fit(indent + line, room) !== indent + line,
+  );
+  return { lines, whole: left > 0 || isCut ? harmless : null };
+};
+
+const mark = "  ⎿ ";
+const indent = "    ";
+
+/** Lines of a result. */
+const most = 6;
+
+/** Characters of a line: results may be one line of megabytes. */
+const longest = 2000;
+
+const fit = (line: string, columns: number | undefined): string =>
+  columns === undefined ? line : cut(line, Math.max(20, columns));
+
+/**
+ * What a tool call or result carries: the text in its fence. A text without one is its own body.
+ * The fence may be longer than usual when the body has fences of its own.
+ */
+const unfenced = (content: string): string => {
+  const text = content.replace(/^\n+/, "");
+  const fence = /^(`{3,}|~{3,})[^\n]*\n/.exec(text);
+  if (fence === null) return text;
+  const body = text.slice(fence[0].length).trimEnd();
+  return body.endsWith(fence[1] ?? "") ? body.slice(0, -(fence[1] ?? "").length).replace(/\n$/, "") : body;
+};
+
+/** The service's visibility, as it answers `/stream-status`, in words; a text that is none is given back. */
+const shownKinds = (content: string): string => {
+  const visibility = visibilityOf(content);
+  if (visibility === null) return content;
+  const shown = flags.filter(({ on }) => on(visibility)).map(({ word }) => word);
+  const hidden = flags.map(({ word }) => word).filter((word) => !shown.includes(word));
+  return `The agent shows: ${list(shown)}\nIt hides: ${list(hidden)}\nThis holds for everyone who talks to it.`;
+};
+
+const flags: { word: string; on: (visibility: Visibility) => boolean }[] = [
+  { word: "thinking", on: ({ show_thinking }) => show_thinking },
+  { word: "tools", on: ({ show_tools }) => show_tools },
+  { word: "narration", on: ({ show_text, show_narration }) => show_text && show_narration },
+  { word: "final", on: ({ show_text, show_final }) => show_text && show_final },
+];
+
+const list = (words: string[]): string => (words.length === 0 ? "nothing" : words.join(", "));
+
+const visibilityOf = (content: string): Visibility | null => {
+  const value = parsed(content);
+  return typeof value === "object" && value !== null && "show_thinking" in value
+    ? (value as Visibility)
+    : null;
+};
+
+/** The value of a JSON text; another text is its own value. */
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+};

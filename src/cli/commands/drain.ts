@@ -2,9 +2,7 @@ import { loadSettings } from "../../config/settings.ts";
 import { ServiceError } from "../../contract/errors.ts";
 import { drainInstance } from "../../main/drain.ts";
 import { flagMargin, listed } from "../../main/drained.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { CliError, usageError } from "../failure.ts";
+import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note } from "../print.ts";
 import { oneLine } from "../text/sanitise.ts";
@@ -32,12 +30,11 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
   return exitCode.ok;
 };
 
-/** Why the store cannot be used is told in a sentence already. */
-const failure = (error: unknown): unknown => {
-  const bug = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
-  if (bug || !(error instanceof Error) || error instanceof ServiceError) return error;
-  return new CliError(error.message, { code: "store_unavailable", cause: error });
-};
+/** The message says in a sentence why the store cannot be used. */
+const failure = (error: unknown): unknown =>
+  isBug(error) || !(error instanceof Error) || error instanceof ServiceError
+    ? error
+    : new CliError(error.message, { code: "store_unavailable", cause: error });
 
 const late = (name: string, timeout: number, left: string | null): CliError => {
   const why =

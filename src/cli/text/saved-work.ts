@@ -1,10 +1,8 @@
-import { dirname, join } from "node:path";
-import type { Job } from "../../contract/job.ts";
 import { oneLine } from "./sanitise.ts";
 
 type SavedWork = {
   ref: string;
-  /** Git directory that has the ref; null: it is not known where. */
+  /** Git directory that has the ref; null: unknown. */
   gitDir: string | null;
   /** Id of the job or worktree whose work it is. */
   id: string;
@@ -23,24 +21,11 @@ export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
 };
 
 /**
- * All that the remote's branches do not have, but for branches of jobs: the work of a job that failed after its push is
- * on one. Saved work may be a merge (of where the agent stood, its branch and what was saved earlier), which git shows
- * nothing of without `--diff-merges`.
+ * All that the remote's branches do not have, but for branches of jobs: they hold the work of a job that failed after
+ * its push. Saved work may be a merge (of where the agent stood, its branch and what was saved earlier), of which git
+ * shows nothing without `--diff-merges`.
  */
 const beyondBase = "--not --exclude='origin/service/*' --remotes";
-
-/**
- * Git directory of the job's worktree, for when its cached clone is not known. That of a job without a repository
- * outlasts the worktree.
- */
-export const ownGitDirectory = ({
-  repo_url: url,
-  worktree_id: id,
-  worktree_path: path,
-}: Job): string | null => {
-  if (path === null) return null;
-  return url === "" && id !== null ? join(dirname(path), ".owned", `${id}.git`) : join(path, ".git");
-};
 
 /** The text as one word of a shell command. */
 export const shellWord = (text: string): string =>
