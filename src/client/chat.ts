@@ -1,4 +1,4 @@
-import { brokenOff, ClientError, notTheService, PublicFailure } from "./client-error.ts";
+import { brokenOff, ClientError, notTheService, parsedJson, PublicFailure } from "./client-error.ts";
 import { messages, type Transport } from "./transport.ts";
 
 /** What a chunk is, beyond the public format; a chunk without one is the role, live text, or the end. */
@@ -37,7 +37,7 @@ type ChatBody = {
   stream_options?: { include_usage: boolean };
 };
 
-export type ChatAsk = {
+type ChatAsk = {
   body: ChatBody;
   /** `X-Conversation-Id`, `X-User-Id`, `X-Request-Id`. */
   headers?: Record<string, string>;
@@ -104,7 +104,7 @@ async function* chat(
 }
 
 const chunkOf = (data: string, base: string): ChatChunk => {
-  const value = parsed(data);
+  const value = parsedJson(data);
   const failure = PublicFailure.safeParse(value);
   if (failure.success) throw new ClientError(failure.data.error, { status: 200, code: failure.data.code });
   if (isChunk(value)) return value;
@@ -112,14 +112,6 @@ const chunkOf = (data: string, base: string): ChatChunk => {
     `${base} sent what is no piece of an answer: ${data.slice(0, 100)}; check SERVICE_HOST and SERVICE_PORT, and what is between`,
     { status: 200, code: "not_the_service" },
   );
-};
-
-const parsed = (data: string): unknown => {
-  try {
-    return JSON.parse(data);
-  } catch {
-    return null;
-  }
 };
 
 const isChunk = (value: unknown): value is ChatChunk =>

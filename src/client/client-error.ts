@@ -23,7 +23,7 @@ export class ClientError extends Error {
 /** What an answer that is not a success means. `text` is its body. */
 export const errorOfAnswer = (response: Response, text: string, baseUrl: string): ClientError => {
   const { status } = response;
-  const parsed = FailureText.safeParse(text);
+  const parsed = FailureBody.safeParse(parsedJson(text));
   if (status === 401 && parsed.success) {
     const way = "set SERVICE_API_KEY to one of the keys in the service's SERVICE_API_KEYS";
     return new ClientError(`${baseUrl} asks for an API key: ${way}`, { status, code: "unauthorized" });
@@ -73,17 +73,16 @@ export const PublicFailure = z
   .transform(({ error: { message, type, code } }) => ({ error: message, code: code ?? type }));
 
 /** Failure bodies, the one of 401 included, which has no code. */
-const FailureText = z
-  .string()
-  .transform((text, context): unknown => {
-    try {
-      return JSON.parse(text);
-    } catch {
-      context.addIssue({ code: "custom", message: "is not JSON" });
-      return z.NEVER;
-    }
-  })
-  .pipe(z.union([z.object({ error: z.string(), code: z.string().optional() }), PublicFailure]));
+const FailureBody = z.union([z.object({ error: z.string(), code: z.string().optional() }), PublicFailure]);
+
+/** The value of a JSON text; undefined where it is none. */
+export const parsedJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "";

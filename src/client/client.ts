@@ -93,7 +93,10 @@ const segment = (operation: Operation, name: string, value: unknown): string => 
   const text = textOf(value ?? "");
   if (unaskable.includes(text)) {
     const code = operation.errors.find((each) => statusOf[each] === 404) ?? "not_found";
-    throw new ClientError(`${name}: ${JSON.stringify(text)} names nothing`, { status: 404, code });
+    throw new ClientError(`${name.replace(/_id$/, "")}: ${JSON.stringify(text)} names nothing`, {
+      status: 404,
+      code,
+    });
   }
   return encodeURIComponent(text.toWellFormed());
 };

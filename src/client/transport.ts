@@ -1,5 +1,12 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
-import { brokenOff, ClientError, errorOfAnswer, errorOfFetch, notTheService } from "./client-error.ts";
+import {
+  brokenOff,
+  ClientError,
+  errorOfAnswer,
+  errorOfFetch,
+  notTheService,
+  parsedJson,
+} from "./client-error.ts";
 
 export type ClientOptions = {
   /** Where the service is, e.g. `http://127.0.0.1:8200`. */
@@ -59,7 +66,7 @@ export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: C
 
   const json = async (ask: Ask): Promise<object> => {
     const response = await open(ask);
-    const value = parsed(await bodyText(response, ask.signal));
+    const value = parsedJson(await bodyText(response, ask.signal));
     if (typeof value !== "object" || value === null) throw notTheService(response, base);
     return value;
   };
@@ -77,15 +84,6 @@ const keyHeader = (key: string | undefined): Record<string, string> => {
   return { "x-api-key": String.fromCharCode(...new TextEncoder().encode(key)) };
 };
 
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Told by the caller as an answer that is not the service's.
-    return undefined;
-  }
-};
-
 type Connection = Ask & {
   /** The answer's headers are there; what it throws ends the connection. */
   onOpen?: (response: Response) => void;
@@ -100,15 +98,13 @@ export async function* messages(
   { signal, onOpen, ...ask }: Connection,
 ): AsyncGenerator<EventSourceMessage, void> {
   const connection = new AbortController();
-  const stop = (): void => connection.abort(signal?.reason);
-  signal?.addEventListener("abort", stop, { once: true });
-  if (signal?.aborted) stop();
+  const ended = AbortSignal.any([connection.signal, ...(signal === undefined ? [] : [signal])]);
   // The service's silence counts, not the time that our own reader takes.
   let waiting = true;
   const watchdog = setTimeout(() => waiting && connection.abort(), silenceMs);
   try {
     const headers = { accept: "text/event-stream", ...ask.headers };
-    const response = await transport.open({ ...ask, headers, signal: connection.signal });
+    const response = await transport.open({ ...ask, headers, signal: ended });
     onOpen?.(response);
     const received: EventSourceMessage[] = [];
     const parser = createParser({ onEvent: (message) => received.push(message), maxBufferSize: 67_108_864 });
@@ -121,7 +117,6 @@ export async function* messages(
     }
   } finally {
     clearTimeout(watchdog);
-    signal?.removeEventListener("abort", stop);
     connection.abort();
   }
 }

@@ -151,7 +151,7 @@ test("bad input of each command says what is wrong: 1 for what is not there, 2 f
     [["worktrees", "show", "nosuch"], 1, /There is no worktree nosuch/],
     [["worktrees", "show", ""], 1, /names nothing/],
     [["worktrees", "show", id.slice(0, 8)], 1, /There is no worktree/],
-    [["worktrees", "prepare", ""], 2, /--repo: must not be empty/],
+    [["worktrees", "prepare", ""], 2, /URL is empty/],
     [["worktrees", "prepare", "ext::sh"], 2, /URL/],
     [["worktrees", "prepare", remote.path, "--base-ref", "a..b"], 2, /not a name that git takes/],
     [["worktrees", "prepare", remote.path, "--base-ref", "nosuch"], 1, /no branch or tag "nosuch"/],

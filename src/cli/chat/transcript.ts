@@ -1,7 +1,7 @@
 import type { ChatChunk, ChatEventType } from "../../client/chat.ts";
 import type { Visibility } from "../../contract/visibility.ts";
 import type { Kind } from "../options.ts";
-import type { Layout, Paint } from "../print.ts";
+import type { Paint } from "../print.ts";
 import { cut } from "../text/columns.ts";
 import { counted } from "../text/quantities.ts";
 import { createLiveSanitiser, sanitise } from "../text/sanitise.ts";
@@ -90,18 +90,28 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
     calls.set(id, label);
     lastCall = id;
     enter("tools");
-    writeLines([paint("cyan", fit(`● ${label}`, columns()))]);
+    writeLines([paint("cyan", fit(`● ${label}`))]);
   };
 
   const toolResult = (id: string, isError: boolean, content: string): void => {
     enter("tools");
-    const label = id === lastCall ? null : (calls.get(id) ?? null);
+    const harmless = sanitise(unfenced(content)).trimEnd();
+    const all = (harmless === "" ? "(nothing)" : harmless).split("\n");
+    const shown = full ? all : all.slice(0, most).map((line) => fit(line.slice(0, longest), indent.length));
+    const left = all.length - shown.length;
+    const label = id === lastCall ? undefined : calls.get(id);
     lastCall = undefined;
-    const text = unfenced(content);
-    const result = resultLines({ text, isError, label, full }, { paint, columns: columns() });
-    writeLines(result.lines);
-    if (result.whole !== null) shortened.push(result.whole);
+    const rows = [
+      ...(label === undefined ? [] : [fit(`of ${label}`, indent.length)]),
+      ...shown,
+      ...(left === 0 ? [] : [`… ${counted(left, "more line")}`]),
+    ];
+    writeLines(rows.map((row, index) => paint(isError ? "red" : "dim", (index === 0 ? mark : indent) + row)));
+    if (shown.join("\n") !== all.join("\n")) shortened.push(harmless);
   };
+
+  /** The line, cut to the terminal below this many columns of margin. */
+  const fit = (line: string, margin = 0): string => cut(line, Math.max(20, columns() ?? Infinity) - margin);
 
   const takeChoice = ({ delta, ...tags }: Choice): void => {
     const { reasoning_content: thinking, content } = delta;
@@ -130,39 +140,6 @@ const isHidden = (type: ChatEventType | undefined, hide: ReadonlySet<Kind>): boo
 
 const bar = "│ ";
 
-/** A result as indented lines; `whole`: its harmless text, where that is more than the lines. */
-type Result = {
-  text: string;
-  isError: boolean;
-  /** Of the call, where that is not the line above; null: it is. */
-  label: string | null;
-  /** All lines instead of the first ones. */
-  full: boolean;
-};
-
-const resultLines = (
-  { text, isError, label, full }: Result,
-  { paint, columns }: Layout,
-): { lines: string[]; whole: string | null } => {
-  const harmless = sanitise(text).trimEnd();
-  const all = (harmless === "" ? "(nothing)" : harmless).split("\n");
-  const shown = full ? all : all.slice(0, most).map((line) => line.slice(0, longest));
-  const left = all.length - shown.length;
-  const room = full ? undefined : columns;
-  const rows = [
-    ...(label === null ? [] : [`of ${label}`]),
-    ...shown,
-    ...(left === 0 ? [] : [`… ${counted(left, "more line")}`]),
-  ];
-  const lines = rows.map((row, index) =>
-    paint(isError ? "red" : "dim", fit((index === 0 ? mark : indent) + row, room)),
-  );
-  const isCut = shown.some(
-    (line, index) => line !== all[index] || fit(indent + line, room) !== indent + line,
-  );
-  return { lines, whole: left > 0 || isCut ? harmless : null };
-};
-
 const mark = "  ⎿ ";
 const indent = "    ";
 
@@ -171,9 +148,6 @@ const most = 6;
 
 /** Characters of a line: results may be one line of megabytes. */
 const longest = 2000;
-
-const fit = (line: string, columns: number | undefined): string =>
-  columns === undefined ? line : cut(line, Math.max(20, columns));
 
 /**
  * What a tool call or result carries: the text in its fence. A text without one is its own body.
@@ -187,29 +161,23 @@ const unfenced = (content: string): string => {
   return body.endsWith(fence[1] ?? "") ? body.slice(0, -(fence[1] ?? "").length).replace(/\n$/, "") : body;
 };
 
-/** The service's visibility, as it answers `/stream-status`, in words; a text that is none is given back. */
+/** The service's visibility, as it answers `/stream-status`, in words; another text as it is. */
 const shownKinds = (content: string): string => {
-  const visibility = visibilityOf(content);
-  if (visibility === null) return content;
-  const shown = flags.filter(({ on }) => on(visibility)).map(({ word }) => word);
-  const hidden = flags.map(({ word }) => word).filter((word) => !shown.includes(word));
-  return `The agent shows: ${list(shown)}\nIt hides: ${list(hidden)}\nThis holds for everyone who talks to it.`;
-};
-
-const flags: { word: string; on: (visibility: Visibility) => boolean }[] = [
-  { word: "thinking", on: ({ show_thinking }) => show_thinking },
-  { word: "tools", on: ({ show_tools }) => show_tools },
-  { word: "narration", on: ({ show_text, show_narration }) => show_text && show_narration },
-  { word: "final", on: ({ show_text, show_final }) => show_text && show_final },
-];
-
-const list = (words: string[]): string => (words.length === 0 ? "nothing" : words.join(", "));
-
-const visibilityOf = (content: string): Visibility | null => {
   const value = parsed(content);
-  return typeof value === "object" && value !== null && "show_thinking" in value
-    ? (value as Visibility)
-    : null;
+  if (typeof value !== "object" || value === null || !("show_thinking" in value)) return content;
+  const visibility = value as Visibility;
+  const shows: Record<Kind, boolean> = {
+    thinking: visibility.show_thinking,
+    tools: visibility.show_tools,
+    narration: visibility.show_text && visibility.show_narration,
+    final: visibility.show_text && visibility.show_final,
+  };
+  const list = (shown: boolean): string =>
+    Object.entries(shows)
+      .filter(([, isShown]) => isShown === shown)
+      .map(([kind]) => kind)
+      .join(", ") || "nothing";
+  return `The agent shows: ${list(true)}\nIt hides: ${list(false)}\nThis holds for everyone who talks to it.`;
 };
 
 /** The value of a JSON text; another text is its own value. */

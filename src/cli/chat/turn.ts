@@ -3,7 +3,7 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import { CliError } from "../failure.ts";
 import type { Kind } from "../options.ts";
-import { shellWord } from "../text/saved-work.ts";
+import { shellWord } from "../text/sanitise.ts";
 
 /** What every message is sent with: who talks to which agent, in which conversation, and how. */
 export type Talk = {

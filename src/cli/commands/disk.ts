@@ -22,21 +22,26 @@ const repositoryTable = (all: DiskUsage["repositories"], layout: Layout): string
   const list = all.filter((each) => each.cache_bytes + each.worktree_bytes > 0);
   if (list.length === 0) return "No repositories on disk";
   const known = list.filter((each) => each.repo_key !== null).length;
-  type Measure = (each: DiskUsage["repositories"][number]) => number;
-  const column = (measure: Measure, text: (value: number) => string): string[] => {
-    const values = list.map(measure);
-    return [...values, values.reduce((sum, value) => sum + value, 0)].map(text);
+  const sum = (measure: (each: (typeof list)[number]) => number): number =>
+    list.reduce((whole, each) => whole + measure(each), 0);
+  const total = {
+    name: known === 1 ? "1 repository" : `${known} repositories`,
+    cache_bytes: sum((each) => each.cache_bytes),
+    worktree_bytes: sum((each) => each.worktree_bytes),
+    worktrees: sum((each) => each.worktrees),
   };
-  const names = list.map((each) =>
-    each.repo_key === null ? "(worktrees without a repository)" : repository(each.repo_url),
-  );
-  const lines = table(
+  const rows = list.map((each) => ({
+    ...each,
+    name: each.repo_key === null ? "(worktrees without a repository)" : repository(each.repo_url),
+  }));
+  const lines = table<typeof total>(
+    [...rows, total],
     [
-      ["TOTAL", column((each) => each.cache_bytes + each.worktree_bytes, bytes), "right"],
-      ["CLONE", column((each) => each.cache_bytes, bytes), "right"],
-      ["WORKTREES", column((each) => each.worktree_bytes, bytes), "right"],
-      ["COUNT", column((each) => each.worktrees, String), "right"],
-      ["REPOSITORY", [...names, known === 1 ? "1 repository" : `${known} repositories`]],
+      ["TOTAL", (each) => bytes(each.cache_bytes + each.worktree_bytes), "right"],
+      ["CLONE", (each) => bytes(each.cache_bytes), "right"],
+      ["WORKTREES", (each) => bytes(each.worktree_bytes), "right"],
+      ["COUNT", (each) => String(each.worktrees), "right"],
+      ["REPOSITORY", ({ name }) => name],
     ],
     { ...layout, cutAt: "start" },
   );
@@ -45,11 +50,12 @@ const repositoryTable = (all: DiskUsage["repositories"], layout: Layout): string
 
 const freeTable = ({ volumes, min_free_bytes: least }: DiskUsage, layout: Layout): string =>
   table(
+    volumes,
     [
-      ["FREE", volumes.map((volume) => bytes(volume.free_bytes)), "right"],
-      ["OF", volumes.map((volume) => bytes(volume.total_bytes)), "right"],
-      ["FOR", volumes.map(({ purpose }) => purpose)],
-      ["PATH", volumes.map(({ path }) => oneLine(path))],
+      ["FREE", (volume) => bytes(volume.free_bytes), "right"],
+      ["OF", (volume) => bytes(volume.total_bytes), "right"],
+      ["FOR", ({ purpose }) => purpose],
+      ["PATH", ({ path }) => oneLine(path)],
     ],
     { ...layout, cutAt: "start" },
   )

@@ -3,7 +3,7 @@ import { loadSettings } from "../../config/settings.ts";
 import { initSharedFs, type SharedFs } from "../../main/init-shared-fs.ts";
 import { CliError, usageError, type ExitCode } from "../failure.ts";
 import { note, printAnswer, type Layout } from "../print.ts";
-import { table } from "../text/columns.ts";
+import { table, type Column } from "../text/columns.ts";
 import { oneLine } from "../text/sanitise.ts";
 
 export type InitSharedFsOptions = { sharedRoot?: string; json?: boolean };
@@ -26,17 +26,14 @@ export const initSharedFsCommand = async ({ sharedRoot, json }: InitSharedFsOpti
 const configured = (): string | null =>
   loadSettings({ env: process.env, role: "client" }).settings.sharedFsRoot;
 
-const page = ({ directories, profiles }: SharedFs, { paint }: Layout): string =>
-  table(
-    [
-      [
-        "",
-        [
-          ...directories.map(({ created }) => (created ? "created" : "was there")),
-          ...profiles.map(({ copied }) => (copied ? "copied" : "left")),
-        ],
-      ],
-      ["PATH", [...directories, ...profiles].map(({ path }) => oneLine(path))],
-    ],
-    { paint, columns: Infinity },
-  ).join("\n");
+const page = ({ directories, profiles }: SharedFs, { paint }: Layout): string => {
+  const rows = [
+    ...directories.map(({ path, created }) => ({ path, outcome: created ? "created" : "was there" })),
+    ...profiles.map(({ path, copied }) => ({ path, outcome: copied ? "copied" : "left" })),
+  ];
+  const columns: Column<(typeof rows)[number]>[] = [
+    ["", ({ outcome }) => outcome],
+    ["PATH", ({ path }) => oneLine(path)],
+  ];
+  return table(rows, columns, { paint, columns: Infinity }).join("\n");
+};

@@ -16,13 +16,14 @@ export const instances = async ({ json }: { json?: boolean }): Promise<ExitCode>
 /** An instance a line. The name comes last: it is what a narrow terminal may cut. */
 export const instanceTable = (list: readonly Instance[], layout: Layout, now: number): string[] =>
   table(
+    list,
     [
-      ["STATE", list.map((each) => state(each, layout))],
-      ["RUNNING", list.map((each) => `${each.running} of ${each.max_parallel_jobs}`), "right"],
-      ["TURNS", list.map(({ turns }) => String(turns)), "right"],
-      ["UP", list.map((each) => age(now - Date.parse(each.started_at))), "right"],
-      ["VERSION", list.map(({ version }) => oneLine(version))],
-      ["NAME", list.map(({ name }) => oneLine(name))],
+      ["STATE", (each) => state(each, layout)],
+      ["RUNNING", (each) => `${each.running} of ${each.max_parallel_jobs}`, "right"],
+      ["TURNS", ({ turns }) => String(turns), "right"],
+      ["UP", (each) => age(now - Date.parse(each.started_at)), "right"],
+      ["VERSION", ({ version }) => oneLine(version)],
+      ["NAME", ({ name }) => oneLine(name)],
     ],
     layout,
   );

@@ -49,14 +49,15 @@ const wide = 100;
 
 /** The documented columns; a terminal that is wide enough shows ages too. */
 export const jobTable = (list: readonly Job[], { now, ...layout }: Layout & { now: number }): string => {
-  const ages: Column = ["AGE", list.map((each) => age(now - Date.parse(each.created_at))), "right"];
+  const ages: Column<Job> = ["AGE", (each) => age(now - Date.parse(each.created_at)), "right"];
   return table(
+    list,
     [
-      ["ID", list.map(({ id }) => id)],
-      ["STATUS", list.map(({ status }) => paintStatus(status, layout.paint))],
-      ["PROFILE", list.map((each) => oneLine(each.profile))],
+      ["ID", ({ id }) => id],
+      ["STATUS", ({ status }) => paintStatus(status, layout.paint)],
+      ["PROFILE", ({ profile }) => oneLine(profile)],
       ...((layout.columns ?? 0) >= wide ? [ages] : []),
-      ["TASK", list.map(({ task }) => oneLine(task.slice(0, 500)))],
+      ["TASK", ({ task }) => oneLine(task.slice(0, 500))],
     ],
     layout,
   ).join("\n");

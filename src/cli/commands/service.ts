@@ -31,10 +31,11 @@ export const config = async ({ json }: Options): Promise<ExitCode> => {
   const body = { settings: describeSettings(loaded), warnings: loaded.warnings };
   const exit = printAnswer(body, json, ({ settings }, { paint, columns = Infinity }) =>
     table(
+      settings,
       [
-        ["NAME", settings.map(({ name }) => name)],
-        ["VALUE", settings.map(({ value }) => oneLine(value) || "–")],
-        ["SOURCE", settings.map(({ source }) => oneLine(source))],
+        ["NAME", ({ name }) => name],
+        ["VALUE", ({ value }) => oneLine(value) || "–"],
+        ["SOURCE", ({ source }) => oneLine(source)],
       ],
       { paint, columns },
     ).join("\n"),

@@ -3,13 +3,12 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { Worktree } from "../../contract/worktree.ts";
 import { connect } from "../connect.ts";
-import { exitCode, type ExitCode } from "../failure.ts";
+import { exitCode, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { isOutage, sitOut } from "../live/follow.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { report } from "../report.ts";
-import { flagWords, oneLine, sanitise } from "../text/sanitise.ts";
-import { shellWord } from "../text/saved-work.ts";
+import { flagWords, oneLine, sanitise, shellWord } from "../text/sanitise.ts";
 import { fromHere } from "./input.ts";
 import { preparedPage } from "./worktrees.ts";
 
@@ -23,6 +22,7 @@ export const worktreesPrepare = async (
   url: string,
   { baseRef = "", json = false }: PrepareOptions,
 ): Promise<ExitCode> => {
+  if (url.trim() === "") throw usageError("The URL is empty: give that of a git repository, or a path");
   const { client } = connect();
   using interruption = catchInterruption();
   const { signal } = interruption;

@@ -5,10 +5,9 @@ import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
 import { printAnswer, type Layout } from "../print.ts";
 import { factLines, table, wrap, type Column } from "../text/columns.ts";
-import { warningsFact } from "../text/job-page.ts";
+import { savedWork, warningsFact } from "../text/job-page.ts";
 import { age, bytes, counted } from "../text/quantities.ts";
-import { flagWords, oneLine, optional, sanitise } from "../text/sanitise.ts";
-import { savedWork, shellWord } from "../text/saved-work.ts";
+import { flagWords, oneLine, optional, sanitise, shellWord } from "../text/sanitise.ts";
 import { paintStatus } from "../text/status.ts";
 
 /** `svc worktrees list` */
@@ -20,26 +19,22 @@ export const worktreesList = async ({ json }: { json?: boolean }): Promise<ExitC
 /** A worktree a line, then their totals. `svc worktrees show` has what a narrow terminal has no room for. */
 export const worktreeTable = (list: readonly Worktree[], layout: Layout): string => {
   const { paint, columns = 250 } = layout;
-  const column = (heading: string, cell: (each: Worktree) => string, align?: "right"): Column => [
-    heading,
-    list.map(cell),
-    align,
-  ];
-  // What fits, whatever stands in it; ids, status and what is not pushed always.
-  const shown: Column[] = [
-    column("ID", ({ worktree_id: id }) => oneLine(id)),
-    column("STATUS", ({ status }) => paintStatus(status, paint)),
-    ...(columns >= 63 ? [column("AGE", (each) => ageOf(each), "right")] : []),
-    ...(columns >= 80 ? [column("SIZE", ({ size_bytes: size }) => bytes(size), "right")] : []),
-    column("PUSHED", ({ pushed }) => (pushed === null ? "–" : yesOrNo(pushed))),
-    ...(columns >= 100 ? [column("KIND", ({ prepared }) => (prepared ? "prepared" : "job"))] : []),
-    // A heading for where there is room for no more than the end of the address.
-    ...(columns >= 80
-      ? [column(columns >= 100 ? "REPOSITORY" : "REPO", ({ repo_url: url }) => repository(url))]
-      : []),
-  ];
-  // At 80 columns there is room for the end of a repository's name at the least.
-  const lines = table(shown, { ...layout, cutAt: "start", least: 5 });
+  const from = (least: number, ...column: Column<Worktree>): Column<Worktree>[] =>
+    columns >= least ? [column] : [];
+  const lines = table(
+    list,
+    [
+      ["ID", ({ worktree_id: id }) => oneLine(id)],
+      ["STATUS", ({ status }) => paintStatus(status, paint)],
+      ...from(63, "AGE", ageOf, "right"),
+      ...from(80, "SIZE", ({ size_bytes: size }) => bytes(size), "right"),
+      ["PUSHED", ({ pushed }) => (pushed === null ? "–" : yesOrNo(pushed))],
+      ...from(100, "KIND", ({ prepared }) => (prepared ? "prepared" : "job")),
+      ...from(80, columns >= 100 ? "REPOSITORY" : "REPO", ({ repo_url: url }) => repository(url)),
+    ],
+    // At 80 columns there is room for the end of a repository's name at the least.
+    { ...layout, cutAt: "start", least: 5 },
+  );
   return [...lines, ...wrap(total(list), columns).map((line) => paint("dim", line))].join("\n");
 };
 

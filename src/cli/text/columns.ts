@@ -28,24 +28,28 @@ type Options = { columns?: number | undefined; least?: number; cutAt?: "start" |
 const padded = (cell: string, width: number): string =>
   cell + " ".repeat(Math.max(0, width - stringWidth(cell)));
 
-/** Cells of one column with their ends below each other; the heading is one of them. */
+/** Cells of one column with their ends below each other. */
 export const rightAligned = (cells: string[]): string[] => {
   const widest = Math.max(...cells.map((cell) => stringWidth(cell)));
   return cells.map((cell) => " ".repeat(widest - stringWidth(cell)) + cell);
 };
 
-export type Column = [heading: string, cells: string[], align?: "right" | undefined];
+export type Column<Row> = [heading: string, cell: (row: Row) => string, align?: "right"];
 
 /** A bold line of headings, then a line a row. Where there is no terminal, 250 columns keep a list a list. */
-export const table = (
-  columns: Column[],
+export const table = <Row>(
+  rows: readonly Row[],
+  columns: Column<Row>[],
   { paint, columns: width = 250, ...cutting }: Layout & Options,
 ): string[] => {
-  const cells = columns.map(([heading, below, align]) =>
-    align === "right" ? rightAligned([heading, ...below]) : [heading, ...below],
+  const cells = columns.map(([heading, cell, align]) => {
+    const column = [heading, ...rows.map(cell)];
+    return align === "right" ? rightAligned(column) : column;
+  });
+  const [head = "", ...lines] = aligned(
+    [null, ...rows].map((_, index) => cells.map((column) => column[index] ?? "")),
+    { columns: width, ...cutting },
   );
-  const rows = (cells[0] ?? []).map((_, index) => cells.map((column) => column[index] ?? ""));
-  const [head = "", ...lines] = aligned(rows, { columns: width, ...cutting });
   return [paint("bold", head), ...lines];
 };
 

@@ -3,8 +3,7 @@ import type { FailureReason, Job } from "../../contract/job.ts";
 import type { Layout } from "../print.ts";
 import { aligned, factLines, type Fact } from "./columns.ts";
 import { cost, counted, duration } from "./quantities.ts";
-import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
-import { savedWork } from "./saved-work.ts";
+import { flagWords, oneLine, optional, sanitise, shellWord } from "./sanitise.ts";
 import { paintStatus } from "./status.ts";
 
 /** `clone`: git directory of the cached clone, where it is known. */
@@ -130,6 +129,33 @@ const ownGitDirectory = ({ repo_url: url, worktree_id: id, worktree_path: path }
   if (path === null) return null;
   return url === "" && id !== null ? join(dirname(path), ".owned", `${id}.git`) : join(path, ".git");
 };
+
+type SavedWork = {
+  ref: string;
+  /** Git directory that has the ref; null: unknown. */
+  gitDir: string | null;
+  /** Id of the job or worktree whose work it is. */
+  id: string;
+};
+
+/** The ref that holds unpushed work, and the git commands to get it back. */
+export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
+  const ref = oneLine(given);
+  if (gitDir === null) return ref;
+  const from = shellWord(oneLine(gitDir));
+  return [
+    ref,
+    `look at it:  git --git-dir ${from} log -p --stat --diff-merges=1 ${ref} ${beyondBase}`,
+    `fetch it:    git fetch ${from} ${ref}:refs/heads/salvaged-${id.slice(0, 8)}`,
+  ].join("\n");
+};
+
+/**
+ * All that the remote's branches do not have, but for branches of jobs: they hold the work of a job that failed after
+ * its push. Saved work may be a merge (of where the agent stood, its branch and what was saved earlier), of which git
+ * shows nothing without `--diff-merges`.
+ */
+const beyondBase = "--not --exclude='origin/service/*' --remotes";
 
 /** Characters of task and output that are shown; `--json` has them whole. */
 const longest = 2000;

@@ -31,6 +31,10 @@ const harmful = /[[\p{Cc}\p{Bidi_Control}\u{2028}\u{2029}\u{E0000}-\u{E007F}]--[
 
 export const optional = (value: string | null): string | null => (value === null ? null : oneLine(value));
 
+/** The text as one word of a shell command. */
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
 /** A sentence of the service, with the flags of `svc` instead of the parameters of its interface. */
 export const flagWords = (sentence: string): string =>
   sentence
