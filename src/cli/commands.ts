@@ -89,8 +89,7 @@ const addTaskCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/jobs.ts")).cancel));
   program
     .command("profiles")
-    .summary("list the profiles a task can run with")
-    .description("List the profiles a task can run with. A broken one shows its fault.")
+    .description("list the profiles a task can run with; a broken one shows its fault")
     .option(...json)
     .action(lazily(async () => (await import("./commands/profiles.ts")).profiles));
 };

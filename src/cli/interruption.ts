@@ -23,24 +23,24 @@ export const catchInterruption = ({ hangup = false, patient = false }: Options =
   const again = new AbortController();
   let by: NodeJS.Signals | null = null;
 
-  const hear = (signal: NodeJS.Signals): void => {
+  const onSignal = (signal: NodeJS.Signals): void => {
     if (by !== null) return again.abort();
     by = signal;
-    if (signal === "SIGTERM" && patient) process.once("SIGTERM", hear);
+    if (signal === "SIGTERM" && patient) process.once("SIGTERM", onSignal);
     controller.abort();
   };
-  process.once("SIGINT", hear);
-  process.once("SIGTERM", hear);
+  process.once("SIGINT", onSignal);
+  process.once("SIGTERM", onSignal);
   // Never let go of: it may be told once more while the process ends.
-  if (hangup) process.on("SIGHUP", hear);
+  if (hangup) process.on("SIGHUP", onSignal);
   return {
     signal: controller.signal,
     by: () => by,
     again: again.signal,
     exit: () => (by === null || by === "SIGINT" ? exitCode.interrupted : exitCode.terminated),
     [Symbol.dispose]: () => {
-      process.removeListener("SIGINT", hear);
-      process.removeListener("SIGTERM", hear);
+      process.removeListener("SIGINT", onSignal);
+      process.removeListener("SIGTERM", onSignal);
     },
   };
 };

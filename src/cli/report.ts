@@ -17,23 +17,17 @@ export const report = (error: unknown, { json }: { json: boolean | "line" }): Ex
   return exit;
 };
 
-type Explanation = { message: string; code: string; exit: ExitCode };
-
-const explain = (error: unknown): Explanation => {
+const explain = (error: unknown): { message: string; code: string; exit: ExitCode } => {
   if (error instanceof CliError) return { message: error.message, code: error.code, exit: error.exitCode };
-  if (error instanceof ClientError) {
-    const refused = (error.status === 400 || error.status === 413) && !attempts.has(error.code);
-    return { message: error.message, code: error.code, exit: refused ? exitCode.usage : exitCode.failure };
-  }
-  if (error instanceof ConfigError || error instanceof ServiceError) {
-    return { message: error.message, code: error.code, exit: exitCode.failure };
+  if (error instanceof ClientError || error instanceof ConfigError || error instanceof ServiceError) {
+    const { message, code } = error;
+    const refused =
+      error instanceof ClientError && (error.status === 400 || error.status === 413) && !attempts.has(code);
+    return { message, code, exit: refused ? exitCode.usage : exitCode.failure };
   }
   const text = error instanceof Error ? error.message : String(error);
-  return {
-    message: `${text} (SERVICE_LOG_LEVEL=debug tells more)`,
-    code: "internal",
-    exit: exitCode.failure,
-  };
+  const message = `${text} (SERVICE_LOG_LEVEL=debug tells more)`;
+  return { message, code: "internal", exit: exitCode.failure };
 };
 
 /** Codes of status 400 for a valid request that the service tried in vain. */

@@ -27,20 +27,17 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/drain.ts")).drain));
   program
     .command("status")
-    .summary("tell whether the service is up")
-    .description("Tell whether the service is up; exit 1 when it is not.")
+    .description("tell whether the service is up; exit 1 when it is not")
     .option(...json)
     .action(lazily(async () => (await import("./commands/service.ts")).status));
   program
     .command("instances")
-    .summary("list the instances and what they run")
-    .description("List the instances that share the queue, with what each runs, and how many jobs wait.")
+    .description("list the instances and what they run, and how many jobs wait")
     .option(...json)
     .action(lazily(async () => (await import("./commands/instances.ts")).instances));
   program
     .command("config")
-    .summary("show the settings and their sources")
-    .description("Show the settings of svc serve, and where each comes from. Secrets are masked.")
+    .description("show the settings and where each comes from, secrets masked")
     .option("--json", "print them as JSON")
     .action(lazily(async () => (await import("./commands/service.ts")).config));
   program
@@ -55,10 +52,9 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/init-shared-fs.ts")).initSharedFsCommand));
   program
     .command("version")
-    .summary("print program name and version")
-    .description("Print program name and version.")
+    .description("print program name and version")
     .option("--json", "print them as JSON")
-    .action(lazily(async () => (await import("./commands/service.ts")).version));
+    .action(lazily(async () => (await import("./commands/version.ts")).version));
 };
 
 const serveEnd = `

@@ -13,8 +13,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .addHelpText("after", worktreesExamples);
   worktrees
     .command("list")
-    .summary("list them, oldest first")
-    .description("List the worktrees on disk, oldest first: prepared ones and those of jobs.")
+    .description("list prepared worktrees and those of jobs, oldest first")
     .option(...json)
     .action(lazily(async () => (await import("./commands/worktrees.ts")).worktreesList));
   worktrees
@@ -53,8 +52,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/worktrees-cleanup.ts")).worktreesCleanup));
   program
     .command("disk")
-    .summary("show what repositories take on disk, and what is free")
-    .description("Show what each repository takes with its cached clone and worktrees, and what is free.")
+    .description("show what each repository takes on disk, and what is free")
     .option(...json)
     .action(lazily(async () => (await import("./commands/disk.ts")).disk));
 };

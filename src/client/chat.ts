@@ -109,7 +109,7 @@ const chunkOf = (data: string, base: string): ChatChunk => {
   if (failure.success) throw new ClientError(failure.data.error, { status: 200, code: failure.data.code });
   if (isChunk(value)) return value;
   throw new ClientError(
-    `${base} sent what is no piece of an answer: ${data.slice(0, 100)}; check SERVICE_HOST and SERVICE_PORT, and what is between`,
+    `${base} sent what is no piece of an answer: ${data.slice(0, 100)}; check SERVICE_HOST, SERVICE_PORT and any proxy between`,
     { status: 200, code: "not_the_service" },
   );
 };

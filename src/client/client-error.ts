@@ -41,7 +41,7 @@ export const errorOfAnswer = (response: Response, text: string, baseUrl: string)
 export const notTheService = ({ status, headers }: Response, baseUrl: string): ClientError => {
   const type = headers.get("content-type") ?? "no content type";
   return new ClientError(
-    `${baseUrl} answered ${status} with ${type}, which is not what the service says; check SERVICE_HOST and SERVICE_PORT, and what is between`,
+    `${baseUrl} answered ${status} with ${type}, which is not what the service says; check SERVICE_HOST, SERVICE_PORT and any proxy between`,
     { status, code: "not_the_service" },
   );
 };
@@ -50,7 +50,7 @@ export const notTheService = ({ status, headers }: Response, baseUrl: string): C
 export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
   const codes = [cause, cause instanceof Error ? cause.cause : undefined].map(codeOf);
   if (codes.includes("UND_ERR_HEADERS_TIMEOUT")) {
-    return noAnswer(`${baseUrl} took too long to answer; what was asked goes on there`, cause);
+    return noAnswer(`${baseUrl} took too long to answer; the request goes on there`, cause);
   }
   if (codes.includes("UND_ERR_SOCKET") || codes.includes("ECONNRESET")) return brokenOff(cause, baseUrl);
   const way = "start it with svc serve, or set SERVICE_HOST and SERVICE_PORT";

@@ -38,7 +38,9 @@ const talkOrAsk = async (argument: string | undefined, options: ChatOptions): Pr
   checkName("--user", options.user);
   const isTalk = argument === undefined && process.stdin.isTTY;
   if (isTalk && (json || !process.stdout.isTTY)) {
-    throw usageError("A conversation needs a terminal for its answers: give a message for a single one");
+    throw usageError(
+      "A conversation needs a terminal for its answers: give a message to ask a single question",
+    );
   }
   const question = isTalk ? null : await readText(argument ?? "-", message);
   const { client, baseUrl } = connect();

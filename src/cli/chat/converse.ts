@@ -104,7 +104,7 @@ const showWaiting = (stream: NodeJS.WriteStream, paint: Paint): Waiting => {
     if (isShown) stream.write(erase);
     isShown = false;
   };
-  let timer = setInterval(draw, patienceMs);
+  const timer = setInterval(draw, patienceMs);
 
   return {
     write: (text) => {
@@ -112,8 +112,7 @@ const showWaiting = (stream: NodeJS.WriteStream, paint: Paint): Waiting => {
       clear();
       stream.write(text);
       atLineStart = text.endsWith("\n");
-      clearInterval(timer);
-      timer = setInterval(draw, patienceMs);
+      timer.refresh();
     },
     stop: () => {
       clearInterval(timer);
@@ -134,79 +133,61 @@ type Session = {
   signal: AbortSignal;
 };
 
-type LocalCommand = {
-  usage: string;
-  what: string;
-  /** What is to be printed; null: the conversation ends. */
-  run: (session: Session, argument: string) => Promise<string | null> | string | null;
-};
+/** Returns what is to be printed; null: the conversation ends. */
+type Run = (session: Session, argument: string) => Promise<string | null> | string | null;
 
 /** Commands that are answered here; the agent never sees them. */
-const commands: Record<string, LocalCommand> = {
-  "/help": { usage: "/help", what: "this list", run: () => help() },
-  "/new": {
-    usage: "/new",
-    what: "begin a new conversation",
-    run: ({ talk }) => {
+const commands: [usage: string, what: string, run: Run][] = [
+  ["/help", "list these", () => help()],
+  [
+    "/new",
+    "begin a new conversation",
+    ({ talk }) => {
       talk.conversation = crypto.randomUUID();
       return `New conversation ${talk.conversation}`;
     },
-  },
-  "/id": {
-    usage: "/id",
-    what: "the conversation's id, and how to go on with it later",
-    run: ({ talk }) => `Conversation ${talk.conversation}\nGo on with: ${resumeCommand(talk)}`,
-  },
-  "/models": {
-    usage: "/models",
-    what: "what can be talked to",
-    run: async ({ client, talk, signal }) => {
+  ],
+  [
+    "/id",
+    "show the conversation's id, and how to go on with it later",
+    ({ talk }) => `Conversation ${talk.conversation}\nGo on with: ${resumeCommand(talk)}`,
+  ],
+  [
+    "/models",
+    "list what can be talked to",
+    async ({ client, talk, signal }) => {
       const models = await client.chatModels({ signal });
       return models.map(({ id }) => `${id === talk.model ? "*" : " "} ${oneLine(id)}`).join("\n");
     },
-  },
-  "/model": {
-    usage: "/model NAME",
-    what: "talk to this model from the next message on",
-    run: ({ talk }, name) => {
+  ],
+  [
+    "/model NAME",
+    "talk to this model from the next message on",
+    ({ talk }, name) => {
       if (name !== "") talk.model = name;
       return `Model ${oneLine(talk.model)}`;
     },
-  },
-  "/full": {
-    usage: "/full",
-    what: "show whole what was shortened of the last answer's tool results",
-    run: ({ shortened }) => (shortened.length === 0 ? "Nothing was shortened" : shortened.join("\n\n")),
-  },
-  "/exit": { usage: "/exit", what: "leave; the conversation can be gone on with", run: () => null },
-};
-
-/** Tokens that the service takes out of a message, see docs; in the order of its help. */
-const tokens = [
-  "/show-thinking",
-  "/hide-thinking",
-  "/show-tools",
-  "/hide-tools",
-  "/show-narration",
-  "/hide-narration",
-  "/show-final",
-  "/hide-final",
-  "/show-all",
-  "/hide-all",
-  "/stream-status",
+  ],
+  [
+    "/full",
+    "show the shortened tool results of the last answer whole",
+    ({ shortened }) => (shortened.length === 0 ? "Nothing was shortened" : shortened.join("\n\n")),
+  ],
+  ["/exit", "leave; you can go on with the conversation later", () => null],
 ];
 
-/** The command that this message is, with its argument; null: it goes to the service. */
-const localCommand = (
-  message: string,
-): ((session: Session) => Promise<string | null> | string | null) | null => {
+/** Words that the service takes out of a message. */
+const serviceWord = /^\/((show|hide)-(thinking|tools|narration|final|all)|stream-status)$/;
+
+/** What runs the command that this message is; null: it goes to the service. */
+const localCommand = (message: string): ((session: Session) => ReturnType<Run>) | null => {
   const [word = "", ...rest] = message.trimEnd().split(" ");
-  const command = Object.hasOwn(commands, word) ? commands[word] : undefined;
+  const command = commands.find(([usage]) => usage.split(" ")[0] === word);
   if (command !== undefined && (rest.length === 0 || word === "/model")) {
-    return (session) => command.run(session, rest.join(" ").trim());
+    return (session) => command[2](session, rest.join(" ").trim());
   }
   // Most likely mistyped; sent to the agent it would cost money.
-  if (/^\/[a-z-]*$/.test(message.trimEnd()) && !tokens.includes(word)) {
+  if (/^\/[a-z-]*$/.test(message.trimEnd()) && !serviceWord.test(word)) {
     return () => `There is no command ${word}; /help lists them. With a space before it, it is sent as it is`;
   }
   return null;
@@ -214,10 +195,10 @@ const localCommand = (
 
 const help = (): string =>
   [
-    ...aligned(Object.values(commands).map(({ usage, what }) => [usage, what])),
+    ...aligned(commands.map(([usage, what]) => [usage, what])),
     "",
-    "What the agent shows is set by words in a message, alone or with a question:",
-    `${tokens.slice(0, 4).join(" ")} … /show-all /hide-all`,
+    "Words in a message, alone or with a question, set what the agent shows:",
+    "/show-thinking /hide-thinking /show-tools /hide-tools … /show-all /hide-all",
     "/stream-status tells what is set. The service keeps it for the agent: it holds",
     "for everyone who talks to it. For yourself alone: svc chat --hide.",
     "",

@@ -102,8 +102,7 @@ export const chatFailure = (error: unknown, talk: Talk, begun: boolean): unknown
   const { status, code, retryAfter, message } = error;
   const failure = (sentence: string): CliError => new CliError(sentence, { code, cause: error });
   if (status === 404 && code === "not_found") {
-    const way = "start it with AGENT_MODE=true svc serve, or ask one that has it on";
-    return failure(`This service has no agent to talk to: ${way}`);
+    return failure("This service has no agent to talk to: start it with AGENT_MODE=true svc serve");
   }
   if (status === 0 && begun)
     return failure(`${message}. The turn was stopped in mid-answer; go on with: ${resumeCommand(talk)}`);

@@ -1,6 +1,5 @@
 import { describeSettings } from "../../config/describe.ts";
 import { loadSettings } from "../../config/settings.ts";
-import { serviceName, version as number } from "../../main/version.ts";
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
 import { note, printAnswer } from "../print.ts";
@@ -43,7 +42,3 @@ export const config = async ({ json }: Options): Promise<ExitCode> => {
   for (const warning of loaded.warnings) note(`svc: warning: ${oneLine(warning)}`);
   return exit;
 };
-
-/** `svc version` */
-export const version = async ({ json }: Options): Promise<ExitCode> =>
-  printAnswer({ name: serviceName, version: number }, json, () => `${serviceName} ${number}`);

@@ -44,7 +44,7 @@ const asked = (argument: string): string => {
   const name = argument.trim();
   if (name === "") throw usageError("A worktree's name is empty: give its path or its id");
   if (name.includes(","))
-    throw usageError(`${name}: a path with a comma cannot be given, give the worktree's id`);
+    throw usageError(`${name}: svc cannot send a path with a comma, give the worktree's id`);
   // As results name it.
   return name.startsWith("/") ? resolve(name) : fromHere(name);
 };

@@ -12,7 +12,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
   const draw = createLogUpdate(stream, { showCursor: true });
   const paint = painter(stream);
   const narration = createNarration(begin);
-  let progress = noProgress;
+  const progress: Progress = { stage: "queued", tools: 0, turns: null, costUsd: null };
   let pending: string[] = [];
   // The service's clock may differ from ours: the time of its latest event, plus what has passed here since then.
   let latest = { elapsedMs: 0, at: performance.now() };
@@ -41,7 +41,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
 
   return {
     event: (event) => {
-      progress = advance(progress, event);
+      advance(progress, event);
       const elapsedMs = Math.max(latest.elapsedMs, Date.parse(event.at) - begin);
       latest = { elapsedMs, at: performance.now() };
       show(narration.take(event));
@@ -85,21 +85,14 @@ const marks = {
 } as const;
 
 /** Where a job stands, as far as its events tell. */
-type Progress = {
-  stage: string;
-  tools: number;
-  turns: number | null;
-  costUsd: number | null;
-};
+type Progress = { stage: string; tools: number; turns: number | null; costUsd: number | null };
 
-const noProgress: Progress = { stage: "queued", tools: 0, turns: null, costUsd: null };
-
-const advance = (progress: Progress, event: JobEvent): Progress => {
-  if (event.type === "tool_use") return { ...progress, tools: progress.tools + 1 };
-  if (event.type === "stage") return { ...progress, stage: event.stage };
-  if (event.type !== "result") return progress;
-  const { num_turns: turns, cost_usd: costUsd } = event;
-  return { ...progress, turns: turns ?? progress.turns, costUsd: costUsd ?? progress.costUsd };
+const advance = (progress: Progress, event: JobEvent): void => {
+  if (event.type === "tool_use") progress.tools += 1;
+  if (event.type === "stage") progress.stage = event.stage;
+  if (event.type !== "result") return;
+  progress.turns = event.num_turns ?? progress.turns;
+  progress.costUsd = event.cost_usd ?? progress.costUsd;
 };
 
 /** The line that stands below the account while the job runs. */
