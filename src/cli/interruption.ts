@@ -12,7 +12,7 @@ export type Interruption = Disposable & {
 };
 
 type Options = {
-  /** The end of the terminal ends the process too; it may be told more than once, by the kernel and by the shell. */
+  /** The end of the terminal ends the process too; kernel and shell may both send its signal. */
   hangup?: boolean;
   /** What a SIGTERM begins may take long: only the second signal after it ends the process at once. */
   patient?: boolean;
@@ -31,7 +31,7 @@ export const catchInterruption = ({ hangup = false, patient = false }: Options =
   };
   process.once("SIGINT", onSignal);
   process.once("SIGTERM", onSignal);
-  // Never let go of: it may be told once more while the process ends.
+  // Never removed: the signal may come once more while the process ends.
   if (hangup) process.on("SIGHUP", onSignal);
   return {
     signal: controller.signal,

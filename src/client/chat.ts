@@ -51,7 +51,7 @@ type Call = { signal?: AbortSignal | undefined };
 
 export type ChatMethods = {
   /**
-   * The chunks of an answer as they come. Ends only when the answer is complete: a refusal, a failure told in the stream
+   * The chunks of an answer as they come. Ends only when the answer is complete: a refusal, a failure within the stream
    * (`status` 200, its `code` from there) and a broken connection (`no_answer`) reject with a `ClientError`.
    */
   chat: (ask: ChatAsk) => AsyncGenerator<ChatChunk, void, void>;

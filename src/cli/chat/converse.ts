@@ -13,7 +13,7 @@ type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
 
 type Conversation = { client: Client; talk: Talk; baseUrl: string; terminal?: Terminal };
 
-/** Talks until the user leaves. A failed turn is told, and the next message can be written. */
+/** Talks until the user leaves. Prints a failed turn, and asks for the next message. */
 export const converse = async ({
   client,
   talk,
@@ -23,7 +23,7 @@ export const converse = async ({
   const { output } = terminal;
   const paint = painter(output);
   const say = (text: string): void => void output.write(`${text}\n`);
-  // In the terminal's raw mode Ctrl-C is a key: this hears only signals that others send.
+  // In the terminal's raw mode Ctrl-C is a key: this catches only signals that others send.
   using killed = catchInterruption();
   using prompt = openPrompt({ ...terminal, paint });
   let shortened: readonly string[] = [];
@@ -121,7 +121,7 @@ const showWaiting = (stream: NodeJS.WriteStream, paint: Paint): Waiting => {
   };
 };
 
-/** To the first column, and all that is right of it away. */
+/** Goes to the first column and clears the line. */
 const erase = "\r\u001b[K";
 
 /** What a command of the prompt can see and change. */

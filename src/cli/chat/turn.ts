@@ -82,7 +82,7 @@ const question = (message: string, talk: Talk): Parameters<Client["chat"]>[0] =>
   },
 });
 
-// Live text is not told apart: narration and the final answer come whole when one of them is to be left out.
+// Live text has no kind: narration and the final answer come whole when one of them is to be left out.
 const isLive = ({ live, hide }: Talk): boolean => live && !hide.has("narration") && !hide.has("final");
 
 /** Headers are bytes, each written as a character. */

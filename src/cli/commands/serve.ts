@@ -26,7 +26,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
     if (stop.signal.aborted && isAbort(error)) return null;
     throw startFailure(error);
   });
-  // Told to stop while it still waited to start.
+  // Stopped while it was still waiting to start.
   if (service === null) return exitCode.ok;
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);

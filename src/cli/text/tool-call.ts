@@ -1,7 +1,7 @@
 import { oneLine } from "./sanitise.ts";
 
 /**
- * A tool call on one line: its name and the argument that says most. A path within the worktree is told from there:
+ * A tool call on one line: its name and the argument that says most. A path within the worktree is relative to it:
  * the whole would fill a line of 80 columns before it comes to the file.
  */
 export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
