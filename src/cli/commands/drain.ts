@@ -26,7 +26,12 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
     return interruption.exit();
   }
   if (end.outcome === "late") throw late(podName, timeout, end.left);
-  note(drained(podName, end));
+  if (end.outcome === "absent") note(`No instance ${podName} is running: there is nothing to wait for`);
+  else {
+    const { jobs, seconds } = end;
+    const waited = jobs.length === 0 ? "" : `; waited ${Math.round(seconds)} s for ${listed(jobs)}`;
+    note(`${podName} runs no job${waited}`);
+  }
   return exitCode.ok;
 };
 
@@ -45,13 +50,4 @@ const late = (name: string, timeout: number, left: string | null): CliError => {
     `${why}. It is asked to take no new jobs for another ${flagMargin} s: stop it within them, and what it runs gets SERVICE_DRAIN_TIMEOUT to end`,
     { code: "drain_timeout" },
   );
-};
-
-const drained = (
-  name: string,
-  end: { outcome: "absent" } | { outcome: "drained"; jobs: string[]; seconds: number },
-): string => {
-  if (end.outcome === "absent") return `No instance ${name} is running: there is nothing to wait for`;
-  const waited = end.jobs.length === 0 ? "" : `; waited ${Math.round(end.seconds)} s for ${listed(end.jobs)}`;
-  return `${name} runs no job${waited}`;
 };

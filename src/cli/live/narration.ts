@@ -79,17 +79,14 @@ type Line = Omit<Row, "elapsedMs">;
  * @param worktree directory the agent works in, where it is known
  */
 const describeEvent = (event: JobEvent, worktree: string | null): Line | null => {
-  // The key is the event's own type, which the compiler cannot tie to the row of the table. An event of a later
-  // service may have none.
+  // The key is the event's own type, which the compiler cannot tie to the row of the table.
   const describe = described[event.type] as Describe<JobEvent> | undefined;
   return describe?.(event, worktree) ?? null;
 };
 
 type Describe<Event> = (event: Event, worktree: string | null) => Line | null;
 
-type Described = { [Type in JobEvent["type"]]: Describe<Extract<JobEvent, { type: Type }>> };
-
-const described: Described = {
+const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { type: Type }>> } = {
   stage: ({ stage, detail }) => line("stage", stage.replaceAll("_", " "), detail),
   started: ({ session_id: id, model }) => line("note", "session", model === null ? id : `${id}, ${model}`),
   tool_use: ({ name, input, parent }, worktree) => ({
@@ -107,26 +104,16 @@ const described: Described = {
     if (status === "allowed") return null;
     return line("problem", "rate limit", resets === null ? status : `${status}, resets at ${resets}`);
   },
-  result: ({ ok, subtype, text }) =>
-    // The CLI calls a result a "success" although its API refused.
-    ok
-      ? null
-      : line(
-          "problem",
-          subtype === "success" ? "the agent gave up" : `the agent gave up (${short(subtype)})`,
-          firstLine(text),
-        ),
+  result: ({ ok, subtype, text }) => {
+    // The agent CLI calls a result a "success" although its API refused.
+    const why = subtype === "success" ? "" : ` (${short(subtype)})`;
+    return ok ? null : line("problem", `the agent gave up${why}`, firstLine(text));
+  },
   exited: ({ exit_code: code, signal }) => {
     if (signal !== null) return line("note", "the agent's process was ended by", signal);
-    return code === 0 || code === null
-      ? null
-      : line("problem", `the agent's process exited with ${code}`, null);
+    return code ? line("problem", `the agent's process exited with ${code}`, null) : null;
   },
   warning: ({ message }) => line("problem", message, null),
-  thinking: () => null,
-  text: () => null,
-  block_end: () => null,
-  tool_start: () => null,
 };
 
 const line = (kind: Row["kind"], head: string, detail: string | null): Line => ({
