@@ -1,12 +1,11 @@
 import { isIPv6 } from "node:net";
-import { createClient } from "../client/client.ts";
-import type { Client } from "../client/client.ts";
+import { createClient, type Client } from "../client/client.ts";
 import { loadSettings } from "../config/settings.ts";
 import { usageError } from "./failure.ts";
 
 /** The service that the settings name, with the key they hold. Nothing is sent yet. */
-export const connect = (env: NodeJS.ProcessEnv = process.env): { client: Client; baseUrl: string } => {
-  const { settings } = loadSettings({ env, role: "client" });
+export const connect = (): { client: Client; baseUrl: string } => {
+  const { settings } = loadSettings({ env: process.env, role: "client" });
   const baseUrl = baseUrlOf(settings);
   return { client: createClient({ baseUrl, apiKey: settings.apiKey ?? settings.apiKeys[0] }), baseUrl };
 };
