@@ -24,7 +24,10 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   mcp: { rooms: ["contract", "lib", "http"], packages: ["@modelcontextprotocol/server", "zod"] },
   openai: { rooms: ["contract", "lib", "http", "chat"], packages: ["zod", "zod-openapi"] },
   client: { rooms: ["contract", "lib"], packages: ["eventsource-parser", "zod"] },
-  cli: { rooms: ["contract", "lib", "config", "client", "main"], packages: ["commander", "log-update"] },
+  cli: {
+    rooms: ["contract", "lib", "config", "client", "main"],
+    packages: ["cli-truncate", "commander", "log-update", "string-width", "wrap-ansi"],
+  },
   main: {
     rooms: [
       "contract",

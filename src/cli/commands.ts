@@ -1,22 +1,13 @@
 import { Command, Option } from "commander";
-import { kindList } from "./chat/kinds.ts";
-import type { ExitCode } from "./exit-code.ts";
-import { chatEnd, helpEnd, runExamples, serveEnd } from "./help.ts";
-import { addDrainCommand, addInitSharedFsCommand } from "./operator-commands.ts";
-import { whole } from "./option-values.ts";
-import { statuses } from "./text/status.ts";
-import { addDiskCommand, addWorktreeCommands } from "./worktree-commands.ts";
-
-type Action<Args extends unknown[]> = (...args: Args) => Promise<ExitCode>;
-
-/** Makes an action of a command out of the import of what it does. */
-export type Lazily = <Args extends unknown[]>(
-  load: () => Promise<Action<Args>>,
-) => (...args: Args) => Promise<void>;
+import type { ExitCode } from "./failure.ts";
+import { baseRef, json, kindList, whole, type Lazily } from "./options.ts";
+import { addServiceCommands } from "./service-commands.ts";
+import { jobStatuses } from "./text/status.ts";
+import { addWorktreeCommands } from "./worktree-commands.ts";
 
 /**
- * The commands with their options. What a command does is imported when it is called: imports are what a start costs.
- * @param finish told the exit code of the command that ran
+ * The commands with their options. The code of a command is imported when it is called: imports make a start slow.
+ * @param finish called with the exit code of the command that ran
  */
 export const createProgram = (finish: (code: ExitCode) => void): Command => {
   const lazily: Lazily =
@@ -36,28 +27,34 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .showHelpAfterError("Try: svc --help")
     .exitOverride()
     .addHelpText("after", helpEnd);
+  addTaskCommands(program, lazily);
+  addChatCommand(program, lazily);
+  addWorktreeCommands(program, lazily);
+  addServiceCommands(program, lazily);
+  hintAtHelp(program, "svc");
+  return program;
+};
 
+const addTaskCommands = (program: Command, lazily: Lazily): void => {
   program.commandsGroup("Tasks:");
   program
     .command("run")
     .summary("submit a task")
     .description(
-      "Submit a task to the service. Prints the job's id at once; with --wait also what happens, until the job has ended.",
+      "Submit a task to the service. Prints the job's id at once; with --wait also what happens until the job has ended.",
     )
     .argument("<task>", "what the agent is to do, in plain words; - reads it from standard input")
     .option("-r, --repo <url>", "git repository: an https or ssh URL, or a path")
-    .option("-p, --profile <name>", "profile to run with; auto: chosen by your profiles' match rules", "auto")
     .option(
-      "--base-ref <ref>",
-      "branch or tag to base the work on (default: main, else the repository's default branch)",
+      "-p, --profile <name>",
+      "profile to run with; auto: the match rules of your profiles choose",
+      "auto",
     )
+    .option(...baseRef)
     .option("-w, --wait", "follow the job until it has ended; exit 0 only if it succeeded")
-    .option(
-      "--worktree-id <id>",
-      "worktree to run in; its repository is taken, so that --repo can be left out",
-    )
-    .option("--session-id <id>", "agent session to go on with")
-    .option("--file-path <path>", "MCP configuration on the shared file system, added to the job's")
+    .option("--worktree-id <id>", "worktree to run in, with its repository: leave out --repo")
+    .option("--session-id <id>", "agent session to resume")
+    .option("--file-path <path>", "MCP configuration on the shared file system to add to the job's")
     .option("--create-repo", "create the repository on the git host if it is missing")
     .option("--public", "create it public; private without this")
     .option("--idempotency-key <key>", "submit once: the same key and task give the same job")
@@ -68,15 +65,12 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .command("jobs")
     .summary("list jobs, newest first")
     .description("List jobs, newest first; below them how many wait, and what each instance runs.")
-    .option("-n, --limit <number>", "how many at most, 1 to 1000", whole(1, 1000), 20)
+    .option("-n, --limit <number>", "list at most this many, 1 to 1000", whole(1, 1000), 20)
     .addOption(
-      new Option("-s, --status <status>", "only jobs of this status; all: of any").choices([
-        ...statuses,
-        "all",
-      ]),
+      new Option("-s, --status <status>", "list only jobs of this status").choices([...jobStatuses, "all"]),
     )
-    .option("--cursor <cursor>", "go on where the list before this ended")
-    .option("--json", "print the service's answer as JSON")
+    .option("--cursor <cursor>", "continue where the previous list ended")
+    .option(...json)
     .action(lazily(async () => (await import("./commands/jobs.ts")).jobs));
   program
     .command("job")
@@ -85,21 +79,22 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .argument("<job_id>", "id of the job")
     .option("--events", "follow its events until it has ended; exit 0 only if it succeeded")
     .option("--json", "print the service's answer as JSON; with --events one event a line")
-    .action(lazily(async () => (await import("./commands/job.ts")).job));
+    .action(lazily(async () => (await import("./commands/jobs.ts")).job));
   program
     .command("cancel")
     .summary("cancel a queued or running job")
     .description("Cancel a queued or running job and end its agent. A job that has ended stays as it is.")
     .argument("<job_id>", "id of the job")
-    .option("--json", "print the service's answer as JSON")
-    .action(lazily(async () => (await import("./commands/cancel.ts")).cancel));
+    .option(...json)
+    .action(lazily(async () => (await import("./commands/jobs.ts")).cancel));
   program
     .command("profiles")
-    .summary("list the profiles a task can run with")
-    .description("List the profiles a task can run with; one that cannot be used says why.")
-    .option("--json", "print the service's answer as JSON")
+    .description("list the profiles a task can run with; a broken one shows its fault")
+    .option(...json)
     .action(lazily(async () => (await import("./commands/profiles.ts")).profiles));
+};
 
+const addChatCommand = (program: Command, lazily: Lazily): void => {
   program.commandsGroup("Agent mode:");
   program
     .command("chat")
@@ -108,67 +103,16 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
       "Talk with the agent of a service that runs with AGENT_MODE=true. With a message: one question, one answer. On a terminal without one: a conversation.",
     )
     .argument("[message]", "what to say; - reads it from standard input")
-    .option(
-      "-c, --conversation <id>",
-      "conversation to go on with, or to begin by this id (default: a new one)",
-    )
+    .option("-c, --conversation <id>", "conversation to continue or to start (default: a new one)")
     .option("-m, --model <id>", "agent or model to talk to (default: the loaded agent)")
-    .option("--timeout <seconds>", "how long an answer may take, 1 to 604800", whole(1, 604_800))
+    .option("--timeout <seconds>", "end an answer after this time, 1 to 604800", whole(1, 604_800))
     .option("--user <id>", "who is talking: conversations of different users are kept apart")
-    .option("--hide <kinds>", "what to leave out here: thinking,tools,narration,final", kindList)
-    .option("--full", "tool results whole instead of their first lines")
-    .option("--no-live", "text in whole blocks instead of word by word")
+    .option("--hide <kinds>", "leave out some of: thinking,tools,narration,final", kindList)
+    .option("--full", "show tool results whole instead of their first lines")
+    .option("--no-live", "print text in whole blocks instead of word by word")
     .option("--json", "print the answer's chunks as they come, one JSON object a line")
     .addHelpText("after", chatEnd)
-    .action(lazily(async () => (await import("./commands/chat.ts")).chat));
-
-  program.commandsGroup("Worktrees:");
-  addWorktreeCommands(program, lazily);
-  addDiskCommand(program, lazily);
-
-  program.commandsGroup("Service:");
-  program
-    .command("serve")
-    .summary("run the service")
-    .description("Run the service until it is told to stop.")
-    .option(
-      "--port <port>",
-      "port to listen on; 0: a free one (default: SERVICE_PORT, else 8200)",
-      whole(0, 65_535),
-    )
-    .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
-    .addHelpText("after", serveEnd)
-    .action(lazily(async () => (await import("./commands/serve.ts")).serve));
-  addDrainCommand(program, lazily);
-  program
-    .command("status")
-    .summary("tell whether the service is up")
-    .description("Tell whether the service is up; exit 1 when it is not.")
-    .option("--json", "print the service's answer as JSON")
-    .action(lazily(async () => (await import("./commands/status.ts")).status));
-  program
-    .command("instances")
-    .summary("list the instances and what they run")
-    .description("List the instances that share the queue, with what each runs, and how many jobs wait.")
-    .option("--json", "print the service's answer as JSON")
-    .action(lazily(async () => (await import("./commands/instances.ts")).instances));
-  program
-    .command("config")
-    .summary("show the settings and their sources")
-    .description(
-      "Show the settings that svc serve would run with, and where each comes from. Secrets are masked.",
-    )
-    .option("--json", "print them as JSON")
-    .action(lazily(async () => (await import("./commands/config.ts")).config));
-  addInitSharedFsCommand(program, lazily);
-  program
-    .command("version")
-    .summary("print program name and version")
-    .description("Print program name and version.")
-    .option("--json", "print them as JSON")
-    .action(lazily(async () => (await import("./commands/version.ts")).version));
-  hintAtHelp(program, "svc");
-  return program;
+    .action(lazily(async () => (await import("./chat/chat.ts")).chat));
 };
 
 const hintAtHelp = (program: Command, path: string): void => {
@@ -185,3 +129,44 @@ const usageText = (text: string): string => {
   ];
   return text.replace(/^error: /, "svc: ") + hints.join("");
 };
+
+const helpEnd = `
+Commands other than serve, config, init-shared-fs and version ask the service at SERVICE_HOST (127.0.0.1)
+and SERVICE_PORT (8200), with the key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain asks
+the key-value store at KV_URL.
+Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
+
+Exit codes:
+  0    done; with --wait or --events: the job succeeded
+  1    the job did not succeed, the service refused or failed, or it cannot be reached; drain: jobs are left
+  2    svc does not understand the command, or the service calls its input invalid
+  130  interrupted while waiting; the job goes on (143: by SIGTERM)
+
+Start:  svc serve, then  svc run "Fix the failing date test" --repo https://github.com/acme/app --wait
+`;
+
+const runExamples = `
+Examples:
+  svc run "Fix the failing date test" --repo https://github.com/acme/app --wait
+  svc run "Review the error handling" -r . -p review -w
+  svc run - -r git@github.com:acme/app.git < task.md
+  svc job "$(svc run "Update the docs" -r https://github.com/acme/app)" --events
+  svc run "Now add a test" --worktree-id "$ID"
+
+Put two dashes before a task that begins with a dash:  svc run -r . -- "-O3 breaks the build: find out why"
+`;
+
+const chatEnd = `
+Examples:
+  svc chat
+  svc chat "What does this service do, and where are its tests?"
+  svc chat -c "$ID" "Now add the missing one"
+  git diff | svc chat --hide thinking,tools,narration > review.md
+  svc chat "Count the files" --json | jq -rj '.choices[0].delta.content // empty'
+
+svc prints the conversation's id, with which you continue it later. At the prompt, /help lists the commands.
+Words such as /show-thinking or /hide-tools in a message change what the agent shows to everyone who talks to it;
+/stream-status tells what it shows. --hide is for this command only.
+
+Exit: 0 the answer is complete, 1 there is none or not all of it, 2 not understood, 130 interrupted (the turn is stopped).
+`;

@@ -1,11 +1,22 @@
-import { createClient } from "../client/client.ts";
-import type { Client } from "../client/client.ts";
+import { isIPv6 } from "node:net";
+import { createClient, type Client } from "../client/client.ts";
 import { loadSettings } from "../config/settings.ts";
-import { baseUrlOf } from "./address.ts";
+import { usageError } from "./failure.ts";
 
 /** The service that the settings name, with the key they hold. Nothing is sent yet. */
-export const connect = (env: NodeJS.ProcessEnv = process.env): { client: Client; baseUrl: string } => {
-  const { settings } = loadSettings({ env, role: "client" });
+export const connect = (): { client: Client; baseUrl: string } => {
+  const { settings } = loadSettings({ env: process.env, role: "client" });
   const baseUrl = baseUrlOf(settings);
   return { client: createClient({ baseUrl, apiKey: settings.apiKey ?? settings.apiKeys[0] }), baseUrl };
 };
+
+/** Where to reach a service that listens on this address: on loopback if it listens on every address. */
+export const baseUrlOf = ({ host, port }: { host: string; port: number }): string => {
+  if (port === 0)
+    throw usageError("SERVICE_PORT is 0, a free port: set it to the port that svc serve printed");
+  const bare = host.replace(/^\[(.*)\]$/, "$1");
+  const reachable = everywhere[bare] ?? bare;
+  return `http://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`;
+};
+
+const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "::1" };

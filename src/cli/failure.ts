@@ -1,6 +1,17 @@
-import { exitCode, type ExitCode } from "./exit-code.ts";
+/** How svc ends; docs/cli.md and the end of `svc --help` say the same. */
+export const exitCode = {
+  ok: 0,
+  /** The job did not succeed, the service refused or failed, or it cannot be reached. */
+  failure: 1,
+  /** The request cannot work as it stands: an option, an argument, or an input that the service calls invalid. */
+  usage: 2,
+  interrupted: 130,
+  terminated: 143,
+} as const;
 
-/** A failure that a command knows the sentence for. `code` is what `--json` shows. */
+export type ExitCode = (typeof exitCode)[keyof typeof exitCode];
+
+/** A failure with a sentence for the user. `code` is what `--json` shows. */
 export class CliError extends Error {
   override name = "CliError";
   readonly exitCode: ExitCode;
@@ -15,6 +26,10 @@ export class CliError extends Error {
 
 type Options = { exit?: ExitCode; code?: string; cause?: unknown };
 
-/** The failure of a command that was not asked right. */
+/** The command line asks for something that cannot work. */
 export const usageError = (message: string): CliError =>
   new CliError(message, { exit: exitCode.usage, code: "invalid_request" });
+
+/** These are faults of the program; the message of any other error is for the user. */
+export const isBug = (error: unknown): boolean =>
+  [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);

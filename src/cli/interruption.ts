@@ -1,5 +1,4 @@
-import { exitCode } from "./exit-code.ts";
-import type { ExitCode } from "./exit-code.ts";
+import { exitCode, type ExitCode } from "./failure.ts";
 
 /** The first SIGINT or SIGTERM aborts the signal; the same once more ends the process at once. */
 export type Interruption = Disposable & {
@@ -13,7 +12,7 @@ export type Interruption = Disposable & {
 };
 
 type Options = {
-  /** The end of the terminal ends the process too; it may be told more than once, by the kernel and by the shell. */
+  /** The end of the terminal ends the process too; kernel and shell may both send its signal. */
   hangup?: boolean;
   /** What a SIGTERM begins may take long: only the second signal after it ends the process at once. */
   patient?: boolean;
@@ -24,24 +23,24 @@ export const catchInterruption = ({ hangup = false, patient = false }: Options =
   const again = new AbortController();
   let by: NodeJS.Signals | null = null;
 
-  const hear = (signal: NodeJS.Signals): void => {
+  const onSignal = (signal: NodeJS.Signals): void => {
     if (by !== null) return again.abort();
     by = signal;
-    if (signal === "SIGTERM" && patient) process.once("SIGTERM", hear);
+    if (signal === "SIGTERM" && patient) process.once("SIGTERM", onSignal);
     controller.abort();
   };
-  process.once("SIGINT", hear);
-  process.once("SIGTERM", hear);
-  // Never let go of: it may be told once more while the process ends.
-  if (hangup) process.on("SIGHUP", hear);
+  process.once("SIGINT", onSignal);
+  process.once("SIGTERM", onSignal);
+  // Never removed: the signal may come once more while the process ends.
+  if (hangup) process.on("SIGHUP", onSignal);
   return {
     signal: controller.signal,
     by: () => by,
     again: again.signal,
     exit: () => (by === null || by === "SIGINT" ? exitCode.interrupted : exitCode.terminated),
     [Symbol.dispose]: () => {
-      process.removeListener("SIGINT", hear);
-      process.removeListener("SIGTERM", hear);
+      process.removeListener("SIGINT", onSignal);
+      process.removeListener("SIGTERM", onSignal);
     },
   };
 };

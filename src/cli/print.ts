@@ -1,9 +1,12 @@
+import { styleText } from "node:util";
+import { exitCode, type ExitCode } from "./failure.ts";
+
 /** To stdout: what was asked for. */
 export const print = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
 
-/** To stderr: what is said about it. */
+/** To stderr: remarks about it. */
 export const note = (text: string): void => {
   process.stderr.write(`${text}\n`);
 };
@@ -11,6 +14,35 @@ export const note = (text: string): void => {
 /** The body as the service sent it, every field of it. */
 export const printJson = (body: unknown): void => print(JSON.stringify(body, null, 2));
 
-/** Columns of the terminal; undefined: there is none, or it does not say. */
-export const terminalColumns = (): number | undefined =>
-  process.stdout.isTTY ? process.stdout.columns || undefined : undefined;
+/** Prints the body as JSON, or the page that is made of it. */
+export const printAnswer = <Body>(
+  body: Body,
+  json: boolean | undefined,
+  page: (body: Body, layout: Layout) => string,
+): ExitCode => {
+  if (json === true) printJson(body);
+  else print(page(body, layoutOf(process.stdout)));
+  return exitCode.ok;
+};
+
+/** How a page is drawn. `columns` undefined: there is no terminal, nothing is cut to its width. */
+export type Layout = { paint: Paint; columns?: number | undefined };
+
+export const layoutOf = (stream: NodeJS.WriteStream): Layout => ({
+  paint: painter(stream),
+  // Some terminals say that they have no columns at all.
+  columns: stream.isTTY ? stream.columns || undefined : undefined,
+});
+
+export type Format = Parameters<typeof styleText>[0];
+
+/** Colours a text, or returns it as it is where colours are not wanted. */
+export type Paint = (format: Format, text: string) => string;
+
+/** Colours for this stream: on for a terminal, unless NO_COLOR is set; FORCE_COLOR decides before both. */
+export const painter =
+  (stream: NodeJS.WriteStream): Paint =>
+  (format, text) =>
+    styleText(format, text, { stream });
+
+export const unpainted: Paint = (_format, text) => text;

@@ -1,12 +1,9 @@
 import type { Command } from "commander";
-import type { Lazily } from "./commands.ts";
-import { cleanupExamples, prepareExamples, worktreesExamples } from "./help.ts";
-import { whole } from "./option-values.ts";
+import { baseRef, json, whole, type Lazily } from "./options.ts";
 
-const json = ["--json", "print the service's answer as JSON"] as const;
-
-/** `svc worktrees …` */
+/** `svc worktrees …` and `svc disk` */
 export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
+  program.commandsGroup("Worktrees:");
   const worktrees = program
     .command("worktrees")
     .summary("prepare, list, show and remove worktrees")
@@ -16,19 +13,16 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .addHelpText("after", worktreesExamples);
   worktrees
     .command("list")
-    .summary("list them, oldest first")
-    .description("List the worktrees on disk, oldest first: prepared ones and those of jobs.")
+    .description("list prepared worktrees and those of jobs, oldest first")
     .option(...json)
-    .action(lazily(async () => (await import("./commands/worktrees-list.ts")).worktreesList));
+    .action(lazily(async () => (await import("./commands/worktrees.ts")).worktreesList));
   worktrees
     .command("show")
-    .summary("show one, and how to get back what was saved of it")
-    .description(
-      "Show a worktree: status, branch, path, size, whether it is pushed, and what was saved of it.",
-    )
+    .summary("show one, and how to get its saved work back")
+    .description("Show a worktree: status, branch, path, size, whether it is pushed, and its saved work.")
     .argument("<worktree_id>", "id of the worktree")
     .option(...json)
-    .action(lazily(async () => (await import("./commands/worktrees-show.ts")).worktreesShow));
+    .action(lazily(async () => (await import("./commands/worktrees.ts")).worktreesShow));
   worktrees
     .command("prepare")
     .summary("clone and check out, to run tasks in later")
@@ -36,10 +30,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
       "Clone a repository and check out a worktree of it. Waits until it is ready, then prints its id, path and branch; where standard output is no terminal, the id alone.",
     )
     .argument("<url>", "git repository: an https or ssh URL, or a path")
-    .option(
-      "--base-ref <ref>",
-      "branch or tag to base the work on (default: main, else the repository's default branch)",
-    )
+    .option(...baseRef)
     .option("--json", "print the service's answer as JSON; only the final one")
     .addHelpText("after", prepareExamples)
     .action(lazily(async () => (await import("./commands/worktrees-prepare.ts")).worktreesPrepare));
@@ -50,20 +41,42 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
       "Remove worktrees: all that are named, and with --max-age-hours all that are older, named or not.",
     )
     .argument("[worktrees...]", "paths or ids of worktrees")
-    .option("--max-age-hours <hours>", "all that are older than this", whole(1, 876_000))
-    .option("--force", "also those that a job uses or that hold unpushed work, which is saved first")
+    .option("--max-age-hours <hours>", "remove all that are older than this", whole(1, 876_000))
+    .option(
+      "--force",
+      "remove also those that a job uses or that hold unpushed work; svc saves the work first",
+    )
     .option("--dry-run", "only tell what would be removed")
     .option(...json)
     .addHelpText("after", cleanupExamples)
     .action(lazily(async () => (await import("./commands/worktrees-cleanup.ts")).worktreesCleanup));
-};
-
-/** `svc disk` */
-export const addDiskCommand = (program: Command, lazily: Lazily): void => {
   program
     .command("disk")
-    .summary("show what repositories take on disk, and what is free")
-    .description("Show what each repository takes with its cached clone and worktrees, and what is free.")
+    .description("show what each repository takes on disk, and what is free")
     .option(...json)
     .action(lazily(async () => (await import("./commands/disk.ts")).disk));
 };
+
+const worktreesExamples = `
+In two steps, prepare and run:
+  ID=$(svc worktrees prepare https://github.com/acme/app)
+  svc run "Fix the failing date test" --worktree-id "$ID" --wait
+`;
+
+const prepareExamples = `
+Examples:
+  svc worktrees prepare https://github.com/acme/app
+  svc worktrees prepare . --base-ref develop
+  ID=$(svc worktrees prepare git@github.com:acme/app.git)
+`;
+
+const cleanupExamples = `
+Examples:
+  svc worktrees cleanup "$ID"
+  svc worktrees cleanup --max-age-hours 72 --dry-run
+  svc worktrees cleanup "$ID" --force
+  svc worktrees cleanup "$ID" --max-age-hours 72    # the named one, and all that are older than 72 hours
+
+svc leaves a worktree in place that a job uses or that holds unpushed work. With --force it cancels the jobs first and
+saves the work under a ref of the cached clone, which the answer names. Exit 1 when a named worktree is left in place.
+`;

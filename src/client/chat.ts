@@ -1,6 +1,5 @@
-import { brokenOff, ClientError, notTheService, PublicFailure } from "./client-error.ts";
-import { messages } from "./server-sent.ts";
-import type { Transport } from "./transport.ts";
+import { brokenOff, ClientError, notTheService, parsedJson, PublicFailure } from "./client-error.ts";
+import { messages, type Transport } from "./transport.ts";
 
 /** What a chunk is, beyond the public format; a chunk without one is the role, live text, or the end. */
 export type ChatEventType = "thinking" | "tool_use" | "tool_result" | "narration" | "final" | "stream_config";
@@ -38,7 +37,7 @@ type ChatBody = {
   stream_options?: { include_usage: boolean };
 };
 
-export type ChatAsk = {
+type ChatAsk = {
   body: ChatBody;
   /** `X-Conversation-Id`, `X-User-Id`, `X-Request-Id`. */
   headers?: Record<string, string>;
@@ -52,7 +51,7 @@ type Call = { signal?: AbortSignal | undefined };
 
 export type ChatMethods = {
   /**
-   * The chunks of an answer as they come. Ends only when the answer is complete: a refusal, a failure told in the stream
+   * The chunks of an answer as they come. Ends only when the answer is complete: a refusal, a failure within the stream
    * (`status` 200, its `code` from there) and a broken connection (`no_answer`) reject with a `ClientError`.
    */
   chat: (ask: ChatAsk) => AsyncGenerator<ChatChunk, void, void>;
@@ -105,22 +104,14 @@ async function* chat(
 }
 
 const chunkOf = (data: string, base: string): ChatChunk => {
-  const value = parsed(data);
+  const value = parsedJson(data);
   const failure = PublicFailure.safeParse(value);
   if (failure.success) throw new ClientError(failure.data.error, { status: 200, code: failure.data.code });
   if (isChunk(value)) return value;
   throw new ClientError(
-    `${base} sent what is no piece of an answer: ${data.slice(0, 100)}; check SERVICE_HOST and SERVICE_PORT, and what is between`,
+    `${base} sent what is no piece of an answer: ${data.slice(0, 100)}; check SERVICE_HOST, SERVICE_PORT and any proxy between`,
     { status: 200, code: "not_the_service" },
   );
-};
-
-const parsed = (data: string): unknown => {
-  try {
-    return JSON.parse(data);
-  } catch {
-    return null;
-  }
 };
 
 const isChunk = (value: unknown): value is ChatChunk =>

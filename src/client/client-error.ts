@@ -23,7 +23,7 @@ export class ClientError extends Error {
 /** What an answer that is not a success means. `text` is its body. */
 export const errorOfAnswer = (response: Response, text: string, baseUrl: string): ClientError => {
   const { status } = response;
-  const parsed = FailureText.safeParse(text);
+  const parsed = FailureBody.safeParse(parsedJson(text));
   if (status === 401 && parsed.success) {
     const way = "set SERVICE_API_KEY to one of the keys in the service's SERVICE_API_KEYS";
     return new ClientError(`${baseUrl} asks for an API key: ${way}`, { status, code: "unauthorized" });
@@ -41,7 +41,7 @@ export const errorOfAnswer = (response: Response, text: string, baseUrl: string)
 export const notTheService = ({ status, headers }: Response, baseUrl: string): ClientError => {
   const type = headers.get("content-type") ?? "no content type";
   return new ClientError(
-    `${baseUrl} answered ${status} with ${type}, which is not what the service says; check SERVICE_HOST and SERVICE_PORT, and what is between`,
+    `${baseUrl} answered ${status} with ${type}, which is not what the service says; check SERVICE_HOST, SERVICE_PORT and any proxy between`,
     { status, code: "not_the_service" },
   );
 };
@@ -50,7 +50,7 @@ export const notTheService = ({ status, headers }: Response, baseUrl: string): C
 export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
   const codes = [cause, cause instanceof Error ? cause.cause : undefined].map(codeOf);
   if (codes.includes("UND_ERR_HEADERS_TIMEOUT")) {
-    return noAnswer(`${baseUrl} took too long to answer; what was asked goes on there`, cause);
+    return noAnswer(`${baseUrl} took too long to answer; the request goes on there`, cause);
   }
   if (codes.includes("UND_ERR_SOCKET") || codes.includes("ECONNRESET")) return brokenOff(cause, baseUrl);
   const way = "start it with svc serve, or set SERVICE_HOST and SERVICE_PORT";
@@ -73,17 +73,16 @@ export const PublicFailure = z
   .transform(({ error: { message, type, code } }) => ({ error: message, code: code ?? type }));
 
 /** Failure bodies, the one of 401 included, which has no code. */
-const FailureText = z
-  .string()
-  .transform((text, context): unknown => {
-    try {
-      return JSON.parse(text);
-    } catch {
-      context.addIssue({ code: "custom", message: "is not JSON" });
-      return z.NEVER;
-    }
-  })
-  .pipe(z.union([z.object({ error: z.string(), code: z.string().optional() }), PublicFailure]));
+const FailureBody = z.union([z.object({ error: z.string(), code: z.string().optional() }), PublicFailure]);
+
+/** The value of a JSON text; undefined where it is none. */
+export const parsedJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "";

@@ -2,8 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { JobEvent } from "../contract/event.ts";
 import type { Job } from "../contract/job.ts";
 import { ClientError } from "./client-error.ts";
-import { messages } from "./server-sent.ts";
-import type { Transport } from "./transport.ts";
+import { messages, type Transport } from "./transport.ts";
 
 export type Follow = {
   /** Only events with a greater number; default 0, from the beginning. */
@@ -22,60 +21,42 @@ export async function* followEvents(
   jobId: string,
   { after = 0, signal, patienceMs = 60_000 }: Follow,
 ): AsyncGenerator<JobEvent, Job, void> {
-  const retries = createRetries(patienceMs);
   let last = after;
+  let everConnected = false;
+  let brokenSince: number | undefined;
+  let waits = 0;
+  const onOpen = (): void => {
+    everConnected = true;
+    brokenSince = undefined;
+  };
   for (;;) {
+    let failure: unknown;
     try {
-      const connection = {
-        method: "GET",
-        target: `/jobs/${encodeURIComponent(jobId)}/events`,
-        headers: last > 0 ? { "last-event-id": String(last) } : {},
-        signal,
-        onOpen: retries.connected,
-      };
-      for await (const message of messages(transport, connection)) {
+      const target = `/jobs/${encodeURIComponent(jobId)}/events`;
+      const headers = last > 0 ? { "last-event-id": String(last) } : {};
+      for await (const message of messages(transport, { method: "GET", target, headers, signal, onOpen })) {
         if (message.event === "end") return (JSON.parse(message.data) as { job: Job }).job;
         const event = JSON.parse(message.data) as JobEvent;
-        retries.progressed();
+        waits = 0;
         if (event.seq <= last) continue;
         last = event.seq;
         yield event;
       }
-      await retries.wait(undefined, signal);
     } catch (error) {
       signal?.throwIfAborted();
-      await retries.wait(error, signal);
+      failure = error;
     }
+    brokenSince ??= performance.now();
+    if (isFinal(failure, everConnected && performance.now() - brokenSince <= patienceMs)) throw failure;
+    await delay(pause(waits, failure), undefined, { signal });
+    waits += 1;
   }
 }
 
-/** When to try again, and when to give up. */
-const createRetries = (patienceMs: number) => {
-  let everConnected = false;
-  let brokenSince: number | undefined;
-  let waits = 0;
-  return {
-    connected: (): void => {
-      everConnected = true;
-      brokenSince = undefined;
-    },
-    progressed: (): void => {
-      waits = 0;
-    },
-    /** Waits before the next try. Rejects with `error` when there is no point in one. */
-    wait: async (error: unknown, signal: AbortSignal | undefined): Promise<void> => {
-      brokenSince ??= performance.now();
-      const lost = performance.now() - brokenSince > patienceMs;
-      if (error instanceof Error && (!everConnected || lost || isRefusal(error))) throw error;
-      await delay(pause(waits, error), undefined, { signal });
-      waits += 1;
-    },
-  };
-};
-
-/** The service has said no, and will say so again. */
-const isRefusal = (error: unknown): boolean =>
-  error instanceof ClientError && error.status >= 400 && error.status < 500;
+/** Whether another try is of no use: the patience is over, or the service refuses and would refuse again. */
+const isFinal = (failure: unknown, patient: boolean): failure is Error =>
+  failure instanceof Error &&
+  (!patient || (failure instanceof ClientError && failure.status >= 400 && failure.status < 500));
 
 /** Milliseconds: what the service asks for, else a quarter second, doubled each time up to ten seconds. */
 const pause = (waits: number, error: unknown): number => {

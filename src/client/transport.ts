@@ -1,4 +1,12 @@
-import { brokenOff, ClientError, errorOfAnswer, errorOfFetch, notTheService } from "./client-error.ts";
+import { createParser, type EventSourceMessage } from "eventsource-parser";
+import {
+  brokenOff,
+  ClientError,
+  errorOfAnswer,
+  errorOfFetch,
+  notTheService,
+  parsedJson,
+} from "./client-error.ts";
 
 export type ClientOptions = {
   /** Where the service is, e.g. `http://127.0.0.1:8200`. */
@@ -58,7 +66,7 @@ export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: C
 
   const json = async (ask: Ask): Promise<object> => {
     const response = await open(ask);
-    const value = parsed(await bodyText(response, ask.signal));
+    const value = parsedJson(await bodyText(response, ask.signal));
     if (typeof value !== "object" || value === null) throw notTheService(response, base);
     return value;
   };
@@ -76,11 +84,39 @@ const keyHeader = (key: string | undefined): Record<string, string> => {
   return { "x-api-key": String.fromCharCode(...new TextEncoder().encode(key)) };
 };
 
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Told by the caller as an answer that is not the service's.
-    return undefined;
-  }
+type Connection = Ask & {
+  /** The answer's headers are there; what it throws ends the connection. */
+  onOpen?: (response: Response) => void;
 };
+
+/** Silence after which a connection is taken for dead: the service pings every 15 s. */
+const silenceMs = 45_000;
+
+/** What one connection delivers, until it ends or breaks. A consumer that breaks off closes it. */
+export async function* messages(
+  transport: Transport,
+  { signal, onOpen, ...ask }: Connection,
+): AsyncGenerator<EventSourceMessage, void> {
+  const connection = new AbortController();
+  const ended = AbortSignal.any([connection.signal, ...(signal === undefined ? [] : [signal])]);
+  // The service's silence counts, not the time that our own reader takes.
+  let waiting = true;
+  const watchdog = setTimeout(() => waiting && connection.abort(), silenceMs);
+  try {
+    const headers = { accept: "text/event-stream", ...ask.headers };
+    const response = await transport.open({ ...ask, headers, signal: ended });
+    onOpen?.(response);
+    const received: EventSourceMessage[] = [];
+    const parser = createParser({ onEvent: (message) => received.push(message), maxBufferSize: 67_108_864 });
+    for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      waiting = false;
+      parser.feed(text);
+      yield* received.splice(0);
+      waiting = true;
+      watchdog.refresh();
+    }
+  } finally {
+    clearTimeout(watchdog);
+    connection.abort();
+  }
+}

@@ -128,7 +128,7 @@ describe("svc run", () => {
 
   test("ends with 2 when the service calls the input invalid, its words made harmless", async () => {
     const { code, stderr } = await svc(["run", "bad", "-r", "."], { env });
-    expect({ code, stderr }).toEqual({ code: 2, stderr: "svc: base_ref: no such ref\n" });
+    expect({ code, stderr }).toEqual({ code: 2, stderr: "svc: --base-ref: no such ref\n" });
   });
 });
 

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { jobStatuses as choices } from "../../src/cli/text/status.ts";
 import { jobStatuses } from "../../src/contract/job.ts";
-import { statuses } from "../../src/cli/text/status.ts";
 import { svc } from "./run-svc.ts";
 
 const later = ["update", "agent", "push", "agents", "hooks"];
@@ -138,7 +138,7 @@ describe("what is not understood ends with 2", () => {
 });
 
 test("the statuses that can be asked for are those of the contract", () => {
-  expect(statuses).toEqual(jobStatuses);
+  expect(choices).toEqual(jobStatuses);
 });
 
 test.each([["version"], ["--version"], ["-V"]])("svc %s prints name and version", async (word) => {

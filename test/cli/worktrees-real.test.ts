@@ -151,7 +151,7 @@ test("bad input of each command says what is wrong: 1 for what is not there, 2 f
     [["worktrees", "show", "nosuch"], 1, /There is no worktree nosuch/],
     [["worktrees", "show", ""], 1, /names nothing/],
     [["worktrees", "show", id.slice(0, 8)], 1, /There is no worktree/],
-    [["worktrees", "prepare", ""], 2, /repo_url/],
+    [["worktrees", "prepare", ""], 2, /URL is empty/],
     [["worktrees", "prepare", "ext::sh"], 2, /URL/],
     [["worktrees", "prepare", remote.path, "--base-ref", "a..b"], 2, /not a name that git takes/],
     [["worktrees", "prepare", remote.path, "--base-ref", "nosuch"], 1, /no branch or tag "nosuch"/],
@@ -159,8 +159,8 @@ test("bad input of each command says what is wrong: 1 for what is not there, 2 f
     [["worktrees", "cleanup", "nosuch"], 1, /There is no worktree of this service/],
     [["worktrees", "cleanup", foreign, "--force"], 1, /There is no worktree of this service/],
     [["run", "x", "--worktree-id", "nosuch"], 1, /There is no worktree nosuch/],
-    [["run", "x", "--worktree-id", id, "--repo", "https://elsewhere.invalid/a/b"], 2, /leave repo_url out/],
-    [["run", "x", "--worktree-id", id, "--base-ref", "dev"], 2, /leave base_ref out/],
+    [["run", "x", "--worktree-id", id, "--repo", "https://elsewhere.invalid/a/b"], 2, /leave --repo out/],
+    [["run", "x", "--worktree-id", id, "--base-ref", "dev"], 2, /leave --base-ref out/],
   ];
   for (const [args, exit, words] of cases) {
     const { code, stdout, stderr } = await svc(args, { env });

@@ -14,7 +14,7 @@ import { until } from "../../../test/until.ts";
 import { createClient } from "../../client/client.ts";
 import { sanitise } from "../text/sanitise.ts";
 import { converse } from "./converse.ts";
-import type { Talk } from "./talk.ts";
+import type { Talk } from "./turn.ts";
 
 const key = { interrupt: "\u0003", end: "\u0004" };
 
@@ -213,7 +213,7 @@ describe("the prompt's own commands", () => {
   test("do not reach the service, nor does what is mistyped", async () => {
     const { say, said } = await scene();
     await say("one");
-    expect(await say("/help")).toMatch(/\/models +what can be talked to[^]*everyone who talks to it/);
+    expect(await say("/help")).toMatch(/\/models +list what can be talked to[^]*everyone who talks to it/);
     expect(await say("/hlep")).toContain("There is no command /hlep");
     expect(await say("  ")).not.toContain("Hello.");
     expect(await say("/id")).toContain("Go on with: svc chat --conversation c-1");

@@ -1,22 +1,19 @@
 import type { Client } from "../../client/client.ts";
-import { exitCode, type ExitCode } from "../exit-code.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
-import { duration } from "../text/duration.ts";
-import { painter } from "../text/paint.ts";
+import { painter, type Paint } from "../print.ts";
+import { aligned } from "../text/columns.ts";
+import { clock, duration } from "../text/quantities.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
-import { ask } from "./ask.ts";
-import { chatFailure } from "./chat-failure.ts";
-import { localCommand } from "./local-commands.ts";
 import { openPrompt } from "./prompt.ts";
-import { askOf, resumeCommand, type Talk } from "./talk.ts";
 import { createTranscript } from "./transcript.ts";
-import { showWaiting } from "./waiting.ts";
+import { ask, chatFailure, resumeCommand, type Talk } from "./turn.ts";
 
 type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
 
 type Conversation = { client: Client; talk: Talk; baseUrl: string; terminal?: Terminal };
 
-/** Talks until the user leaves. A failed turn is told, and the next message can be written. */
+/** Talks until the user leaves. Prints a failed turn, and asks for the next message. */
 export const converse = async ({
   client,
   talk,
@@ -26,7 +23,7 @@ export const converse = async ({
   const { output } = terminal;
   const paint = painter(output);
   const say = (text: string): void => void output.write(`${text}\n`);
-  // In the terminal's raw mode Ctrl-C is a key: this hears only signals that others send.
+  // In the terminal's raw mode Ctrl-C is a key: this catches only signals that others send.
   using killed = catchInterruption();
   using prompt = openPrompt({ ...terminal, paint });
   let shortened: readonly string[] = [];
@@ -43,19 +40,12 @@ export const converse = async ({
       paint,
       // Some terminals say that they have no columns at all.
       columns: () => output.columns || 80,
-      hide: talk.hide,
-      full: talk.full,
+      ...talk,
     });
-    let begun = false;
-    const ending = await ask({
-      client,
-      question: askOf(message, talk),
-      stop: nextInterruption(),
-      onChunk: (chunk) => {
-        begun = true;
-        transcript.take(chunk);
-      },
-    }).catch((error: unknown) => ({ error: chatFailure(error, talk, begun) }));
+    const stop = nextInterruption();
+    const ending = await ask({ client, talk, message, stop, onChunk: transcript.take }).catch(
+      (error: unknown) => ({ error }),
+    );
     transcript.end();
     waiting.stop();
     shortened = transcript.shortened();
@@ -94,3 +84,124 @@ export const converse = async ({
 
 const failureText = (error: unknown): string =>
   sanitise(error instanceof Error ? error.message : String(error));
+
+/** Writes to a terminal, and when nothing comes for a while shows on a line of its own that it waits. */
+type Waiting = { write: (text: string) => void; stop: () => void };
+
+const patienceMs = 500;
+
+const showWaiting = (stream: NodeJS.WriteStream, paint: Paint): Waiting => {
+  const begin = performance.now();
+  let isShown = false;
+  let atLineStart = true;
+
+  const draw = (): void => {
+    if (!atLineStart || process.env.TERM === "dumb") return;
+    stream.write(`${erase}${paint("dim", `… ${clock(performance.now() - begin)}`)}`);
+    isShown = true;
+  };
+  const clear = (): void => {
+    if (isShown) stream.write(erase);
+    isShown = false;
+  };
+  const timer = setInterval(draw, patienceMs);
+
+  return {
+    write: (text) => {
+      if (text === "") return;
+      clear();
+      stream.write(text);
+      atLineStart = text.endsWith("\n");
+      timer.refresh();
+    },
+    stop: () => {
+      clearInterval(timer);
+      clear();
+    },
+  };
+};
+
+/** Goes to the first column and clears the line. */
+const erase = "\r\u001b[K";
+
+/** What a command of the prompt can see and change. */
+type Session = {
+  client: Pick<Client, "chatModels">;
+  talk: Talk;
+  /** Tool results of the last answer that were not shown whole. */
+  shortened: readonly string[];
+  signal: AbortSignal;
+};
+
+/** Returns what is to be printed; null: the conversation ends. */
+type Run = (session: Session, argument: string) => Promise<string | null> | string | null;
+
+/** Commands that are answered here; the agent never sees them. */
+const commands: [usage: string, what: string, run: Run][] = [
+  ["/help", "list these", () => help()],
+  [
+    "/new",
+    "begin a new conversation",
+    ({ talk }) => {
+      talk.conversation = crypto.randomUUID();
+      return `New conversation ${talk.conversation}`;
+    },
+  ],
+  [
+    "/id",
+    "show the conversation's id, and how to go on with it later",
+    ({ talk }) => `Conversation ${talk.conversation}\nGo on with: ${resumeCommand(talk)}`,
+  ],
+  [
+    "/models",
+    "list what can be talked to",
+    async ({ client, talk, signal }) => {
+      const models = await client.chatModels({ signal });
+      return models.map(({ id }) => `${id === talk.model ? "*" : " "} ${oneLine(id)}`).join("\n");
+    },
+  ],
+  [
+    "/model NAME",
+    "talk to this model from the next message on",
+    ({ talk }, name) => {
+      if (name !== "") talk.model = name;
+      return `Model ${oneLine(talk.model)}`;
+    },
+  ],
+  [
+    "/full",
+    "show the shortened tool results of the last answer whole",
+    ({ shortened }) => (shortened.length === 0 ? "Nothing was shortened" : shortened.join("\n\n")),
+  ],
+  ["/exit", "leave; you can go on with the conversation later", () => null],
+];
+
+/** Words that the service takes out of a message. */
+const serviceWord = /^\/((show|hide)-(thinking|tools|narration|final|all)|stream-status)$/;
+
+/** What runs the command that this message is; null: it goes to the service. */
+const localCommand = (message: string): ((session: Session) => ReturnType<Run>) | null => {
+  const [word = "", ...rest] = message.trimEnd().split(" ");
+  const command = commands.find(([usage]) => usage.split(" ")[0] === word);
+  if (command !== undefined && (rest.length === 0 || word === "/model")) {
+    return (session) => command[2](session, rest.join(" ").trim());
+  }
+  // Most likely mistyped; sent to the agent it would cost money.
+  if (/^\/[a-z-]*$/.test(message.trimEnd()) && !serviceWord.test(word)) {
+    return () => `There is no command ${word}; /help lists them. With a space before it, it is sent as it is`;
+  }
+  return null;
+};
+
+const help = (): string =>
+  [
+    ...aligned(commands.map(([usage, what]) => [usage, what])),
+    "",
+    "Words in a message, alone or with a question, set what the agent shows:",
+    "/show-thinking /hide-thinking /show-tools /hide-tools … /show-all /hide-all",
+    "/stream-status tells what is set. The service keeps it for the agent: it holds",
+    "for everyone who talks to it. For yourself alone: svc chat --hide.",
+    "",
+    "A line that ends in \\ goes on in the next.",
+    "Ctrl-C stops an answer; Ctrl-D leaves.",
+  ].join("\n");

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
-import type { Paint } from "../text/paint.ts";
+import type { Paint } from "../print.ts";
 
 /** Reads messages from a terminal, which it has to itself until it is closed. */
 export type Prompt = Disposable & {

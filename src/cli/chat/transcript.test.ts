@@ -1,9 +1,9 @@
 import { styleText } from "node:util";
 import { describe, expect, test } from "vitest";
 import type { ChatChunk } from "../../client/chat.ts";
-import { unpainted, type Paint } from "../text/paint.ts";
+import { unpainted, type Paint } from "../print.ts";
 import { sanitise } from "../text/sanitise.ts";
-import type { Kind } from "./kinds.ts";
+import type { Kind } from "../options.ts";
 import { createTranscript } from "./transcript.ts";
 
 type Choice = ChatChunk["choices"][number];

@@ -1,10 +1,11 @@
 import type { ChatChunk, ChatEventType } from "../../client/chat.ts";
-import type { Paint } from "../text/paint.ts";
-import { unfenced } from "./fenced.ts";
-import type { Kind } from "./kinds.ts";
-import { createLiveSanitiser } from "./live-sanitise.ts";
-import { shownKinds } from "./shown-kinds.ts";
-import { callLabel, callLine, resultLines } from "./tool-lines.ts";
+import type { Visibility } from "../../contract/visibility.ts";
+import type { Kind } from "../options.ts";
+import type { Paint } from "../print.ts";
+import { cut } from "../text/columns.ts";
+import { counted } from "../text/quantities.ts";
+import { createLiveSanitiser, sanitise } from "../text/sanitise.ts";
+import { toolCall } from "../text/tool-call.ts";
 
 /** Writes one answer as it comes: blocks of thinking, text and tools, a blank line between them. */
 export type Transcript = {
@@ -85,22 +86,32 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
   };
 
   const toolUse = (id: string, name: string, content: string): void => {
-    const label = callLabel(name, unfenced(content));
+    const label = toolCall(name, parsed(unfenced(content)), null);
     calls.set(id, label);
     lastCall = id;
     enter("tools");
-    writeLines([callLine(label, { paint, columns: columns() })]);
+    writeLines([paint("cyan", fit(`● ${label}`))]);
   };
 
   const toolResult = (id: string, isError: boolean, content: string): void => {
     enter("tools");
-    const label = id === lastCall ? null : (calls.get(id) ?? null);
+    const harmless = sanitise(unfenced(content)).trimEnd();
+    const all = (harmless === "" ? "(nothing)" : harmless).split("\n");
+    const shown = full ? all : all.slice(0, most).map((line) => fit(line.slice(0, longest), indent.length));
+    const left = all.length - shown.length;
+    const label = id === lastCall ? undefined : calls.get(id);
     lastCall = undefined;
-    const text = unfenced(content);
-    const result = resultLines({ text, isError, label, full }, { paint, columns: columns() });
-    writeLines(result.lines);
-    if (result.whole !== null) shortened.push(result.whole);
+    const rows = [
+      ...(label === undefined ? [] : [fit(`of ${label}`, indent.length)]),
+      ...shown,
+      ...(left === 0 ? [] : [`… ${counted(left, "more line")}`]),
+    ];
+    writeLines(rows.map((row, index) => paint(isError ? "red" : "dim", (index === 0 ? mark : indent) + row)));
+    if (shown.join("\n") !== all.join("\n")) shortened.push(harmless);
   };
+
+  /** The line, cut to the terminal below this many columns of margin. */
+  const fit = (line: string, margin = 0): string => cut(line, Math.max(20, columns() ?? Infinity) - margin);
 
   const takeChoice = ({ delta, ...tags }: Choice): void => {
     const { reasoning_content: thinking, content } = delta;
@@ -128,3 +139,52 @@ const isHidden = (type: ChatEventType | undefined, hide: ReadonlySet<Kind>): boo
 };
 
 const bar = "│ ";
+
+const mark = "  ⎿ ";
+const indent = "    ";
+
+/** Lines of a result. */
+const most = 6;
+
+/** Characters of a line: results may be one line of megabytes. */
+const longest = 2000;
+
+/**
+ * What a tool call or result carries: the text in its fence. A text without one is its own body.
+ * The fence may be longer than usual when the body has fences of its own.
+ */
+const unfenced = (content: string): string => {
+  const text = content.replace(/^\n+/, "");
+  const fence = /^(`{3,}|~{3,})[^\n]*\n/.exec(text);
+  if (fence === null) return text;
+  const body = text.slice(fence[0].length).trimEnd();
+  return body.endsWith(fence[1] ?? "") ? body.slice(0, -(fence[1] ?? "").length).replace(/\n$/, "") : body;
+};
+
+/** The service's visibility, as it answers `/stream-status`, in words; another text as it is. */
+const shownKinds = (content: string): string => {
+  const value = parsed(content);
+  if (typeof value !== "object" || value === null || !("show_thinking" in value)) return content;
+  const visibility = value as Visibility;
+  const shows: Record<Kind, boolean> = {
+    thinking: visibility.show_thinking,
+    tools: visibility.show_tools,
+    narration: visibility.show_text && visibility.show_narration,
+    final: visibility.show_text && visibility.show_final,
+  };
+  const list = (shown: boolean): string =>
+    Object.entries(shows)
+      .filter(([, isShown]) => isShown === shown)
+      .map(([kind]) => kind)
+      .join(", ") || "nothing";
+  return `The agent shows: ${list(true)}\nIt hides: ${list(false)}\nThis holds for everyone who talks to it.`;
+};
+
+/** The value of a JSON text; another text is its own value. */
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+};

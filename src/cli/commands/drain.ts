@@ -2,9 +2,7 @@ import { loadSettings } from "../../config/settings.ts";
 import { ServiceError } from "../../contract/errors.ts";
 import { drainInstance } from "../../main/drain.ts";
 import { flagMargin, listed } from "../../main/drained.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { CliError, usageError } from "../failure.ts";
+import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note } from "../print.ts";
 import { oneLine } from "../text/sanitise.ts";
@@ -28,16 +26,20 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
     return interruption.exit();
   }
   if (end.outcome === "late") throw late(podName, timeout, end.left);
-  note(drained(podName, end));
+  if (end.outcome === "absent") note(`No instance ${podName} is running: there is nothing to wait for`);
+  else {
+    const { jobs, seconds } = end;
+    const waited = jobs.length === 0 ? "" : `; waited ${Math.round(seconds)} s for ${listed(jobs)}`;
+    note(`${podName} runs no job${waited}`);
+  }
   return exitCode.ok;
 };
 
-/** Why the store cannot be used is told in a sentence already. */
-const failure = (error: unknown): unknown => {
-  const bug = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
-  if (bug || !(error instanceof Error) || error instanceof ServiceError) return error;
-  return new CliError(error.message, { code: "store_unavailable", cause: error });
-};
+/** The message says in a sentence why the store cannot be used. */
+const failure = (error: unknown): unknown =>
+  isBug(error) || !(error instanceof Error) || error instanceof ServiceError
+    ? error
+    : new CliError(error.message, { code: "store_unavailable", cause: error });
 
 const late = (name: string, timeout: number, left: string | null): CliError => {
   const why =
@@ -48,13 +50,4 @@ const late = (name: string, timeout: number, left: string | null): CliError => {
     `${why}. It is asked to take no new jobs for another ${flagMargin} s: stop it within them, and what it runs gets SERVICE_DRAIN_TIMEOUT to end`,
     { code: "drain_timeout" },
   );
-};
-
-const drained = (
-  name: string,
-  end: { outcome: "absent" } | { outcome: "drained"; jobs: string[]; seconds: number },
-): string => {
-  if (end.outcome === "absent") return `No instance ${name} is running: there is nothing to wait for`;
-  const waited = end.jobs.length === 0 ? "" : `; waited ${Math.round(end.seconds)} s for ${listed(end.jobs)}`;
-  return `${name} runs no job${waited}`;
 };

@@ -1,12 +1,9 @@
 import { resolve } from "node:path";
 import { loadSettings } from "../../config/settings.ts";
 import { initSharedFs, type SharedFs } from "../../main/init-shared-fs.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { CliError, usageError } from "../failure.ts";
-import { note, print, printJson } from "../print.ts";
-import { aligned } from "../text/columns.ts";
-import { painter } from "../text/paint.ts";
+import { CliError, usageError, type ExitCode } from "../failure.ts";
+import { note, printAnswer, type Layout } from "../print.ts";
+import { table, type Column } from "../text/columns.ts";
 import { oneLine } from "../text/sanitise.ts";
 
 export type InitSharedFsOptions = { sharedRoot?: string; json?: boolean };
@@ -21,21 +18,22 @@ export const initSharedFsCommand = async ({ sharedRoot, json }: InitSharedFsOpti
   }
   const made = await initSharedFs(root);
   if ("fault" in made) throw new CliError(made.fault, { code: "shared_fs_unusable" });
-  if (json === true) printJson({ success: true, ...made });
-  else tell(made);
-  return exitCode.ok;
+  const exit = printAnswer({ success: true, ...made }, json, page);
+  if (json !== true) for (const { left } of made.profiles) if (left !== null) note(`svc: ${oneLine(left)}`);
+  return exit;
 };
 
 const configured = (): string | null =>
   loadSettings({ env: process.env, role: "client" }).settings.sharedFsRoot;
 
-const tell = ({ directories, profiles }: SharedFs): void => {
+const page = ({ directories, profiles }: SharedFs, { paint }: Layout): string => {
   const rows = [
-    ["", "PATH"],
-    ...directories.map(({ path, created }) => [created ? "created" : "was there", oneLine(path)]),
-    ...profiles.map(({ path, copied }) => [copied ? "copied" : "left", oneLine(path)]),
+    ...directories.map(({ path, created }) => ({ path, outcome: created ? "created" : "was there" })),
+    ...profiles.map(({ path, copied }) => ({ path, outcome: copied ? "copied" : "left" })),
   ];
-  const [head = "", ...lines] = aligned(rows);
-  print([painter(process.stdout)("bold", head), ...lines].join("\n"));
-  for (const { left } of profiles) if (left !== null) note(`svc: ${oneLine(left)}`);
+  const columns: Column<(typeof rows)[number]>[] = [
+    ["", ({ outcome }) => outcome],
+    ["PATH", ({ path }) => oneLine(path)],
+  ];
+  return table(rows, columns, { paint, columns: Infinity }).join("\n");
 };

@@ -2,17 +2,15 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { Job, JobStatus } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { note, print, printJson, terminalColumns } from "../print.ts";
-import { aligned, rightAligned } from "../text/columns.ts";
-import { age } from "../text/duration.ts";
-import { painter } from "../text/paint.ts";
-import type { Paint } from "../text/paint.ts";
-import { queueLines } from "../text/queue-lines.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
+import { printEvents, waitForJob } from "../live/follow.ts";
+import { layoutOf, note, print, printAnswer, printJson, type Layout } from "../print.ts";
+import { table, type Column } from "../text/columns.ts";
+import { jobPage } from "../text/job-page.ts";
+import { age } from "../text/quantities.ts";
 import { oneLine } from "../text/sanitise.ts";
 import { paintStatus } from "../text/status.ts";
-import { wrap } from "../text/width.ts";
+import { queueLines } from "./instances.ts";
 
 export type JobsOptions = { limit: number; status?: JobStatus | "all"; cursor?: string; json?: boolean };
 
@@ -24,14 +22,11 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
     printJson(body);
     return exitCode.ok;
   }
-  const below = await linesBelow(client);
+  const layout = layoutOf(process.stdout);
+  const below = await linesBelow(client, layout);
   if (body.jobs.length === 0) print((status ?? "all") === "all" ? "No jobs" : `No jobs are ${status}`);
-  else {
-    const layout = { paint: painter(process.stdout), columns: terminalColumns() };
-    print(jobTable(body.jobs, { ...layout, now: Date.now() }));
-  }
-  const paint = painter(process.stdout);
-  for (const line of below) print(paint("dim", line));
+  else print(jobTable(body.jobs, { ...layout, now: Date.now() }));
+  for (const line of below) print(line);
   if (body.next_cursor !== null) {
     const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}`;
     note(`There are more: svc jobs ${same} --cursor ${oneLine(body.next_cursor)}`);
@@ -39,39 +34,66 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
   return exitCode.ok;
 };
 
-/** The list stands without them: an older service does not know of its instances. */
-const linesBelow = async (client: Client): Promise<string[]> => {
+/** None where they cannot be had: an older service does not know of its instances. */
+const linesBelow = async (client: Client, layout: Layout): Promise<string[]> => {
   try {
-    const overview = await client.list_instances({}, { signal: AbortSignal.timeout(5000) });
-    return queueLines(overview).flatMap((line) => wrap(line, terminalColumns() ?? Infinity));
+    return queueLines(await client.list_instances({}, { signal: AbortSignal.timeout(5000) }), layout);
   } catch (error) {
     if (error instanceof ClientError || (error instanceof Error && error.name === "TimeoutError")) return [];
     throw error;
   }
 };
 
-type TableOptions = { paint: Paint; columns: number | undefined; now: number };
+/** Columns from which on there is room for more than the documented columns. */
+const wide = 100;
 
-/**
- * Without a terminal nothing is cut but a task's length, so that a list stays a list, and the columns are the documented
- * ones. A terminal that is wide enough shows ages too.
- */
-export const jobTable = (list: readonly Job[], { paint, columns, now }: TableOptions): string => {
-  const ages = rightAligned(["AGE", ...list.map((job) => age(now - Date.parse(job.created_at)))]);
-  const cells = [
-    ["ID", "STATUS", "PROFILE", "TASK"],
-    ...list.map((job) => [job.id, job.status, oneLine(job.profile), oneLine(job.task.slice(0, 500))]),
-  ];
-  const withAges = columns !== undefined && columns >= wide;
-  const rows = withAges ? cells.map((row, index) => row.toSpliced(3, 0, ages[index] ?? "")) : cells;
-  const [head = "", ...lines] = aligned(rows, { columns: columns ?? 250 });
-  const painted = lines.map((line, index) => {
-    const status = list[index]?.status;
-    // An id has no letters beyond f: the first place that reads like the status is its cell.
-    return status === undefined ? line : line.replace(status, () => paintStatus(status, paint));
-  });
-  return [paint("bold", head), ...painted].join("\n");
+/** The documented columns; a terminal that is wide enough shows ages too. */
+export const jobTable = (list: readonly Job[], { now, ...layout }: Layout & { now: number }): string => {
+  const ages: Column<Job> = ["AGE", (each) => age(now - Date.parse(each.created_at)), "right"];
+  return table(
+    list,
+    [
+      ["ID", ({ id }) => id],
+      ["STATUS", ({ status }) => paintStatus(status, layout.paint)],
+      ["PROFILE", ({ profile }) => oneLine(profile)],
+      ...((layout.columns ?? 0) >= wide ? [ages] : []),
+      ["TASK", ({ task }) => oneLine(task.slice(0, 500))],
+    ],
+    layout,
+  ).join("\n");
 };
 
-/** Columns from which on there is room for more than what is documented. */
-const wide = 100;
+export type JobOptions = { events?: boolean; json?: boolean };
+
+/** `svc job` */
+export const job = async (id: string, { events = false, json = false }: JobOptions): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.get_job({ job_id: id });
+  if (events) return json ? printEvents(client, body.job.id) : waitForJob({ client, job: body.job, json });
+  const clone = json ? null : await cachedClone(client, body.job);
+  return printAnswer(body, json, (_, layout) => jobPage(body.job, { ...layout, clone, now: Date.now() }));
+};
+
+/**
+ * Git directory of the cached clone that keeps the job's unfinished work, as its events tell; null when it has none, or
+ * they do not say. The worktree has the work too, but is removed long before the clone.
+ */
+const cachedClone = async (client: Client, { id, salvage_ref: ref }: Job): Promise<string | null> => {
+  if (ref === null) return null;
+  try {
+    for await (const event of client.events(id, { patienceMs: 0, signal: AbortSignal.timeout(5000) })) {
+      if (event.type !== "stage") continue;
+      if (event.stage === "fetched") return event.detail;
+      if (event.stage === "agent_started") return null;
+    }
+  } catch {
+    // The page is worth more than this line of it.
+  }
+  return null;
+};
+
+/** `svc cancel` */
+export const cancel = async (id: string, { json }: { json?: boolean }): Promise<ExitCode> =>
+  printAnswer(await connect().client.cancel_job({ job_id: id }), json, ({ job: { id: known, status } }) =>
+    status === "cancelled" ? `Job ${known} is cancelled` : `Job ${known} had ended before: ${status}`,
+  );

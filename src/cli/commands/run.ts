@@ -1,13 +1,10 @@
 import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { usageError } from "../failure.ts";
+import { exitCode, usageError, type ExitCode } from "../failure.ts";
+import { waitForJob } from "../live/follow.ts";
 import { note, print, printJson } from "../print.ts";
-import { profile } from "../text/job-facts.ts";
-import { fromHere } from "./from-here.ts";
-import { readTask } from "./read-task.ts";
-import { waitForJob } from "./wait-for-job.ts";
+import { profile } from "../text/job-page.ts";
+import { fromHere, readText } from "./input.ts";
 
 export type RunOptions = {
   repo?: string;
@@ -26,22 +23,28 @@ export type RunOptions = {
 /** `svc run` */
 export const run = async (argument: string, options: RunOptions): Promise<ExitCode> => {
   const { wait = false, json = false, idempotencyKey } = options;
-  const input = { task: await readTask(argument, process.stdin), ...inputOf(options) };
+  const input = { task: await readText(argument, task), ...inputOf(options) };
   const { client } = connect();
   if (input.repo_url === "" && input.worktree_id === "" && input.session_id === "")
     note("No --repo: the agent will work in an empty directory, and nothing is pushed");
   const body = await client.run_task(input, idempotencyKey === undefined ? {} : { idempotencyKey });
   const { job } = body;
-  if (wait) {
-    if (!json) print(job.id);
-    return waitForJob({ client, job, json });
-  }
-  if (json) printJson(body);
-  else print(job.id);
+  if (json && !wait) printJson(body);
+  if (!json) print(job.id);
+  if (wait) return waitForJob({ client, job, json });
   if (process.stderr.isTTY && !json) {
     note(`${job.status}, profile ${profile(job)}. Follow it with: svc job ${job.id} --events`);
   }
   return exitCode.ok;
+};
+
+/** `longest`: see `RunTaskInput` of the contract. */
+const task: Parameters<typeof readText>[1] = {
+  noun: "task",
+  longest: 100_000,
+  empty: "say in plain words what the agent is to do",
+  tooLong: (length) =>
+    `The task has ${length} characters and may have 100,000: put the details in a file of the repository and name it in the task`,
 };
 
 type TaskInput = Omit<Parameters<Client["run_task"]>[0], "task">;

@@ -4,15 +4,13 @@ import { serviceTitle } from "../../lib/process/marker.ts";
 import { keepMemorySteady } from "../../lib/steady-memory.ts";
 import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { CliError } from "../failure.ts";
+import { CliError, exitCode, isBug, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, print } from "../print.ts";
 
 export type ServeOptions = { host?: string; port?: number };
 
-/** `svc serve`: runs until it is told to stop. */
+/** `svc serve`: runs until a signal stops it. */
 export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => {
   const loaded = loadSettings({
     env: {
@@ -28,7 +26,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
     if (stop.signal.aborted && isAbort(error)) return null;
     throw startFailure(error);
   });
-  // Told to stop while it still waited to start.
+  // Stopped while it was still waiting to start.
   if (service === null) return exitCode.ok;
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
@@ -45,7 +43,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   return exitCode.failure;
 };
 
-/** Imported by what is asked for: each is a good part of the program. */
+/** Each import is a good part of the program: only the one that runs is loaded. */
 const start = async (
   asked: LoadedSettings & { env: NodeJS.ProcessEnv },
   signal: AbortSignal,
@@ -60,14 +58,12 @@ const start = async (
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
-/** What keeps the service from starting is the machine's or the configuration's, and its message says what to do; the rest is ours. */
+/** Unless it is a bug, the machine or the configuration keeps the service from starting, and the message says what to do. */
 const startFailure = (error: unknown): unknown => {
-  if (!(error instanceof Error) || bugs.some((kind) => error instanceof kind)) return error;
+  if (!(error instanceof Error) || isBug(error)) return error;
   const bySystem = "syscall" in error ? "The service cannot start: " : "";
   return new CliError(bySystem + error.message, { code: "cannot_start", cause: error });
 };
-
-const bugs = [TypeError, ReferenceError, RangeError, SyntaxError];
 
 /** Everything has been stopped: what still keeps the process alive is a fault that must not look like a hang. */
 const endAnyway = (): void => {

@@ -1,11 +1,7 @@
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { print, printJson } from "../print.ts";
 import { serviceName, version as number } from "../../main/version.ts";
+import type { ExitCode } from "../failure.ts";
+import { printAnswer } from "../print.ts";
 
-/** `svc version` */
-export const version = async ({ json }: { json?: boolean }): Promise<ExitCode> => {
-  if (json === true) printJson({ name: serviceName, version: number });
-  else print(`${serviceName} ${number}`);
-  return exitCode.ok;
-};
+/** `svc version`; a file of its own, for it needs no more than these imports. */
+export const version = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
+  printAnswer({ name: serviceName, version: number }, json, () => `${serviceName} ${number}`);

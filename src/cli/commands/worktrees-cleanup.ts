@@ -1,16 +1,19 @@
 import { resolve } from "node:path";
+import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { usageError } from "../failure.ts";
-import { note, print, printJson, terminalColumns } from "../print.ts";
-import { cleanupReport, type Cleanup } from "../text/cleanup-report.ts";
-import { painter } from "../text/paint.ts";
-import { fromHere } from "./from-here.ts";
+import { exitCode, usageError, type ExitCode } from "../failure.ts";
+import { note, printAnswer, type Layout } from "../print.ts";
+import { aligned, rightAligned, wrap } from "../text/columns.ts";
+import { bytes, counted } from "../text/quantities.ts";
+import { flagWords, oneLine } from "../text/sanitise.ts";
+import { fromHere } from "./input.ts";
 
 export type CleanupOptions = { maxAgeHours?: number; force?: boolean; dryRun?: boolean; json?: boolean };
 
-/** `svc worktrees cleanup`. Ends with 1 when one that was named stays. */
+export type Cleanup = Awaited<ReturnType<Client["cleanup_worktrees"]>>;
+type Result = Cleanup["results"][number];
+
+/** `svc worktrees cleanup`. Ends with 1 when a named worktree stays. */
 export const worktreesCleanup = async (named: string[], options: CleanupOptions): Promise<ExitCode> => {
   const { maxAgeHours = 0, force = false, dryRun = false, json = false } = options;
   if (named.length === 0 && maxAgeHours === 0) {
@@ -23,16 +26,15 @@ export const worktreesCleanup = async (named: string[], options: CleanupOptions)
   }
   const { client } = connect();
   const body = await client.cleanup_worktrees({ paths, max_age_hours: maxAgeHours, force, dry_run: dryRun });
-  if (json) printJson(body);
-  else if (body.results.length === 0)
-    print(`No worktree is older than ${maxAgeHours} ${maxAgeHours === 1 ? "hour" : "hours"}`);
-  else {
-    print(cleanupReport(body, { paint: painter(process.stdout), columns: terminalColumns() }));
-    if (!dryRun && body.results.some((result) => result.salvage_ref !== null)) {
-      note("To get saved work back: svc worktrees show ID, or svc job ID if it was a job's own worktree");
-    }
+  printAnswer(body, json, (_, layout) =>
+    body.results.length === 0
+      ? `No worktree is older than ${counted(maxAgeHours, "hour")}`
+      : cleanupReport(body, layout),
+  );
+  if (!json && !dryRun && body.results.some((result) => result.salvage_ref !== null)) {
+    note("To get saved work back: svc worktrees show ID, or svc job ID if it was a job's own worktree");
   }
-  return stayed(body, names).length > 0 ? exitCode.failure : exitCode.ok;
+  return stayed(body, names) ? exitCode.failure : exitCode.ok;
 };
 
 /** What the service takes in an address, well below its 16 KiB for all headers. */
@@ -42,14 +44,66 @@ const asked = (argument: string): string => {
   const name = argument.trim();
   if (name === "") throw usageError("A worktree's name is empty: give its path or its id");
   if (name.includes(","))
-    throw usageError(`${name}: a path with a comma cannot be given, give the worktree's id`);
+    throw usageError(`${name}: svc cannot send a path with a comma, give the worktree's id`);
   // As results name it.
   return name.startsWith("/") ? resolve(name) : fromHere(name);
 };
 
-/** Those that were named and are left in place. What nobody knows can only have been named. */
-const stayed = ({ results }: Cleanup, names: string[]): Cleanup["results"] =>
-  results.filter(
+/** Whether a named worktree is left in place. An unknown one can only have been named. */
+const stayed = ({ results }: Cleanup, names: string[]): boolean =>
+  results.some(
     ({ success, path, worktree_id: id }) =>
       !success && (id === null || names.includes(id) || names.includes(path)),
   );
+
+/** Each worktree with its jobs and its work, or with why it was left, then the totals. */
+export const cleanupReport = (
+  { results, removed, dry_run: dry }: Cleanup,
+  { paint, columns = 250 }: Layout,
+): string => {
+  const sizes = rightAligned(results.map((result) => (isGone(result) ? "" : bytes(result.size_bytes))));
+  const lines = aligned(
+    results.map((result, index) => [
+      result.success ? outcome(result, dry) : paint("yellow", "left"),
+      sizes[index] ?? "",
+      oneLine(result.path),
+    ]),
+  );
+  const rows = results.flatMap((result, index) => [
+    lines[index],
+    ...remarks(result, dry).flatMap((text) =>
+      wrap(text, Math.max(20, columns - indent.length)).map((line) => indent + line),
+    ),
+  ]);
+  const freed = results.reduce((sum, result) => sum + (result.removed ? (result.size_bytes ?? 0) : 0), 0);
+  const left = results.filter(({ success }) => !success).length;
+  const total = `${removed} ${dry ? "would be removed" : "removed"}, ${bytes(freed)} freed`;
+  return [...rows, paint("dim", total + (left === 0 ? "" : `; ${left} left in place`))].join("\n");
+};
+
+const indent = "    ";
+
+/** An earlier call removed it. */
+const isGone = ({ success, removed }: Result): boolean => success && !removed;
+
+const outcome = (result: Result, dry: boolean): string => {
+  if (isGone(result)) return "was removed before";
+  return dry ? "would be removed" : "removed";
+};
+
+const remarks = (result: Result, dry: boolean): string[] => {
+  const { error, cancelled_jobs: jobs, salvage_ref: ref } = result;
+  const saved = isGone(result)
+    ? "what was not pushed then is under"
+    : `its unpushed work ${dry ? "would be" : "is"} saved as`;
+  return [
+    ...(error === null ? [] : [flagWords(oneLine(error))]),
+    ...(jobs.length === 0 ? [] : [cancelled(jobs, dry)]),
+    ...(ref === null ? [] : [`${saved} ${oneLine(ref)}`]),
+  ];
+};
+
+const cancelled = (jobs: string[], dry: boolean): string => {
+  const [noun, did] = jobs.length === 1 ? ["job", "was"] : ["jobs", "were"];
+  return `${noun} ${jobs.map(oneLine).join(", ")} ${dry ? "would be" : did} cancelled`;
+};

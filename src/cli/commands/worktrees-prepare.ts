@@ -3,28 +3,26 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { Worktree } from "../../contract/worktree.ts";
 import { connect } from "../connect.ts";
-import { exitCode } from "../exit-code.ts";
-import type { ExitCode } from "../exit-code.ts";
+import { exitCode, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
-import { isOutage, sitOut } from "../live/outage.ts";
-import { note, print, printJson, terminalColumns } from "../print.ts";
+import { isOutage, sitOut } from "../live/follow.ts";
+import { layoutOf, note, print, printJson } from "../print.ts";
 import { report } from "../report.ts";
-import { painter } from "../text/paint.ts";
-import { oneLine, sanitise } from "../text/sanitise.ts";
-import { shellWord } from "../text/saved-work.ts";
-import { preparedPage } from "../text/worktree-page.ts";
-import { fromHere } from "./from-here.ts";
+import { flagWords, oneLine, sanitise, shellWord } from "../text/sanitise.ts";
+import { fromHere } from "./input.ts";
+import { preparedPage } from "./worktrees.ts";
 
 export type PrepareOptions = { baseRef?: string; json?: boolean };
 
 /**
- * `svc worktrees prepare`: waits until the worktree is ready, or cannot be made. Without a terminal its id is all that is
- * printed, so that it can be taken into a variable.
+ * `svc worktrees prepare`: waits until the worktree is ready, or has failed. Without a terminal it prints only the id, so
+ * that a shell variable can take it.
  */
 export const worktreesPrepare = async (
   url: string,
   { baseRef = "", json = false }: PrepareOptions,
 ): Promise<ExitCode> => {
+  if (url.trim() === "") throw usageError("The URL is empty: give that of a git repository, or a path");
   const { client } = connect();
   using interruption = catchInterruption();
   const { signal } = interruption;
@@ -35,7 +33,7 @@ export const worktreesPrepare = async (
     begun = first.worktree;
     const worktree = await whenPrepared(client, begun, signal);
     if (json) printJson({ ...first, worktree });
-    return told(worktree, json);
+    return printOutcome(worktree, json);
   } catch (error) {
     if (!signal.aborted) {
       const exit = report(error, { json });
@@ -49,7 +47,7 @@ export const worktreesPrepare = async (
   }
 };
 
-/** How often a preparation is looked at, ms; a first clone takes minutes. */
+/** Time between two looks at a preparation, ms; a first clone takes minutes. */
 const intervalMs = 1000;
 
 const whenPrepared = async (client: Client, begun: Worktree, signal: AbortSignal): Promise<Worktree> => {
@@ -66,46 +64,42 @@ const whenPrepared = async (client: Client, begun: Worktree, signal: AbortSignal
     } catch (error) {
       signal.throwIfAborted();
       if (!isOutage(error)) throw error;
-      const later = `What became of it tells: svc worktrees show ${oneLine(id)}`;
+      const later = `Ask later: svc worktrees show ${oneLine(id)}`;
       await sitOut(error, { probe: look, signal, onNote: note, later });
     }
   }
   return worktree;
 };
 
-/** Says what came of it, and how to exit. */
-const told = (worktree: Worktree, json: boolean): ExitCode => {
-  if (worktree.status === "failed" || worktree.status === "removed") {
-    const why = worktree.error ?? `The worktree ${worktree.worktree_id} is ${worktree.status}`;
-    note(`svc: ${sanitise(why)}`);
-    if (worktree.status === "failed") note(removeIt(worktree));
+const printOutcome = (worktree: Worktree, json: boolean): ExitCode => {
+  const { worktree_id: id, status, error } = worktree;
+  if (status === "failed" || status === "removed") {
+    note(`svc: ${flagWords(sanitise(error ?? `The worktree ${id} is ${status}`))}`);
+    if (status === "failed") note(removeIt(worktree));
     return exitCode.failure;
   }
   if (json) return exitCode.ok;
-  if (process.stdout.isTTY) {
-    print(preparedPage(worktree, { paint: painter(process.stdout), columns: terminalColumns() }));
-    return exitCode.ok;
-  }
-  print(oneLine(worktree.worktree_id));
-  if (process.stderr.isTTY) {
-    note(preparedPage(worktree, { paint: painter(process.stderr), columns: process.stderr.columns }));
+  if (process.stdout.isTTY) print(preparedPage(worktree, layoutOf(process.stdout)));
+  else {
+    print(oneLine(id));
+    if (process.stderr.isTTY) note(preparedPage(worktree, layoutOf(process.stderr)));
   }
   return exitCode.ok;
 };
 
-/** What a preparation that failed at once has left in the list: the refusal does not name it, but both give the same reason. */
+/** The failed worktree of a preparation that failed at once: the refusal does not name it, but both give the same reason. */
 const leftBehind = async (client: Client, error: unknown): Promise<Worktree | null> => {
   if (!(error instanceof ClientError) || !begunInVain.has(error.code)) return null;
   try {
     const { worktrees } = await client.list_worktrees({}, { signal: AbortSignal.timeout(5000) });
     return worktrees.findLast((each) => each.status === "failed" && each.error === error.message) ?? null;
   } catch {
-    // The reason has been told; this is beside it.
+    // The user has the reason; this is beside it.
     return null;
   }
 };
 
-/** Codes of a preparation that was accepted and then failed. */
+/** Codes of a preparation that the service accepted and that then failed. */
 const begunInVain: ReadonlySet<string> = new Set([
   "clone_failed",
   "worktree_failed",
@@ -114,4 +108,4 @@ const begunInVain: ReadonlySet<string> = new Set([
 ]);
 
 const removeIt = ({ worktree_id: id }: Worktree): string =>
-  `The list of worktrees keeps it as failed; take it away:  svc worktrees cleanup ${shellWord(oneLine(id))}`;
+  `The list of worktrees shows it as failed; take it away:  svc worktrees cleanup ${shellWord(oneLine(id))}`;

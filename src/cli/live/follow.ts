@@ -1,7 +1,64 @@
+import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { JobEvent } from "../../contract/event.ts";
 import type { Job } from "../../contract/job.ts";
-import { isOutage, sitOut } from "./outage.ts";
+import { retry } from "../../lib/wait.ts";
+import { CliError, exitCode, type ExitCode } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
+import { layoutOf, note, print, printJson } from "../print.ts";
+import { jobSummary } from "../text/job-page.ts";
+import { duration } from "../text/quantities.ts";
+import { chooseView, quietView } from "./view.ts";
+
+type Wait = { client: Client; job: Job; json: boolean };
+
+/** Shows the job until it has ended, then its summary; `json`: the final body on stdout, the account on a terminal only. */
+export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode> => {
+  const stream = json ? process.stderr : process.stdout;
+  const view =
+    json && !stream.isTTY ? quietView(stream) : await chooseView(stream, Date.parse(job.created_at));
+  using interruption = catchInterruption();
+  let clone: string | null = null;
+  let ended: Job;
+  try {
+    ended = await followJob({
+      client,
+      jobId: job.id,
+      signal: interruption.signal,
+      onEvent: (event) => {
+        if (event.type === "stage" && event.stage === "fetched") clone = event.detail;
+        view.event(event);
+      },
+      onNote: view.note,
+    });
+  } catch (error) {
+    view.close();
+    if (!interruption.signal.aborted) throw error;
+    note(
+      `\nNo longer waiting; the job goes on.\nFollow it:  svc job ${job.id} --events\nCancel it:  svc cancel ${job.id}`,
+    );
+    return interruption.exit();
+  }
+  view.close();
+  if (json) printJson({ success: true, job: ended });
+  else print(`\n${jobSummary(ended, { ...layoutOf(process.stdout), clone })}`);
+  return exitOf(ended);
+};
+
+/** The event log of a job, one JSON object a line, until the job has ended. */
+export const printEvents = async (client: Client, jobId: string): Promise<ExitCode> => {
+  using interruption = catchInterruption();
+  const { signal } = interruption;
+  try {
+    const onEvent = (event: unknown): void => print(JSON.stringify(event));
+    return exitOf(await followJob({ client, jobId, signal, onEvent, onNote: note }));
+  } catch (error) {
+    if (signal.aborted) return interruption.exit();
+    throw error;
+  }
+};
+
+const exitOf = ({ status }: Job): ExitCode => (status === "succeeded" ? exitCode.ok : exitCode.failure);
 
 type Follow = {
   client: Client;
@@ -13,12 +70,12 @@ type Follow = {
   patienceMs?: number;
 };
 
-/** Outages shorter than this (a restart) are nobody's business. */
+/** An outage shorter than this (a restart) is not mentioned. */
 const unnoticedMs = 1500;
 
 /**
- * Hands over each event of the job once, until the job has ended, also across restarts of the service.
- * @throws CliError when the service is away for longer than the patience, ClientError when it says no
+ * Calls `onEvent` with each event of the job once, until the job has ended, also across restarts of the service.
+ * @throws CliError when the service is away for longer than the patience, ClientError when it refuses
  */
 export const followJob = async (follow: Follow): Promise<Job> => {
   const { client, jobId, signal, onEvent, onNote, patienceMs } = follow;
@@ -35,13 +92,46 @@ export const followJob = async (follow: Follow): Promise<Job> => {
     } catch (error) {
       signal.throwIfAborted();
       if (!isOutage(error)) throw error;
-      await sitOut(error, {
-        probe: () => client.get_job({ job_id: jobId }, { signal }),
-        signal,
-        onNote,
-        later: `What became of the job tells: svc job ${jobId}`,
-        patienceMs,
-      });
+      const probe = (): Promise<unknown> => client.get_job({ job_id: jobId }, { signal });
+      await sitOut(error, { probe, signal, onNote, later: `Ask later: svc job ${jobId}`, patienceMs });
     }
   }
 };
+
+type Outage = {
+  /** Asks the service anything; its rejection says whether the service is there. */
+  probe: () => Promise<unknown>;
+  signal: AbortSignal;
+  onNote: (text: string) => void;
+  /** The command to ask with when the patience is over. */
+  later: string;
+  /** How long the service may be away, ms. */
+  patienceMs?: number | undefined;
+};
+
+/**
+ * Resolves when the service answers again.
+ * @throws CliError when it is away for longer than the patience, ClientError when it refuses
+ */
+export const sitOut = async (
+  outage: ClientError,
+  { probe, signal, onNote, later, patienceMs = 10 * 60_000 }: Outage,
+): Promise<void> => {
+  const since = performance.now();
+  onNote(`The service is away (${outage.message}); trying again for up to ${duration(patienceMs)}`);
+  const onFailure = (error: unknown): void => {
+    signal.throwIfAborted();
+    if (!isOutage(error)) throw error;
+    if (performance.now() - since < patienceMs) return;
+    throw new CliError(`The service has been away for ${duration(patienceMs)} (${error.message}). ${later}`, {
+      code: error.code,
+      cause: error,
+    });
+  };
+  await retry(probe, { first: 500, longest: 5000, signal, onFailure });
+  onNote("The service answers again");
+};
+
+/** No answer, or one that says "not now"; any other refusal will be the same next time. */
+export const isOutage = (error: unknown): error is ClientError =>
+  error instanceof ClientError && (error.status === 0 || error.status === 429 || error.status >= 500);

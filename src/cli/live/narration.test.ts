@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { sampleBegin, sampleLog } from "../../../test/cli/sample-job.ts";
-import { unpainted } from "../text/paint.ts";
+import { unpainted } from "../print.ts";
 import { createNarration } from "./narration.ts";
-import { plainLine } from "./plain-view.ts";
-import { terminalLines } from "./terminal-line.ts";
+import { plainLine } from "./view.ts";
+import { terminalLines } from "./terminal-view.ts";
 
 type Events = Parameters<typeof sampleLog>;
 

@@ -1,7 +1,16 @@
 import type { JobEvent } from "../../contract/event.ts";
-import { sanitise } from "../text/sanitise.ts";
-import { describeEvent } from "./describe-event.ts";
-import type { Row } from "./row.ts";
+import { duration } from "../text/quantities.ts";
+import { oneLine, sanitise } from "../text/sanitise.ts";
+import { toolCall } from "../text/tool-call.ts";
+
+/** One line of the account of a job, before it is fitted to a terminal or a file. */
+export type Row = {
+  kind: "stage" | "tool" | "text" | "thinking" | "note" | "problem";
+  /** Time of the event, in ms since the job was submitted. */
+  elapsedMs: number;
+  /** Harmless for a terminal, without line breaks. */
+  text: string;
+};
 
 /** Turns the stream of events into rows: pieces of text are joined to lines, every other event is a row or nothing. */
 export type Narration = {
@@ -62,3 +71,56 @@ export const createNarration = (begin: number): Narration => {
 };
 
 const chunks = (line: string): string[] => line.match(new RegExp(`.{1,${longestLine}}`, "gsu")) ?? [line];
+
+type Line = Omit<Row, "elapsedMs">;
+
+/**
+ * The event as one line; null when it says nothing to a reader, or belongs to the flow of text.
+ * @param worktree directory the agent works in, where it is known
+ */
+const describeEvent = (event: JobEvent, worktree: string | null): Line | null => {
+  // The key is the event's own type, which the compiler cannot tie to the row of the table.
+  const describe = described[event.type] as Describe<JobEvent> | undefined;
+  return describe?.(event, worktree) ?? null;
+};
+
+type Describe<Event> = (event: Event, worktree: string | null) => Line | null;
+
+const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { type: Type }>> } = {
+  stage: ({ stage, detail }) => line("stage", stage.replaceAll("_", " "), detail),
+  started: ({ session_id: id, model }) => line("note", "session", model === null ? id : `${id}, ${model}`),
+  tool_use: ({ name, input, parent }, worktree) => ({
+    kind: "tool",
+    text: `${parent === null ? "" : "↳ "}${toolCall(name, input, worktree)}`,
+  }),
+  tool_result: ({ is_error: failed, content }) =>
+    failed ? line("problem", "tool failed", firstLine(content)) : null,
+  retry: ({ status, error, retry: nth, max_retries: most, delay_ms: delay }) => {
+    const answer = status === null ? "failed" : `answered ${status}`;
+    const next = `try ${nth} of ${most} in ${duration(delay)}`;
+    return line("problem", `the model's API ${answer}, ${next}`, error);
+  },
+  rate_limit: ({ status, resets_at: resets }) => {
+    if (status === "allowed") return null;
+    return line("problem", "rate limit", resets === null ? status : `${status}, resets at ${resets}`);
+  },
+  result: ({ ok, subtype, text }) => {
+    // The agent CLI calls a result a "success" although its API refused.
+    const why = subtype === "success" ? "" : ` (${short(subtype)})`;
+    return ok ? null : line("problem", `the agent gave up${why}`, firstLine(text));
+  },
+  exited: ({ exit_code: code, signal }) => {
+    if (signal !== null) return line("note", "the agent's process was ended by", signal);
+    return code ? line("problem", `the agent's process exited with ${code}`, null) : null;
+  },
+  warning: ({ message }) => line("problem", message, null),
+};
+
+const line = (kind: Row["kind"], head: string, detail: string | null): Line => ({
+  kind,
+  text: detail === null || detail === "" ? short(head) : `${short(head)}  ${short(detail)}`.trimEnd(),
+});
+
+const short = (text: string): string => oneLine(text.slice(0, 2000));
+
+const firstLine = (text: string): string => text.slice(0, 2000).trimStart().split("\n", 1)[0] ?? "";

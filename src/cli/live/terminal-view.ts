@@ -1,10 +1,9 @@
 import { createLogUpdate } from "log-update";
-import { painter } from "../text/paint.ts";
-import { cut } from "../text/width.ts";
-import { createNarration } from "./narration.ts";
-import { advance, noProgress, statusLine } from "./progress.ts";
-import type { Row } from "./row.ts";
-import { terminalLines } from "./terminal-line.ts";
+import type { JobEvent } from "../../contract/event.ts";
+import { painter, type Paint } from "../print.ts";
+import { cut, wrap } from "../text/columns.ts";
+import { clock, cost, counted } from "../text/quantities.ts";
+import { createNarration, type Row } from "./narration.ts";
 import type { View } from "./view.ts";
 
 /** For terminals: the account scrolls above one status line that is drawn again and again. */
@@ -13,7 +12,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
   const draw = createLogUpdate(stream, { showCursor: true });
   const paint = painter(stream);
   const narration = createNarration(begin);
-  let progress = noProgress;
+  const progress: Progress = { stage: "queued", tools: 0, turns: null, costUsd: null };
   let pending: string[] = [];
   // The service's clock may differ from ours: the time of its latest event, plus what has passed here since then.
   let latest = { elapsedMs: 0, at: performance.now() };
@@ -42,7 +41,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
 
   return {
     event: (event) => {
-      progress = advance(progress, event);
+      advance(progress, event);
       const elapsedMs = Math.max(latest.elapsedMs, Date.parse(event.at) - begin);
       latest = { elapsedMs, at: performance.now() };
       show(narration.take(event));
@@ -61,3 +60,63 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
 };
 
 const spinnerFrames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/** The row as lines that fit a terminal: text is wrapped, everything else cut to one line. */
+export const terminalLines = (row: Row, { paint, columns }: { paint: Paint; columns: number }): string[] => {
+  const room = Math.max(10, columns - margin);
+  if (row.kind === "text" || row.kind === "thinking") {
+    const styled = (line: string): string =>
+      row.kind === "thinking" ? paint(["dim", "italic"], line) : line;
+    return wrap(row.text, room).map((line) => (line === "" ? "" : " ".repeat(margin) + styled(line)));
+  }
+  const time = paint("dim", clock(row.elapsedMs).padStart(margin - 2));
+  const { sign, format } = marks[row.kind];
+  return [`${time}  ${paint(format, cut(`${sign} ${row.text}`, room))}`];
+};
+
+/** Columns of the time and the gap after it. */
+const margin = 9;
+
+const marks = {
+  stage: { sign: "■", format: "bold" },
+  tool: { sign: "▸", format: "cyan" },
+  note: { sign: "·", format: "dim" },
+  problem: { sign: "!", format: "yellow" },
+} as const;
+
+/** Where a job stands, as far as its events tell. */
+type Progress = { stage: string; tools: number; turns: number | null; costUsd: number | null };
+
+const advance = (progress: Progress, event: JobEvent): void => {
+  if (event.type === "tool_use") progress.tools += 1;
+  if (event.type === "stage") progress.stage = event.stage;
+  if (event.type !== "result") return;
+  progress.turns = event.num_turns ?? progress.turns;
+  progress.costUsd = event.cost_usd ?? progress.costUsd;
+};
+
+/** The line that stands below the account while the job runs. */
+const statusLine = (progress: Progress, elapsedMs: number): string =>
+  [
+    activity[progress.stage] ?? progress.stage.replaceAll("_", " "),
+    clock(elapsedMs),
+    progress.turns === null ? null : counted(progress.turns, "turn"),
+    progress.tools === 0 ? null : counted(progress.tools, "tool call"),
+    progress.costUsd === null ? null : cost(progress.costUsd),
+  ]
+    .filter((part) => part !== null)
+    .join(" · ");
+
+/** What goes on after each stage has been passed. */
+const activity: Record<string, string> = {
+  queued: "waiting for its turn",
+  claimed: "fetching the repository",
+  fetched: "making the worktree",
+  worktree_ready: "starting the agent",
+  agent_started: "waiting for the agent",
+  first_output: "agent at work",
+  result: "finishing",
+  pushed: "opening the pull request",
+  pull_request: "finishing",
+  ended: "ended",
+};

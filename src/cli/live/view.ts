@@ -1,9 +1,13 @@
 import type { JobEvent } from "../../contract/event.ts";
+import { painter, type Paint } from "../print.ts";
+import { cut } from "../text/columns.ts";
+import { clock } from "../text/quantities.ts";
+import { createNarration, type Row } from "./narration.ts";
 
-/** Shows a job as it goes on. */
+/** Shows a job while it runs. */
 export type View = {
   event: (event: JobEvent) => void;
-  /** Something about the following itself, not about the job. */
+  /** A remark on the connection, not on the job. */
   note: (text: string) => void;
   /** Leaves the terminal as it was; safe to call twice. */
   close: () => void;
@@ -12,13 +16,34 @@ export type View = {
 /** @param begin time of the submission, ms since the epoch, by the service's clock */
 export const chooseView = async (stream: NodeJS.WriteStream, begin: number): Promise<View> => {
   const redraws = stream.isTTY && process.env.TERM !== "dumb";
-  if (!redraws) return (await import("./plain-view.ts")).plainView(stream, begin);
+  if (!redraws) return plainView(stream, begin);
   return (await import("./terminal-view.ts")).terminalView(stream, begin);
 };
 
-/** For `--json`: only what goes wrong with the following is told. */
+/** For `--json`: only the remarks. */
 export const quietView = (stream: NodeJS.WriteStream): View => ({
   event: () => undefined,
   note: (text) => stream.write(`${text}\n`),
   close: () => undefined,
 });
+
+/** For files and pipes: each line once, nothing is redrawn. Thinking is left out. */
+const plainView = (stream: NodeJS.WriteStream, begin: number): View => {
+  const narration = createNarration(begin);
+  const paint = painter(stream);
+  const write = (rows: Row[]) => {
+    for (const row of rows) if (row.kind !== "thinking") stream.write(`${plainLine(row, paint)}\n`);
+  };
+  return {
+    event: (event) => write(narration.take(event)),
+    note: (text) => stream.write(`${text}\n`),
+    close: () => write(narration.rest()),
+  };
+};
+
+/** Time, kind and text in columns. */
+export const plainLine = ({ kind, elapsedMs, text }: Row, paint: Paint): string => {
+  const time = clock(elapsedMs).padStart(7);
+  const shown = kind === "text" ? text : cut(text, 200);
+  return `${paint("dim", time)}  ${kind.padEnd(7)}  ${kind === "problem" ? paint("yellow", shown) : shown}`.trimEnd();
+};

@@ -1,28 +1,85 @@
-import { cut, cutFront, pad, width } from "./width.ts";
+import cliTruncate from "cli-truncate";
+import stringWidth from "string-width";
+import wrapAnsi from "wrap-ansi";
+import type { Layout } from "../print.ts";
+
+const gap = "  ";
 
 /**
  * Rows of cells as aligned lines. With `columns` the last cell is cut so that the line fits, but never below
- * `least`: what identifies a row is always whole. `keep` says which part of a cut cell stays.
+ * `least`: what identifies a row is always whole. `cutAt` says which end of that cell is cut.
  */
 export const aligned = (
   rows: string[][],
-  { columns = Infinity, least = 10, keep = "front" }: Options = {},
+  { columns = Infinity, least = 10, cutAt = "end" }: Options = {},
 ): string[] => {
-  const shorten = keep === "front" ? cut : cutFront;
-  const widths = (rows[0] ?? []).map((_, index) => Math.max(...rows.map((row) => width(row[index] ?? ""))));
+  const widths = (rows[0] ?? [])
+    .slice(0, -1)
+    .map((_, index) => Math.max(...rows.map((row) => stringWidth(row[index] ?? ""))) + gap.length);
+  const room = Math.max(least, columns - widths.reduce((sum, width) => sum + width, 0));
   return rows.map((row) => {
-    const fixed = row.slice(0, -1).map((cell, index) => pad(cell, widths[index] ?? 0));
-    const room = Math.max(least, columns - fixed.reduce((sum, cell) => sum + width(cell) + gap.length, 0));
-    return [...fixed, shorten(row.at(-1) ?? "", room)].join(gap).trimEnd();
+    const fixed = widths.map((width, index) => padded(row[index] ?? "", width));
+    return (fixed.join("") + cut(row.at(-1) ?? "", room, cutAt)).trimEnd();
   });
 };
 
-type Options = { columns?: number; least?: number; keep?: "front" | "end" };
+type Options = { columns?: number | undefined; least?: number; cutAt?: "start" | "end" };
 
-/** Cells of one column, with their ends under each other; the heading is one of them. */
+const padded = (cell: string, width: number): string =>
+  cell + " ".repeat(Math.max(0, width - stringWidth(cell)));
+
+/** Cells of one column with their ends below each other. */
 export const rightAligned = (cells: string[]): string[] => {
-  const widest = Math.max(...cells.map(width));
-  return cells.map((cell) => " ".repeat(widest - width(cell)) + cell);
+  const widest = Math.max(...cells.map((cell) => stringWidth(cell)));
+  return cells.map((cell) => " ".repeat(widest - stringWidth(cell)) + cell);
 };
 
-const gap = "  ";
+export type Column<Row> = [heading: string, cell: (row: Row) => string, align?: "right"];
+
+/** A bold line of headings, then a line a row. Where there is no terminal, 250 columns keep a list a list. */
+export const table = <Row>(
+  rows: readonly Row[],
+  columns: Column<Row>[],
+  { paint, columns: width = 250, ...cutting }: Layout & Options,
+): string[] => {
+  const cells = columns.map(([heading, cell, align]) => {
+    const column = [heading, ...rows.map(cell)];
+    return align === "right" ? rightAligned(column) : column;
+  });
+  const [head = "", ...lines] = aligned(
+    [null, ...rows].map((_, index) => cells.map((column) => column[index] ?? "")),
+    { columns: width, ...cutting },
+  );
+  return [paint("bold", head), ...lines];
+};
+
+/** A labelled value; one without a value is not shown. Prose is wrapped to the width; paths and commands never. */
+export type Fact = [label: string, value: string | null, prose?: "prose"];
+
+/** Label and value in two columns; further lines of a value stand below its first. */
+export const factLines = (facts: Fact[], { paint, columns = Infinity }: Layout): string[] => {
+  const shown = facts.filter(
+    (fact): fact is [string, string, "prose"?] => fact[1] !== null && fact[1] !== "",
+  );
+  const margin = Math.max(0, ...shown.map(([label]) => label.length)) + gap.length;
+  const room = Math.max(20, columns - margin);
+  return shown.flatMap(([label, value, prose]) =>
+    value
+      .split("\n")
+      .flatMap((line) => (prose === undefined ? [line] : wrap(line, room)))
+      .map((line, index) => (paint("dim", (index === 0 ? label : "").padEnd(margin)) + line).trimEnd()),
+  );
+};
+
+/** The line as rows of at most `columns`, broken at spaces where there are any. */
+export const wrap = (text: string, columns: number): string[] =>
+  wrapAnsi(text, columns, { hard: true, trim: false })
+    .split("\n")
+    .map((row, index) => (index === 0 ? row.trimEnd() : row.trim()));
+
+/** The text, cut to at most `columns`; an ellipsis marks the cut. */
+export const cut = (text: string, columns: number, position: "start" | "end" = "end"): string => {
+  const short = cliTruncate(text, columns, { position });
+  // It keeps a wide character of which only the first half fits.
+  return stringWidth(short) > columns ? cliTruncate(text, columns - 1, { position }) : short;
+};

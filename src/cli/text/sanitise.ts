@@ -28,3 +28,70 @@ const escapeSequence = new RegExp(
 );
 
 const harmful = /[[\p{Cc}\p{Bidi_Control}\u{2028}\u{2029}\u{E0000}-\u{E007F}]--[\n]]/gv;
+
+export const optional = (value: string | null): string | null => (value === null ? null : oneLine(value));
+
+/** The text as one word of a shell command. */
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+/** A sentence of the service, with the flags of `svc` instead of the parameters of its interface. */
+export const flagWords = (sentence: string): string =>
+  sentence
+    .replaceAll(
+      /\b(base_ref|file_path|max_age_hours|session_id|worktree_id)\b/g,
+      (name) => `--${name.replaceAll("_", "-")}`,
+    )
+    .replaceAll(/\brepo_url\b/g, "--repo")
+    .replaceAll(/\b(use|with) force\b/g, "$1 --force");
+
+/** `sanitise` for text that comes in pieces: holds back what may be the beginning of a sequence until it is whole. */
+export type LiveSanitiser = {
+  /** As much as can be shown now. */
+  push: (piece: string) => string;
+  /** What is left. Afterwards the next text may begin. */
+  end: () => string;
+};
+
+export const createLiveSanitiser = (): LiveSanitiser => {
+  let held = "";
+  /** `\r` when that was shown as a line break: a `\n` that follows belongs to it. */
+  let before = "";
+
+  const show = (text: string): string => {
+    const shown = sanitise(before + text);
+    const fresh = shown.slice(before.length);
+    before = shown.endsWith("\n") && sanitise(`${before}${text}\n`).length === shown.length ? "\r" : "";
+    return fresh;
+  };
+
+  return {
+    push: (piece) => {
+      const text = held + piece;
+      const open = text.search(unfinished);
+      // Nobody writes an escape sequence of this length but to have text held back.
+      const end = open === -1 || text.length - open > longest ? text.length : open;
+      held = text.slice(end);
+      return show(text.slice(0, end));
+    },
+    end: () => {
+      const rest = show(held);
+      held = "";
+      before = "";
+      return rest;
+    },
+  };
+};
+
+const longest = 4096;
+
+// An escape sequence that lacks its end, or the first half of a character outside the basic plane. No alternative
+// reaches over more than one further escape character: that keeps the search linear.
+const unfinished = new RegExp(
+  [
+    `${escape}\\[[0-?]*[ -/]*$`,
+    `${escape}[\\]PX^_][^${escape}${bell}]*${escape}?$`,
+    `${escape}[ -/]*$`,
+    "[\\uD800-\\uDBFF]$",
+  ].join("|"),
+);

@@ -1,8 +1,17 @@
-import type { styleText } from "node:util";
 import type { JobStatus } from "../../contract/job.ts";
-import type { Paint } from "./paint.ts";
+import type { WorktreeStatus } from "../../contract/worktree.ts";
+import type { Format, Paint } from "../print.ts";
 
 // The contract's own list comes with its schemas, whose import would cost every `svc --help` a third of its time.
+export const jobStatuses: readonly JobStatus[] = [
+  "queued",
+  "running",
+  "succeeded",
+  "failed",
+  "cancelled",
+  "expired",
+];
+
 const formats = {
   queued: "yellow",
   running: "cyan",
@@ -10,8 +19,11 @@ const formats = {
   failed: "red",
   cancelled: "gray",
   expired: "gray",
-} as const satisfies Record<JobStatus, Parameters<typeof styleText>[0]>;
+  preparing: "yellow",
+  ready: "green",
+  in_use: "cyan",
+  removed: "gray",
+} as const satisfies Record<JobStatus | WorktreeStatus, Format>;
 
-export const statuses: string[] = Object.keys(formats);
-
-export const paintStatus = (status: JobStatus, paint: Paint): string => paint(formats[status], status);
+export const paintStatus = (status: JobStatus | WorktreeStatus, paint: Paint): string =>
+  paint(formats[status], status);

@@ -1,7 +1,7 @@
 import { oneLine } from "./sanitise.ts";
 
 /**
- * A tool call on one line: its name and the argument that says most. A path within the worktree is told from there:
+ * A tool call on one line: its name and the argument that says most. A path within the worktree is relative to it:
  * the whole would fill a line of 80 columns before it comes to the file.
  */
 export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
@@ -12,13 +12,12 @@ export const toolCall = (name: string, input: unknown, worktree: string | null):
 const mainArgument = (input: unknown): string => {
   if (typeof input === "string") return short(input);
   if (typeof input !== "object" || input === null) return "";
-  const entries = Object.entries(input);
-  const named = telling.flatMap((key) => entries.filter(([name]) => name === key));
-  const text = [...named, ...entries]
-    .map(([, value]) => value)
-    .find((value) => typeof value === "string" && value !== "");
+  const values = new Map<string, unknown>(Object.entries(input));
+  const text = [...telling.map((key) => values.get(key)), ...values.values()].find(
+    (value) => typeof value === "string" && value !== "",
+  );
   if (typeof text === "string") return short(text);
-  return entries.length === 0 ? "" : short(JSON.stringify(input));
+  return values.size === 0 ? "" : short(JSON.stringify(input));
 };
 
 const seenFrom = (worktree: string | null, text: string): string =>

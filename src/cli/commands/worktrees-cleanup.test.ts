@@ -1,7 +1,7 @@
+import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import { cleanupReport, type Cleanup } from "./cleanup-report.ts";
-import { unpainted } from "./paint.ts";
-import { width } from "./width.ts";
+import { cleanupReport, type Cleanup } from "./worktrees-cleanup.ts";
+import { unpainted } from "../print.ts";
 
 const result = (changes: Partial<Cleanup["results"][number]> = {}): Cleanup["results"][number] => ({
   path: "/srv/worktrees/one",
@@ -95,6 +95,6 @@ describe("the report of a cleanup", () => {
       columns: 40,
     }).split("\n");
     expect(lines[0]).toBe(`left  4.9 KiB  ${long}`);
-    for (const line of lines.slice(1)) expect(width(line)).toBeLessThanOrEqual(40);
+    for (const line of lines.slice(1)) expect(stringWidth(line)).toBeLessThanOrEqual(40);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { baseUrlOf } from "./address.ts";
+import { baseUrlOf } from "./connect.ts";
 
 test.each([
   ["127.0.0.1", "http://127.0.0.1:8200"],

@@ -1,3 +1,19 @@
+/** A size for people, in at most eight characters: `512 B`, `1.4 MiB`, `320 GiB`; `–` where there is none. */
+export const bytes = (size: number | null): string => {
+  if (size === null) return "–";
+  let value = size;
+  let unit = 0;
+  // What would be rounded up to 1024 is one of the next unit.
+  while (Math.round(value) >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 9.95 ? 0 : 1;
+  return `${value.toFixed(digits)} ${units[unit]}`;
+};
+
+const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
 /** A length of time for people: `20 ms`, `1.4 s`, `2m 05s`, `1h 02m`. */
 export const duration = (milliseconds: number): string => {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
@@ -26,3 +42,10 @@ export const clock = (milliseconds: number): string => {
 };
 
 const two = (value: number): string => String(value).padStart(2, "0");
+
+/** Four digits for the cents of a small run, two for a large one. */
+export const cost = (usd: number): string => `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
+
+/** `1 job`, `2 jobs` */
+export const counted = (count: number, noun: string): string =>
+  `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

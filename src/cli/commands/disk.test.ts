@@ -1,7 +1,7 @@
+import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import { diskPage } from "./disk-page.ts";
-import { unpainted } from "./paint.ts";
-import { width } from "./width.ts";
+import { diskPage } from "./disk.ts";
+import { unpainted } from "../print.ts";
 
 const mebi = 1024 ** 2;
 const gibi = 1024 ** 3;
@@ -70,7 +70,7 @@ describe("the page of the disk", () => {
 
   test("fits a terminal, ends of addresses kept", () => {
     const tables = diskPage(usage(), { paint: unpainted, columns: 60 });
-    for (const line of tables.split("\n").slice(0, 8)) expect(width(line)).toBeLessThanOrEqual(60);
+    for (const line of tables.split("\n").slice(0, 8)) expect(stringWidth(line)).toBeLessThanOrEqual(60);
     expect(tables).toMatch(/….*acme\/app$/m);
   });
 });

@@ -1,0 +1,114 @@
+import type { Client } from "../../client/client.ts";
+import { connect } from "../connect.ts";
+import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
+import type { Kind } from "../options.ts";
+import { layoutOf, note, print } from "../print.ts";
+import { report } from "../report.ts";
+import { readText } from "../commands/input.ts";
+import { converse } from "./converse.ts";
+import { createTranscript } from "./transcript.ts";
+import { ask, chatFailure, isName, resumeCommand, type Talk } from "./turn.ts";
+
+export type ChatOptions = {
+  conversation?: string;
+  model?: string;
+  timeout?: number;
+  user?: string;
+  hide?: Kind[];
+  full?: boolean;
+  live: boolean;
+  json?: boolean;
+};
+
+/** `svc chat` */
+export const chat = async (argument: string | undefined, options: ChatOptions): Promise<ExitCode> => {
+  try {
+    return await talkOrAsk(argument, options);
+  } catch (error) {
+    if (options.json !== true) throw error;
+    // A line like those of the chunks.
+    return report(error, { json: "line" });
+  }
+};
+
+const talkOrAsk = async (argument: string | undefined, options: ChatOptions): Promise<ExitCode> => {
+  const json = options.json ?? false;
+  checkName("--conversation", options.conversation);
+  checkName("--user", options.user);
+  const isTalk = argument === undefined && process.stdin.isTTY;
+  if (isTalk && (json || !process.stdout.isTTY)) {
+    throw usageError(
+      "A conversation needs a terminal for its answers: give a message to ask a single question",
+    );
+  }
+  const question = isTalk ? null : await readText(argument ?? "-", message);
+  const { client, baseUrl } = connect();
+  const talk: Talk = {
+    conversation: options.conversation ?? crypto.randomUUID(),
+    model: "",
+    user: options.user ?? null,
+    timeout: options.timeout ?? null,
+    live: options.live,
+    hide: new Set(options.hide),
+    full: options.full ?? false,
+  };
+  talk.model = options.model ?? (await loadedAgent(client, talk));
+  return question === null
+    ? converse({ client, talk, baseUrl })
+    : oneTurn({ client, talk, message: question, json, isNew: options.conversation === undefined });
+};
+
+/** `longest`: more than any model reads at once. */
+const message: Parameters<typeof readText>[1] = {
+  noun: "message",
+  longest: 1_000_000,
+  empty: "say something to the agent",
+  tooLong: () =>
+    "The message has more than 1,000,000 characters: put it into a file that the agent can read, and name that",
+};
+
+const checkName = (option: string, name: string | undefined): void => {
+  if (name !== undefined && !isName(name)) {
+    throw usageError(`${option} must have 1 to 256 printable characters, no blanks at its ends and no {{ }}`);
+  }
+};
+
+const loadedAgent = async (client: Client, talk: Talk): Promise<string> => {
+  const models = await client.chatModels().catch((error: unknown) => {
+    throw chatFailure(error, talk, false);
+  });
+  const [first] = models;
+  if (first === undefined) throw new CliError("The service has no model to talk to: name one with --model");
+  return first.id;
+};
+
+type OneTurn = { client: Client; talk: Talk; message: string; json: boolean; isNew: boolean };
+
+/** Sends the message and prints the answer on stdout (`json`: its chunks, one a line), and remarks on stderr. Throws failures. */
+const oneTurn = async ({ client, talk, message: question, json, isNew }: OneTurn): Promise<ExitCode> => {
+  const { paint } = layoutOf(process.stdout);
+  const transcript = createTranscript({
+    write: (text) => void process.stdout.write(text),
+    paint,
+    columns: () => layoutOf(process.stdout).columns,
+    ...talk,
+  });
+  using interruption = catchInterruption();
+  try {
+    const end = await ask({
+      client,
+      talk,
+      message: question,
+      stop: interruption.signal,
+      onChunk: (chunk) => (json ? print(JSON.stringify(chunk)) : transcript.take(chunk)),
+    });
+    transcript.end();
+    if (end === "stopped") note(`Stopped. Go on with: ${resumeCommand(talk)}`);
+    else if (isNew && !json) note(`Go on with: ${resumeCommand(talk)}`);
+    return end === "stopped" ? interruption.exit() : exitCode.ok;
+  } catch (error) {
+    transcript.end();
+    throw error;
+  }
+};

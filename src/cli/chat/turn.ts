@@ -1,0 +1,110 @@
+import type { ChatChunk } from "../../client/chat.ts";
+import { ClientError } from "../../client/client-error.ts";
+import type { Client } from "../../client/client.ts";
+import { CliError } from "../failure.ts";
+import type { Kind } from "../options.ts";
+import { shellWord } from "../text/sanitise.ts";
+
+/** What every message is sent with: who talks to which agent, in which conversation, and how. */
+export type Talk = {
+  conversation: string;
+  model: string;
+  user: string | null;
+  /** Seconds; null: the service's limit. */
+  timeout: number | null;
+  /** Text as the model writes it. */
+  live: boolean;
+  hide: ReadonlySet<Kind>;
+  /** Tool results whole. */
+  full: boolean;
+};
+
+type Asking = {
+  client: Pick<Client, "chat" | "cancelChat">;
+  talk: Talk;
+  message: string;
+  /** Stops the turn at the service, then closes the connection. */
+  stop: AbortSignal;
+  onChunk: (chunk: ChatChunk) => void;
+};
+
+/** How long the service may take to stop a turn before the connection is closed all the same, ms. */
+const cancelMs = 2000;
+
+/**
+ * One question and its answer. Resolves when the answer is complete, or has been stopped.
+ * @throws ClientError or CliError when there is no answer, or not all of it
+ */
+export const ask = async ({
+  client,
+  talk,
+  message,
+  stop,
+  onChunk,
+}: Asking): Promise<"answered" | "stopped"> => {
+  if (stop.aborted) return "stopped";
+  const connection = new AbortController();
+  let id: string | undefined;
+  const cancel = async (): Promise<void> => {
+    // Closing alone would leave it to the service's settings what becomes of the turn.
+    if (id !== undefined)
+      await client.cancelChat(id, { signal: AbortSignal.timeout(cancelMs) }).catch(() => undefined);
+    connection.abort();
+  };
+  const onStop = (): void => void cancel();
+  stop.addEventListener("abort", onStop, { once: true });
+  try {
+    for await (const chunk of client.chat({ ...question(message, talk), signal: connection.signal })) {
+      id ??= chunk.id;
+      onChunk(chunk);
+    }
+    return "answered";
+  } catch (error) {
+    if (stop.aborted) return "stopped";
+    throw chatFailure(error, talk, id !== undefined);
+  } finally {
+    stop.removeEventListener("abort", onStop);
+  }
+};
+
+/** The request with `message`. The service knows the earlier ones. */
+const question = (message: string, talk: Talk): Parameters<Client["chat"]>[0] => ({
+  body: {
+    model: talk.model,
+    messages: [{ role: "user", content: message }],
+    ...(talk.timeout !== null && { timeout: talk.timeout }),
+    // Said in either case: the service may have a setting of its own.
+    metadata: { live_text: String(isLive(talk)) },
+  },
+  headers: {
+    "x-conversation-id": asHeader(talk.conversation),
+    ...(talk.user !== null && { "x-user-id": asHeader(talk.user) }),
+  },
+});
+
+// Live text has no kind: narration and the final answer come whole when one of them is to be left out.
+const isLive = ({ live, hide }: Talk): boolean => live && !hide.has("narration") && !hide.has("final");
+
+/** Headers are bytes, each written as a character. */
+const asHeader = (id: string): string => Buffer.from(id, "utf8").toString("latin1");
+
+/** Whether the service takes this for the id of a conversation or user. `{{…}}` it takes for a template of a chat UI. */
+export const isName = (id: string): boolean =>
+  /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\uFFFD]{1,256}$/u.test(id) && id.trim() === id && !/\{\{.*\}\}/.test(id);
+
+/** The command that goes on with the conversation. */
+export const resumeCommand = ({ conversation, user }: Talk): string =>
+  `svc chat --conversation ${shellWord(conversation)}${user === null ? "" : ` --user ${shellWord(user)}`}`;
+
+/** The failure with what the user of a chat can do about it. `begun`: some of the answer had come. */
+export const chatFailure = (error: unknown, talk: Talk, begun: boolean): unknown => {
+  if (!(error instanceof ClientError)) return error;
+  const { status, code, retryAfter, message } = error;
+  const failure = (sentence: string): CliError => new CliError(sentence, { code, cause: error });
+  if (status === 404 && code === "not_found") {
+    return failure("This service has no agent to talk to: start it with AGENT_MODE=true svc serve");
+  }
+  if (status === 0 && begun)
+    return failure(`${message}. The turn was stopped in mid-answer; go on with: ${resumeCommand(talk)}`);
+  return retryAfter === undefined ? error : failure(`${message} (try again in ${retryAfter} s)`);
+};

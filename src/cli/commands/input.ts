@@ -1,0 +1,40 @@
+import { resolve } from "node:path";
+import { usageError } from "../failure.ts";
+import { note } from "../print.ts";
+
+/** The service has another working directory: a relative path means one seen from here. */
+export const fromHere = (place: string): string => (/^\.{1,2}(\/|$)/.test(place) ? resolve(place) : place);
+
+type Text = {
+  noun: "task" | "message";
+  /** Characters that the service takes. */
+  longest: number;
+  empty: string;
+  tooLong: (length: string) => string;
+};
+
+/**
+ * The text of the command line; `-` reads it from `input`, without the line breaks at its end.
+ * @throws CliError when there is nothing in it, or more than the service takes
+ */
+export const readText = async (
+  argument: string,
+  { noun, longest, empty, tooLong }: Text,
+  input: NodeJS.ReadStream = process.stdin,
+): Promise<string> => {
+  // Beyond any text, even one followed by blank lines: the rest is not worth the memory.
+  const bound = 10 * longest;
+  let text = argument === "-" ? "" : argument;
+  if (argument === "-") {
+    if (input.isTTY) note(`Type the ${noun}, and end it with Ctrl-D on a line of its own:`);
+    input.setEncoding("utf8");
+    for await (const piece of input) {
+      text += String(piece);
+      if (text.length > bound) throw usageError(tooLong(`more than ${bound.toLocaleString("en")}`));
+    }
+    text = text.trimEnd();
+  }
+  if (text.trim() === "") throw usageError(`The ${noun} is empty: ${empty}`);
+  if (text.length > longest) throw usageError(tooLong(text.length.toLocaleString("en")));
+  return text;
+};

@@ -1,0 +1,131 @@
+import { join } from "node:path";
+import type { Client } from "../../client/client.ts";
+import type { Worktree } from "../../contract/worktree.ts";
+import { connect } from "../connect.ts";
+import type { ExitCode } from "../failure.ts";
+import { printAnswer, type Layout } from "../print.ts";
+import { factLines, table, wrap, type Column } from "../text/columns.ts";
+import { savedWork, warningsFact } from "../text/job-page.ts";
+import { age, bytes, counted } from "../text/quantities.ts";
+import { flagWords, oneLine, optional, sanitise, shellWord } from "../text/sanitise.ts";
+import { paintStatus } from "../text/status.ts";
+
+/** `svc worktrees list` */
+export const worktreesList = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
+  printAnswer(await connect().client.list_worktrees(), json, ({ worktrees }, layout) =>
+    worktrees.length === 0 ? "No worktrees" : worktreeTable(worktrees, layout),
+  );
+
+/** A worktree a line, then their totals. `svc worktrees show` has what a narrow terminal has no room for. */
+export const worktreeTable = (list: readonly Worktree[], layout: Layout): string => {
+  const { paint, columns = 250 } = layout;
+  const from = (least: number, ...column: Column<Worktree>): Column<Worktree>[] =>
+    columns >= least ? [column] : [];
+  const lines = table(
+    list,
+    [
+      ["ID", ({ worktree_id: id }) => oneLine(id)],
+      ["STATUS", ({ status }) => paintStatus(status, paint)],
+      ...from(63, "AGE", ageOf, "right"),
+      ...from(80, "SIZE", ({ size_bytes: size }) => bytes(size), "right"),
+      ["PUSHED", ({ pushed }) => (pushed === null ? "–" : yesOrNo(pushed))],
+      ...from(100, "KIND", ({ prepared }) => (prepared ? "prepared" : "job")),
+      ...from(80, columns >= 100 ? "REPOSITORY" : "REPO", ({ repo_url: url }) => repository(url)),
+    ],
+    // At 80 columns there is room for the end of a repository's name at the least.
+    { ...layout, cutAt: "start", least: 5 },
+  );
+  return [...lines, ...wrap(total(list), columns).map((line) => paint("dim", line))].join("\n");
+};
+
+/** A repository's address as a list shows it. */
+export const repository = (url: string): string => (url === "" ? "(none)" : oneLine(url));
+
+const ageOf = ({ age_hours: hours }: Worktree): string => age(hours * 3_600_000);
+
+const yesOrNo = (value: boolean): string => (value ? "yes" : "no");
+
+const total = (list: readonly Worktree[]): string => {
+  const size = list.reduce((sum, { size_bytes }) => sum + (size_bytes ?? 0), 0);
+  const unpushed = list.filter(({ pushed }) => pushed === false).length;
+  const failed = list.filter(({ status }) => status === "failed").length;
+  return [
+    `${counted(list.length, "worktree")}, ${bytes(size)}`,
+    ...(unpushed > 0 ? [`${unpushed} not pushed`] : []),
+    ...(failed > 0 ? [`${failed} failed: svc worktrees show ID says why`] : []),
+  ].join("; ");
+};
+
+/** `svc worktrees show` */
+export const worktreesShow = async (id: string, { json }: { json?: boolean }): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.get_worktree({ worktree_id: id });
+  const clone = json === true ? null : await cloneOf(client, body.worktree);
+  return printAnswer(body, json, ({ worktree }, layout) => worktreePage(worktree, { ...layout, clone }));
+};
+
+/** Git directory that keeps the worktree's saved work; null when it has none, or the service does not say where its clones lie. */
+const cloneOf = async (client: Client, worktree: Worktree): Promise<string | null> => {
+  if (worktree.salvage_ref === null) return null;
+  const { repo_key: key, worktree_id: id } = worktree;
+  const [wanted, rest] =
+    key === null ? ["worktrees", [".owned", `${id}.git`]] : ["repositories", [key, "repo.git"]];
+  try {
+    const { volumes } = await client.get_disk_usage({}, { signal: AbortSignal.timeout(5000) });
+    const root = volumes.find(({ purpose }) => purpose === wanted)?.path;
+    return root === undefined ? null : join(root, ...rest);
+  } catch {
+    // The page is worth more than this line of it.
+    return null;
+  }
+};
+
+/** Everything about a worktree. `clone`: git directory that keeps its saved work, where it is known. */
+export const worktreePage = (
+  worktree: Worktree,
+  { clone, ...layout }: Layout & { clone: string | null },
+): string => {
+  const { worktree_id: id, repo_url: url, status, error, salvage_ref: ref } = worktree;
+  return factLines(
+    [
+      ["ID", oneLine(id)],
+      ["Status", paintStatus(status, layout.paint)],
+      ["Error", error === null ? null : flagWords(sanitise(error)).trimEnd(), "prose"],
+      ["Kind", worktree.prepared ? "prepared" : "made for a job"],
+      ["Repository", url === "" ? "none: an empty one of its own" : oneLine(url)],
+      ["Base", url === "" ? null : optional(worktree.base_ref)],
+      ["Branch", optional(worktree.branch)],
+      ["Path", optional(worktree.path)],
+      ["Size", worktree.size_bytes === null ? null : bytes(worktree.size_bytes)],
+      ["Pushed", pushed(worktree)],
+      ["Saved work", ref === null ? null : savedWork({ ref, gitDir: clone, id })],
+      warningsFact(worktree.warnings),
+      ["Job", optional(worktree.job_id)],
+      ["Instance", optional(worktree.pod_name)],
+      ["Created", `${oneLine(worktree.created_at)} (${ageOf(worktree)} ago)`],
+      ["Run in it", status === "ready" || status === "in_use" ? runInIt(id) : null],
+    ],
+    layout,
+  ).join("\n");
+};
+
+/** The block at the end of `svc worktrees prepare`. */
+export const preparedPage = (worktree: Worktree, layout: Layout): string =>
+  factLines(
+    [
+      ["ID", oneLine(worktree.worktree_id)],
+      ["Path", optional(worktree.path)],
+      ["Branch", optional(worktree.branch)],
+      warningsFact(worktree.warnings),
+      ["Run in it", runInIt(worktree.worktree_id)],
+    ],
+    layout,
+  ).join("\n");
+
+const runInIt = (id: string): string =>
+  `svc run --worktree-id ${shellWord(oneLine(id))} "what is to be done" --wait`;
+
+const pushed = ({ pushed: value, status }: Worktree): string | null => {
+  if (value === null) return status === "in_use" ? "not known while a job is at work" : null;
+  return yesOrNo(value);
+};

@@ -1,0 +1,77 @@
+import type { Command } from "commander";
+import { json, whole, type Lazily } from "./options.ts";
+
+/** The commands for who operates a service. */
+export const addServiceCommands = (program: Command, lazily: Lazily): void => {
+  program.commandsGroup("Service:");
+  program
+    .command("serve")
+    .summary("run the service")
+    .description("Run the service until a signal stops it.")
+    .option(
+      "--port <port>",
+      "port to listen on; 0: a free one (default: SERVICE_PORT, else 8200)",
+      whole(0, 65_535),
+    )
+    .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
+    .addHelpText("after", serveEnd)
+    .action(lazily(async () => (await import("./commands/serve.ts")).serve));
+  program
+    .command("drain")
+    .summary("let this instance take no new jobs, and wait for those it runs")
+    .description(
+      "Let the instance of this name (SERVICE_POD_NAME, else the host's name) take no new jobs, and wait until it runs none. Exit 0 when it runs none, 1 when jobs are left.",
+    )
+    .option("--timeout <seconds>", "how long to wait, 1 to 86400", whole(1, 86_400), 300)
+    .addHelpText("after", drainEnd)
+    .action(lazily(async () => (await import("./commands/drain.ts")).drain));
+  program
+    .command("status")
+    .description("tell whether the service is up; exit 1 when it is not")
+    .option(...json)
+    .action(lazily(async () => (await import("./commands/service.ts")).status));
+  program
+    .command("instances")
+    .description("list the instances and what they run, and how many jobs wait")
+    .option(...json)
+    .action(lazily(async () => (await import("./commands/instances.ts")).instances));
+  program
+    .command("config")
+    .description("show the settings and where each comes from, secrets masked")
+    .option("--json", "print them as JSON")
+    .action(lazily(async () => (await import("./commands/service.ts")).config));
+  program
+    .command("init-shared-fs")
+    .summary("lay out a file system that instances share")
+    .description(
+      "Create profiles/ (with copies of the bundled profiles), repos/, jobs/ and job-state/ under the shared root. What exists stays as it is.",
+    )
+    .option("--shared-root <directory>", "where (default: SERVICE_SHARED_FS_ROOT)")
+    .option("--json", "print what was created as JSON")
+    .addHelpText("after", initSharedFsEnd)
+    .action(lazily(async () => (await import("./commands/init-shared-fs.ts")).initSharedFsCommand));
+  program
+    .command("version")
+    .description("print program name and version")
+    .option("--json", "print them as JSON")
+    .action(lazily(async () => (await import("./commands/version.ts")).version));
+};
+
+const serveEnd = `
+SIGTERM: the service takes no new jobs and gives the running ones SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends
+them and saves their work. A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves their work
+and exits. Only a further signal may kill the process before that; the next start then ends the agents and saves the work.
+`;
+
+const drainEnd = `
+Needs KV_URL; a single instance with its jobs in files drains by itself when it gets SIGTERM. It is meant for the
+hook that runs before an instance is stopped (preStop), in the instance's own environment. It waits for chat turns
+and completions as for jobs.
+When it has drained the instance, or is interrupted, the instance takes jobs again until it is stopped. When jobs are
+left after the time-out the instance takes none for another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+`;
+
+const initSharedFsEnd = `
+Set for every instance:  SERVICE_SHARED_FS_ROOT=ROOT, and SERVICE_REPOS_ROOT=ROOT/repos to share the clones.
+A copied profile wins over the bundled one of its name, also with a newer svc: remove the copy to use the new one.
+`;
