@@ -103,7 +103,7 @@ describe("files of the wrong kind are refused, naming file and fault:", () => {
     [
       "a broken profile to extend",
       { [agentYml]: "extends: p", "shared/profiles/p.yml": "x: 1" },
-      /extends the profile p, which cannot be used: .*unknown key x/,
+      /extends p, which cannot be used: .*unknown key x/,
     ],
     [
       "a circle",

@@ -1,7 +1,8 @@
-import { argumentFault, bypassesPermissions, toArguments } from "./arguments.ts";
+import { argumentFault, bypassesPermissions, toArguments } from "./claude-block.ts";
 import type { ClaudeBlock } from "./claude-block.ts";
-import type { JsonObject } from "./json-files.ts";
-import { asReadOnly } from "./read-only.ts";
+import { FileFault } from "./contained.ts";
+import type { JsonObject } from "./contained.ts";
+import type { Layer } from "./load.ts";
 
 /** What a profile or an agent asks of the CLI, all rules applied. */
 export type Plan = {
@@ -19,43 +20,46 @@ type Request = {
   readOnly: boolean;
   autoPr: boolean;
   /** Values of keys that the block leaves out. */
-  defaults: ClaudeBlock & { model: string; permission_mode: NonNullable<ClaudeBlock["permission_mode"]> };
+  defaults: ClaudeBlock & {
+    model: string;
+    permission_mode: NonNullable<ClaudeBlock["permission_mode"]>;
+    worktree: boolean;
+  };
   /** Furthest parent first. */
-  layers: readonly { settings: JsonObject; mcpServers: JsonObject }[];
+  chain: readonly Layer[];
 };
 
 /** The service makes and removes worktrees; with these the agent could leave or remove the job's own. */
 const worktreeTools = ["EnterWorktree", "ExitWorktree"];
 
-/** Defaults and the rules that join several keys; or the fault that they find. */
-export const planOf = ({
-  block: given,
-  readOnly,
-  autoPr,
-  defaults,
-  layers,
-}: Request): Plan | { fault: string } => {
-  const checked = readOnly ? asReadOnly(given, autoPr) : { block: given };
-  if ("fault" in checked) return checked;
+/** Defaults and the rules that join several keys. @throws FileFault */
+export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Request): Plan => {
+  const refuse = (fault: string): never => {
+    throw new FileFault(`${chain.at(-1)?.source.file}: ${fault}`);
+  };
+  const { block: checked, fault: contradiction } = readOnly
+    ? asReadOnly(given, autoPr)
+    : { block: given, fault: null };
+  if (contradiction !== null) refuse(contradiction);
   const block = {
     ...defaults,
-    ...withoutEmpty(checked.block),
-    model: checked.block.model ?? defaults.model,
-    permission_mode: checked.block.permission_mode ?? defaults.permission_mode,
-    worktree: checked.block.worktree ?? defaults.worktree ?? true,
-    disallowed_tools: [...new Set([...(checked.block.disallowed_tools ?? []), ...worktreeTools])],
+    ...withoutEmpty(checked),
+    model: checked.model ?? defaults.model,
+    permission_mode: checked.permission_mode ?? defaults.permission_mode,
+    worktree: checked.worktree ?? defaults.worktree,
+    disallowed_tools: [...new Set([...(checked.disallowed_tools ?? []), ...worktreeTools])],
   };
   const args = toArguments(block);
-  const settings = merged(layers.map((layer) => layer.settings));
+  const settings = merged(chain.map((layer) => layer.settings));
   const fault = argumentFault(args) ?? hookFault(settings);
-  if (fault !== null) return { fault };
+  if (fault !== null) refuse(fault);
   return {
     block,
     args,
     bypassPermissions: bypassesPermissions(block.permission_mode),
     timeoutSeconds: block.timeout ?? null,
     settings,
-    mcpServers: merged(layers.map(({ mcpServers }) => mcpServers)),
+    mcpServers: merged(chain.map((layer) => layer.mcpServers)),
   };
 };
 
@@ -74,4 +78,42 @@ const hookFault = ({ hooks }: JsonObject): string | null => {
   return own === undefined
     ? null
     : `.claude/settings.json must not have a ${own} hook: the service makes the worktrees`;
+};
+
+/** Tools that change files or could: denied whatever else the profile says. */
+const writingTools = ["Bash", "Edit", "Write", "NotebookEdit"];
+
+const readingTools = ["Read", "Grep", "Glob"];
+
+/** Modes in which what is not allowed is denied, and nothing is allowed by the mode itself. */
+const strictModes = ["dontAsk", "plan", "default"];
+
+/**
+ * What `read_only: true` means for the CLI: only reading tools unless the profile names others, writing tools denied, and a mode
+ * that denies what would ask (tools of MCP servers too, until `allowed_tools` names them). A profile that also asks for
+ * the opposite is at fault rather than half read-only.
+ */
+const asReadOnly = (block: ClaudeBlock, autoPr: boolean): { block: ClaudeBlock; fault: string | null } => {
+  const mode = block.permission_mode ?? "dontAsk";
+  const tools = block.tools ?? readingTools;
+  const faults = [
+    ...(autoPr ? ["auto_pr must be false"] : []),
+    ...(strictModes.includes(mode)
+      ? []
+      : [`claude.permission_mode must be one of ${strictModes.join(", ")}`]),
+    ...writersIn("tools", tools),
+    ...writersIn("allowed_tools", block.allowed_tools ?? []),
+  ];
+  const denied = [...new Set([...(block.disallowed_tools ?? []), ...writingTools])];
+  return {
+    block: { ...block, permission_mode: mode, tools, disallowed_tools: denied },
+    fault: faults.length === 0 ? null : `read_only is true, so ${faults.join(", and ")}`,
+  };
+};
+
+/** Entries may be `Bash(git log *)`, several in one text, or `default`, which is every tool. */
+const writersIn = (key: string, entries: readonly string[]): string[] => {
+  const named = entries.flatMap((entry) => entry.replaceAll(/\([^)]*\)/g, "").split(/[,\s]+/));
+  const writers = [...writingTools, "default"].filter((tool) => named.includes(tool));
+  return writers.length === 0 ? [] : [`claude.${key} must not name ${writers.join(", ")}`];
 };

@@ -9,7 +9,6 @@ const setup = setupIn(temporaryDirectory);
 const files = {
   [custom("acme.yml")]: "match: {repo: ['github.com/acme/*', 'https://github.com/other/app.git']}",
   [custom("broken.yml")]: "nonsense: 1\nmatch: {task: ['.']}",
-  [custom("hang.yml")]: "match: {task: ['(x+x+)+y']}",
   [custom("tests.yml")]: "match: {task: ['\\btests?\\b']}",
 };
 const { profiles, home } = await setup(files);
@@ -51,13 +50,6 @@ describe("with no name, or auto,", () => {
     expect(await routed(`${"word ".repeat(390)} tests`)).toBe("tests");
     expect(await routed(`${"word ".repeat(410)} tests`)).toBe("code");
   });
-
-  it("an expression that would backtrack for ever is given up", async () => {
-    const started = performance.now();
-    expect(await routed("x".repeat(2000))).toBe("code");
-    expect(performance.now() - started).toBeLessThan(2000);
-    expect(await routed("xxxxy")).toBe("hang");
-  });
 });
 
 it("the rule that chose the profile is told", async () => {
@@ -82,7 +74,7 @@ describe("with a name", () => {
     expect(error).toMatchObject({ code: "unknown_profile" });
     expect(error).toHaveProperty(
       "message",
-      'There is no profile "revew"; use one of acme, code, hang, review, tests, or leave it empty; did you mean review?',
+      'There is no profile "revew"; use one of acme, code, review, tests, or leave it empty; did you mean review?',
     );
   });
 
