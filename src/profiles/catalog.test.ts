@@ -1,11 +1,8 @@
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, named, setupIn, sharedProfile } from "./profiles.fixture.ts";
+import { custom, named, setup, sharedProfile } from "./profiles.fixture.ts";
 import type { Setup } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
 
 describe("a change on disk", () => {
   it("is seen a second later, and costs nothing until then", async () => {

@@ -42,52 +42,26 @@ const known = {
   system_prompt: text.nullish(),
 };
 
-/** What would break the way the service runs the CLI, by reason. */
-const refused: [reason: string, keys: string[]][] = [
-  [
-    "the service sets it: it speaks to the CLI over its own streams",
-    [
-      "print",
-      "verbose",
-      "output_format",
-      "input_format",
-      "include_partial_messages",
-      "replay_user_messages",
-      "prompt_suggestions",
-      "permission_prompt_tool",
-      "sdk_url",
-    ],
-  ],
-  [
-    "the service chooses sessions; give session_id with the task",
-    [
-      "session_id",
-      "resume",
-      "continue",
-      "fork_session",
-      "from_pr",
-      "resume_session_at",
-      "rewind_files",
-      "teleport",
-    ],
-  ],
-  ["a job's session must be kept so that it can be resumed", ["no_session_persistence"]],
-  ["put them in .claude/settings.json beside profile.yml", ["settings", "setting_sources"]],
-  ["put the servers in .mcp.json beside profile.yml", ["mcp_config", "strict_mcp_config"]],
-  ["a job works in its own worktree only", ["add_dir", "tmux", "cwd"]],
-  ["use permission_mode", ["dangerously_skip_permissions", "allow_dangerously_skip_permissions"]],
-  ["it would turn the service's own hooks off", ["bare", "safe_mode", "init_only", "maintenance"]],
-  [
-    "a job runs in the foreground, with nobody at a screen",
-    ["bg", "background", "ide", "chrome", "remote_control", "cloud"],
-  ],
-  [
-    "it would write beside the job's log or end the CLI at once",
-    ["debug", "debug_file", "debug_to_stderr", "help", "version"],
-  ],
-];
+/** What would break the way the service runs the CLI: keys by reason. */
+const refused = {
+  "the service sets it: it speaks to the CLI over its own streams":
+    "print verbose output_format input_format include_partial_messages replay_user_messages prompt_suggestions permission_prompt_tool sdk_url",
+  "the service chooses sessions; give session_id with the task":
+    "session_id resume continue fork_session from_pr resume_session_at rewind_files teleport",
+  "a job's session must be kept so that it can be resumed": "no_session_persistence",
+  "put them in .claude/settings.json beside profile.yml": "settings setting_sources",
+  "put the servers in .mcp.json beside profile.yml": "mcp_config strict_mcp_config",
+  "a job works in its own worktree only": "add_dir tmux cwd",
+  "use permission_mode": "dangerously_skip_permissions allow_dangerously_skip_permissions",
+  "it would turn the service's own hooks off": "bare safe_mode init_only maintenance",
+  "a job runs in the foreground, with nobody at a screen": "bg background ide chrome remote_control cloud",
+  "it would write beside the job's log or end the CLI at once":
+    "debug debug_file debug_to_stderr help version",
+};
 
-const reasons = new Map(refused.flatMap(([reason, keys]) => keys.map((key) => [key, reason] as const)));
+const reasons = new Map(
+  Object.entries(refused).flatMap(([reason, keys]) => keys.split(" ").map((key) => [key, reason])),
+);
 
 /** Keys become flags, so they are of the one form that has one spelling as a flag. */
 const keyForm = /^[a-z][a-z0-9]+(_[a-z0-9]+)*$/;

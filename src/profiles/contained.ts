@@ -72,7 +72,7 @@ export const isInside = (directory: string, path: string): boolean =>
 
 export const isMissing = (error: unknown): boolean => ["ENOENT", "ENOTDIR"].includes(errorCode(error));
 
-export const errorCode = (error: unknown): string =>
+const errorCode = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "unknown error";
 
 export const outside = (root: string, path: string): FileFault =>

@@ -9,15 +9,15 @@ import type { Layers } from "./catalog.ts";
 import { toArguments } from "./claude-block.ts";
 import type { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
-import { contentOf, copiedPaths, maxDepth } from "./copied-files.ts";
+import { contentOf, copiedFiles } from "./copied-files.ts";
 import type { FileContent } from "./copied-files.ts";
-import { isBroken } from "./load.ts";
+import { isBroken, marksOf } from "./load.ts";
 import type { Layer } from "./load.ts";
 import { discardConfigDirectories, discardConfigDirectory, materialise, placesOf } from "./materialise.ts";
 import { modelNames, ownModelNames } from "./model-names.ts";
 import { planOf } from "./plan.ts";
 import type { Plan } from "./plan.ts";
-import { marksOf, remembered } from "./remembered.ts";
+import { remembered } from "./remembered.ts";
 import { hubRoot, profileRoots } from "./roots.ts";
 import { findTranscript } from "./transcripts.ts";
 
@@ -58,10 +58,10 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: Request):
   });
   const latest = remembered<State>(async (previous) => {
     const chain = await chainNow();
-    const watched = [...copiedPaths(chain), ...(hubPath === null ? [] : [aliasesFile(hubPath)])];
-    const marks = await marksOf(watched, maxDepth);
+    const copied = await copiedFiles(chain);
+    const marks = JSON.stringify([copied, hubPath !== null && (await marksOf([aliasesFile(hubPath)]))]);
     if (previous?.chain === chain && previous.marks === marks) return previous;
-    return { chain, marks, loaded: await loadPackage(chain, settings) };
+    return { chain, marks, loaded: await loadPackage(chain, await contentOf(copied), settings) };
   }, now);
   const loadedNow = async (): Promise<LoadedPackage> => {
     try {
@@ -152,10 +152,13 @@ const defaultChain = (layers: Layers): Layer[] => {
 };
 
 /** Reads the rest of the agent. @throws FileFault */
-const loadPackage = async (chain: readonly Layer[], settings: AgentSettings): Promise<LoadedPackage> => {
+const loadPackage = async (
+  chain: readonly Layer[],
+  files: readonly FileContent[],
+  settings: AgentSettings,
+): Promise<LoadedPackage> => {
   const { hubPath } = settings;
   const { plan, appended } = plannedOf(chain, settings);
-  const files = await contentOf(chain);
   const system = chain.findLast(({ prompt }) => prompt !== null)?.prompt ?? null;
   const texts = [appended, system].filter((text) => text !== null);
   const systemPrompt = texts.length === 0 ? null : texts.join("\n\n");

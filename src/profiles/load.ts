@@ -9,10 +9,9 @@ import {
   unreadable,
 } from "./contained.ts";
 import type { JsonObject } from "./contained.ts";
-import { copiedFiles } from "./copied-files.ts";
+import { copiedFiles, markOf } from "./copied-files.ts";
 import { nameForm, parseDefinition } from "./definition.ts";
 import type { Definition } from "./definition.ts";
-import { marksOf } from "./remembered.ts";
 import type { Root } from "./roots.ts";
 
 /** A file or directory that stands for a profile or an agent. */
@@ -62,6 +61,15 @@ export const loadLayer = async (source: Source): Promise<Layer | BrokenLayer> =>
     if (fault instanceof FileFault) return { name: source.name, source, fault };
     throw fault;
   }
+};
+
+/** Changes whenever one of the files does: a write, a rename into place and a change of rights all alter it. */
+export const marksOf = async (paths: readonly string[]): Promise<string> => {
+  const marks = paths.map(async (path) => {
+    const status = await stat(path, { bigint: true }).catch(() => null);
+    return `${path} ${status === null ? "-" : markOf(status)}`;
+  });
+  return (await Promise.all(marks)).join("\n");
 };
 
 const sourcesIn = async (root: Root): Promise<Source[]> => {

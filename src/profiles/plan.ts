@@ -34,13 +34,8 @@ const worktreeTools = ["EnterWorktree", "ExitWorktree"];
 
 /** Defaults and the rules that join several keys. @throws FileFault */
 export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Request): Plan => {
-  const refuse = (fault: string): never => {
-    throw new FileFault(`${chain.at(-1)?.source.file}: ${fault}`);
-  };
-  const { block: checked, fault: contradiction } = readOnly
-    ? asReadOnly(given, autoPr)
-    : { block: given, fault: null };
-  if (contradiction !== null) refuse(contradiction);
+  const file = chain.at(-1)?.source.file;
+  const checked = readOnly ? asReadOnly(given, { autoPr, file }) : given;
   const block = {
     ...defaults,
     ...withoutEmpty(checked),
@@ -52,7 +47,7 @@ export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Requ
   const args = toArguments(block);
   const settings = merged(chain.map((layer) => layer.settings));
   const fault = argumentFault(args) ?? hookFault(settings);
-  if (fault !== null) refuse(fault);
+  if (fault !== null) throw new FileFault(`${file}: ${fault}`);
   return {
     block,
     args,
@@ -93,7 +88,10 @@ const strictModes = ["dontAsk", "plan", "default"];
  * that denies what would ask (tools of MCP servers too, until `allowed_tools` names them). A profile that also asks for
  * the opposite is at fault rather than half read-only.
  */
-const asReadOnly = (block: ClaudeBlock, autoPr: boolean): { block: ClaudeBlock; fault: string | null } => {
+const asReadOnly = (
+  block: ClaudeBlock,
+  { autoPr, file }: { autoPr: boolean; file: string | undefined },
+): ClaudeBlock => {
   const mode = block.permission_mode ?? "dontAsk";
   const tools = block.tools ?? readingTools;
   const faults = [
@@ -104,11 +102,9 @@ const asReadOnly = (block: ClaudeBlock, autoPr: boolean): { block: ClaudeBlock; 
     ...writersIn("tools", tools),
     ...writersIn("allowed_tools", block.allowed_tools ?? []),
   ];
+  if (faults.length > 0) throw new FileFault(`${file}: read_only is true, so ${faults.join(", and ")}`);
   const denied = [...new Set([...(block.disallowed_tools ?? []), ...writingTools])];
-  return {
-    block: { ...block, permission_mode: mode, tools, disallowed_tools: denied },
-    fault: faults.length === 0 ? null : `read_only is true, so ${faults.join(", and ")}`,
-  };
+  return { ...block, permission_mode: mode, tools, disallowed_tools: denied };
 };
 
 /** Entries may be `Bash(git log *)`, several in one text, or `default`, which is every tool. */

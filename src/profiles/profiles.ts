@@ -2,10 +2,11 @@ import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
+import { Profile } from "../contract/profile.ts";
 import { catalogReader } from "./catalog.ts";
 import { FileFault, isInside, readMcpServers } from "./contained.ts";
 import type { JsonObject } from "./contained.ts";
-import { contentOf } from "./copied-files.ts";
+import { contentOf, copiedFiles } from "./copied-files.ts";
 import { discardConfigDirectory, materialise, placesOf } from "./materialise.ts";
 import { ProfileError } from "./profile.ts";
 import type { Profiles } from "./profile.ts";
@@ -34,18 +35,7 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
     now,
   });
   return {
-    list: async () =>
-      [...(await catalog()).values()].map(({ profile }) => ({
-        name: profile.name,
-        description: profile.description,
-        model: profile.model,
-        max_turns: profile.max_turns,
-        worktree: profile.worktree,
-        auto_pr: profile.auto_pr,
-        permission_mode: profile.permission_mode,
-        source: profile.source,
-        error: profile.error,
-      })),
+    list: async () => [...(await catalog()).values()].map(({ profile }) => Profile.parse(profile)),
     route: async (request) => {
       const { entry, rule } = choose(await catalog(), { ...request, fallback: defaultProfile });
       return { ...entry.profile, rule };
@@ -67,9 +57,11 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
         ...profile,
         materialise: async ({ jobId, worktreePath, worktreeId, repoKey, filePath }) => {
           const requested = await requestedMcpServers(filePath, sharedFsRoot);
-          const files = await contentOf(chain).catch((error: unknown) => {
-            throw error instanceof FileFault ? unusable(name, error.message, error) : error;
-          });
+          const files = await copiedFiles(chain)
+            .then(contentOf)
+            .catch((error: unknown) => {
+              throw error instanceof FileFault ? unusable(name, error.message, error) : error;
+            });
           return materialise(places, {
             id: jobId,
             plan: { ...plan, mcpServers: { ...plan.mcpServers, ...requested } },

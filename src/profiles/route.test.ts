@@ -1,10 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { custom, setupIn } from "./profiles.fixture.ts";
+import { custom, setup } from "./profiles.fixture.ts";
 import { createProfiles } from "./profiles.ts";
-
-const setup = setupIn(temporaryDirectory);
 
 const files = {
   [custom("acme.yml")]: "match: {repo: ['github.com/acme/*', 'https://github.com/other/app.git']}",
