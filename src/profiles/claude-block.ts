@@ -107,9 +107,6 @@ export const argumentFault = (args: readonly string[]): string | null => {
   return null;
 };
 
-export const bypassesPermissions = (mode: string): boolean =>
-  mode === "bypassPermissions" || mode === "dangerously-skip-permissions";
-
 const option = (flag: string, value: unknown): string[] => {
   if (value === null || value === undefined || value === false) return [];
   if (value === true) return [flag];

@@ -31,8 +31,11 @@ const maxEntries = 2 * maxFiles;
 export const copiedFiles = async (layers: readonly Pick<Layer, "source">[]): Promise<CopiedFile[]> => {
   const byEntry = new Map<string, CopiedFile[]>();
   for (const { source } of layers) {
-    const walk = { root: source.root.path, left: maxEntries };
-    for (const entry of await entriesOf(source)) byEntry.set(entry.to, await filesUnder(walk, entry));
+    const entries = await entriesOf(source);
+    if (entries.length === 0) continue;
+    const root = source.root.path;
+    const walk = { root, place: await realpath(root), left: maxEntries };
+    for (const entry of entries) byEntry.set(entry.to, await filesUnder(walk, entry));
   }
   const files = [...byEntry.values()].flat();
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
@@ -85,7 +88,7 @@ const list = async (directory: string): Promise<string[]> => {
 };
 
 const filesUnder = async (
-  walk: { root: string; left: number },
+  walk: { root: string; place: string; left: number },
   { from, to }: Entry,
 ): Promise<CopiedFile[]> => {
   const { root } = walk;
@@ -95,7 +98,7 @@ const filesUnder = async (
   const place = await realpath(from).catch((error: unknown) => {
     throw unreadable(from, error);
   });
-  if (!isInside(await realpath(root), place)) throw outside(root, from);
+  if (!isInside(walk.place, place)) throw outside(root, from);
   const status = await stat(place, { bigint: true });
   if (status.isFile()) return [{ root, from, to, bytes: Number(status.size), mark: markOf(status) }];
   if (!status.isDirectory()) throw new FileFault(`${from} is neither a file nor a directory`);

@@ -14,7 +14,7 @@ import type { FileContent } from "./copied-files.ts";
 import { isBroken, marksOf } from "./load.ts";
 import type { Layer } from "./load.ts";
 import { discardConfigDirectories, discardConfigDirectory, materialise, placesOf } from "./materialise.ts";
-import { modelNames, ownModelNames } from "./model-names.ts";
+import { aliasesFile, modelNames } from "./model-names.ts";
 import { planOf } from "./plan.ts";
 import type { Plan } from "./plan.ts";
 import { remembered } from "./remembered.ts";
@@ -86,7 +86,7 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: Request):
       const servers = Object.entries(plan.mcpServers).filter(([each]) => !disabledMcpServers.includes(each));
       return materialise(places, {
         id: processId,
-        plan: { ...plan, block, args: toArguments(block), mcpServers: Object.fromEntries(servers) },
+        plan: { ...plan, block, mcpServers: Object.fromEntries(servers) },
         files,
         worktree: null,
         profile: name,
@@ -108,8 +108,6 @@ type State = { chain: readonly Layer[]; marks: string; loaded: LoadedPackage };
 
 const agentNameOf = ({ hubAgent }: Pick<AgentSettings, "hubAgent">): string => hubAgent ?? "default";
 
-const aliasesFile = (hubPath: string): string => join(hubPath, "aliases.yaml");
-
 /** The agent and those it extends, furthest first. @throws FileFault */
 const chainOf = (layers: Layers, { hubAgent, hubPath }: AgentSettings): Layer[] => {
   if (hubAgent === null) return defaultChain(layers);
@@ -118,7 +116,8 @@ const chainOf = (layers: Layers, { hubAgent, hubPath }: AgentSettings): Layer[] 
     throw new FileFault(`HUB_AGENT is ${hubAgent}, but SERVICE_HUB_PATH is not set; ${wayOut}`);
   }
   const agents = [...layers.values()].flat().filter(({ source }) => source.root.name === "hub");
-  const agent = agents.find(({ name }) => name === hubAgent);
+  // A directory that cannot be read is listed itself.
+  const agent = agents.find(({ name, source }) => name === hubAgent || name === source.root.path);
   if (agent === undefined) throw noAgent(hubAgent, hubPath, agents.map(({ name }) => name).toSorted());
   if (isBroken(agent)) throw agent.fault;
   return lineage(agent, layers);
@@ -157,19 +156,16 @@ const loadPackage = async (
   files: readonly FileContent[],
   settings: AgentSettings,
 ): Promise<LoadedPackage> => {
-  const { hubPath } = settings;
   const { plan, appended } = plannedOf(chain, settings);
   const system = chain.findLast(({ prompt }) => prompt !== null)?.prompt ?? null;
   const texts = [appended, system].filter((text) => text !== null);
   const systemPrompt = texts.length === 0 ? null : texts.join("\n\n");
-  const name = agentNameOf(settings);
-  const models =
-    hubPath === null ? ownModelNames(name) : await modelNames(name, hubPath, aliasesFile(hubPath));
+  const models = await modelNames(agentNameOf(settings), settings.hubPath);
   return {
     agent: {
       fingerprint: fingerprintOf({ plan, systemPrompt, files }),
       systemPrompt,
-      timeoutSeconds: plan.timeoutSeconds ?? settings.agentModeTimeout,
+      timeoutSeconds: plan.block.timeout ?? settings.agentModeTimeout,
       models: [...models.keys()],
       cliModel: (model) => models.get(model),
     },
@@ -204,12 +200,12 @@ const plannedOf = (
 
 /** Of all that a process is started with, and nothing else: an alias or a description that changes ends no process. */
 const fingerprintOf = ({
-  plan: { args, settings, mcpServers },
+  plan: { block, settings, mcpServers },
   systemPrompt,
   files,
 }: Pick<LoadedPackage, "plan" | "files"> & { systemPrompt: string | null }): string => {
   const hash = createHash("sha256");
-  hash.update(JSON.stringify([args, settings, mcpServers, systemPrompt]));
+  hash.update(JSON.stringify([toArguments(block), settings, mcpServers, systemPrompt]));
   for (const { to, bytes, executable } of files) {
     hash.update(`\0${JSON.stringify([to, executable, bytes.length])}\0`);
     hash.update(bytes);

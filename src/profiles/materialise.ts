@@ -1,6 +1,7 @@
 import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { AgentLaunch } from "../agents/agent.ts";
+import { toArguments } from "./claude-block.ts";
 import type { JsonObject } from "./contained.ts";
 import type { FileContent } from "./copied-files.ts";
 import type { Plan } from "./plan.ts";
@@ -60,12 +61,14 @@ export const materialise = async (
   return {
     ...others,
     configDir,
-    args: plan.args,
+    args: toArguments(plan.block),
     model: plan.block.model,
     settingsFile,
     mcpConfigFile,
     worktreeName: worktree?.id ?? null,
-    bypassPermissions: plan.bypassPermissions,
+    bypassPermissions: ["bypassPermissions", "dangerously-skip-permissions"].includes(
+      plan.block.permission_mode,
+    ),
   };
 };
 

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { FileFault, readContained } from "./contained.ts";
 import { parseYamlMap } from "./definition.ts";
 
@@ -7,8 +8,10 @@ const tiers = ["haiku", "sonnet", "opus"] as const;
 /** Names that requests may give, each with what the CLI is told; null: the agent's own model. */
 type ModelNames = ReadonlyMap<string, string | null>;
 
+export const aliasesFile = (hubPath: string): string => join(hubPath, "aliases.yaml");
+
 /** The agent, its tiers and the bare tiers. */
-export const ownModelNames = (agent: string): ModelNames =>
+const ownModelNames = (agent: string): ModelNames =>
   new Map<string, string | null>([
     [agent, null],
     ...tiers.map((tier) => [`${agent}:${tier}`, tier] as const),
@@ -21,8 +24,10 @@ export const ownModelNames = (agent: string): ModelNames =>
  * other agents are left out.
  * @throws FileFault for a circle, an alias that hides an own name, and a tier that the agent does not have
  */
-export const modelNames = async (agent: string, hubPath: string, path: string): Promise<ModelNames> => {
+export const modelNames = async (agent: string, hubPath: string | null): Promise<ModelNames> => {
   const own = ownModelNames(agent);
+  if (hubPath === null) return own;
+  const path = aliasesFile(hubPath);
   const aliases = await readAliases(hubPath, path);
   const refuse = (fault: string): FileFault => new FileFault(`${path}: ${fault}`);
   const hidden = [...own.keys()].find((name) => aliases.has(name));

@@ -1,4 +1,4 @@
-import { argumentFault, bypassesPermissions, toArguments } from "./claude-block.ts";
+import { argumentFault, toArguments } from "./claude-block.ts";
 import type { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
 import type { JsonObject } from "./contained.ts";
@@ -7,10 +7,6 @@ import type { Layer } from "./load.ts";
 /** What a profile or an agent asks of the CLI, all rules applied. */
 export type Plan = {
   block: ClaudeBlock & { model: string; permission_mode: string; worktree: boolean };
-  args: string[];
-  bypassPermissions: boolean;
-  /** Null: the service's own limit. */
-  timeoutSeconds: number | null;
   settings: JsonObject;
   mcpServers: JsonObject;
 };
@@ -44,18 +40,10 @@ export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Requ
     worktree: checked.worktree ?? defaults.worktree,
     disallowed_tools: [...new Set([...(checked.disallowed_tools ?? []), ...worktreeTools])],
   };
-  const args = toArguments(block);
   const settings = merged(chain.map((layer) => layer.settings));
-  const fault = argumentFault(args) ?? hookFault(settings);
+  const fault = argumentFault(toArguments(block)) ?? hookFault(settings);
   if (fault !== null) throw new FileFault(`${file}: ${fault}`);
-  return {
-    block,
-    args,
-    bypassPermissions: bypassesPermissions(block.permission_mode),
-    timeoutSeconds: block.timeout ?? null,
-    settings,
-    mcpServers: merged(chain.map((layer) => layer.mcpServers)),
-  };
+  return { block, settings, mcpServers: merged(chain.map((layer) => layer.mcpServers)) };
 };
 
 /** Null stands for "not set". */

@@ -69,7 +69,7 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
             worktree: profile.worktree ? { id: worktreeId, path: worktreePath } : null,
             profile: name,
             repoKey,
-            timeoutSeconds: plan.timeoutSeconds ?? agentCliTimeout,
+            timeoutSeconds: plan.block.timeout ?? agentCliTimeout,
           });
         },
       };
