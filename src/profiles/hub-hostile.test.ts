@@ -37,6 +37,13 @@ describe("an agent that is not there", () => {
     await expect(agent.read()).rejects.toThrow(/no directory/);
   });
 
+  it("is refused when only a profile has its name", async () => {
+    const { agent } = await setupHub({ "shared/profiles/writer.yml": "", "hub/agents/editor/agent.yml": "" });
+    await expect(agent.read()).rejects.toMatchObject(
+      refusal(/no directory .*agents\/writer; there are editor/),
+    );
+  });
+
   it("is refused without its agent.yml", async () => {
     const { agent } = await setupHub({ [writer("package/CLAUDE.md")]: "" });
     await expect(agent.read()).rejects.toMatchObject(refusal(/agents\/writer has no agent\.yml/));
@@ -101,6 +108,11 @@ describe("files of the wrong kind are refused, naming file and fault:", () => {
       "a broken profile to extend",
       { [agentYml]: "extends: p", "shared/profiles/p.yml": "x: 1" },
       /extends p, which cannot be used: .*unknown key x/,
+    ],
+    [
+      "a profile to extend that extends an agent",
+      { [agentYml]: "extends: p", "shared/profiles/p.yml": "extends: b", "hub/agents/b/agent.yml": "" },
+      /p\.yml: extends b, and there is no profile of that name/,
     ],
     [
       "a circle",

@@ -48,9 +48,11 @@ type Scan = { sources: Source[]; signature: string };
 
 /** Everything is looked at before it is read: a change in between shows as a changed signature the next time. */
 export const scan = async (roots: readonly Root[]): Promise<Scan> => {
-  const sources = (await Promise.all(roots.map(sourcesIn))).flat();
-  const watched = [...roots.map(({ path }) => path), ...sources.flatMap(watchedFiles)];
-  return { sources, signature: await marksOf(watched) };
+  const scans = await Promise.all(roots.map(scanRoot));
+  return {
+    sources: scans.flatMap(({ sources }) => sources),
+    signature: scans.map(({ signature }) => signature).join("\n"),
+  };
 };
 
 /** Reads and checks one profile or agent; whatever is wrong with its files becomes its fault. */
@@ -72,15 +74,20 @@ export const marksOf = async (paths: readonly string[]): Promise<string> => {
   return (await Promise.all(marks)).join("\n");
 };
 
-const sourcesIn = async (root: Root): Promise<Source[]> => {
+const scanRoot = async (root: Root): Promise<Scan> => {
+  const { path } = root;
+  const own = await marksOf([path]);
   try {
-    const entries = (await readdir(root.path)).filter((entry) => !entry.startsWith(".")).toSorted();
-    return (await Promise.all(entries.map((entry) => sourceAt(root, entry)))).flat();
+    const entries = (await readdir(path)).filter((entry) => !entry.startsWith(".")).toSorted();
+    const marks = await marksOf(entries.map((entry) => join(path, entry)));
+    const sources = (await Promise.all(entries.map((entry) => sourceAt(root, entry)))).flat();
+    const ofFiles = await marksOf(sources.flatMap(watchedFiles));
+    return { sources, signature: [own, marks, ofFiles].join("\n") };
   } catch (error) {
-    if (isMissing(error)) return [];
+    if (isMissing(error)) return { sources: [], signature: own };
     // Its profiles would be missing without a word: the directory itself is listed, with the error.
-    const { path } = root;
-    return [{ root, name: path, file: path, parts: null, fault: unreadable(path, error) }];
+    const fault = unreadable(path, error);
+    return { sources: [{ root, name: path, file: path, parts: null, fault }], signature: own };
   }
 };
 
@@ -96,9 +103,9 @@ const sourceAt = async (root: Root, entry: string): Promise<Source[]> => {
   return [{ ...single, name: entry, fault }];
 };
 
-/** Those whose content is kept in memory, and the directories that say whether there are such. */
+/** Files of a directory whose content is kept in memory, and the directories that say whether there are such. */
 const watchedFiles = ({ root: { layout }, file, parts }: Source): string[] => {
-  if (parts === null) return [file];
+  if (parts === null) return [];
   const inParts = ["", ".claude", ".claude/settings.json", ".mcp.json", layout.prompt ?? ""];
   return [file, ...inParts.map((path) => join(parts, path))];
 };

@@ -49,6 +49,24 @@ describe("with no name, or auto,", () => {
   });
 });
 
+it.each([
+  ["github.com/acme/*", "https://github.com/acme/.github", true],
+  ["GitHub.com/*/App", "https://github.com/acme/app", true],
+  ["github.com/*", "https://github.com/acme/app", false],
+  ["github.com/**", "https://github.com/acme/app", true],
+  ["**/app", "https://github.com/acme/app", true],
+  ["**/app", "https://github.com/acme/app2", false],
+  ["/srv/a?c", "/srv/abc", true],
+  ["/srv/a?c", "/srv/a/c", false],
+  ["/srv/a.c", "/srv/abc", false],
+  ["/srv/(a)+[b]$", "/srv/(a)+[b]$", true],
+  ["srv", "/srv/app", false],
+])("whether the glob %s fits %s: %s", async (glob, repoUrl, fits) => {
+  const state = await setup({ [custom("fitting.yml")]: `match: {repo: ['${glob}']}` });
+  const { name } = await state.profiles.route({ name: "", task: "x", repoUrl });
+  expect(name).toBe(fits ? "fitting" : "code");
+});
+
 it("the rule that chose the profile is told", async () => {
   const rule = async (task: string, repoUrl = "", name = "") =>
     (await profiles.route({ name, task, repoUrl })).rule;
