@@ -12,6 +12,7 @@ const name = z
   .refine((value) => value !== "auto", "cannot be auto, which asks for routing");
 const flag = z.boolean("must be true or false").nullish();
 const patterns = z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish();
+/** Tried on the first 2,000 characters of a task: see `route.ts`. */
 const taskPattern = z.string("must be text").superRefine((source, context) => {
   try {
     RegExp(source, "i");
