@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { loadLayer } from "../profiles/load.ts";
-import { profileRoots } from "../profiles/roots.ts";
-import { scan } from "../profiles/scan.ts";
+import { loadLayer, scan } from "../profiles/load.ts";
+import { bundledRoot, sharedRoot } from "../profiles/roots.ts";
 import { codeOf, grant, type Rights } from "./rights.ts";
 
 /** `left`: why something else that was there stays, a sentence; null: it is the bundled one. */
@@ -11,17 +10,17 @@ export type CopiedProfile = { name: string; path: string; copied: boolean; left:
 
 /** Copies those that are not there yet into `{root}/profiles`, which exists. Nothing that is there is changed. */
 export const copyBundledProfiles = async (root: string, rights: Rights): Promise<CopiedProfile[]> => {
-  const [bundled, shared] = profileRoots({ home: root, sharedFsRoot: root });
-  if (bundled === undefined || shared === undefined) throw new Error("there are no roots of profiles");
-  const layers = await Promise.all((await scan([shared])).candidates.map(loadLayer));
+  const bundled = bundledRoot();
+  const shared = sharedRoot(root);
+  const layers = await Promise.all((await scan([shared])).sources.map(loadLayer));
   const copied: CopiedProfile[] = [];
   for (const name of (await readdir(bundled.path)).toSorted()) {
     const from = join(bundled.path, name);
     const path = join(shared.path, name);
-    const other = layers.find((layer) => layer.name === name && layer.candidate.directory !== path);
+    const other = layers.find((layer) => layer.name === name && layer.source.parts !== path);
     if (other !== undefined) {
       // A second one of that name in the same place would make both unusable.
-      const left = `${other.candidate.file} is a profile named ${name} already: the bundled one was not copied`;
+      const left = `${other.source.file} is a profile named ${name} already: the bundled one was not copied`;
       copied.push({ name, path, copied: false, left });
     } else if (await copyWhole(from, path, rights)) copied.push({ name, path, copied: true, left: null });
     else copied.push({ name, path, copied: false, left: await differs(from, path) });

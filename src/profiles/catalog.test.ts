@@ -1,11 +1,8 @@
-import { rename, rm } from "node:fs/promises";
+import { rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, named, setupIn, sharedProfile } from "./profiles.fixture.ts";
+import { custom, named, setup, sharedProfile } from "./profiles.fixture.ts";
 import type { Setup } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
 
 describe("a change on disk", () => {
   it("is seen a second later, and costs nothing until then", async () => {
@@ -44,6 +41,18 @@ describe("a change on disk", () => {
     await change(state);
     state.wait();
     expect((await state.profiles.list()).map(({ name }) => name)).toEqual(names);
+  });
+
+  it("of what a link leads to is seen", async () => {
+    const state = await setup({ [custom("sub/deep/.keep")]: "" });
+    await symlink("sub/deep/later.yml", join(state.home, ".service/profiles/linked.yml"));
+    expect((await named(state, "linked"))?.error).toMatch(/has no linked\.yml/);
+    await state.write({ [custom("sub/deep/later.yml")]: "description: one" });
+    state.wait();
+    expect(await named(state, "linked")).toMatchObject({ description: "one", error: null });
+    await state.write({ [custom("sub/deep/later.yml")]: "description: two" });
+    state.wait();
+    expect((await named(state, "linked"))?.description).toBe("two");
   });
 
   it("of a settings file beside the profile is seen", async () => {

@@ -42,52 +42,26 @@ const known = {
   system_prompt: text.nullish(),
 };
 
-/** What would break the way the service runs the CLI, by reason. */
-const refused: [reason: string, keys: string[]][] = [
-  [
-    "the service sets it: it speaks to the CLI over its own streams",
-    [
-      "print",
-      "verbose",
-      "output_format",
-      "input_format",
-      "include_partial_messages",
-      "replay_user_messages",
-      "prompt_suggestions",
-      "permission_prompt_tool",
-      "sdk_url",
-    ],
-  ],
-  [
-    "the service chooses sessions; give session_id with the task",
-    [
-      "session_id",
-      "resume",
-      "continue",
-      "fork_session",
-      "from_pr",
-      "resume_session_at",
-      "rewind_files",
-      "teleport",
-    ],
-  ],
-  ["a job's session must be kept so that it can be resumed", ["no_session_persistence"]],
-  ["put them in .claude/settings.json beside profile.yml", ["settings", "setting_sources"]],
-  ["put the servers in .mcp.json beside profile.yml", ["mcp_config", "strict_mcp_config"]],
-  ["a job works in its own worktree only", ["add_dir", "tmux", "cwd"]],
-  ["use permission_mode", ["dangerously_skip_permissions", "allow_dangerously_skip_permissions"]],
-  ["it would turn the service's own hooks off", ["bare", "safe_mode", "init_only", "maintenance"]],
-  [
-    "a job runs in the foreground, with nobody at a screen",
-    ["bg", "background", "ide", "chrome", "remote_control", "cloud"],
-  ],
-  [
-    "it would write beside the job's log or end the CLI at once",
-    ["debug", "debug_file", "debug_to_stderr", "help", "version"],
-  ],
-];
+/** What would break the way the service runs the CLI: keys by reason. */
+const refused = {
+  "the service sets it: it speaks to the CLI over its own streams":
+    "print verbose output_format input_format include_partial_messages replay_user_messages prompt_suggestions permission_prompt_tool sdk_url",
+  "the service chooses sessions; give session_id with the task":
+    "session_id resume continue fork_session from_pr resume_session_at rewind_files teleport",
+  "a job's session must be kept so that it can be resumed": "no_session_persistence",
+  "put them in .claude/settings.json beside profile.yml": "settings setting_sources",
+  "put the servers in .mcp.json beside profile.yml": "mcp_config strict_mcp_config",
+  "a job works in its own worktree only": "add_dir tmux cwd",
+  "use permission_mode": "dangerously_skip_permissions allow_dangerously_skip_permissions",
+  "it would turn the service's own hooks off": "bare safe_mode init_only maintenance",
+  "a job runs in the foreground, with nobody at a screen": "bg background ide chrome remote_control cloud",
+  "it would write beside the job's log or end the CLI at once":
+    "debug debug_file debug_to_stderr help version",
+};
 
-const reasons = new Map(refused.flatMap(([reason, keys]) => keys.map((key) => [key, reason] as const)));
+const reasons = new Map(
+  Object.entries(refused).flatMap(([reason, keys]) => keys.split(" ").map((key) => [key, reason])),
+);
 
 /** Keys become flags, so they are of the one form that has one spelling as a flag. */
 const keyForm = /^[a-z][a-z0-9]+(_[a-z0-9]+)*$/;
@@ -106,3 +80,41 @@ export const ClaudeBlock = z
   .pipe(z.object(known).catchall(other));
 
 export type ClaudeBlock = z.infer<typeof ClaudeBlock>;
+
+/** Linux takes at most 128 KiB in one argument. */
+const maxArgumentBytes = 120_000;
+
+/** Keys that the service acts on itself. */
+const ownKeys = ["worktree", "timeout"];
+
+/**
+ * The block as CLI arguments, each value joined to its flag by `=`: a value that begins with `-` stays a value, and an
+ * option that takes a list swallows nothing after it. A list is the flag repeated, a map is passed as JSON.
+ */
+export const toArguments = (block: ClaudeBlock): string[] =>
+  Object.entries(block)
+    .filter(([key]) => !ownKeys.includes(key))
+    .flatMap(([key, value]) => option(`--${key.replaceAll("_", "-")}`, value));
+
+/** Why these arguments could not be handed to a process; null: they can. */
+export const argumentFault = (args: readonly string[]): string | null => {
+  for (const argument of args) {
+    const key = argument.slice(2).split("=", 1)[0]?.replaceAll("-", "_");
+    if (argument.includes("\0")) return `claude.${key} holds a NUL character`;
+    if (Buffer.byteLength(argument) > maxArgumentBytes)
+      return `claude.${key} is longer than ${maxArgumentBytes} bytes; put long text in .claude/CLAUDE.md`;
+  }
+  return null;
+};
+
+const option = (flag: string, value: unknown): string[] => {
+  if (value === null || value === undefined || value === false) return [];
+  if (value === true) return [flag];
+  if (flag === "--permission-mode" && value === "dangerously-skip-permissions") return [`--${value}`];
+  if (Array.isArray(value)) {
+    // No tools at all is the opposite of no limit on tools.
+    if (flag === "--tools" && value.length === 0) return ["--tools="];
+    return value.map((item) => `${flag}=${item}`);
+  }
+  return [`${flag}=${typeof value === "object" ? JSON.stringify(value) : String(value as string | number)}`];
+};

@@ -1,60 +1,68 @@
+import type { BigIntStats } from "node:fs";
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { FileFault, isInside, isMissing, outside, readContained, unreadable } from "./contained.ts";
-import type { Layer } from "./load.ts";
+import type { Layer, Source } from "./load.ts";
 
-/** A file of `.claude/` that goes into a job's config directory as it is. */
-export type CopiedFile = { root: string; from: string; to: string; bytes: number };
+/** A file of `.claude/` that goes into a config directory as it is; `mark` changes whenever the file does. */
+type CopiedFile = { root: string; from: string; to: string; bytes: number; mark: string };
 
 /** Such a file with its content; `to` is relative to the config directory. */
 export type FileContent = { to: string; bytes: Buffer; executable: boolean };
 
+/** Time of change, size and inode. */
+export const markOf = ({ ctimeNs, size, ino }: BigIntStats): string => `${ctimeNs} ${size} ${ino}`;
+
 /** Directories of `.claude/` that are copied, entry by entry. */
-export const copiedDirectories = ["agents", "commands", "hooks", "skills"] as const;
+const copiedDirectories = ["agents", "commands", "hooks", "skills"];
 
 /** Bounds of what one profile brings, so that no job copies a home directory by accident. */
 const maxFiles = 2000;
 const maxBytes = 33_554_432;
-const maxDepth = 16;
+
+/** Files and directories that are looked at: a link to a directory above would go on for ever. */
+const maxEntries = 2 * maxFiles;
 
 /**
  * CLAUDE.md and the copied directories of the layers, parent first: where two layers have the same entry (an agent, a skill)
  * the later one's is taken whole.
  * @throws FileFault for a link that leads out of the profiles directory, a special file, or too much
  */
-export const copiedFiles = async (layers: readonly Pick<Layer, "candidate">[]): Promise<CopiedFile[]> => {
+export const copiedFiles = async (layers: readonly Pick<Layer, "source">[]): Promise<CopiedFile[]> => {
   const byEntry = new Map<string, CopiedFile[]>();
-  for (const { candidate } of layers) {
-    if (candidate.directory === null) continue;
-    const root = candidate.root.path;
-    for (const { from, to } of await entriesOf(candidate.directory, candidate.isPackage ?? false))
-      byEntry.set(to, await filesUnder({ root, from, to, depth: 0 }));
+  for (const { source } of layers) {
+    const entries = await entriesOf(source);
+    if (entries.length === 0) continue;
+    const root = source.root.path;
+    const walk = { root, place: await realpath(root), left: maxEntries };
+    for (const entry of entries) byEntry.set(entry.to, await filesUnder(walk, entry));
   }
   const files = [...byEntry.values()].flat();
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   if (files.length > maxFiles || bytes > maxBytes) {
-    const claude = join(layers.at(-1)?.candidate.directory ?? "", ".claude");
+    const claude = join(layers.at(-1)?.source.parts ?? "", ".claude");
     const limits = `at most ${maxFiles} files and ${maxBytes} bytes are taken`;
     throw new FileFault(`${claude} brings ${files.length} files with ${bytes} bytes; ${limits}`);
   }
   return files;
 };
 
-/** The content of such files, one at a time. A file that is gone by now is left out. @throws FileFault */
-export const contentOf = async function* (
-  files: readonly CopiedFile[],
-): AsyncGenerator<FileContent, void, void> {
+/** The content of such files. One that is gone by now is left out. @throws FileFault */
+export const contentOf = async (files: readonly CopiedFile[]): Promise<FileContent[]> => {
+  const contents: FileContent[] = [];
   for (const { root, from, to, bytes } of files) {
     const file = await readContained({ root, path: from, maxBytes: bytes });
-    if (file !== null) yield { to, bytes: file.bytes, executable: file.executable };
+    if (file !== null) contents.push({ to, ...file });
   }
+  return contents;
 };
 
 type Entry = { from: string; to: string };
 
-const entriesOf = async (directory: string, isPackage: boolean): Promise<Entry[]> => {
-  const claude = join(directory, ".claude");
-  const places = [join(claude, "CLAUDE.md"), ...(isPackage ? [join(directory, "CLAUDE.md")] : [])];
+const entriesOf = async ({ root, parts }: Source): Promise<Entry[]> => {
+  if (parts === null) return [];
+  const claude = join(parts, ".claude");
+  const places = root.layout.memories.map((path) => join(parts, path));
   const exist = await Promise.all(places.map((path) => stat(path).catch(() => null)));
   const memories = places.filter((_, index) => exist[index] !== null);
   if (memories.length > 1) throw new FileFault(`there are ${memories.join(" and ")}; keep one of them`);
@@ -79,24 +87,21 @@ const list = async (directory: string): Promise<string[]> => {
   }
 };
 
-type Walk = { root: string; from: string; to: string; depth: number };
-
-const filesUnder = async ({ root, from, to, depth }: Walk): Promise<CopiedFile[]> => {
+const filesUnder = async (
+  walk: { root: string; place: string; left: number },
+  { from, to }: Entry,
+): Promise<CopiedFile[]> => {
+  const { root } = walk;
+  walk.left -= 1;
+  if (walk.left < 0)
+    throw new FileFault(`${from} is one too many: at most ${maxEntries} files and directories are looked at`);
   const place = await realpath(from).catch((error: unknown) => {
     throw unreadable(from, error);
   });
-  if (!isInside(await realpath(root), place)) throw outside(root, from);
-  const status = await stat(place);
-  if (status.isFile()) return [{ root, from, to, bytes: status.size }];
+  if (!isInside(walk.place, place)) throw outside(root, from);
+  const status = await stat(place, { bigint: true });
+  if (status.isFile()) return [{ root, from, to, bytes: Number(status.size), mark: markOf(status) }];
   if (!status.isDirectory()) throw new FileFault(`${from} is neither a file nor a directory`);
-  // A link to a directory above would go on for ever.
-  if (depth === maxDepth) throw new FileFault(`${from} is nested deeper than ${maxDepth} directories`);
-  const files: CopiedFile[] = [];
-  for (const entry of await list(from)) {
-    files.push(
-      ...(await filesUnder({ root, from: join(from, entry), to: join(to, entry), depth: depth + 1 })),
-    );
-    if (files.length > maxFiles) throw new FileFault(`${from} holds more than ${maxFiles} files`);
-  }
-  return files;
+  const entries = (await list(from)).map((name) => ({ from: join(from, name), to: join(to, name) }));
+  return (await Promise.all(entries.map((entry) => filesUnder(walk, entry)))).flat();
 };

@@ -1,7 +1,8 @@
+import { isMap, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
 import { suggestion } from "../lib/nearest.ts";
 import { ClaudeBlock } from "./claude-block.ts";
-import { parseYamlMap } from "./yaml-map.ts";
+import { FileFault } from "./contained.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
 
@@ -11,9 +12,13 @@ const name = z
   .refine((value) => value !== "auto", "cannot be auto, which asks for routing");
 const flag = z.boolean("must be true or false").nullish();
 const patterns = z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish();
+/** Tried on the first 2,000 characters of a task: see `route.ts`. */
 const taskPattern = z.string("must be text").superRefine((source, context) => {
-  const fault = patternFault(source);
-  if (fault !== null) context.addIssue(fault);
+  try {
+    RegExp(source, "i");
+  } catch (error) {
+    context.addIssue(error instanceof Error ? error.message : String(error));
+  }
 });
 
 /** `profile.yml`. Null stands for "not set", also over a value that the parent sets. */
@@ -30,21 +35,29 @@ const Definition = z.strictObject({
 
 export type Definition = z.infer<typeof Definition>;
 
-/** The file's content, or every fault of it in one sentence. */
-export const parseDefinition = (source: string): { definition: Definition } | { fault: string } => {
-  const content = parseYamlMap(source);
-  if ("fault" in content) return content;
-  const result = Definition.safeParse(content.value);
-  if (result.success) return { definition: result.data };
-  return { fault: result.error.issues.flatMap(describeIssue).join("; ") };
+/** Content of a definition's file. @throws FileFault with every fault of it in one sentence */
+export const parseDefinition = (path: string, source: string): Definition => {
+  const result = Definition.safeParse(parseYamlMap(path, source));
+  if (result.success) return result.data;
+  throw new FileFault(`${path}: ${result.error.issues.flatMap(describeIssue).join("; ")}`);
 };
 
-const patternFault = (source: string): string | null => {
+/** What a YAML file of `key: value` lines holds; an empty file: nothing. @throws FileFault */
+export const parseYamlMap = (path: string, source: string): unknown => {
+  const lines = new LineCounter();
+  const document = parseDocument(source, { lineCounter: lines, prettyErrors: false });
+  const [error] = document.errors;
+  if (error !== undefined) {
+    const { line, col } = lines.linePos(error.pos[0]);
+    throw new FileFault(`${path}: is not valid YAML at line ${line}, column ${col}: ${error.message}`);
+  }
+  if (document.contents !== null && !isMap(document.contents))
+    throw new FileFault(`${path}: must hold \`key: value\` lines`);
   try {
-    RegExp(source, "i");
-    return null;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return document.toJS() ?? {};
+  } catch (cause) {
+    // Thrown when aliases would make a small document huge.
+    throw new FileFault(`${path}: has aliases that make it too large`, { cause });
   }
 };
 

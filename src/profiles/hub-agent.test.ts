@@ -1,10 +1,7 @@
 import { chmod, mkdir, readdir, readFile, readlink, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { hubIn, process, processId, writer } from "./hub.fixture.ts";
-
-const setup = hubIn(temporaryDirectory);
+import { setupHub, process, processId, writer } from "./profiles.fixture.ts";
 
 const json = async (path: string | null): Promise<unknown> => JSON.parse(await readFile(path ?? "", "utf8"));
 
@@ -25,7 +22,7 @@ const full = {
 
 describe("a process of an agent", () => {
   it("gets the package in a config directory of its own, and no worktree", async () => {
-    const { agent, directory } = await setup(full);
+    const { agent, directory } = await setupHub(full);
     const launch = await agent.materialise(process);
     const { configDir, args, ...others } = launch;
     expect(configDir).toBe(join(directory, "shared/jobs", processId));
@@ -72,7 +69,7 @@ describe("a process of an agent", () => {
   });
 
   it("has the turns it was asked for, and no server that was switched off", async () => {
-    const { agent } = await setup(full);
+    const { agent } = await setupHub(full);
     const some = await agent.materialise({ ...process, maxTurns: 3, disabledMcpServers: ["one", "unknown"] });
     expect(some.args.filter((argument) => argument.startsWith("--max-turns"))).toEqual(["--max-turns=3"]);
     expect(await json(some.mcpConfigFile)).toEqual({ mcpServers: { two: { command: "y" } } });
@@ -82,7 +79,7 @@ describe("a process of an agent", () => {
   });
 
   it("can run the scripts of the package, and leaves nothing when it is discarded", async () => {
-    const { agent, directory } = await setup(full);
+    const { agent, directory } = await setupHub(full);
     await chmod(join(directory, writer("package/.claude/hooks/note.sh")), 0o755);
     const { configDir } = await agent.materialise(process);
     const mode = async (path: string) => ((await stat(join(configDir, path))).mode & 0o777).toString(8);
@@ -94,7 +91,7 @@ describe("a process of an agent", () => {
   });
 
   it("finds the sessions of every other process", async () => {
-    const { agent, write, directory } = await setup({ [writer("agent.yml")]: "" });
+    const { agent, write, directory } = await setupHub({ [writer("agent.yml")]: "" });
     expect(await agent.findTranscript(processId)).toBeNull();
     await write({ [`shared/projects/-a/${processId}.jsonl`]: "" });
     expect(await agent.findTranscript(processId)).toBe(
@@ -105,7 +102,7 @@ describe("a process of an agent", () => {
 
 describe("what wins over what", () => {
   it("agent.yml over AGENT_MODE_*, null for not set", async () => {
-    const { agent } = await setup(
+    const { agent } = await setupHub(
       { [writer("agent.yml")]: "claude: {model: opus, max_turns: null, permission_mode: plan}" },
       { agentModeMaxTurns: 7, agentModeTimeout: 9 },
     );
@@ -117,7 +114,7 @@ describe("what wins over what", () => {
   });
 
   it("the agent over another agent that it extends, that one over a profile of its own name", async () => {
-    const { agent } = await setup({
+    const { agent } = await setupHub({
       [writer("agent.yml")]: "extends: base\nclaude: {effort: low}",
       [writer("package/.claude/skills/own/SKILL.md")]: "own",
       "hub/agents/base/agent.yml": "extends: base\nclaude: {model: haiku, effort: high}",
@@ -135,7 +132,7 @@ describe("what wins over what", () => {
   });
 
   it("a read-only agent stays read-only whatever AGENT_MODE_PERMISSION_MODE is", async () => {
-    const { agent } = await setup({ [writer("agent.yml")]: "read_only: true" });
+    const { agent } = await setupHub({ [writer("agent.yml")]: "read_only: true" });
     expect(await agent.materialise(process)).toMatchObject({
       args: expect.arrayContaining(["--permission-mode=dontAsk", "--tools=Read", "--disallowed-tools=Bash"]),
       bypassPermissions: false,
@@ -143,7 +140,7 @@ describe("what wins over what", () => {
   });
 
   it("AGENT_MODE_* over the profile code, for the agent `default`", async () => {
-    const { agent } = await setup(
+    const { agent } = await setupHub(
       { "shared/profiles/code.yml": "extends: code\nclaude: {model: haiku, timeout: 5, effort: low}" },
       { hubAgent: null, hubPath: null, agentModeModel: "opus", agentModeMaxTurns: 9 },
     );
@@ -168,7 +165,7 @@ describe("what wins over what", () => {
   });
 
   it("but a read-only profile code keeps its permission mode", async () => {
-    const { agent } = await setup(
+    const { agent } = await setupHub(
       { "shared/profiles/code.yml": "read_only: true" },
       { hubAgent: null, agentModeModel: "opus" },
     );
@@ -178,7 +175,7 @@ describe("what wins over what", () => {
   });
 
   it("an operator's own text in the profile code reaches the agent `default`", async () => {
-    const { agent } = await setup(
+    const { agent } = await setupHub(
       { "shared/profiles/code.yml": "extends: code\nclaude: {append_system_prompt: ours}" },
       { hubAgent: null },
     );
@@ -186,13 +183,13 @@ describe("what wins over what", () => {
   });
 
   it("system.md comes after the text of agent.yml", async () => {
-    const { agent } = await setup(full);
+    const { agent } = await setupHub(full);
     expect((await agent.read()).systemPrompt).toBe("brief\n\nYou write.");
   });
 });
 
 describe("a change of the files", () => {
-  type State = Awaited<ReturnType<typeof setup>>;
+  type State = Awaited<ReturnType<typeof setupHub>>;
   const changes: [string, (state: State) => Promise<void>][] = [
     ["agent.yml", ({ write }) => write({ [writer("agent.yml")]: "claude: {model: haiku}" })],
     ["CLAUDE.md", ({ write }) => write({ [writer("package/CLAUDE.md")]: "be rude" })],
@@ -206,7 +203,7 @@ describe("a change of the files", () => {
   ];
 
   it.each(changes)("is seen a second later and gives another fingerprint: %s", async (_, change) => {
-    const state = await setup(full);
+    const state = await setupHub(full);
     const before = await state.agent.read();
     await change(state);
     expect(await state.agent.read()).toBe(before);
@@ -218,7 +215,7 @@ describe("a change of the files", () => {
   });
 
   it("that no process feels gives the same fingerprint", async () => {
-    const { agent, write, wait, directory } = await setup(full);
+    const { agent, write, wait, directory } = await setupHub(full);
     const before = await agent.read();
     await write({ "hub/aliases.yaml": "w: writer" });
     wait();
@@ -239,7 +236,7 @@ describe("a change of the files", () => {
   });
 
   it("of a profile that the agent extends counts too", async () => {
-    const { agent, write, wait } = await setup({
+    const { agent, write, wait } = await setupHub({
       [writer("agent.yml")]: "extends: base",
       "shared/profiles/base/profile.yml": "",
       "shared/profiles/base/.claude/skills/one/SKILL.md": "one",
@@ -255,7 +252,7 @@ describe("a change of the files", () => {
   });
 
   it("that breaks the agent refuses it until it is mended", async () => {
-    const { agent, write, wait } = await setup(full);
+    const { agent, write, wait } = await setupHub(full);
     const before = await agent.read();
     await write({ [writer("agent.yml")]: "claude: {model: 5}" });
     wait();

@@ -1,10 +1,7 @@
 import { mkdir, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { hubIn, process, writer } from "./hub.fixture.ts";
-
-const setup = hubIn(temporaryDirectory);
+import { setupHub, process, writer } from "./profiles.fixture.ts";
 
 const refusal = (message: RegExp) => ({
   name: "ServiceError",
@@ -14,14 +11,14 @@ const refusal = (message: RegExp) => ({
 
 describe("an agent that is not there", () => {
   it("is refused without a hub", async () => {
-    const { agent } = await setup({}, { hubPath: null });
+    const { agent } = await setupHub({}, { hubPath: null });
     await expect(agent.read()).rejects.toMatchObject(
       refusal(/HUB_AGENT is writer, but SERVICE_HUB_PATH is not set; set it to a checkout/),
     );
   });
 
   it("is refused with a hub that is no directory", async () => {
-    const { agent, directory } = await setup();
+    const { agent, directory } = await setupHub();
     await rm(join(directory, "hub"), { recursive: true });
     await expect(agent.read()).rejects.toMatchObject(
       refusal(/SERVICE_HUB_PATH is \/.*\/hub, which is no directory/),
@@ -29,7 +26,7 @@ describe("an agent that is not there", () => {
   });
 
   it("is refused with the names of those that are", async () => {
-    const { agent, write } = await setup({
+    const { agent, write } = await setupHub({
       "hub/agents/write/agent.yml": "",
       "hub/agents/editor/agent.yml": "",
     });
@@ -40,8 +37,15 @@ describe("an agent that is not there", () => {
     await expect(agent.read()).rejects.toThrow(/no directory/);
   });
 
+  it("is refused when only a profile has its name", async () => {
+    const { agent } = await setupHub({ "shared/profiles/writer.yml": "", "hub/agents/editor/agent.yml": "" });
+    await expect(agent.read()).rejects.toMatchObject(
+      refusal(/no directory .*agents\/writer; there are editor/),
+    );
+  });
+
   it("is refused without its agent.yml", async () => {
-    const { agent } = await setup({ [writer("package/CLAUDE.md")]: "" });
+    const { agent } = await setupHub({ [writer("package/CLAUDE.md")]: "" });
     await expect(agent.read()).rejects.toMatchObject(refusal(/agents\/writer has no agent\.yml/));
   });
 });
@@ -103,7 +107,12 @@ describe("files of the wrong kind are refused, naming file and fault:", () => {
     [
       "a broken profile to extend",
       { [agentYml]: "extends: p", "shared/profiles/p.yml": "x: 1" },
-      /extends the profile p, which cannot be used: .*unknown key x/,
+      /extends p, which cannot be used: .*unknown key x/,
+    ],
+    [
+      "a profile to extend that extends an agent",
+      { [agentYml]: "extends: p", "shared/profiles/p.yml": "extends: b", "hub/agents/b/agent.yml": "" },
+      /p\.yml: extends b, and there is no profile of that name/,
     ],
     [
       "a circle",
@@ -122,13 +131,13 @@ describe("files of the wrong kind are refused, naming file and fault:", () => {
       /aliases\.yaml: a → b → a is a/,
     ],
   ])("%s", async (_, files, message) => {
-    const { agent } = await setup(files);
+    const { agent } = await setupHub(files);
     await expect(agent.read()).rejects.toMatchObject(refusal(message));
     await expect(agent.materialise(process)).rejects.toMatchObject(refusal(message));
   });
 
   it("a broken profile `code` refuses the agent `default`", async () => {
-    const { agent } = await setup({ "shared/profiles/code.yml": "x: 1" }, { hubAgent: null });
+    const { agent } = await setupHub({ "shared/profiles/code.yml": "x: 1" }, { hubAgent: null });
     await expect(agent.read()).rejects.toMatchObject(
       refusal(/Agent default cannot be used: it is made of the profile code, .*unknown key x/),
     );
@@ -145,7 +154,7 @@ describe("links", () => {
     "package/.claude/skills",
     "package/.claude/hooks/passwd",
   ])("that lead out of the hub's agents are refused: %s", async (path) => {
-    const { agent, directory } = await setup({
+    const { agent, directory } = await setupHub({
       [writer("package/.claude/agents/a.md")]: "",
       ...(path === "agent.yml" ? {} : { [writer("agent.yml")]: "" }),
     });
@@ -156,7 +165,7 @@ describe("links", () => {
   });
 
   it("to what other agents have are followed, and what they lead to is watched", async () => {
-    const { agent, directory, write, wait } = await setup({
+    const { agent, directory, write, wait } = await setupHub({
       [writer("agent.yml")]: "",
       "hub/agents/shared/skills/one/SKILL.md": "one",
     });
@@ -168,17 +177,28 @@ describe("links", () => {
     expect((await agent.read()).fingerprint).not.toBe(before.fingerprint);
   });
 
+  it("in circles that branch end in a refusal soon", async () => {
+    const { agent, directory } = await setupHub({
+      [writer("agent.yml")]: "",
+      [writer("package/.claude/skills/a/SKILL.md")]: "",
+      [writer("package/.claude/skills/b/SKILL.md")]: "",
+    });
+    for (const name of ["a", "b"])
+      await symlink("..", join(directory, writer(`package/.claude/skills/${name}/up`)));
+    await expect(agent.read()).rejects.toMatchObject(refusal(/is one too many: at most 4000|ELOOP/));
+  });
+
   it("in a circle end in a refusal", async () => {
-    const { agent, directory } = await setup({
+    const { agent, directory } = await setupHub({
       [writer("agent.yml")]: "",
       [writer("package/.claude/skills/a/SKILL.md")]: "",
     });
     await symlink("..", join(directory, writer("package/.claude/skills/a/up")));
-    await expect(agent.read()).rejects.toMatchObject(refusal(/nested deeper than 16|holds more than/));
+    await expect(agent.read()).rejects.toMatchObject(refusal(/cannot be read \(ELOOP\)/));
   });
 });
 
 it("an id that is a path is nowhere", async () => {
-  const { agent } = await setup({ [writer("agent.yml")]: "" });
+  const { agent } = await setupHub({ [writer("agent.yml")]: "" });
   await expect(agent.materialise({ ...process, processId: "../x" })).rejects.toThrow(/is not the id/);
 });

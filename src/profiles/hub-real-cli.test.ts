@@ -4,17 +4,14 @@ import { expect, it } from "vitest";
 import { startFakeModel } from "../../test/fake-model/fake-model.ts";
 import { runClaude } from "../../test/fake-model/run-claude.ts";
 import { afterFile } from "../../test/cleanup.ts";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { hubIn, process, writer } from "./hub.fixture.ts";
-
-const setup = hubIn(temporaryDirectory);
+import { setupHub, process, writer } from "./profiles.fixture.ts";
 
 const noteHook = { hooks: [{ type: "command", command: '"$CLAUDE_CONFIG_DIR"/hooks/note.sh' }] };
 
 it("the real CLI takes an agent's package as it is meant", async () => {
   const model = await startFakeModel();
   afterFile(model.close);
-  const { agent, directory } = await setup({
+  const { agent, directory } = await setupHub({
     [writer("agent.yml")]: "claude: {model: opus, effort: low}",
     [writer("package/CLAUDE.md")]: "always-be-kind",
     [writer("package/.mcp.json")]: JSON.stringify({

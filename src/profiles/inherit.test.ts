@@ -1,8 +1,5 @@
 import { expect, it, describe } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, named, launchOf, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
+import { custom, named, launchOf, request, setup, sharedProfile } from "./profiles.fixture.ts";
 
 const errorOf = async (files: Record<string, string>, name: string): Promise<string | null | undefined> =>
   (await named(await setup(files), name))?.error;

@@ -14,10 +14,7 @@ import {
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, jobId, launchOf, request, setupIn, sharedProfile } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
+import { custom, jobId, launchOf, request, setup, sharedProfile } from "./profiles.fixture.ts";
 
 const json = async (path: string | null): Promise<unknown> => JSON.parse(await readFile(path ?? "", "utf8"));
 

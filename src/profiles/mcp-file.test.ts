@@ -3,10 +3,7 @@ import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, launchOf, request, setupIn } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
+import { custom, launchOf, request, setup } from "./profiles.fixture.ts";
 
 const servers = (name: string) =>
   JSON.stringify({ mcpServers: { [name]: { command: name, args: ["${HOME}"] } } });

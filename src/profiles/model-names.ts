@@ -1,10 +1,17 @@
-import type { LoadedAgent } from "./agent-package.ts";
+import { join } from "node:path";
+import { FileFault, readContained } from "./contained.ts";
+import { parseYamlMap } from "./definition.ts";
 
 /** Models that every agent can be asked to use, as the CLI calls them. */
 const tiers = ["haiku", "sonnet", "opus"] as const;
 
-/** Names of an agent's models without aliases, each with what the CLI is told; null: the agent's own model. */
-export const ownModelNames = (agent: string): Map<string, string | null> =>
+/** Names that requests may give, each with what the CLI is told; null: the agent's own model. */
+type ModelNames = ReadonlyMap<string, string | null>;
+
+export const aliasesFile = (hubPath: string): string => join(hubPath, "aliases.yaml");
+
+/** The agent, its tiers and the bare tiers. */
+const ownModelNames = (agent: string): ModelNames =>
   new Map<string, string | null>([
     [agent, null],
     ...tiers.map((tier) => [`${agent}:${tier}`, tier] as const),
@@ -12,14 +19,60 @@ export const ownModelNames = (agent: string): Map<string, string | null> =>
     ...tiers.filter((tier) => tier !== agent).map((tier) => [tier, tier] as const),
   ]);
 
-/** With the aliases, each of which leads to an own name. */
-export const modelNames = (
-  own: ReadonlyMap<string, string | null>,
-  aliases: ReadonlyMap<string, string>,
-): Pick<LoadedAgent, "models" | "cliModel"> => {
-  const all = new Map([
-    ...own,
-    ...[...aliases].map(([alias, name]) => [alias, own.get(name) ?? null] as const),
-  ]);
-  return { models: [...all.keys()], cliModel: (name) => all.get(name) };
+/**
+ * The agent's own names and those aliases of `aliases.yaml` that lead to one of them, in the order of the file. Aliases of
+ * other agents are left out.
+ * @throws FileFault for a circle, an alias that hides an own name, and a tier that the agent does not have
+ */
+export const modelNames = async (agent: string, hubPath: string | null): Promise<ModelNames> => {
+  const own = ownModelNames(agent);
+  if (hubPath === null) return own;
+  const path = aliasesFile(hubPath);
+  const aliases = await readAliases(hubPath, path);
+  const refuse = (fault: string): FileFault => new FileFault(`${path}: ${fault}`);
+  const hidden = [...own.keys()].find((name) => aliases.has(name));
+  if (hidden !== undefined) throw refuse(`${hidden} is a model's own name; give the alias another one`);
+  // What each name leads to; undefined: to nothing of this agent.
+  const ends = new Map<string, string | null | undefined>(own);
+  for (const alias of aliases.keys()) {
+    const way = new Set<string>();
+    let at = alias;
+    for (; aliases.has(at) && !ends.has(at); at = aliases.get(at) ?? "") {
+      if (way.has(at)) throw refuse(`${circle([...way], at)} is a circle; end it in a model`);
+      way.add(at);
+    }
+    if (at.startsWith(`${agent}:`) && !ends.has(at))
+      throw refuse(`there is no model ${at}; there are ${[...own.keys()].join(", ")}`);
+    for (const passed of way) ends.set(passed, ends.get(at));
+  }
+  const names = [...own.keys(), ...aliases.keys()];
+  return new Map(
+    names.flatMap((name) => {
+      const model = ends.get(name);
+      return model === undefined ? [] : [[name, model]];
+    }),
+  );
 };
+
+/** 64 KiB. */
+const maxBytes = 65_536;
+
+const nameForm = /^[^\s\p{Cc}]{1,200}$/u;
+
+/** Other names by name; none when the file is missing. */
+const readAliases = async (root: string, path: string): Promise<ReadonlyMap<string, string>> => {
+  const file = await readContained({ root, path, maxBytes });
+  const content = file === null ? {} : parseYamlMap(path, file.bytes.toString("utf8"));
+  return new Map(
+    Object.entries(content as Record<string, unknown>).map(([alias, target]) => {
+      if (!nameForm.test(alias))
+        throw new FileFault(`${path}: ${JSON.stringify(alias)} must be a name without spaces`);
+      if (typeof target === "string" && nameForm.test(target)) return [alias, target];
+      const choice = "the name of an agent, `agent:tier`, a tier or another alias";
+      throw new FileFault(`${path}: ${alias} must be followed by ${choice}`);
+    }),
+  );
+};
+
+const circle = (way: readonly string[], at: string): string =>
+  [...way.slice(way.indexOf(at)), at].join(" → ");

@@ -1,15 +1,12 @@
-import { argumentFault, bypassesPermissions, toArguments } from "./arguments.ts";
+import { argumentFault, toArguments } from "./claude-block.ts";
 import type { ClaudeBlock } from "./claude-block.ts";
-import type { JsonObject } from "./json-files.ts";
-import { asReadOnly } from "./read-only.ts";
+import { FileFault } from "./contained.ts";
+import type { JsonObject } from "./contained.ts";
+import type { Layer } from "./load.ts";
 
 /** What a profile or an agent asks of the CLI, all rules applied. */
 export type Plan = {
   block: ClaudeBlock & { model: string; permission_mode: string; worktree: boolean };
-  args: string[];
-  bypassPermissions: boolean;
-  /** Null: the service's own limit. */
-  timeoutSeconds: number | null;
   settings: JsonObject;
   mcpServers: JsonObject;
 };
@@ -19,44 +16,34 @@ type Request = {
   readOnly: boolean;
   autoPr: boolean;
   /** Values of keys that the block leaves out. */
-  defaults: ClaudeBlock & { model: string; permission_mode: NonNullable<ClaudeBlock["permission_mode"]> };
+  defaults: ClaudeBlock & {
+    model: string;
+    permission_mode: NonNullable<ClaudeBlock["permission_mode"]>;
+    worktree: boolean;
+  };
   /** Furthest parent first. */
-  layers: readonly { settings: JsonObject; mcpServers: JsonObject }[];
+  chain: readonly Layer[];
 };
 
 /** The service makes and removes worktrees; with these the agent could leave or remove the job's own. */
 const worktreeTools = ["EnterWorktree", "ExitWorktree"];
 
-/** Defaults and the rules that join several keys; or the fault that they find. */
-export const planOf = ({
-  block: given,
-  readOnly,
-  autoPr,
-  defaults,
-  layers,
-}: Request): Plan | { fault: string } => {
-  const checked = readOnly ? asReadOnly(given, autoPr) : { block: given };
-  if ("fault" in checked) return checked;
+/** Defaults and the rules that join several keys. @throws FileFault */
+export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Request): Plan => {
+  const file = chain.at(-1)?.source.file;
+  const checked = readOnly ? asReadOnly(given, { autoPr, file }) : given;
   const block = {
     ...defaults,
-    ...withoutEmpty(checked.block),
-    model: checked.block.model ?? defaults.model,
-    permission_mode: checked.block.permission_mode ?? defaults.permission_mode,
-    worktree: checked.block.worktree ?? defaults.worktree ?? true,
-    disallowed_tools: [...new Set([...(checked.block.disallowed_tools ?? []), ...worktreeTools])],
+    ...withoutEmpty(checked),
+    model: checked.model ?? defaults.model,
+    permission_mode: checked.permission_mode ?? defaults.permission_mode,
+    worktree: checked.worktree ?? defaults.worktree,
+    disallowed_tools: [...new Set([...(checked.disallowed_tools ?? []), ...worktreeTools])],
   };
-  const args = toArguments(block);
-  const settings = merged(layers.map((layer) => layer.settings));
-  const fault = argumentFault(args) ?? hookFault(settings);
-  if (fault !== null) return { fault };
-  return {
-    block,
-    args,
-    bypassPermissions: bypassesPermissions(block.permission_mode),
-    timeoutSeconds: block.timeout ?? null,
-    settings,
-    mcpServers: merged(layers.map(({ mcpServers }) => mcpServers)),
-  };
+  const settings = merged(chain.map((layer) => layer.settings));
+  const fault = argumentFault(toArguments(block)) ?? hookFault(settings);
+  if (fault !== null) throw new FileFault(`${file}: ${fault}`);
+  return { block, settings, mcpServers: merged(chain.map((layer) => layer.mcpServers)) };
 };
 
 /** Null stands for "not set". */
@@ -74,4 +61,43 @@ const hookFault = ({ hooks }: JsonObject): string | null => {
   return own === undefined
     ? null
     : `.claude/settings.json must not have a ${own} hook: the service makes the worktrees`;
+};
+
+/** Tools that change files or could: denied whatever else the profile says. */
+const writingTools = ["Bash", "Edit", "Write", "NotebookEdit"];
+
+const readingTools = ["Read", "Grep", "Glob"];
+
+/** Modes in which what is not allowed is denied, and nothing is allowed by the mode itself. */
+const strictModes = ["dontAsk", "plan", "default"];
+
+/**
+ * What `read_only: true` means for the CLI: only reading tools unless the profile names others, writing tools denied, and a mode
+ * that denies what would ask (tools of MCP servers too, until `allowed_tools` names them). A profile that also asks for
+ * the opposite is at fault rather than half read-only.
+ */
+const asReadOnly = (
+  block: ClaudeBlock,
+  { autoPr, file }: { autoPr: boolean; file: string | undefined },
+): ClaudeBlock => {
+  const mode = block.permission_mode ?? "dontAsk";
+  const tools = block.tools ?? readingTools;
+  const faults = [
+    ...(autoPr ? ["auto_pr must be false"] : []),
+    ...(strictModes.includes(mode)
+      ? []
+      : [`claude.permission_mode must be one of ${strictModes.join(", ")}`]),
+    ...writersIn("tools", tools),
+    ...writersIn("allowed_tools", block.allowed_tools ?? []),
+  ];
+  if (faults.length > 0) throw new FileFault(`${file}: read_only is true, so ${faults.join(", and ")}`);
+  const denied = [...new Set([...(block.disallowed_tools ?? []), ...writingTools])];
+  return { ...block, permission_mode: mode, tools, disallowed_tools: denied };
+};
+
+/** Entries may be `Bash(git log *)`, several in one text, or `default`, which is every tool. */
+const writersIn = (key: string, entries: readonly string[]): string[] => {
+  const named = entries.flatMap((entry) => entry.replaceAll(/\([^)]*\)/g, "").split(/[,\s]+/));
+  const writers = [...writingTools, "default"].filter((tool) => named.includes(tool));
+  return writers.length === 0 ? [] : [`claude.${key} must not name ${writers.join(", ")}`];
 };

@@ -1,47 +1,42 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { createProfiles } from "./profiles.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
+import { createAgentPackage } from "./hub-agent.ts";
 import type { MaterialiseRequest, Profiles } from "./profile.ts";
+import { createProfiles } from "./profiles.ts";
 
-/** For tests: a home and a shared root with profile files in them, and a clock that stands still until moved. */
-export type Setup = {
-  profiles: Profiles;
-  home: string;
-  shared: string;
-  /** Paths are relative to the directory that holds `home` and `shared`. */
-  write: (files: Record<string, string>) => Promise<void>;
+type Files = Record<string, string | Buffer>;
+
+/** For tests: a directory with `home`, `shared` and `hub`, and a clock that stands still until moved. */
+const filesAndClock = async (files: Files) => {
+  const directory = await temporaryDirectory();
+  /** Paths are relative to the directory. */
+  const write = async (more: Files): Promise<void> => {
+    for (const [path, content] of Object.entries(more)) {
+      await mkdir(dirname(join(directory, path)), { recursive: true });
+      await writeFile(join(directory, path), content);
+    }
+  };
+  const home = join(directory, "home");
+  const shared = join(directory, "shared");
+  const hub = join(directory, "hub");
+  for (const path of [home, shared, join(hub, "agents")]) await mkdir(path, { recursive: true });
+  await write(files);
+  let time = 0;
   /** Lets the time pass in which files are taken to be unchanged. */
-  wait: () => void;
+  const wait = () => void (time += 1000);
+  return { directory, home, shared, hub, write, wait, now: () => time };
 };
 
-/** `makeDirectory` gives a fresh directory that is removed after the test file. */
-export const setupIn =
-  (makeDirectory: () => Promise<string>) =>
-  async (
-    files: Record<string, string> = {},
-    { withShared = true }: { withShared?: boolean } = {},
-  ): Promise<Setup> => {
-    const directory = await makeDirectory();
-    const write = async (more: Record<string, string>) => {
-      for (const [path, content] of Object.entries(more)) {
-        await mkdir(dirname(join(directory, path)), { recursive: true });
-        await writeFile(join(directory, path), content);
-      }
-    };
-    await mkdir(join(directory, "home"));
-    await mkdir(join(directory, "shared"));
-    await write(files);
-    const home = join(directory, "home");
-    const shared = join(directory, "shared");
-    let time = 0;
-    const profiles = createProfiles({
-      settings: { sharedFsRoot: withShared ? shared : null, defaultProfile: "code", agentCliTimeout: 3600 },
-      home,
-      now: () => time,
-    });
-    return { profiles, home, shared, write, wait: () => void (time += 1000) };
-  };
+export const setup = async (files: Files = {}, { withShared = true }: { withShared?: boolean } = {}) => {
+  const { home, shared, write, wait, now } = await filesAndClock(files);
+  const sharedFsRoot = withShared ? shared : null;
+  const settings = { sharedFsRoot, defaultProfile: "code", agentCliTimeout: 3600 };
+  return { profiles: createProfiles({ settings, home, now }), home, shared, write, wait };
+};
+
+export type Setup = Awaited<ReturnType<typeof setup>>;
 
 export const named = async ({ profiles }: Setup, name: string) =>
   (await profiles.list()).find((profile) => profile.name === name);
@@ -68,3 +63,38 @@ export const launchOf = async (
   profiles: Profiles,
   { profile, ...rest }: MaterialiseRequest & { profile: string },
 ): Promise<AgentLaunch> => (await profiles.pin(profile)).materialise(rest);
+
+type Options = Partial<Parameters<typeof createAgentPackage>[0]["settings"]>;
+
+/** The agent is `writer` unless told otherwise. */
+export const setupHub = async (files: Files = {}, settings: Options = {}) => {
+  const { directory, home, shared, hub, write, wait, now } = await filesAndClock(files);
+  const agent = createAgentPackage({
+    settings: {
+      hubAgent: "writer",
+      hubPath: hub,
+      sharedFsRoot: shared,
+      agentModeModel: "sonnet",
+      agentModeMaxTurns: 80,
+      agentModePermissionMode: "bypassPermissions",
+      agentModeTimeout: 3600,
+      ...settings,
+    },
+    home,
+    now,
+  });
+  return { agent, directory, write, wait };
+};
+
+/** Path of a file of the agent `writer`. */
+export const writer = (path: string): string => `hub/agents/writer/${path}`;
+
+export const processId = "5e0b1f6a-0f5c-4a5e-9a52-2f6f0c9d7b11";
+
+export const process = {
+  processId,
+  cwd: "/",
+  model: null,
+  maxTurns: null,
+  disabledMcpServers: [] as readonly string[],
+};

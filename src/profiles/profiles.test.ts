@@ -1,10 +1,7 @@
 import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { custom, named, setupIn, sharedProfile } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
+import { custom, named, setup, sharedProfile } from "./profiles.fixture.ts";
 
 const errorOf = async (files: Record<string, string>, name: string): Promise<string | null | undefined> =>
   (await named(await setup(files), name))?.error;

@@ -9,9 +9,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
-import { custom, jobId, launchOf, request, setupIn } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
+import { custom, jobId, launchOf, request, setup } from "./profiles.fixture.ts";
 
 const cli = join(import.meta.dirname, "../../node_modules/.bin/claude");
 const git = promisify(execFile);

@@ -1,9 +1,11 @@
+import { FileFault } from "./contained.ts";
+
 /** Milliseconds for which the files are taken to be as they were: asking then costs no look at the disk. */
 const trustFor = 1000;
 
 /**
  * Gives what `refresh` gave, and asks it again when that is a second old. `refresh` gets its last value (null: there is
- * none), to give it back when nothing has changed. `now` in milliseconds.
+ * none), to give it back when nothing has changed. A `FileFault` lasts a second too. `now` in milliseconds.
  */
 export const remembered = <Value>(
   refresh: (previous: Value | null) => Promise<Value>,
@@ -18,19 +20,14 @@ export const remembered = <Value>(
     if (current === null || !fresh) {
       const before = current;
       checkedAt = at;
-      const next = refreshAfter(before, refresh);
+      // Those who ask meanwhile wait with it: a change that was seen is never followed by the state before it.
+      const next = (async () => refresh(before === null ? null : await before.catch(() => null)))();
       current = next;
-      // After a failure (out of file descriptors, say) the next call tries again instead of repeating the failure.
-      next.catch(() => {
-        if (current === next) current = null;
+      // After another failure (a program error, say) the next call tries again instead of repeating it.
+      next.catch((error: unknown) => {
+        if (current === next && !(error instanceof FileFault)) current = null;
       });
     }
     return current;
   };
 };
-
-/** Those who ask meanwhile wait with it: a change that was seen is never followed by the state before it. */
-const refreshAfter = async <Value>(
-  before: Promise<Value> | null,
-  refresh: (previous: Value | null) => Promise<Value>,
-): Promise<Value> => refresh(before === null ? null : await before.catch(() => null));

@@ -1,28 +1,66 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-/** A directory that profiles are read from. */
-export type ProfileRoot = {
-  path: string;
-  /** What a profile's `source` says instead of its path; null: the path. */
-  label: string | null;
+/** Where the parts of a profile or agent lie; paths are relative to its directory. */
+type Layout = {
+  definition: string;
+  /** Directory with `.claude/` and `.mcp.json`, and the paths below that are relative to it. */
+  parts: string;
+  /** Where the CLI's user memory may lie. */
+  memories: readonly string[];
+  /** Text that is appended to the system prompt. */
+  prompt: string | null;
+  /** A file `<name>.yml` is one too, and `name` may differ from the directory's. */
+  loose: boolean;
 };
 
-/** The search order, later wins. */
+/** A directory that profiles or agents are read from. */
+export type Root = { name: "bundled" | "shared" | "home" | "hub"; path: string; layout: Layout };
+
+const profileLayout: Layout = {
+  definition: "profile.yml",
+  parts: "",
+  memories: [".claude/CLAUDE.md"],
+  prompt: null,
+  loose: true,
+};
+
+const agentLayout: Layout = {
+  definition: "agent.yml",
+  parts: "package",
+  memories: [".claude/CLAUDE.md", "CLAUDE.md"],
+  prompt: "system.md",
+  loose: false,
+};
+
+/** Beside this file in the source tree; the published bundle is one file with the profiles in `profiles/` beside it. */
+export const bundledRoot = (beside: string = import.meta.dirname): Root => {
+  const inSource = join(beside, "bundled");
+  const path = existsSync(inSource) ? inSource : join(beside, "profiles");
+  return { name: "bundled", path, layout: profileLayout };
+};
+
+export const sharedRoot = (sharedFsRoot: string): Root => ({
+  name: "shared",
+  path: join(sharedFsRoot, "profiles"),
+  layout: profileLayout,
+});
+
+export const hubRoot = (hubPath: string): Root => ({
+  name: "hub",
+  path: join(hubPath, "agents"),
+  layout: agentLayout,
+});
+
+/** The search order of profiles, later wins. */
 export const profileRoots = ({
   home,
   sharedFsRoot,
 }: {
   home: string;
   sharedFsRoot: string | null;
-}): ProfileRoot[] => [
-  { path: bundledDirectory(import.meta.dirname), label: "bundled" },
-  ...(sharedFsRoot === null ? [] : [{ path: join(sharedFsRoot, "profiles"), label: null }]),
-  { path: join(home, ".service", "profiles"), label: null },
+}): Root[] => [
+  bundledRoot(),
+  ...(sharedFsRoot === null ? [] : [sharedRoot(sharedFsRoot)]),
+  { name: "home", path: join(home, ".service", "profiles"), layout: profileLayout },
 ];
-
-/** Beside this file in the source tree; the published bundle is one file with the profiles in `profiles/` beside it. */
-export const bundledDirectory = (beside: string): string => {
-  const inSource = join(beside, "bundled");
-  return existsSync(inSource) ? inSource : join(beside, "profiles");
-};

@@ -1,10 +1,7 @@
 import { symlink, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { jobId, setupIn } from "./profiles.fixture.ts";
-
-const setup = setupIn(temporaryDirectory);
+import { jobId, setup } from "./profiles.fixture.ts";
 
 it("a transcript is found by its session in whichever project it lies, the newest of several", async () => {
   const state = await setup({

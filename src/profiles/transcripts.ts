@@ -11,21 +11,15 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 export const findTranscript = async (projects: string, sessionId: string): Promise<string | null> => {
   if (!uuid.test(sessionId)) return null;
   let newest: { path: string; writtenAt: number } | null = null;
-  for (const project of await directories(projects)) {
-    const path = join(projects, project, `${sessionId}.jsonl`);
+  const entries = await readdir(projects, { withFileTypes: true }).catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
+  for (const project of entries.filter((entry) => entry.isDirectory())) {
+    const path = join(projects, project.name, `${sessionId}.jsonl`);
     const status = await lstat(path).catch(() => null);
     if (status?.isFile() !== true || status.mtimeMs <= (newest?.writtenAt ?? -1)) continue;
     newest = { path, writtenAt: status.mtimeMs };
   }
   return newest?.path ?? null;
-};
-
-const directories = async (projects: string): Promise<string[]> => {
-  try {
-    const entries = await readdir(projects, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
 };

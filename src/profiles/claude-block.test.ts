@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { toArguments } from "./arguments.ts";
-import { ClaudeBlock } from "./claude-block.ts";
+import { ClaudeBlock, toArguments } from "./claude-block.ts";
 
 const argumentsOf = (block: Record<string, unknown>) => toArguments(ClaudeBlock.parse(block));
 

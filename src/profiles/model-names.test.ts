@@ -1,11 +1,8 @@
 import { expect, it } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { hubIn, writer } from "./hub.fixture.ts";
+import { setupHub, writer } from "./profiles.fixture.ts";
 
-const setup = hubIn(temporaryDirectory);
-
-const read = async (aliases: string, settings: Parameters<typeof setup>[1] = {}) => {
-  const { agent } = await setup({ [writer("agent.yml")]: "", "hub/aliases.yaml": aliases }, settings);
+const read = async (aliases: string, settings: Parameters<typeof setupHub>[1] = {}) => {
+  const { agent } = await setupHub({ [writer("agent.yml")]: "", "hub/aliases.yaml": aliases }, settings);
   return agent.read();
 };
 
@@ -58,7 +55,7 @@ it("the agent `default` has the hub's aliases too", async () => {
 });
 
 it("an agent called like a tier keeps its name", async () => {
-  const { agent } = await setup({ "hub/agents/opus/agent.yml": "" }, { hubAgent: "opus" });
+  const { agent } = await setupHub({ "hub/agents/opus/agent.yml": "" }, { hubAgent: "opus" });
   const { models, cliModel } = await agent.read();
   expect(models).toEqual(["opus", "opus:haiku", "opus:sonnet", "opus:opus", "haiku", "sonnet"]);
   expect(cliModel("opus")).toBeNull();
