@@ -7,6 +7,7 @@ import { chatStalled } from "./chat-stalled.ts";
 import { chatStreams } from "./chat-streams.ts";
 import { eventLatency } from "./event-latency.ts";
 import { manyJobs } from "./many-jobs.ts";
+import { manyWorktrees } from "./many-worktrees.ts";
 import { mcpCalls } from "./mcp-calls.ts";
 import { memory } from "./memory.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
@@ -23,6 +24,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   events: eventLatency,
   memory,
   worktrees: parallelWorktrees,
+  "many-worktrees": manyWorktrees,
   mcp: mcpCalls,
   abandoned: abandonedClients,
   scale,

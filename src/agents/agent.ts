@@ -20,8 +20,6 @@ export type AgentStart = {
   attempt: number;
   /** Working directory; it exists. */
   cwd: string;
-  /** Directory of the cached clone that the working directory belongs to; null: it has none. */
-  cacheDirectory: string | null;
   /** What the profile asks of the CLI, in its own terms: see `profiles/materialise.ts`. */
   launch: AgentLaunch;
   /** Chosen by us for a fresh session, or the one to resume, by the absolute path of its transcript. */

@@ -61,7 +61,6 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
         id: processId,
         attempt: 1,
         cwd,
-        cacheDirectory: null,
         launch,
         session,
       });

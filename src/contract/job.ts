@@ -113,6 +113,10 @@ export const Job = z
       description:
         "Ref in the cached clone that holds what was not on a pushed branch when the job failed, or when its worktree was removed",
     }),
+    cached_clone: z.string().nullable().meta({
+      description:
+        "Git directory on the instance that has salvage_ref, and the branch if it is not pushed; null: nothing was checked out yet",
+    }),
     warnings: z
       .array(z.string())
       .meta({ description: "What the service left out or could not do, a sentence each" }),

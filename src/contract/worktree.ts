@@ -45,7 +45,12 @@ export const Worktree = z
       .string()
       .nullable()
       .meta({ description: "Ref in the cached clone that holds what was not pushed when it was removed" }),
-    warnings: z.array(z.string()).meta({ description: "What the checkout left out, a sentence each" }),
+    cached_clone: z.string().nullable().meta({
+      description: "Git directory on the instance that has salvage_ref; null: it is another instance's",
+    }),
+    warnings: z.array(z.string()).meta({
+      description: "What the checkout left out, a sentence each; `kept: …` names what git cannot save",
+    }),
     error: z.string().nullable(),
   })
   .meta({ id: "Worktree" });
@@ -59,7 +64,10 @@ const CleanupResult = z
     removed: z
       .boolean()
       .meta({ description: "This call removed it, or would; false with success: it was gone before" }),
-    error: z.string().nullable().meta({ description: "Why it was left in place" }),
+    error: z
+      .string()
+      .nullable()
+      .meta({ description: "Why it was left in place; of one that was removed, what was lost with it" }),
     cancelled_jobs: z
       .array(z.string())
       .meta({ description: "Jobs that used it or waited for it, and were, or would be, cancelled" }),
@@ -89,6 +97,10 @@ const RepositoryUsage = z
     cache_bytes: z.int().meta({ description: "Room the cached clone takes on disk" }),
     worktrees: z.int().meta({ description: "How many worktrees it has" }),
     worktree_bytes: z.int().meta({ description: "Room they take together" }),
+    kept: z.array(z.string()).meta({
+      description:
+        "Worktrees that stay because git cannot save all of them: `{worktree_id}: nested repository at vendor/x`",
+    }),
   })
   .meta({ id: "RepositoryUsage" });
 export type RepositoryUsage = z.infer<typeof RepositoryUsage>;

@@ -67,6 +67,7 @@ const queued: Job = {
   duration_ms: null,
   worktree_id: null,
   salvage_ref: null,
+  cached_clone: null,
   warnings: [],
   stages: [{ stage: "queued", at: created, attempt: 0 }],
 };
@@ -111,6 +112,7 @@ const worktree: Worktree = {
   pushed: true,
   prepared: true,
   salvage_ref: null,
+  cached_clone: "/var/lib/svc/repos/3f5a0c9d1e2b/repo.git",
   warnings: [],
   error: null,
 };
@@ -200,6 +202,7 @@ export const examples: Examples = {
           cache_bytes: 18_874_368,
           worktrees: 1,
           worktree_bytes: 4_210_688,
+          kept: [],
         },
       ],
     },

@@ -66,6 +66,7 @@ export const newRecord = ({
   duration_ms: null,
   worktree_id: worktree?.id ?? null,
   salvage_ref: null,
+  cached_clone: null,
   warnings: repoUrl === "" ? [noRepository] : [],
   stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],
   request: {

@@ -13,6 +13,7 @@ import {
   plainGit,
   read,
   write,
+  salvagedRef,
 } from "./repos.fixture.ts";
 import { RepoError } from "./repos.ts";
 
@@ -148,7 +149,7 @@ test("a damaged cache is mended from the remote and keeps the branches and the s
   await write(worktree.path, { "work.txt": "work\n" });
   const tip = await repos.commitAll(worktree, "work", never);
   await write(worktree.path, { "more.txt": "more\n" });
-  await repos.salvage(worktree, "one", never);
+  await salvagedRef(repos, worktree, "one", never);
 
   const packs = join(repo.gitDir, "objects/pack");
   const [pack = ""] = (await readdir(packs)).filter((name) => name.endsWith(".pack"));
@@ -221,7 +222,7 @@ test("what an agent wrote into the configuration of the cache is gone before git
     () => repos.salvage(worktree, "one", never),
     () => repos.commitAll(worktree, "work", never),
     () => repos.push(worktree, never),
-    () => repos.discardChanges(worktree, null, never),
+    () => repos.changes(worktree, never),
     () => repos.removeWorktree(worktree, never),
   ];
   for (const step of steps) {

@@ -1,15 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { access, mkdir, rename, rm } from "node:fs/promises";
+import { access, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { GitError } from "../lib/git.ts";
 import { asRepoError } from "./failure.ts";
 import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { heal, isDamage } from "./heal.ts";
-import { pastStaleLocks, removeHalfMade } from "./leftovers.ts";
 import { farEnd, networkAccess } from "./network.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { dropNotes, pushNotes } from "./push-notes.ts";
-import type { CachedRepo } from "./repos.ts";
-import { cacheDirectory, cacheGitDir, gitDirVariables, runGit, type Room } from "./room.ts";
+import type { CachedRepo, Worktree } from "./repos.ts";
+import { cacheDirectory, cacheGitDir, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { parseRepoUrl, repoKey } from "./url.ts";
 
 export type FetchRequest = { url: string; jobId: string; signal: AbortSignal };
@@ -19,7 +18,7 @@ export type FetchRequest = { url: string; jobId: string; signal: AbortSignal };
  * @throws RepoError `clone_failed`
  */
 export const fetchRepo = async (
-  room: Room,
+  context: GitContext,
   request: FetchRequest & { allowLocal: boolean },
 ): Promise<CachedRepo> => {
   const { jobId, signal, allowLocal } = request;
@@ -27,11 +26,11 @@ export const fetchRepo = async (
     // Checked again: the setting may have changed since the job was accepted.
     const url = parseRepoUrl(request.url, { allowLocal });
     const key = repoKey(url);
-    const repo: CachedRepo = { url, key, gitDir: cacheGitDir(room, key), warnings: [] };
-    await withRepositoryLock(room, { key, url, reason: "clone_failed", signal }, async (held) => {
-      if (!room.lookedOver.has(key)) await removeHalfMade(cacheDirectory(room, key));
-      room.lookedOver.add(key);
-      await update(room, repo, { jobId, ...held });
+    const repo: CachedRepo = { url, key, gitDir: cacheGitDir(context, key), warnings: [] };
+    await withRepositoryLock(context, { key, url, reason: "clone_failed", signal }, async (held) => {
+      if (!context.checked.has(key)) await removeHalfMade(cacheDirectory(context, key));
+      context.checked.add(key);
+      await update(context, repo, { jobId, ...held });
     });
     return repo;
   } catch (error) {
@@ -39,85 +38,163 @@ export const fetchRepo = async (
   }
 };
 
-export type LockHeld = { jobId: string; signal: AbortSignal; lockFd: number };
+type LockHeld = { jobId: string; signal: AbortSignal; lockFd: number };
 
-const update = async (room: Room, repo: CachedRepo, held: LockHeld): Promise<void> => {
-  if (!(await exists(repo.gitDir))) return cloneInto(room, repo, { ...held, target: repo.gitDir });
-  await restoreCache(room, repo);
-  // A push that is noted while we fetch may be unknown to what we fetched.
-  const notes = await pushNotes(repo.gitDir);
+const update = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<void> => {
+  if (!(await exists(repo.gitDir))) return cloneInto(context, repo, held);
+  await restoreCache(context, repo);
   try {
-    await pastStaleLocks(repo.gitDir, held.signal, () =>
-      fetchAll(room, repo, { ...held, into: repo.gitDir }),
-    );
-    await dropNotes(notes);
+    await fetchAll(context, repo, { ...held, into: repo.gitDir });
   } catch (error) {
     if (!isDamage(error)) throw error;
-    repo.warnings.push(await repair(room, repo, held));
+    repo.warnings.push(await refetch(context, repo, held));
   }
 };
 
-/** Mends a damaged cache from a fresh clone made beside it. Resolves to a sentence about it. To be called with the lock held. */
-export const repair = async (room: Room, repo: CachedRepo, held: LockHeld): Promise<string> => {
-  const fresh = join(cacheDirectory(room, repo.key), `clone-${randomUUID()}`);
-  try {
-    await cloneInto(room, repo, { ...held, target: fresh });
-    await restoreCache(room, repo);
-    await heal(room, { gitDir: repo.gitDir, fresh, ...held });
-    return `The cached clone of ${repo.url} was damaged and has been mended from the remote.`;
-  } finally {
-    await rm(fresh, { recursive: true, force: true });
+/** Whether git failed because the cached clone itself is broken (a crash of the machine, a full disk, a stray deletion). */
+export const isDamage = (error: unknown): boolean => {
+  if (!(error instanceof GitError)) return false;
+  // What the server says of its own repository says nothing about ours.
+  const ours = error.said.split("\n").filter((line) => !line.startsWith("remote:"));
+  return ours.some((line) => damage.test(line));
+};
+
+const damage =
+  /(object|pack|tree|blob|commit|index file|inflate|reference|ref)\b.*(corrupt|is empty|broken|missing|too small|truncated|cannot be|invalid)|bad (object|tree|signature)|unable to (read|resolve reference|parse)|not a git repository: '|did not send all necessary|invalid sha1 pointer|missing necessary objects|unexpected line in/i;
+
+/** Mends a damaged cache. Resolves to a sentence about it. */
+export const repair = async (
+  context: GitContext,
+  { repo, jobId, signal }: { repo: CachedRepo; jobId: string; signal: AbortSignal },
+): Promise<string> =>
+  withRepositoryLock(
+    context,
+    { key: repo.key, url: repo.url, reason: "worktree_failed", signal },
+    async (held) => refetch(context, repo, { jobId, ...held }),
+  );
+
+/**
+ * Fetches everything anew into the damaged cache. In place, because the worktrees borrow from it, and what was saved lives
+ * in it: git finds the good copy of an object beside a broken one.
+ */
+const refetch = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<string> => {
+  const { gitDir } = repo;
+  await restoreCache(context, repo);
+  const derived = [
+    "objects/info/commit-graph",
+    "objects/info/commit-graphs",
+    "objects/pack/multi-pack-index",
+  ];
+  for (const name of [...derived, "refs/remotes", "refs/tags"])
+    await rm(join(gitDir, name), { recursive: true, force: true });
+  await dropEmptyObjects(gitDir);
+  const packed = await readFile(join(gitDir, "packed-refs"), "latin1").catch(() => "");
+  const kept = packed
+    .split("\n")
+    .filter((line) => /^[0-9a-f]{40} refs\/(?!remotes\/|tags\/)[^\s\0]+$/.test(line));
+  await writeFileAtomic(join(gitDir, "packed-refs"), kept.map((line) => `${line}\n`).join(""), 0o644);
+  await fetchAll(context, repo, { ...held, into: gitDir, options: ["--refetch"] });
+  return `The cached clone of ${repo.url} was damaged and has been mended from the remote.`;
+};
+
+/** A file that a crash has left empty keeps git from writing the object. */
+const dropEmptyObjects = async (gitDir: string): Promise<void> => {
+  for (const entry of await readdir(join(gitDir, "objects"), { recursive: true, withFileTypes: true })) {
+    const file = join(entry.parentPath, entry.name);
+    if (entry.isFile() && /^[0-9a-f]{38}$/.test(entry.name) && (await stat(file)).size === 0)
+      await rm(file, { force: true });
   }
+};
+
+/**
+ * Copies commits of a worktree into the cached clone under these refs, whatever those named before, under its lock: there
+ * they outlive the worktree.
+ */
+export const bringIntoCache = async (
+  context: GitContext,
+  { worktree, refs, signal }: { worktree: Worktree; refs: Record<string, string>; signal: AbortSignal },
+): Promise<void> => {
+  const { repoKey: key, repoUrl: url, cacheDir } = worktree;
+  const refspecs = Object.entries(refs).map(([ref, commit]) => `+${commit}:${ref}`);
+  if (refspecs.length === 0) return;
+  const locked = { key, url, reason: "worktree_failed" as const, signal };
+  await withRepositoryLock(context, locked, async ({ lockFd, signal: until }) => {
+    const config = canonicalConfig(context.settings, { url: url || null, bare: true });
+    if (key === null && !(await exists(cacheDir)))
+      await makeGitDirectory(cacheDir, { config, head: "refs/heads/main" });
+    await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
+    const far = farEnd(worktree.gitDir, "upload-pack");
+    const args = ["fetch", ...fetchOptions, ...far, "--", worktree.gitDir, ...refspecs];
+    const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(cacheDir) };
+    await pastStaleLocks(cacheDir, () =>
+      runGit(context, args, { variables, inheritFd: lockFd, signal: until }),
+    );
+  });
+};
+
+/** Every writer of the cache holds its lock, as we do: a lock file of git's that is in the way was left by a crash. */
+const pastStaleLocks = async <Value>(gitDir: string, action: () => Promise<Value>): Promise<Value> => {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await action();
+    } catch (error) {
+      const said = error instanceof GitError ? error.said : "";
+      const file = /Unable to create '(\/[^']+\.lock)': File exists/.exec(said)?.[1];
+      if (file === undefined || attempt === 10 || !file.startsWith(`${gitDir}/`)) throw error;
+      await rm(file, { force: true });
+    }
+  }
+};
+
+/** Removes half-made clones and packs that a crash left. */
+const removeHalfMade = async (cacheDirectory: string): Promise<void> => {
+  for (const name of await readdir(cacheDirectory))
+    if (name.startsWith("clone-")) await rm(join(cacheDirectory, name), { recursive: true, force: true });
+  const packs = join(cacheDirectory, "repo.git", "objects", "pack");
+  for (const name of await readdir(packs).catch(() => []))
+    if (name.startsWith("tmp_")) await rm(join(packs, name), { force: true });
 };
 
 /** Makes the cache's configuration ours again. */
-export const restoreCache = (
-  room: Room,
+const restoreCache = (
+  context: GitContext,
   { gitDir, url }: Pick<CachedRepo, "gitDir" | "url">,
-): Promise<void> => restoreGitDirectory(gitDir, canonicalConfig(room.settings, { url, bare: true }));
+): Promise<void> =>
+  restoreGitDirectory(gitDir, {
+    config: canonicalConfig(context.settings, { url, bare: true }),
+    head: "refs/heads/main",
+  });
 
 /** Under a temporary name first, so that a clone that has its name is whole. */
-const cloneInto = async (
-  room: Room,
-  repo: CachedRepo,
-  { target, ...held }: LockHeld & { target: string },
-): Promise<void> => {
-  const temporary = join(cacheDirectory(room, repo.key), `clone-${randomUUID()}`);
-  const config = canonicalConfig(room.settings, { url: repo.url, bare: true });
+const cloneInto = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<void> => {
+  const temporary = join(cacheDirectory(context, repo.key), `clone-${randomUUID()}`);
+  const config = canonicalConfig(context.settings, { url: repo.url, bare: true });
   try {
     await mkdir(temporary, { recursive: true });
     await makeGitDirectory(temporary, { config, head: "refs/heads/main" });
-    await fetchAll(room, repo, { ...held, into: temporary });
-    await rename(temporary, target);
+    await fetchAll(context, repo, { ...held, into: temporary });
+    await rename(temporary, repo.gitDir);
   } finally {
     await rm(temporary, { recursive: true, force: true });
   }
 };
 
 const fetchAll = async (
-  room: Room,
+  context: GitContext,
   { url }: CachedRepo,
-  { into, lockFd, jobId, signal }: LockHeld & { into: string },
+  { into, lockFd, jobId, signal, options = [] }: LockHeld & { into: string; options?: string[] },
 ): Promise<void> => {
-  const network = await networkAccess(room, url, signal);
-  // An agent that fetched with a depth has cut the history of the cache, which all share.
-  const whole = (await exists(join(into, "shallow"))) ? ["--unshallow"] : [];
-  await runGit(
-    room,
-    ["fetch", ...fetchOptions, ...whole, ...farEnd(url, "upload-pack"), "--", url, ...refspecs],
-    {
-      ...network,
-      variables: { ...network.variables, ...gitDirVariables(into) },
-      inheritFd: lockFd,
-      jobId,
-      signal,
-    },
+  const network = await networkAccess(context, url, signal);
+  const variables = { ...network.variables, ...gitDirVariables(into) };
+  const far = farEnd(url, "upload-pack");
+  const args = ["fetch", "--prune", ...fetchOptions, ...options, ...far, "--", url, ...refspecs];
+  await pastStaleLocks(into, () =>
+    runGit(context, args, { ...network, variables, inheritFd: lockFd, jobId, signal }),
   );
 };
 
-const fetchOptions = [
+export const fetchOptions = [
   "--quiet",
-  "--prune",
   "--no-tags",
   "--no-write-fetch-head",
   "--no-auto-maintenance",

@@ -1,47 +1,109 @@
-import { lstat, readFile, rm } from "node:fs/promises";
-import { leadsOut } from "./escaping-links.ts";
-import type { Worktree } from "./repos.ts";
-import { runGit, type Room } from "./room.ts";
-import { pathBytes, shownPath, type SpecialEntries } from "./tree.ts";
-import { worktreeVariables } from "./worktree-links.ts";
+import { lstat, readFile, readlink, rm } from "node:fs/promises";
+import { worktreeVariables } from "./clone.ts";
+import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
+import { RepoError, type Worktree } from "./repos.ts";
+
+/** Entries of a commit that a checkout has to look at twice. Paths are bytes, one character each (latin1). */
+export type SpecialEntries = { links: string[]; submodules: string[]; attributes: string[] };
+
+type Listing = { worktree: Worktree; commit: string; signal: AbortSignal };
+
+/**
+ * Finds symbolic links, submodules and `.gitattributes` files in a commit. To be called before it is checked out: a few
+ * small trees that contain each other can stand for any number of files.
+ * @throws RepoError `worktree_failed` when the commit has more than a checkout may
+ */
+export const specialEntries = async (context: GitContext, listing: Listing): Promise<SpecialEntries> => {
+  const { maxRepoFiles, maxRepoBytes } = context.settings;
+  const found: SpecialEntries = { links: [], submodules: [], attributes: [] };
+  let files = 0;
+  await listTree(context, listing, "-t", (entry, path) => {
+    files += 1;
+    if (files > maxRepoFiles)
+      throw tooLarge(listing, `more than ${maxRepoFiles} files and directories`, "SERVICE_MAX_REPO_FILES");
+    if (entry.startsWith("120000")) found.links.push(path);
+    else if (entry.startsWith("160000")) found.submodules.push(path);
+    else if (/(^|\/)\.gitattributes$/.test(path)) found.attributes.push(path);
+  });
+  let bytes = 0;
+  // Apart from the first, because git looks each size up: where the files are too many that takes long.
+  await listTree(context, listing, "--long", (entry) => {
+    bytes += Number(entry.slice(entry.lastIndexOf(" ") + 1)) || 0;
+    if (bytes > maxRepoBytes)
+      throw tooLarge(listing, `more than ${maxRepoBytes} bytes of files`, "SERVICE_MAX_REPO_BYTES");
+  });
+  return found;
+};
+
+/** Longest path that the system takes, in bytes. */
+const longestPath = 4096;
+
+const listTree = async (
+  context: GitContext,
+  { worktree, commit, signal }: Listing,
+  option: string,
+  take: (entry: string, path: string) => void,
+): Promise<void> => {
+  let begun = "";
+  await runGit(context, ["ls-tree", "-r", option, "-z", "--full-tree", commit], {
+    variables: gitDirVariables(worktree.gitDir),
+    encoding: "latin1",
+    onOutput: (piece) => {
+      const [first = "", ...rest] = piece.split("\0");
+      const entries = [`${begun}${first}`, ...rest];
+      begun = entries.pop() ?? "";
+      if (begun.length > longestPath + 100)
+        throw new RepoError(
+          "worktree_failed",
+          `The repository ${worktree.repoUrl} has a path of more than ${longestPath} bytes.`,
+        );
+      for (const entry of entries) {
+        const tab = entry.indexOf("\t");
+        take(entry.slice(0, tab), entry.slice(tab + 1));
+      }
+    },
+    signal,
+  });
+};
+
+const tooLarge = ({ worktree }: Listing, what: string, variable: string): RepoError =>
+  new RepoError(
+    "worktree_failed",
+    `The repository ${worktree.repoUrl} has ${what}; raise ${variable} if it is to be checked out.`,
+  );
+
+/** The bytes that a path from git stands for. */
+export const pathBytes = (path: string): Buffer => Buffer.from(path, "latin1");
+
+/** For messages. */
+export const shownPath = (path: string): string =>
+  pathBytes(path)
+    .toString()
+    .replaceAll(/\p{Cc}/gu, "?");
 
 /**
  * Takes links that point out of a fresh working tree away from it, so that nothing is read or written outside through
  * them, without that counting as a change. Resolves to their paths.
  */
 export const leaveOutEscapingLinks = async (
-  room: Room,
-  {
-    worktree,
-    links,
-    index,
-    signal,
-  }: {
-    worktree: Worktree;
-    links: string[];
-    /** Default: the worktree's own. */ index?: string;
-    signal: AbortSignal;
-  },
+  context: GitContext,
+  { worktree, links, signal }: { worktree: Worktree; links: string[]; signal: AbortSignal },
 ): Promise<string[]> => {
   const escaping: string[] = [];
   for (const link of links) if (await leadsOut(worktree.path, link)) escaping.push(link);
   for (const link of escaping) await rm(inside(worktree.path, link), { force: true });
-  const variables = {
-    ...worktreeVariables(worktree),
-    ...(index === undefined ? {} : { GIT_INDEX_FILE: index }),
-  };
-  await hideFromStatus(room, { variables, paths: escaping, signal });
+  await hideFromStatus(context, { variables: worktreeVariables(worktree), paths: escaping, signal });
   return escaping;
 };
 
 /** Marks paths as not checked out in the index that the variables name. */
 export const hideFromStatus = async (
-  room: Room,
+  context: GitContext,
   { variables, paths, signal }: { variables: Record<string, string>; paths: string[]; signal: AbortSignal },
 ): Promise<void> => {
   if (paths.length === 0) return;
   const input = Buffer.concat(paths.map((path) => pathBytes(`${path}\0`)));
-  await runGit(room, ["update-index", "--skip-worktree", "-z", "--stdin"], { variables, input, signal });
+  await runGit(context, ["update-index", "--skip-worktree", "-z", "--stdin"], { variables, input, signal });
 };
 
 /** What the checkout does not hold as one might expect, a sentence each. */
@@ -81,4 +143,38 @@ const inside = (root: string, path: string): Buffer =>
 const some = (paths: string[]): string => {
   const shown = paths.slice(0, 5).map(shownPath).join(", ");
   return paths.length > 5 ? `${shown} and ${paths.length - 5} more` : shown;
+};
+
+/**
+ * Whether following a link of the working tree would lead out of it at any step, by an absolute path or by `..`. Paths
+ * are bytes, one character each. Links it leads through are followed as the kernel would; one that ends nowhere inside
+ * is harmless.
+ */
+const leadsOut = async (root: string, link: string): Promise<boolean> => {
+  const base = Buffer.from(root).toString("latin1");
+  const at: string[] = [];
+  const ahead = link.split("/");
+  for (let hops = 0; ahead.length > 0;) {
+    const part = ahead.shift() ?? "";
+    if (part === "" || part === ".") continue;
+    if (part === "..") {
+      if (at.pop() === undefined) return true;
+      continue;
+    }
+    at.push(part);
+    const target = await targetOf(pathBytes([base, ...at].join("/")));
+    if (target === null) continue;
+    // The kernel gives up after 40 as well.
+    if (target.startsWith("/") || ++hops > 40) return true;
+    at.pop();
+    ahead.unshift(...target.split("/"));
+  }
+  return false;
+};
+
+/** Where a link points to; null when it is no link or not there. */
+const targetOf = async (path: Buffer): Promise<string | null> => {
+  const found = await lstat(path).catch(() => null);
+  if (found === null || !found.isSymbolicLink()) return null;
+  return (await readlink(path, { encoding: "buffer" })).toString("latin1");
 };

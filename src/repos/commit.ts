@@ -1,27 +1,52 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
+import { commitOf } from "./base.ts";
+import { bringIntoCache } from "./cache.ts";
+import { capture, emptyTree, unsavedCommits, type Captured } from "./capture.ts";
+import { hasDirectory, worktreeVariables } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import type { Worktree } from "./repos.ts";
-import { runGit, type Room } from "./room.ts";
-import { takeSnapshot, type Contents } from "./snapshot.ts";
-import { refuseTaken } from "./taken.ts";
-import { updateRef } from "./update-ref.ts";
-import { worktreeVariables } from "./worktree-links.ts";
+import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
+import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
+import {
+  NotCaptured,
+  RepoError,
+  salvageRef,
+  type Saved,
+  type Worktree,
+  type WorktreeState,
+} from "./repos.ts";
 
-type CommitRequest = { worktree: Worktree; message: string; signal: AbortSignal };
+type Of = { worktree: Worktree; signal: AbortSignal };
+
+/** See the port. */
+export const inspectWorktree = async (
+  context: GitContext,
+  { worktree, signal }: Of,
+): Promise<WorktreeState> => {
+  if (!(await hasDirectory(worktree)))
+    throw new RepoError("worktree_failed", `The directory ${worktree.path} is gone, and its clone with it`);
+  const { baseSha } = worktree;
+  const { head, headTree, tip, tree, kept } = await capture(context, { worktree, signal });
+  await noteKept(context, worktree, kept);
+  const without = baseSha === null ? [] : [baseSha];
+  const ahead = head === null ? 0 : await countCommits(context, { worktree, of: [head], without, signal });
+  const diffStat = await diffFromBase(context, { worktree, tree, signal });
+  const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
+  const aside = unsaved.some((commit) => commit !== head && commit !== tip);
+  return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat, kept, aside };
+};
 
 /**
  * Commits everything to the worktree's own branch, also what the agent committed on another one: the branch then holds
  * the files as they are, and the histories of both. Resolves to its tip; empty: there is no commit at all.
  */
 export const commitAll = async (
-  room: Room,
-  { worktree, message, signal }: CommitRequest,
+  context: GitContext,
+  { worktree, message, signal }: Of & { message: string },
 ): Promise<string> => {
   try {
-    await refuseTaken(room, worktree);
-    return await commit(room, { worktree, message, signal });
+    return await commit(context, { worktree, message, signal });
   } catch (error) {
     throw asRepoError(error, {
       reason: "worktree_failed",
@@ -31,68 +56,177 @@ export const commitAll = async (
   }
 };
 
-const commit = async (room: Room, { worktree, message, signal }: CommitRequest): Promise<string> => {
+const commit = async (
+  context: GitContext,
+  { worktree, message, signal }: Of & { message: string },
+): Promise<string> => {
   const { gitDir, branch } = worktree;
   const index = join(gitDir, "service-commit.index");
   const use = (file: string): Promise<void> => rename(file, index).catch(unlessMissing);
-  const state = await takeSnapshot(room, { worktree, signal, use });
-  const tip = await commitSnapshot(room, { worktree, state, message, signal });
+  const state = await capture(context, { worktree, signal, use });
+  const tip = await commitOfState(context, { worktree, state, message, signal });
   if (tip === null) return "";
   const call = { variables: worktreeVariables(worktree), signal };
-  if (tip !== state.tip)
-    await updateRef(room, { worktree, ref: `refs/heads/${branch}`, to: tip, from: state.tip, signal });
-  await runGit(room, ["symbolic-ref", "HEAD", `refs/heads/${branch}`], call);
+  await runGit(context, ["update-ref", `refs/heads/${branch}`, tip], call);
+  await runGit(context, ["symbolic-ref", "HEAD", `refs/heads/${branch}`], call);
   await rename(index, join(gitDir, "index")).catch(unlessMissing);
   // A clean look at an older commit: the files follow the branch again.
-  if (tip === state.tip && tip !== state.head) await runGit(room, ["reset", "--hard", "--quiet"], call);
+  if (tip === state.tip && tip !== state.head) await runGit(context, ["reset", "--hard", "--quiet"], call);
   return tip;
 };
 
-/** A commit that holds a snapshot and follows its head and its branch; an existing one where that says it all. */
-export const commitSnapshot = async (
-  room: Room,
-  { worktree, state, message, signal }: CommitRequest & { state: Contents },
+/** A commit that holds the state and follows its head and its branch; an existing one where that says it all. */
+const commitOfState = async (
+  context: GitContext,
+  { worktree, state, message, signal }: Of & { state: Captured; message: string },
 ): Promise<string | null> => {
   const { head, headTree, tree, tip } = state;
-  const clean = tree === headTree;
-  if (head === null && clean) return tip;
-  if (head === null)
-    return writeCommit(room, { worktree, tree, parents: tip === null ? [] : [tip], message, signal });
-  if (clean && tip !== null && !(await hasNews(room, { worktree, commit: head, besides: [tip], signal })))
-    return tip;
-  if (tip === null || (await isAncestor(room, { worktree, ancestor: tip, of: head, signal }))) {
-    return clean ? head : writeCommit(room, { worktree, tree, parents: [head], message, signal });
+  const isClean = tree === headTree;
+  if (head === null && isClean) return tip;
+  const candidates = [head, tip].filter((sha) => sha !== null);
+  const parents = await independent(context, { worktree, commits: [...new Set(candidates)], signal });
+  const [only] = parents;
+  // A clean look at an older commit, or at the branch itself.
+  if (isClean && parents.length === 1 && only !== undefined) return only;
+  return writeCommit(context, { worktree, tree, parents, message, signal });
+};
+
+/** Those of the commits that no other of them follows, in their order. */
+const independent = async (
+  context: GitContext,
+  { worktree, commits, signal }: Of & { commits: string[] },
+): Promise<string[]> => {
+  if (commits.length < 2) return commits;
+  const call = { variables: worktreeVariables(worktree), signal };
+  const { stdout } = await runGit(context, ["merge-base", "--independent", ...commits], call);
+  const found = new Set(stdout.split("\n"));
+  return commits.filter((commit) => found.has(commit));
+};
+
+/** See the port. What was saved under the ref before stays reachable from the new commit. */
+export const salvage = async (
+  context: GitContext,
+  { worktree, name, signal }: Of & { name: string },
+): Promise<Saved> => {
+  try {
+    if (!isWorktreeId(name)) throw new Error(`"${name}" is no name of a salvage ref`);
+    if (!(await hasDirectory(worktree))) return { ref: null, kept: [] };
+    const saved = await save(context, { worktree, name, signal });
+    await noteKept(context, worktree, saved.kept);
+    return saved;
+  } catch (error) {
+    throw asRepoError(error, {
+      reason: "worktree_failed",
+      what: `save what is in the worktree ${worktree.path}`,
+      signal,
+    });
   }
-  return writeCommit(room, { worktree, tree, parents: [head, tip], message, signal });
 };
 
-/**
- * Whether a commit brings anything that neither these others nor the remote's branches have. Branches of other jobs do not
- * count: two agents can make one and the same commit, and each job must be able to name its own work.
- */
-export const hasNews = async (
-  room: Room,
-  {
-    worktree,
-    commit,
-    besides,
-    signal,
-  }: { worktree: Worktree; commit: string; besides: string[]; signal: AbortSignal },
-): Promise<boolean> => {
-  // Without a wildcard git would take the pattern for a directory.
-  const own = `--glob=refs/remotes/origin/${worktree.branch.slice(0, -1)}[${worktree.branch.slice(-1)}]`;
-  const remotes = ["--exclude=origin/service/*", "--remotes", own];
-  const args = ["rev-list", "--max-count=1", commit, "--not", ...besides, ...remotes];
-  return (await runGit(room, args, { variables: worktreeVariables(worktree), signal })).stdout !== "";
+/** Where lists find it. */
+const noteKept = async (context: GitContext, { worktreeId }: Worktree, kept: string[]): Promise<void> => {
+  const owned = await readOwner(context, worktreeId);
+  if (owned !== null && owned.kept.join() !== kept.join()) await writeOwner(context, { ...owned, kept });
 };
 
-export const writeCommit = async (
-  room: Room,
-  { worktree, tree, parents, message, signal }: CommitRequest & { tree: string; parents: string[] },
+const save = async (
+  context: GitContext,
+  { worktree, name, signal }: Of & { name: string },
+): Promise<Saved> => {
+  const ref = salvageRef(name);
+  const message = `Unfinished work of job ${name}`;
+  const state = await capture(context, { worktree, signal }).catch((error: unknown) => notCaptured(error));
+  if (typeof state === "string") return { ref: null, kept: [state] };
+  const { kept, tree, headTree, tip } = state;
+  const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
+  if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
+  const before = await earlier(context, { worktree, ref, unsaved, signal });
+  if (before !== null && before.tree === tree && before.hasAll) return { ref, kept };
+  const others = before === null ? unsaved : [...unsaved, before.commit];
+  const commit = await commitOfAll(context, { worktree, state, others, message, signal });
+  const branch = tip !== null && unsaved.length > 0 ? { [`refs/heads/${worktree.branch}`]: tip } : {};
+  await bringIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
+  return { ref, kept };
+};
+
+/** A commit that holds the state and follows its head and all others; the head itself where that says it all. */
+const commitOfAll = async (
+  context: GitContext,
+  { worktree, state, others, message, signal }: Of & { state: Captured; others: string[]; message: string },
 ): Promise<string> => {
-  const { gitAuthorName: name, gitAuthorEmail: email } = room.settings;
+  const { head, tree, headTree } = state;
+  const all = head === null ? others : [head, ...others];
+  const parents = await independent(context, { worktree, commits: [...new Set(all)], signal });
+  const isHead = parents.length === 1 && parents[0] === head && tree === headTree;
+  return isHead && head !== null ? head : writeCommit(context, { worktree, tree, parents, message, signal });
+};
+
+/** Of another name each time: a reason is to stay the same. */
+const temporaryIndex = /service-[0-9a-f-]{36}\.index/g;
+
+/** Why nothing could be captured, where that is git's or the directory's fault. */
+const notCaptured = (error: unknown): string => {
+  if (error instanceof NotCaptured) return error.message;
+  if (error instanceof GitError)
+    return `git cannot take what is in it (${error.message.replaceAll(temporaryIndex, "index").slice(0, 300)})`;
+  throw error;
+};
+
+/** What was saved under the ref before; `hasAll`: every unsaved commit is part of it. */
+const earlier = async (
+  context: GitContext,
+  { worktree, ref, unsaved, signal }: Of & { ref: string; unsaved: string[] },
+): Promise<{ commit: string; tree: string; hasAll: boolean } | null> => {
+  const { cacheDir } = worktree;
+  const commit = await commitOf(context, { gitDir: cacheDir, name: ref, signal }).catch(() => null);
+  if (commit === null) return null;
+  const call = { variables: gitDirVariables(worktree.gitDir), signal };
+  const { stdout } = await runGit(context, ["rev-parse", `${commit}^{tree}`], call);
+  const left = await countCommits(context, { worktree, of: unsaved, without: [commit], signal });
+  return { commit, tree: stdout.trim(), hasAll: left === 0 };
+};
+
+/** See the port. */
+export const keepBranch = async (context: GitContext, { worktree, signal }: Of): Promise<void> => {
+  const ref = `refs/heads/${worktree.branch}`;
+  const tip = await commitOf(context, { gitDir: worktree.gitDir, name: ref, signal });
+  if (tip !== null) await bringIntoCache(context, { worktree, refs: { [ref]: tip }, signal });
+};
+
+/** The state of a worktree as a commit of its clone, for a worktree of its own. */
+export const captureCommit = async (
+  context: GitContext,
+  { worktree, signal }: Of,
+): Promise<string | null> => {
+  const state = await capture(context, { worktree, signal });
+  const { head, tree, headTree } = state;
+  if (tree === headTree) return head;
+  const parents = head === null ? [] : [head];
+  return writeCommit(context, { worktree, tree, parents, message: "State to look at", signal });
+};
+
+/** Paths that were changed since the base, or how many commits were made that change none. */
+export const changesSinceBase = async (context: GitContext, { worktree, signal }: Of): Promise<string[]> => {
+  const { baseSha } = worktree;
+  const { head, tip, tree, kept } = await capture(context, { worktree, signal });
+  const from = baseSha === null ? emptyTree : baseSha;
+  const { stdout } = await diffTree(context, { worktree, from, to: tree, format: "--name-only", signal });
+  const paths = stdout.split("\0").filter((path) => path !== "");
+  if (paths.length > 0 || kept.length > 0) return [...paths, ...kept];
+  const of = [...new Set([head, tip].filter((commit) => commit !== null))];
+  const without = baseSha === null ? [] : [baseSha];
+  const commits = await countCommits(context, { worktree, of, without, signal });
+  if (commits === 0) return [];
+  return [commits === 1 ? "1 commit" : `${commits} commits`];
+};
+
+const writeCommit = async (
+  context: GitContext,
+  { worktree, tree, parents, message, signal }: Of & { tree: string; parents: string[]; message: string },
+): Promise<string> => {
+  const { gitAuthorName: name, gitAuthorEmail: email } = context.settings;
   const { stdout } = await runGit(
-    room,
+    context,
     ["commit-tree", ...parents.flatMap((parent) => ["-p", parent]), tree],
     {
       variables: {
@@ -109,29 +243,51 @@ export const writeCommit = async (
   return stdout.trim();
 };
 
-export const isAncestor = async (
-  room: Room,
-  {
-    worktree,
-    ancestor,
-    of,
+/** Commits in the history of some commits that is not also that of others. */
+const countCommits = async (
+  context: GitContext,
+  { worktree, of, without, signal }: Of & { of: string[]; without: string[] },
+): Promise<number> => {
+  if (of.length === 0) return 0;
+  const { stdout } = await runGit(context, ["rev-list", "--count", ...of, "--not", ...without], {
+    variables: gitDirVariables(worktree.gitDir),
     signal,
-  }: { worktree: Worktree; ancestor: string; of: string; signal: AbortSignal },
-): Promise<boolean> => {
-  if (ancestor === of) return true;
-  try {
-    await runGit(room, ["merge-base", "--is-ancestor", ancestor, of], {
-      variables: worktreeVariables(worktree),
-      signal,
-    });
-    return true;
-  } catch (error) {
-    if (error instanceof GitError && error.exitCode === 1) return false;
-    throw error;
-  }
+  });
+  return Number(stdout);
 };
 
-/** No index: the directory is gone. */
+const diffFromBase = async (
+  context: GitContext,
+  { worktree, tree, signal }: Of & { tree: string },
+): Promise<WorktreeState["diffStat"]> => {
+  const from = worktree.baseSha ?? emptyTree;
+  const { stdout } = await diffTree(context, { worktree, from, to: tree, signal, format: "--numstat" });
+  const total = { files: 0, insertions: 0, deletions: 0 };
+  for (const line of stdout.split("\0").filter((text) => text !== "")) {
+    const [insertions = "", deletions = ""] = line.split("\t");
+    total.files += 1;
+    // Binary files have dashes for numbers.
+    total.insertions += Number.parseInt(insertions, 10) || 0;
+    total.deletions += Number.parseInt(deletions, 10) || 0;
+  }
+  return total;
+};
+
+const diffTree = (
+  context: GitContext,
+  { worktree, from, to, signal, format }: Of & { from: string; to: string; format: string },
+): Promise<{ stdout: string }> => {
+  const args = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", format, from, to];
+  const { gitDir } = worktree;
+  return runGit(context, args, {
+    // The agent may have broken the index, which is not needed.
+    variables: { ...gitDirVariables(gitDir), GIT_INDEX_FILE: join(gitDir, "service-none.index") },
+    maxOutputBytes: 256 * 1024 * 1024,
+    signal,
+  });
+};
+
+/** No index: there was no file. */
 const unlessMissing = (error: unknown): void => {
   if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
 };

@@ -1,25 +1,34 @@
 import { isLoopbackHost } from "../config/loopback.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
-import { addWorktree } from "./worktree-add.ts";
+import { addWorktree } from "./add.ts";
 import { cacheUsage } from "./cache-usage.ts";
 import { fetchRepo } from "./cache.ts";
-import { commitAll } from "./commit.ts";
-import { discardChanges } from "./discard.ts";
-import { snapshot } from "./go-back.ts";
-import { inspectWorktree } from "./inspect.ts";
-import { listMarkers, readMarker, removeTornMarkers, worktreePath } from "./marker.ts";
+import { hasDirectory } from "./clone.ts";
+import {
+  captureCommit,
+  changesSinceBase,
+  commitAll,
+  inspectWorktree,
+  keepBranch,
+  salvage,
+} from "./commit.ts";
+import {
+  cacheGitDir,
+  withRealRoots,
+  type GitContext,
+  type RepoSettings,
+  type TakeLease,
+} from "./git-context.ts";
+import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { createMissing, openPullRequest } from "./pull-requests.ts";
 import { isPushed } from "./pushed.ts";
-import { withRealRoots } from "./real-roots.ts";
 import { pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
+import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
-import type { RepoSettings, Room, TakeLease } from "./room.ts";
-import { salvage } from "./salvage.ts";
-import { surveyWorktree } from "./survey.ts";
+import { expireRefs } from "./retention.ts";
 import { createTokens } from "./tokens.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
-import { removeWorktree } from "./worktree-remove.ts";
 
 /**
  * Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates;
@@ -34,11 +43,11 @@ export const createRepos = ({
   env: NodeJS.ProcessEnv;
   takeLease?: TakeLease;
 }): Repos => {
-  const room: Room = {
+  const context: GitContext = {
     settings: withRealRoots(settings),
     env,
     tokens: createTokens(settings),
-    lookedOver: new Set(),
+    checked: new Set(),
     ...(takeLease !== undefined && { takeLease }),
   };
   const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
@@ -46,26 +55,35 @@ export const createRepos = ({
     parseUrl: (url) => parseRepoUrl(url, { allowLocal }),
     checkLocalRepository,
     checkRef,
-    createMissing: (request) => createMissing(room, request),
-    fetch: (request) => fetchRepo(room, { ...request, allowLocal }),
-    addWorktree: (request) => addWorktree(room, request),
-    inspect: (worktree, signal) => inspectWorktree(room, worktree, signal),
-    commitAll: (worktree, message, signal) => commitAll(room, { worktree, message, signal }),
-    salvage: (worktree, jobId, signal) => salvage(room, { worktree, jobId, signal }),
-    salvageStray: (worktree, jobId, signal) => salvage(room, { worktree, jobId, signal, stray: true }),
-    snapshot: (worktree, signal) => snapshot(room, { worktree, signal }),
-    discardChanges: (worktree, since, signal) => discardChanges(room, { worktree, since, signal }),
-    push: (worktree, signal) => pushBranch(room, worktree, signal),
-    openPullRequest: (request) => openPullRequest(room, request),
-    removeWorktree: (worktree, signal) => removeWorktree(room, worktree, signal),
-    findWorktree: async (worktreeId) => (await readMarker(room, worktreeId))?.worktree ?? null,
-    listWorktreeIds: () => listMarkers(room),
-    clearRoot: () => removeTornMarkers(room),
-    worktreePath: (worktreeId) => worktreePath(room, worktreeId),
+    createMissing: (request) => createMissing(context, request),
+    fetch: (request) => fetchRepo(context, { ...request, allowLocal }),
+    addWorktree: (request) => addWorktree(context, request),
+    inspect: (worktree, signal) => inspectWorktree(context, { worktree, signal }),
+    commitAll: (worktree, message, signal) => commitAll(context, { worktree, message, signal }),
+    keepBranch: (worktree, signal) => keepBranch(context, { worktree, signal }),
+    salvage: (worktree, name, signal) => salvage(context, { worktree, name, signal }),
+    capture: (worktree, signal) => captureCommit(context, { worktree, signal }),
+    changes: (worktree, signal) => changesSinceBase(context, { worktree, signal }),
+    push: (worktree, signal) => pushBranch(context, worktree, signal),
+    openPullRequest: (request) => openPullRequest(context, request),
+    removeWorktree: ({ worktreeId }, signal) => removeWorktree(context, worktreeId, signal),
+    findWorktree: async (worktreeId) => (await readOwner(context, worktreeId))?.worktree ?? null,
+    listWorktreeIds: () => listOwned(context),
+    clearRoot: () => removeTornOwners(context),
+    worktreePath: (worktreeId) => worktreePath(context, worktreeId),
+    cachedClone: (key) => cacheGitDir(context, key),
     keyOf: repoKey,
-    surveyWorktree: (worktreeId) => surveyWorktree(room, worktreeId),
-    isPushed: (worktree, signal) => isPushed(room, worktree, signal),
+    surveyWorktree: async (worktreeId) => {
+      const owned = await readOwner(context, worktreeId);
+      if (owned === null) return null;
+      const { worktree, ready, since, instance, kept } = owned;
+      const isThrowaway = owned.source !== null;
+      const standing = await hasDirectory(worktree);
+      return { worktree, ready, since, instance, kept, isThrowaway, standing };
+    },
+    expireRefs: (before, signal) => expireRefs(context, { before, signal }),
+    isPushed: (worktree, signal) => isPushed(context, worktree, signal),
     worktreeSize: ({ path }, signal) => diskUsage(path, { exclude: settings.worktreeSizeExclude, signal }),
-    cacheUsage: (signal) => cacheUsage(room, signal),
+    cacheUsage: (signal) => cacheUsage(context, signal),
   };
 };

@@ -5,7 +5,7 @@ import { runCommand } from "../lib/command.ts";
 import { pickEnvironment, withoutCredentials } from "../lib/git.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
-import type { Room } from "./room.ts";
+import type { GitContext } from "./git-context.ts";
 
 export type GhCall = { token: string; signal: AbortSignal; input?: string };
 
@@ -16,7 +16,7 @@ export class GhError extends Error {
 
 /** Runs the git host's CLI with a configuration and a directory of its own; the token is in its environment alone. */
 export const gh = async (
-  room: Room,
+  context: GitContext,
   args: readonly string[],
   { token, signal, input }: GhCall,
 ): Promise<string> => {
@@ -26,15 +26,16 @@ export const gh = async (
       command: "gh",
       args,
       cwd: home,
-      env: ghEnvironment(room, { token, home }),
-      timeoutSeconds: room.settings.gitTimeout,
+      env: ghEnvironment(context, { token, home }),
+      timeoutSeconds: context.settings.gitTimeout,
       signal,
       input,
       maxOutputBytes: 4 * 1024 * 1024,
     });
     if (result.exitCode === 0 && result.ended === "exited") return result.stdout;
     const said = withoutCredentials(createRedactor([token])(`${result.stderr}\n${result.stdout}`));
-    const why = result.ended === "timed_out" ? `no answer within ${room.settings.gitTimeout} s` : said.trim();
+    const why =
+      result.ended === "timed_out" ? `no answer within ${context.settings.gitTimeout} s` : said.trim();
     throw new GhError(why.replaceAll(/\s*\n\s*/g, "; ").slice(0, 1000));
   } finally {
     await rm(home, { recursive: true, force: true });
@@ -42,11 +43,11 @@ export const gh = async (
 };
 
 /** Whether the CLI is there. */
-export const hasGh = async ({ env }: Room): Promise<boolean> =>
+export const hasGh = async ({ env }: GitContext): Promise<boolean> =>
   (await findExecutable("gh", env["PATH"] ?? "")).ok;
 
 const ghEnvironment = (
-  { env, settings }: Room,
+  { env, settings }: GitContext,
   { token, home }: { token: string; home: string },
 ): Record<string, string> => ({
   ...pickEnvironment(env),

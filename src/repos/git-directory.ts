@@ -2,7 +2,7 @@ import { lstat, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { withoutWaiting } from "../lib/without-waiting.ts";
-import type { RepoSettings } from "./room.ts";
+import type { RepoSettings } from "./git-context.ts";
 
 /** The one text that the `config` of a git directory of ours may have. */
 export const canonicalConfig = (
@@ -19,6 +19,7 @@ export const canonicalConfig = (
 \tbare = ${bare}
 \thooksPath = /dev/null
 \tfsmonitor = false
+\talternateRefsPrefixes = "refs/remotes/origin/ refs/tags/"
 \tfilesRefLockTimeout = 1000
 \tpackedRefsTimeout = 2000
 [gc]
@@ -26,6 +27,8 @@ export const canonicalConfig = (
 \tworktreePruneExpire = never
 [maintenance]
 \tauto = false
+[uploadpack]
+\tallowAnySHA1InWant = true
 [user]
 \tname = ${quote(gitAuthorName)}
 \temail = ${quote(gitAuthorEmail)}
@@ -53,13 +56,16 @@ export const makeGitDirectory = async (
  * Undoes whatever an agent, which runs as the same user, may have written into a git directory of ours to make git run
  * programs or talk to other servers for the next one who uses it. Missing basics are made again.
  */
-export const restoreGitDirectory = async (gitDir: string, config: string): Promise<void> => {
+export const restoreGitDirectory = async (
+  gitDir: string,
+  { config, head: branch }: { config: string; head: string },
+): Promise<void> => {
   await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name))));
   const found = await textOf(join(gitDir, "config"));
   if (found !== config) await replace(join(gitDir, "config"), config);
   const head = await textOf(join(gitDir, "HEAD"));
   if (head === null || !/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(head))
-    await replace(join(gitDir, "HEAD"), "ref: refs/heads/main\n");
+    await replace(join(gitDir, "HEAD"), `ref: ${branch}\n`);
   await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
   await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
 };
@@ -79,6 +85,15 @@ const replace = async (path: string, text: string): Promise<void> => {
   const found = await lstat(path).catch(unreadable);
   if (found?.isDirectory() === true) await rm(path, { recursive: true, force: true });
   await writeFileAtomic(path, text, 0o644);
+};
+
+/** Makes a git directory read the objects of others besides its own, and of none else. */
+export const borrowObjects = async (gitDir: string, lenders: readonly string[]): Promise<void> => {
+  const file = join(gitDir, "objects", "info", "alternates");
+  const text = lenders.map((lender) => `${join(lender, "objects")}\n`).join("");
+  if ((await textOf(file)) === text) return;
+  await mkdir(join(gitDir, "objects", "info"), { recursive: true });
+  await replace(file, text);
 };
 
 const textOf = (path: string): Promise<string | null> =>

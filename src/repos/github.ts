@@ -1,42 +1,53 @@
 import { z } from "zod";
 import { commitOf } from "./base.ts";
 import { gh, GhError, type GhCall } from "./gh.ts";
-import type { GitHost } from "./git-host.ts";
 import { RepoError, type PullRequest } from "./repos.ts";
-import type { Room } from "./room.ts";
+import type { GitContext } from "./git-context.ts";
 import type { HostedRepo } from "./url.ts";
 
+/** PORT. A server that knows pull requests and can make repositories. */
+export type GitHost = {
+  /** @throws RepoError `pr_failed` */
+  openPullRequest: (request: PullRequest) => Promise<{ url: string | null; reason: string | null }>;
+  /**
+   * Makes the repository of this URL, which is known to be missing. Resolves to a sentence about it.
+   * @throws RepoError `clone_failed`
+   */
+  createRepository: (request: { url: string; private: boolean; signal: AbortSignal }) => Promise<string>;
+};
+
 /** The git host adapter for GitHub, github.com and Enterprise alike, by its own CLI. */
-export const createGithub = (room: Room, { repo, token }: { repo: HostedRepo; token: string }): GitHost => ({
-  openPullRequest: (request) => openPullRequest(room, { repo, token, request }),
-  createRepository: (request) => createRepository(room, { repo, token, ...request }),
+export const createGithub = (
+  context: GitContext,
+  { repo, token }: { repo: HostedRepo; token: string },
+): GitHost => ({
+  openPullRequest: (request) => openPullRequest(context, { repo, token, request }),
+  createRepository: (request) => createRepository(context, { repo, token, ...request }),
 });
 
 type Opening = { repo: HostedRepo; token: string; request: PullRequest };
 
-const openPullRequest: (room: Room, opening: Opening) => ReturnType<GitHost["openPullRequest"]> = async (
-  room,
-  opening,
-) => {
+const openPullRequest: (
+  context: GitContext,
+  opening: Opening,
+) => ReturnType<GitHost["openPullRequest"]> = async (context, opening) => {
   const { worktree, signal } = opening.request;
-  const { baseRef, commonDir, baseSha, branch } = worktree;
+  const { baseRef, gitDir, baseSha, branch } = worktree;
   if (baseSha === null) {
     return {
       url: null,
       reason: `The repository was empty, so the branch ${branch} is its first: there is nothing to open a pull request against.`,
     };
   }
-  if (
-    (await commitOf(room, { gitDir: commonDir, name: `refs/remotes/origin/${baseRef}`, signal })) === null
-  ) {
+  if ((await commitOf(context, { gitDir, name: `refs/remotes/origin/${baseRef}`, signal })) === null) {
     return {
       url: null,
       reason: `"${baseRef}" is a tag, and a pull request needs a branch to go to. The branch ${branch} was pushed.`,
     };
   }
   try {
-    const open = await findOpen(room, opening);
-    return { url: open ?? (await create(room, opening)), reason: null };
+    const open = await findOpen(context, opening);
+    return { url: open ?? (await create(context, opening)), reason: null };
   } catch (error) {
     signal.throwIfAborted();
     const why = error instanceof Error ? error.message : String(error);
@@ -50,7 +61,7 @@ const openPullRequest: (room: Room, opening: Opening) => ReturnType<GitHost["ope
 
 const OpenPullRequests = z.array(z.object({ url: z.string(), isCrossRepository: z.boolean() }));
 
-const findOpen = async (room: Room, { repo, token, request }: Opening): Promise<string | null> => {
+const findOpen = async (context: GitContext, { repo, token, request }: Opening): Promise<string | null> => {
   const { worktree, signal } = request;
   const args = [
     "pr",
@@ -64,12 +75,12 @@ const findOpen = async (room: Room, { repo, token, request }: Opening): Promise<
     "--json",
     "url,isCrossRepository",
   ];
-  const found = OpenPullRequests.parse(JSON.parse(await gh(room, args, { token, signal })));
+  const found = OpenPullRequests.parse(JSON.parse(await gh(context, args, { token, signal })));
   // A fork may have a branch of the same name.
   return found.find((pull) => !pull.isCrossRepository)?.url ?? null;
 };
 
-const create = async (room: Room, { repo, token, request }: Opening): Promise<string> => {
+const create = async (context: GitContext, { repo, token, request }: Opening): Promise<string> => {
   const { worktree, title, body, signal } = request;
   const args = [
     "pr",
@@ -83,7 +94,7 @@ const create = async (room: Room, { repo, token, request }: Opening): Promise<st
   ];
   // The host's own limits.
   args.push("--title", title.slice(0, 256), "--body-file", "-");
-  const output = await gh(room, args, { token, signal, input: body.slice(0, 65_000) });
+  const output = await gh(context, args, { token, signal, input: body.slice(0, 65_000) });
   const url = /https?:\/\/\S+/.exec(output)?.[0];
   if (url === undefined) throw new GhError(`gh did not say where it is: ${output.slice(0, 200)}`);
   return url;
@@ -93,14 +104,14 @@ type Creation = { repo: HostedRepo; token: string; private: boolean; signal: Abo
 
 /** Under the owner that the URL names: an organisation, or the very user that the token belongs to. */
 const createRepository = async (
-  room: Room,
+  context: GitContext,
   { repo, token, private: isPrivate, signal }: Creation,
 ): Promise<string> => {
   const call: GhCall = { token, signal };
   try {
-    const path = await creationPath(room, repo, call);
+    const path = await creationPath(context, repo, call);
     const body = JSON.stringify({ name: repo.name, private: isPrivate });
-    await gh(room, ["api", "--method", "POST", path, "--input", "-"], { ...call, input: body });
+    await gh(context, ["api", "--method", "POST", path, "--input", "-"], { ...call, input: body });
     return `The ${isPrivate ? "private" : "public"} repository ${nameOf(repo)} was made on ${repo.host}.`;
   } catch (error) {
     signal.throwIfAborted();
@@ -116,10 +127,14 @@ const createRepository = async (
 
 const Owner = z.object({ login: z.string(), type: z.string() });
 
-const creationPath = async (room: Room, { owner, name }: HostedRepo, call: GhCall): Promise<string> => {
-  const { type } = Owner.parse(JSON.parse(await gh(room, ["api", `users/${owner}`], call)));
+const creationPath = async (
+  context: GitContext,
+  { owner, name }: HostedRepo,
+  call: GhCall,
+): Promise<string> => {
+  const { type } = Owner.parse(JSON.parse(await gh(context, ["api", `users/${owner}`], call)));
   if (type === "Organization") return `orgs/${owner}/repos`;
-  const self = Owner.parse(JSON.parse(await gh(room, ["api", "user"], call)));
+  const self = Owner.parse(JSON.parse(await gh(context, ["api", "user"], call)));
   if (self.login.toLowerCase() === owner.toLowerCase()) return "user/repos";
   const message = `Could not make the repository ${owner}/${name}: the token belongs to ${self.login}. Use a URL under that user or under an organisation, or set a token of ${owner}.`;
   throw new RepoError("clone_failed", message);

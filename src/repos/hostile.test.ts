@@ -13,6 +13,7 @@ import {
   read,
   write,
   type Remote,
+  salvagedRef,
 } from "./repos.fixture.ts";
 import type { Repos, Worktree } from "./repos.ts";
 
@@ -28,10 +29,10 @@ const makeTrap = async (): Promise<{ program: string; sprung: () => boolean }> =
 const wholeLife = async (repos: Repos, worktree: Worktree): Promise<void> => {
   await write(worktree.path, { "work.txt": "work\n", "work.dat": "work\n" });
   await repos.inspect(worktree, never);
-  await repos.salvage(worktree, "job", never);
+  await salvagedRef(repos, worktree, "job", never);
   await repos.commitAll(worktree, "work", never);
   await repos.push(worktree, never);
-  await repos.discardChanges(worktree, null, never);
+  await repos.changes(worktree, never);
 };
 
 const checkOut = async (remote: Remote): Promise<{ repos: Repos; worktree: Worktree }> => {
@@ -114,9 +115,6 @@ test("links that lead out of the worktree are left out, others stay, and that is
   await write(worktree.path, { absolute: "2\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "HEAD:absolute")).toBe("2");
-  await repos.discardChanges(worktree, null, never);
-  expect(existsSync(join(worktree.path, "absolute"))).toBe(false);
-  expect(await plainGit(worktree.path, "status", "--porcelain")).toBe("");
 });
 
 test("large files kept elsewhere stay pointers, with a warning", async () => {
@@ -130,7 +128,7 @@ test("large files kept elsewhere stay pointers, with a warning", async () => {
   expect(worktree.warnings).toEqual([expect.stringContaining("Git LFS")]);
 });
 
-test("a .git file that the agent rewrote leads the service nowhere", async () => {
+test("a git directory that the agent pointed elsewhere leads the service nowhere", async () => {
   const trap = await makeTrap();
   const remote = await makeRemote();
   const { repos, worktree } = await checkOut(remote);
@@ -142,8 +140,9 @@ test("a .git file that the agent rewrote leads the service nowhere", async () =>
   );
   await mkdir(join(evil, "hooks"), { recursive: true });
   await writeFile(join(evil, "hooks/pre-push"), await readFile(trap.program, "utf8"), { mode: 0o755 });
-  await writeFile(join(worktree.path, ".git"), `gitdir: ${evil}\n`);
   await writeFile(join(worktree.gitDir, "commondir"), `${evil}\n`);
+  await mkdir(join(worktree.gitDir, "objects/info"), { recursive: true });
+  await writeFile(join(worktree.gitDir, "objects/info/alternates"), `${evil}/objects\n`);
   await wholeLife(repos, worktree);
   expect(trap.sprung()).toBe(false);
   expect(await plainGit(remote.url, "log", "-1", "--format=%s", "service/one")).toBe("work");

@@ -1,20 +1,20 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, rm, stat, writeFile } from "node:fs/promises";
+import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { makeWorktree, never, plainGit, read, write } from "./repos.fixture.ts";
-import { openTree } from "./open-up.ts";
+import { makePlace, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import { openTree } from "./remove.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
 const salvagedFiles = async ({ repos, worktree }: Made): Promise<string[]> => {
-  const ref = await repos.salvage(worktree, "job", never);
+  const ref = await salvagedRef(repos, worktree, "job", never);
   expect(ref).toBe("refs/service/salvage/job");
-  return (await plainGit(worktree.commonDir, "ls-tree", "-r", "--name-only", ref ?? "")).split("\n");
+  return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref ?? "")).split("\n");
 };
 
 test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s holds nothing up", async (name) => {
@@ -36,39 +36,39 @@ test.each(["config", "HEAD"])(
   },
 );
 
-test.each([".gitignore", ".gitattributes"])(
-  "a named pipe called %s does not keep work from being saved",
-  async (name) => {
-    const made = await makeWorktree();
-    await write(made.worktree.path, { "deep/work.txt": "1\n" });
-    await makePipe(join(made.worktree.path, "deep", name));
-    expect(await salvagedFiles(made)).toEqual(["README.md", "deep/work.txt"]);
-  },
-);
-
-test("a file that is not in the encoding it should have is salvaged as it is, and not committed", async () => {
+test("a named pipe that git would wait for keeps the worktree, with the reason", async () => {
   const made = await makeWorktree();
-  await write(made.worktree.path, {
-    ".gitattributes": "*.rc working-tree-encoding=UTF-16LE-BOM\n",
-    "dialog.rc": "odd length\n",
-    "work.txt": "1\n",
+  const { repos } = await makePlace({ ...made.settings, gitTimeout: 2 });
+  await write(made.worktree.path, { "deep/work.txt": "1\n" });
+  await makePipe(join(made.worktree.path, "deep/.gitignore"));
+  expect(await repos.isPushed(made.worktree, never)).toBe(false);
+  expect(await repos.salvage(made.worktree, "job", never)).toEqual({
+    ref: null,
+    kept: ["git cannot take what is in it (git add did not finish within 2 s)"],
   });
-  await expect(made.repos.commitAll(made.worktree, "all", never)).rejects.toThrow("dialog.rc");
-  expect(await salvagedFiles(made)).toEqual([".gitattributes", "README.md", "dialog.rc", "work.txt"]);
-  const { commonDir } = made.worktree;
-  expect(await plainGit(commonDir, "show", "refs/service/salvage/job:dialog.rc")).toBe("odd length");
 });
 
-test("files of a repository inside a repository inside the worktree are kept", async () => {
-  const made = await makeWorktree();
-  const outer = join(made.worktree.path, "outer");
-  for (const place of [outer, join(outer, "inner")]) {
-    await mkdir(place);
-    await plainGit(place, "init", "--quiet");
-    await writeFile(join(place, "work.txt"), "1\n");
-  }
-  const saved = ["README.md", "outer/inner/work.txt", "outer/work.txt"];
-  expect((await salvagedFiles(made)).filter((name) => !name.startsWith(".salvaged/"))).toEqual(saved);
+test("a file that is not in the encoding it should have keeps the worktree, with the reason", async () => {
+  const { repos, worktree } = await makeWorktree();
+  await write(worktree.path, {
+    ".gitattributes": "*.rc working-tree-encoding=UTF-16LE-BOM\n",
+    "dialog.rc": "odd length\n",
+  });
+  await expect(repos.commitAll(worktree, "all", never)).rejects.toThrow("dialog.rc");
+  const { ref, kept } = await repos.salvage(worktree, "job", never);
+  expect(ref).toBeNull();
+  expect(kept).toEqual([expect.stringContaining("dialog.rc")]);
+});
+
+test("something else in place of .git keeps the worktree, with the reason", async () => {
+  const { repos, worktree } = await makeWorktree();
+  await rm(worktree.gitDir, { recursive: true });
+  await writeFile(worktree.gitDir, "gitdir: /nowhere\n");
+  const reason = ".git is not the directory any more that the service made";
+  await expect(repos.inspect(worktree, never)).rejects.toThrow(reason);
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  expect(await repos.salvage(worktree, "job", never)).toEqual({ ref: null, kept: [reason] });
+  expect(await repos.surveyWorktree("one")).toMatchObject({ kept: [reason] });
 });
 
 test("a tree is opened for its owner and keeps its other rights", async () => {
@@ -79,7 +79,7 @@ test("a tree is opened for its owner and keeps its other rights", async () => {
   await promisify(execFile)("chmod", ["000", join(path, "closed")]);
   await openTree(path);
   expect((await stat(join(path, "closed"))).mode & 0o777).toBe(0o700);
-  expect((await stat(join(path, "closed", "file.sh"))).mode & 0o777).toBe(0o451);
+  expect((await stat(join(path, "closed", "file.sh"))).mode & 0o777).toBe(0o751);
 });
 
 test("a cached clone that was deleted under a worktree is named, not a missing file; the worktree can be removed", async () => {

@@ -1,8 +1,8 @@
 import { cp, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createRepos } from "./create.ts";
-import { addTo, makeWorktree, never, plainGit, read, write } from "./repos.fixture.ts";
+import { addTo, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
@@ -29,7 +29,7 @@ test("a root that was moved as a whole, with the setting, is used as if it had a
   await rm(made.settings.worktreeRoot, { recursive: true });
   const repos = startedWith(made, root);
   const found = await repos.findWorktree("one");
-  expect(found).toMatchObject({ path: join(root, "one"), gitDir: made.worktree.gitDir });
+  expect(found).toMatchObject({ path: join(root, "one"), gitDir: join(root, "one/.git") });
   const worktree = found ?? made.worktree;
   expect(await repos.surveyWorktree("one")).toMatchObject({ worktree, ready: true, standing: true });
   expect(await repos.inspect(worktree, never)).toMatchObject({
@@ -37,7 +37,7 @@ test("a root that was moved as a whole, with the setting, is used as if it had a
     ahead: 1,
     diffStat: { files: 2 },
   });
-  expect(await repos.salvage(worktree, "job", never)).not.toBeNull();
+  expect(await salvagedRef(repos, worktree, "job", never)).not.toBeNull();
   expect(await repos.isPushed(worktree, never)).toBe(false);
   expect(await addTo(repos, made.repo, "one")).toEqual(worktree);
   expect(await read(worktree.path, "uncommitted.txt")).toBe("1\n");
@@ -49,46 +49,9 @@ test("a root that was moved as a whole, with the setting, is used as if it had a
   expect(await plainGit(moved.path, "status", "--short")).toBe("?? a.txt");
   for (const each of [worktree, moved]) await repos.removeWorktree(each, never);
   expect(await readdir(root)).toEqual([".owned"]);
-  expect(await readdir(join(made.repo.gitDir, "worktrees"))).toEqual([]);
 });
 
-test("a worktree that is still under the root of before is not cut off from its repository", async () => {
-  const made = await makeWorktree();
-  const worktree = await here(made);
-  const root = join(made.root, "other");
-  const repos = startedWith(made, root);
-  const refused = addTo(repos, made.repo, "one");
-  await expect(refused).rejects.toMatchObject({
-    name: "RepoError",
-    reason: "worktree_failed",
-    retryable: false,
-  });
-  await expect(refused).rejects.toThrow(
-    `is in ${worktree.path}, not under SERVICE_WORKTREE_ROOT (${root}). Set SERVICE_WORKTREE_ROOT back to ${dirname(worktree.path)}`,
-  );
-  await repos.removeWorktree(worktree, never);
-  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe(
-    "## service/one\n?? uncommitted.txt",
-  );
-  expect(await made.repos.inspect(worktree, never)).toMatchObject({ dirty: true, ahead: 1 });
-});
-
-test("a worktree whose directory under the root of before is gone comes back from its branch", async () => {
-  const made = await makeWorktree();
-  const worktree = await here(made);
-  await rm(worktree.path, { recursive: true });
-  const root = join(made.root, "other");
-  const again = await addTo(startedWith(made, root), made.repo, "one");
-  expect(again).toMatchObject({
-    path: join(root, "one"),
-    branch: worktree.branch,
-    baseSha: worktree.baseSha,
-  });
-  expect(await read(again.path, "committed.txt")).toBe("1\n");
-  expect(await plainGit(again.path, "status", "--short", "--branch")).toBe("## service/one");
-});
-
-test("directories that were moved without their markers belong to nobody and are left alone", async () => {
+test("directories that were moved without their owner files belong to nobody and are left alone", async () => {
   const made = await makeWorktree();
   const worktree = await here(made);
   const root = join(made.root, "other");

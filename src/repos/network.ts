@@ -1,5 +1,5 @@
 import type { GitOptions } from "../lib/git.ts";
-import type { Room } from "./room.ts";
+import type { GitContext } from "./git-context.ts";
 import { takesToken } from "./url.ts";
 
 type Access = Required<Pick<GitOptions, "config" | "variables" | "secrets">>;
@@ -9,10 +9,14 @@ type Access = Required<Pick<GitOptions, "config" | "variables" | "secrets">>;
  * name a credential helper that reads the token from the variable of this one git process. The token is in no argument,
  * file or URL.
  */
-export const networkAccess = async (room: Room, url: string, signal: AbortSignal): Promise<Access> => {
+export const networkAccess = async (
+  context: GitContext,
+  url: string,
+  signal: AbortSignal,
+): Promise<Access> => {
   const protocol = { GIT_ALLOW_PROTOCOL: protocolOf(url) };
-  const { gitHost } = room.settings;
-  const token = takesToken(url, gitHost) ? await room.tokens.current(signal) : null;
+  const { gitHost } = context.settings;
+  const token = takesToken(url, gitHost) ? await context.tokens.current(signal) : null;
   if (token === null) return { config: [], variables: protocol, secrets: [] };
   return {
     config: [[`credential.https://${gitHost}.helper`, helper]],

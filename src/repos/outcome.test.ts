@@ -1,4 +1,4 @@
-import { chmod, mkdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
+import { chmod, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -11,6 +11,7 @@ import {
   plainGit,
   read,
   write,
+  salvagedRef,
 } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 
@@ -22,9 +23,9 @@ const commitAs = async ({ path }: Worktree, files: Record<string, string | null>
 };
 
 const salvaged = async ({ repos, worktree }: Awaited<ReturnType<typeof makeWorktree>>): Promise<string[]> => {
-  const ref = await repos.salvage(worktree, "job", never);
+  const ref = await salvagedRef(repos, worktree, "job", never);
   if (ref === null) return [];
-  return (await plainGit(worktree.commonDir, "ls-tree", "-r", "--name-only", ref)).split("\n");
+  return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref)).split("\n");
 };
 
 test("what a worktree holds is counted with uncommitted, new, deleted and binary files", async () => {
@@ -32,9 +33,8 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
   expect(await repos.inspect(worktree, never)).toEqual({
     dirty: false,
     head: worktree.baseSha,
-    passedOver: [],
-    stashed: 0,
-    shared: [],
+    kept: [],
+    aside: false,
     ahead: 0,
     diffStat: { files: 0, insertions: 0, deletions: 0 },
   });
@@ -48,9 +48,8 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
   expect(await repos.inspect(worktree, never)).toEqual({
     dirty: true,
     head,
-    passedOver: [],
-    stashed: 0,
-    shared: [],
+    kept: [],
+    aside: false,
     ahead: 1,
     diffStat: { files: 5, insertions: 5, deletions: 2 },
   });
@@ -105,36 +104,35 @@ test("a look at an older commit is no work: the branch stays and the files follo
 test("salvage puts commits and uncommitted files under the job's ref and leaves branch, index and files as they are", async () => {
   const made = await makeWorktree();
   const { repos, worktree } = made;
-  expect(await repos.salvage(worktree, "job", never)).toBeNull();
+  expect(await salvagedRef(repos, worktree, "job", never)).toBeNull();
   const head = await commitAs(worktree, { "a.txt": "1\n" });
   await write(worktree.path, { "staged.txt": "1\n", "b.txt": "1\n" });
   await plainGit(worktree.path, "add", "staged.txt");
   const before = await plainGit(worktree.path, "status", "--porcelain", "--branch");
   expect(await salvaged(made)).toEqual(["README.md", "a.txt", "b.txt", "staged.txt"]);
   expect(await plainGit(worktree.path, "status", "--porcelain", "--branch")).toBe(before);
-  expect(await plainGit(worktree.path, "rev-parse", "refs/service/salvage/job^")).toBe(head);
+  expect(await plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job^")).toBe(head);
 });
 
 test("a second salvage of the same adds nothing, one of more keeps the first", async () => {
   const { repos, worktree } = await makeWorktree();
-  const tip = (): Promise<string> => plainGit(worktree.path, "rev-parse", "refs/service/salvage/job");
+  const tip = (): Promise<string> => plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job");
   await write(worktree.path, { "a.txt": "1\n" });
-  await repos.salvage(worktree, "job", never);
+  await salvagedRef(repos, worktree, "job", never);
   const first = await tip();
-  await repos.salvage(worktree, "job", never);
+  await salvagedRef(repos, worktree, "job", never);
   expect(await tip()).toBe(first);
   await rm(join(worktree.path, "a.txt"));
   await write(worktree.path, { "b.txt": "1\n" });
-  await repos.salvage(worktree, "job", never);
-  expect(await plainGit(worktree.path, "ls-tree", "--name-only", await tip())).toBe("README.md\nb.txt");
-  await plainGit(worktree.path, "merge-base", "--is-ancestor", first, await tip());
+  await salvagedRef(repos, worktree, "job", never);
+  expect(await plainGit(worktree.cacheDir, "ls-tree", "--name-only", await tip())).toBe("README.md\nb.txt");
+  await plainGit(worktree.cacheDir, "merge-base", "--is-ancestor", first, await tip());
   const second = await tip();
-  await repos.salvage(worktree, "job", never);
+  await salvagedRef(repos, worktree, "job", never);
   expect(await tip()).toBe(second);
 });
 
 test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
-  ["deleted the whole directory", ({ path }) => rm(path, { recursive: true }), ["README.md", "a.txt"]],
   [
     "detached its HEAD",
     ({ path }) => plainGit(path, "checkout", "--quiet", "--detach"),
@@ -145,16 +143,10 @@ test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
     ({ path }) => plainGit(path, "checkout", "--quiet", "-b", "x"),
     ["README.md", "a.txt", "b.txt"],
   ],
-  ["deleted the .git file", ({ path }) => rm(join(path, ".git")), ["README.md", "a.txt", "b.txt"]],
-  [
-    "pointed the .git file elsewhere",
-    ({ path }) => writeFile(join(path, ".git"), "gitdir: /nowhere\n"),
-    ["README.md", "a.txt", "b.txt"],
-  ],
   [
     "made a repository of its own",
-    ({ path }) => rm(join(path, ".git")).then(() => plainGit(path, "init", "--quiet")),
-    [".salvaged/README.txt", ".salvaged/replaced.tar", "README.md", "a.txt", "b.txt"],
+    ({ path, gitDir }) => rm(gitDir, { recursive: true }).then(() => plainGit(path, "init", "--quiet")),
+    ["README.md", "a.txt", "b.txt"],
   ],
   [
     "left an index.lock",
@@ -164,7 +156,7 @@ test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
   ["broke the index", ({ gitDir }) => truncate(join(gitDir, "index"), 20), ["README.md", "a.txt", "b.txt"]],
   ["broke HEAD", ({ gitDir }) => truncate(join(gitDir, "HEAD"), 0), ["README.md", "a.txt", "b.txt"]],
   [
-    "deleted the administrative directory",
+    "deleted the .git directory",
     ({ gitDir }) => rm(gitDir, { recursive: true }),
     ["README.md", "a.txt", "b.txt"],
   ],
@@ -190,36 +182,6 @@ test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
   );
   expect(await made.repos.inspect(made.worktree, never)).toBeDefined();
   await made.repos.removeWorktree(made.worktree, never);
-});
-
-test("files of repositories that the agent cloned or made inside its worktree are saved too", async () => {
-  const made = await makeWorktree();
-  const { path } = made.worktree;
-  await plainGit(path, "clone", "--quiet", made.remote.url, "deps/cloned");
-  await write(path, { "deps/cloned/patch.txt": "1\n" });
-  await mkdir(join(path, "fresh one"));
-  await plainGit(join(path, "fresh one"), "init", "--quiet");
-  await write(path, { "fresh one/a.txt": "1\n", "b.txt": "1\n" });
-  expect(await salvaged(made)).toEqual([
-    ".salvaged/README.txt",
-    ".salvaged/files.tar",
-    "README.md",
-    "b.txt",
-    "deps/cloned/README.md",
-    "deps/cloned/patch.txt",
-    "fresh one/a.txt",
-  ]);
-});
-
-test("a lock file on the branch that a killed git left is waited out and removed", async () => {
-  const { repos, worktree, repo } = await makeWorktree();
-  await write(worktree.path, { "a.txt": "1\n" });
-  const lock = join(repo.gitDir, "refs/heads/service/one.lock");
-  await writeFile(lock, "");
-  const nearlyOld = new Date(Date.now() - 9000);
-  await utimes(lock, nearlyOld, nearlyOld);
-  const tip = await repos.commitAll(worktree, "x", never);
-  expect(await plainGit(worktree.path, "rev-parse", "HEAD")).toBe(tip);
 });
 
 test("the branch, and no other, is pushed", async () => {

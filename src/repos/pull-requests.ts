@@ -1,20 +1,19 @@
 import { GitError } from "../lib/git.ts";
 import { asRepoError } from "./failure.ts";
 import { hasGh } from "./gh.ts";
-import type { GitHost } from "./git-host.ts";
-import { createGithub } from "./github.ts";
+import { createGithub, type GitHost } from "./github.ts";
 import { farEnd, networkAccess } from "./network.ts";
 import { RepoError, type PullRequest } from "./repos.ts";
-import { runGit, type Room } from "./room.ts";
+import { runGit, type GitContext } from "./git-context.ts";
 import { onGitHost } from "./url.ts";
 
 /** See the port. */
 export const openPullRequest = async (
-  room: Room,
+  context: GitContext,
   request: PullRequest,
 ): Promise<{ url: string | null; reason: string | null }> => {
   const { worktree, signal } = request;
-  const host = await gitHostOf(room, worktree.repoUrl, signal);
+  const host = await gitHostOf(context, worktree.repoUrl, signal);
   if ("missing" in host) {
     return {
       url: null,
@@ -27,12 +26,12 @@ export const openPullRequest = async (
 type Creation = { url: string; private: boolean; signal: AbortSignal };
 
 /** See the port. Only the server's own word that there is no such repository leads to one being made. */
-export const createMissing = async (room: Room, request: Creation): Promise<string | null> => {
+export const createMissing = async (context: GitContext, request: Creation): Promise<string | null> => {
   const { url, signal } = request;
   try {
-    if (await isThere(room, url, signal)) return null;
-    const host = await gitHostOf(room, url, signal);
-    if (!("missing" in host)) return await createUnlessThere(room, host, request);
+    if (await isThere(context, url, signal)) return null;
+    const host = await gitHostOf(context, url, signal);
+    if (!("missing" in host)) return await createUnlessThere(context, host, request);
     throw new RepoError(
       "clone_failed",
       `The repository ${url} does not exist and could not be made: ${host.missing}`,
@@ -43,20 +42,24 @@ export const createMissing = async (room: Room, request: Creation): Promise<stri
 };
 
 /** Of two jobs that find a repository missing, one comes second. */
-const createUnlessThere = async (room: Room, host: GitHost, request: Creation): Promise<string | null> => {
+const createUnlessThere = async (
+  context: GitContext,
+  host: GitHost,
+  request: Creation,
+): Promise<string | null> => {
   try {
     return await host.createRepository(request);
   } catch (error) {
     request.signal.throwIfAborted();
-    if (await isThere(room, request.url, request.signal)) return null;
+    if (await isThere(context, request.url, request.signal)) return null;
     throw error;
   }
 };
 
-const isThere = async (room: Room, url: string, signal: AbortSignal): Promise<boolean> => {
+const isThere = async (context: GitContext, url: string, signal: AbortSignal): Promise<boolean> => {
   try {
-    await runGit(room, ["ls-remote", "--quiet", ...farEnd(url, "upload-pack"), "--", url, "HEAD"], {
-      ...(await networkAccess(room, url, signal)),
+    await runGit(context, ["ls-remote", "--quiet", ...farEnd(url, "upload-pack"), "--", url, "HEAD"], {
+      ...(await networkAccess(context, url, signal)),
       signal,
     });
     return true;
@@ -69,19 +72,19 @@ const isThere = async (room: Room, url: string, signal: AbortSignal): Promise<bo
 
 /** The adapter for the host of a URL, or why there is none. */
 const gitHostOf = async (
-  room: Room,
+  context: GitContext,
   url: string,
   signal: AbortSignal,
 ): Promise<GitHost | { missing: string }> => {
-  const { gitHost } = room.settings;
+  const { gitHost } = context.settings;
   const repo = onGitHost(url, gitHost);
   if (repo === null) return { missing: `the repository is not on the git host ${gitHost} (GIT_HOST).` };
-  const token = await room.tokens.current(signal).catch((error: unknown) => {
+  const token = await context.tokens.current(signal).catch((error: unknown) => {
     signal.throwIfAborted();
     return error instanceof Error ? error : new Error(String(error));
   });
   if (token instanceof Error) return { missing: `${token.message}.` };
   if (token === null) return { missing: `the service has no token for ${gitHost}; set GIT_HOST_TOKEN.` };
-  if (!(await hasGh(room))) return { missing: "the program gh is not installed." };
-  return createGithub(room, { repo, token });
+  if (!(await hasGh(context))) return { missing: "the program gh is not installed." };
+  return createGithub(context, { repo, token });
 };

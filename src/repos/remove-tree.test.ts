@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { removeTree } from "./remove-tree.ts";
+import { removeTree } from "./remove.ts";
 
 test("a tree is removed whole, whatever its names, and links are not followed", async () => {
   const root = await temporaryDirectory();

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRepos } from "./create.ts";
 import type { AddWorktree, CachedRepo, Repos, Worktree } from "./repos.ts";
-import type { RepoSettings, TakeLease } from "./room.ts";
+import type { RepoSettings, TakeLease } from "./git-context.ts";
 
 export const never = new AbortController().signal;
 
@@ -68,7 +68,7 @@ export const read = (...parts: string[]): Promise<string> => readFile(join(...pa
 
 export type Place = { repos: Repos; settings: RepoSettings; root: string };
 
-/** The room on fresh roots. */
+/** The context on fresh roots. */
 export const makePlace = async (
   overrides: Partial<RepoSettings> = {},
   env: NodeJS.ProcessEnv = process.env,
@@ -118,6 +118,14 @@ export const addTo = (
     signal: never,
     ...more,
   });
+
+/** The ref that a worktree's work was saved under; null: there was none. */
+export const salvagedRef = async (
+  repos: Repos,
+  worktree: Worktree,
+  name: string,
+  signal: AbortSignal,
+): Promise<string | null> => (await repos.salvage(worktree, name, signal)).ref;
 
 /** Place, remote, cache and one worktree. */
 export const makeWorktree = async (

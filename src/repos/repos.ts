@@ -1,4 +1,4 @@
-/** PORT of the room: what the rest of the service asks of repositories. Implemented by `createRepos` in `create.ts`. */
+/** PORT of this folder: what the rest of the service asks of repositories. Implemented by `createRepos` in `create.ts`. */
 export type Repos = {
   /**
    * Checks and normalises a repository URL. Empty stays empty.
@@ -17,41 +17,32 @@ export type Repos = {
   /** Clones or fetches into the cache, under the repository's lock. @throws RepoError `clone_failed` */
   fetch: (request: { url: string; jobId: string; signal: AbortSignal }) => Promise<CachedRepo>;
   /**
-   * A worktree of the cached repository on a new branch from `origin/{baseRef}` (or a tag; empty: `main`, or the remote's
-   * default branch where there is no `main`); for no repository a fresh directory with an empty git repository. An existing worktree of this id is put back into use (resume): recreated
-   * at the same path from its branch when its directory is gone. One that another instance has, which must be lost, is
-   * made here from its branch; what of it is on the other's disk is kept for that one.
+   * A worktree: a clone of its own that borrows its objects from the cached one, on a branch from `origin/{baseRef}` (or a
+   * tag; empty: `main`, or the remote's default branch where there is no `main`); without a repository an empty one. An
+   * existing worktree of this id is put back into use (resume): made again at the same path, from its branch as it was saved
+   * or pushed, when its directory is gone. One of another instance, which must be lost, becomes this instance's.
    * @throws RepoError `worktree_failed`
    */
   addWorktree: (request: AddWorktree) => Promise<Worktree>;
-  /** What the worktree holds beyond its base. */
+  /** What the worktree holds beyond its base. Its directory must be there. */
   inspect: (worktree: Worktree, signal: AbortSignal) => Promise<WorktreeState>;
   /**
    * Commits everything to the worktree's branch: what is uncommitted, and what the agent committed on another branch or
    * on none. Resolves to the branch's tip; empty: it has no commit, and there was nothing to make one of.
    */
   commitAll: (worktree: Worktree, message: string, signal: AbortSignal) => Promise<string>;
+  /** Copies the worktree's branch into the cached clone, where it outlives the worktree. */
+  keepBranch: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /**
-   * Puts everything that is not in the base, committed or not, under `refs/service/salvage/{jobId}` of the cached
-   * clone, without touching branch or index of the worktree; also when the directory is gone or damaged. What git does
-   * not take as files (other repositories' histories, refused names) lies in the folder `.salvaged` of that commit, as
-   * archives. Null: there was nothing.
-   * @throws RepoError when anything could not be saved
+   * Saves everything that the remote does not have, committed or not, stashes and other branches included, as a commit under
+   * `refs/service/salvage/{name}` of the cached clone, and its branch with it. The worktree stays as it is.
+   * @throws RepoError when anything that git takes could not be saved
    */
-  salvage: (worktree: Worktree, jobId: string, signal: AbortSignal) => Promise<string | null>;
-  /**
-   * The same for what is left of a worktree that another instance has made anew: under `refs/service/salvage/{jobId}-{the
-   * instance it is on}`, so that it is not mixed with what that one saves. `salvage` does so by itself where the two
-   * share the cached clone.
-   */
-  salvageStray: (worktree: Worktree, jobId: string, signal: AbortSignal) => Promise<string | null>;
-  /** What the worktree holds at this moment, to go back to. Nobody may be at work in it. */
-  snapshot: (worktree: Worktree, signal: AbortSignal) => Promise<Snapshot>;
-  /**
-   * Throws away what was changed or committed since the snapshot; null: since the base. Resolves to what it threw away,
-   * empty: nothing.
-   */
-  discardChanges: (worktree: Worktree, since: Snapshot | null, signal: AbortSignal) => Promise<string[]>;
+  salvage: (worktree: Worktree, name: string, signal: AbortSignal) => Promise<Saved>;
+  /** A commit, in the worktree's own clone, of what it holds at this moment. Null: it has no commit and no file. */
+  capture: (worktree: Worktree, signal: AbortSignal) => Promise<string | null>;
+  /** Paths that differ from the base of a worktree, or how many commits were made that change none; empty: nothing. */
+  changes: (worktree: Worktree, signal: AbortSignal) => Promise<string[]>;
   /** @throws RepoError `push_failed` */
   push: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /**
@@ -59,12 +50,9 @@ export type Repos = {
    * @throws RepoError `pr_failed`
    */
   openPullRequest: (request: PullRequest) => Promise<{ url: string | null; reason: string | null }>;
-  /**
-   * Removes worktree and directory. Its branch stays in the cache, unless it has no commit beyond the base. Safe to call
-   * twice and after a crash in the middle.
-   */
-  removeWorktree: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
-  /** The worktree with this id as its marker file tells, or null. */
+  /** Removes a worktree of ours, whatever it holds: what is to be saved was saved before. Safe to call twice. */
+  removeWorktree: (worktree: Pick<Worktree, "worktreeId">, signal: AbortSignal) => Promise<void>;
+  /** The worktree with this id as its owner file tells, or null. */
   findWorktree: (worktreeId: string) => Promise<Worktree | null>;
   /** Ids of all worktrees that the service owns under the root. */
   listWorktreeIds: () => Promise<string[]>;
@@ -72,6 +60,8 @@ export type Repos = {
   clearRoot: () => Promise<void>;
   /** Where a worktree of this id is, or would be made. */
   worktreePath: (worktreeId: string) => string;
+  /** Git directory of the cached clone; null: that of jobs without a repository. It need not be there. */
+  cachedClone: (repoKey: string | null) => string;
   /** See `repo_key` of the contract. The URL is one that `parseUrl` gave. */
   keyOf: (url: string) => string;
   /** What the disk says of a worktree; null: the service owns none of this id under the root. Changes nothing. */
@@ -83,27 +73,19 @@ export type Repos = {
   isPushed: (worktree: Worktree, signal: AbortSignal) => Promise<boolean>;
   /** Bytes that a worktree takes on disk, left-out directories (`SERVICE_WORKTREE_SIZE_EXCLUDE`) not counted. */
   worktreeSize: (worktree: Pick<Worktree, "path">, signal: AbortSignal) => Promise<number>;
+  /**
+   * Deletes salvage refs and job branches of the cached clones whose last commit is older than `before`. Resolves to how many.
+   */
+  expireRefs: (before: Date, signal: AbortSignal) => Promise<number>;
   /** The cached clones and the bytes that each takes on disk. */
   cacheUsage: (signal: AbortSignal) => Promise<{ key: string; url: string; bytes: number }[]>;
 };
 
-/** A state of a worktree to go back to. */
-export type Snapshot = {
-  /** Commit that was checked out; null: none. */
-  head: string | null;
-  /** The branch that was checked out, as a full ref; null: none, the head was detached. */
-  headRef: string | null;
-  /** Tip of the worktree's own branch; null: it had no commit. */
-  tip: string | null;
-  /** All files but the ignored ones, as a tree. */
-  tree: string;
-  /** What git ignored: files, and directories (with a slash at the end). Bytes (latin1). They stay as they are. */
-  ignored: string[];
-  /** Copies of the histories of other repositories in it, and of submodules. Null: there were none. */
-  repositories: Record<"inside" | "submodules", { file: string; names: string[]; sum: string } | null>;
-  /** The index file: what was staged; written: seconds since 1970. Null: there was none. */
-  index: { bytes: Uint8Array; written: number } | null;
-};
+/**
+ * `ref`: where the work is saved; null: there was none. `kept`: what could not be saved because git does not take it, a few
+ * words each (`nested repository at vendor/x`): the directory is to be kept.
+ */
+export type Saved = { ref: string | null; kept: string[] };
 
 export type WorktreeSurvey = {
   worktree: Worktree;
@@ -113,10 +95,12 @@ export type WorktreeSurvey = {
   standing: boolean;
   /** When it was checked out. */
   since: Date;
-  /** The instance that made it; null: an older version, which did not say. */
+  /** The instance that owns it; null: an older version, which did not say. */
   instance: string | null;
-  /** Another instance that shares the clone has made the worktree anew, and has its branch. */
-  isTaken: boolean;
+  /** A copy of another worktree's state, in which the read-only job of this id works: nobody else's to use. */
+  isThrowaway: boolean;
+  /** What is in it and could not be saved when that was tried last. */
+  kept: string[];
 };
 
 export type CachedRepo = {
@@ -135,16 +119,19 @@ export type AddWorktree = {
   jobId: string;
   branch: string;
   baseRef: string;
+  /** Makes a throwaway worktree of the state of another: a commit that `capture` gave. */
+  source?: { worktree: Worktree; commit: string | null } | null;
   signal: AbortSignal;
 };
 
-/** As kept in a marker file beside the worktree; all paths absolute. */
+/** As its owner file tells; all paths absolute. */
 export type Worktree = {
   worktreeId: string;
   path: string;
-  /** Administrative directory of the worktree (`repo.git/worktrees/…`), used instead of the `.git` file the agent can write. */
+  /** Its own clone. */
   gitDir: string;
-  commonDir: string;
+  /** The cached clone that it borrows objects from, and where its work is saved. */
+  cacheDir: string;
   repoUrl: string;
   repoKey: string | null;
   branch: string;
@@ -159,12 +146,10 @@ export type WorktreeState = {
   dirty: boolean;
   /** Tip of what the agent left checked out; null: no commit. */
   head: string | null;
-  /** What git does not take, so that no commit has it: refused names, unreadable files, what is in submodules. Paths. */
-  passedOver: string[];
-  /** Entries of the stash that are the agent's. */
-  stashed: number;
-  /** What the agent used that all jobs of the repository share, a sentence each. */
-  shared: string[];
+  /** What git does not take, so that no commit has it, a few words each. */
+  kept: string[];
+  /** There are commits beside the branch: stashed, on another branch, or on none. */
+  aside: boolean;
   /** Commits beyond the base. */
   ahead: number;
   diffStat: { files: number; insertions: number; deletions: number };
@@ -197,5 +182,14 @@ export class RepoError extends Error {
     this.reason = reason;
     this.retryable = options.retryable ?? false;
     this.again = options.again ?? false;
+  }
+}
+
+/** Nothing in a worktree can be captured; `message` says why in a few words. */
+export class NotCaptured extends RepoError {
+  override name = "NotCaptured";
+
+  constructor(message: string) {
+    super("worktree_failed", message);
   }
 }

@@ -7,7 +7,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLocalLocks } from "../store/local-leases.ts";
 import { until } from "../../test/until.ts";
 import { fetchInto, makePlace, makeRemote, plainGit } from "./repos.fixture.ts";
-import type { TakeLease } from "./room.ts";
+import type { TakeLease } from "./git-context.ts";
 
 const away = (): Promise<never> => Promise.reject(new Error("connection refused"));
 
@@ -105,11 +105,11 @@ test("who waits behind an instance that is stopped for 20 s is told which it is"
   const remote = await makeRemote();
   const { repos, settings } = await makePlace();
   const key = repos.keyOf(repos.parseUrl(remote.url));
-  const room = JSON.stringify({ settings: { ...settings, podName: "frozen" } });
+  const context = JSON.stringify({ settings: { ...settings, podName: "frozen" } });
   const lock = { key, url: remote.url, reason: "clone_failed" };
   const script = `import { withRepositoryLock } from ${JSON.stringify(join(import.meta.dirname, "repository-lock.ts"))};
     const signal = new AbortController().signal;
-    await withRepositoryLock(${room}, { ...${JSON.stringify(lock)}, signal }, async () => { console.log("held"); await new Promise((done) => setTimeout(done, 1e8)); });`;
+    await withRepositoryLock(${context}, { ...${JSON.stringify(lock)}, signal }, async () => { console.log("held"); await new Promise((done) => setTimeout(done, 1e8)); });`;
   const holder = spawn(process.execPath, ["--input-type=module", "--eval", script]);
   try {
     await once(holder.stdout, "data");

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { LockTimeoutError, lockFile } from "../lib/file-lock.ts";
 import { poll } from "../lib/wait.ts";
 import { RepoError } from "./repos.ts";
-import { cacheDirectory, type Lease, type Room } from "./room.ts";
+import { cacheDirectory, noRepository, type Lease, type GitContext } from "./git-context.ts";
 
-type Locked = { key: string; url: string; reason: RepoError["reason"]; signal: AbortSignal };
+type Locked = { key: string | null; url: string; reason: RepoError["reason"]; signal: AbortSignal };
 
 /** What an action may do while it holds the lock. */
 export type Held = {
@@ -24,12 +24,12 @@ export type Held = {
  * @throws RepoError when the lock does not come free in time, or could not be kept: it never goes ahead without it
  */
 export const withRepositoryLock = async <Value>(
-  room: Room,
+  context: GitContext,
   { key, url, reason, signal }: Locked,
   action: (held: Held) => Promise<Value>,
 ): Promise<Value> => {
-  const directory = cacheDirectory(room, key);
-  const timeoutSeconds = room.settings.repoLockTimeout;
+  const directory = cacheDirectory(context, key);
+  const timeoutSeconds = context.settings.repoLockTimeout;
   const limit = performance.now() + timeoutSeconds * 1000;
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const retryable = (message: string, cause: unknown, again = false): RepoError =>
@@ -60,9 +60,9 @@ export const withRepositoryLock = async <Value>(
       throw error instanceof LockTimeoutError ? busy(error) : error;
     })
     .finally(() => clearInterval(watch));
-  nameHolder(lock.fd, room.settings.podName);
-  if (room.takeLease === undefined) return await action({ lockFd: lock.fd, signal });
-  const taken = await takeInTime(room.takeLease, { name: `repo ${key}`, limit, signal });
+  nameHolder(lock.fd, context.settings.podName);
+  if (context.takeLease === undefined) return await action({ lockFd: lock.fd, signal });
+  const taken = await takeInTime(context.takeLease, { name: `repo ${key ?? noRepository}`, limit, signal });
   if (taken instanceof Away) {
     const message = `The cached clone of ${url} cannot be locked while the key-value store is away; try again when it is back.`;
     throw retryable(message, taken.cause, true);
@@ -109,7 +109,7 @@ class Away extends Error {
 
 /** Null: others held it all the time. A store that is away for a moment only is waited for. */
 const takeInTime = async (
-  take: NonNullable<Room["takeLease"]>,
+  take: NonNullable<GitContext["takeLease"]>,
   { name, limit, signal }: { name: string; limit: number; signal: AbortSignal },
 ): Promise<Lease | Away | null> => {
   let away: Away | null = null;

@@ -23,6 +23,6 @@ test("a missing git, an old git and roots that cannot be used are each told", as
   await writeFile(join(bin, "git"), "#!/bin/sh\necho git version 2.20.1\n");
   await chmod(join(bin, "git"), 0o755);
   expect(await selfTest({ settings, env: { PATH: `${bin}:/bin` }, signal: never })).toEqual([
-    "git 2.33 or later is needed; found: git version 2.20.1.",
+    "git 2.36 or later is needed; found: git version 2.20.1.",
   ]);
 });

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { locksWork } from "../lib/file-lock.ts";
 import { git } from "../lib/git.ts";
-import type { RepoSettings } from "./room.ts";
+import type { RepoSettings } from "./git-context.ts";
 
 type SelfTest = {
   settings: Pick<RepoSettings, "reposRoot" | "worktreeRoot">;
@@ -24,8 +24,8 @@ const checkGit = async (env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<st
   try {
     const { stdout } = await git(["version"], { env, signal, timeoutSeconds: 10 });
     const [, major, minor] = /(\d+)\.(\d+)/.exec(stdout) ?? [];
-    if (Number(major) * 1000 + Number(minor) >= 2033) return null;
-    return `git 2.33 or later is needed; found: ${stdout.trim()}.`;
+    if (Number(major) * 1000 + Number(minor) >= 2036) return null;
+    return `git 2.36 or later is needed; found: ${stdout.trim()}.`;
   } catch (error) {
     signal.throwIfAborted();
     return error instanceof Error ? error.message : String(error);

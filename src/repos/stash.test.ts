@@ -1,47 +1,57 @@
 import { expect, test } from "vitest";
-import { addTo, makeWorktree, never, plainGit, write } from "./repos.fixture.ts";
+import { addTo, makeWorktree, never, plainGit, salvagedRef, write } from "./repos.fixture.ts";
 
-/** Two jobs of one repository; the agent of each has stashed a file of its own. */
+/** Two jobs of one repository; the agent of each has stashed two changes of its own. */
 const stashed = async () => {
   const made = await makeWorktree();
   const { repos, repo, worktree: one } = made;
   const two = await addTo(repos, repo, "two");
-  for (const { path, worktreeId } of [one, two]) {
-    await write(path, { "README.md": `by ${worktreeId}\n` });
-    await plainGit(path, "stash");
-  }
-  return { ...made, one, two, commit: await plainGit(one.path, "rev-parse", "stash@{1}") };
+  for (const { path, worktreeId } of [one, two])
+    for (const n of [1, 2]) {
+      await write(path, { "README.md": `by ${worktreeId} ${n}\n` });
+      await plainGit(path, "stash");
+    }
+  return { ...made, one, two };
 };
 
-test("what a job left in the stash is not pushed, is salvaged, and is no longer there for the next job", async () => {
-  const { repos, one, two, commit } = await stashed();
-  expect(await repos.inspect(one, never)).toMatchObject({ dirty: false, stashed: 1 });
+test("each job has a stash of its own; all that is in it is not pushed, and is salvaged", async () => {
+  const { repos, one, two } = await stashed();
+  expect(await repos.inspect(one, never)).toMatchObject({ dirty: false, aside: true });
   expect(await repos.isPushed(one, never)).toBe(false);
-  const ref = await repos.salvage(one, "one", never);
+  const entries = (await plainGit(one.path, "stash", "list", "--format=%H")).split("\n");
+  expect(entries).toHaveLength(2);
+  const ref = await salvagedRef(repos, one, "one", never);
   expect(ref).toBe("refs/service/salvage/one");
-  expect(await plainGit(one.commonDir, "log", "--format=%H", String(ref))).toContain(commit);
-  expect(await repos.isPushed(one, never)).toBe(true);
-  expect(await plainGit(one.path, "stash", "list")).toMatch(/^stash@\{0\}: WIP on service\/two: .*$/);
-  await plainGit(two.path, "stash", "pop");
-  expect(await plainGit(two.path, "show", ":README.md")).toBe("hello");
-  expect(await repos.salvage(one, "one", never)).toBeNull();
+  const saved = await plainGit(one.cacheDir, "rev-list", String(ref));
+  for (const entry of entries) expect(saved).toContain(entry);
+  expect(await plainGit(two.path, "stash", "list", "--format=%gs")).toMatch(/service\/two.*\n.*service\/two/);
 });
 
-test("a stash that was made on another branch than the job's is salvaged, and left for who may have made it", async () => {
-  const { repos, worktree } = await makeWorktree();
-  await plainGit(worktree.path, "checkout", "--quiet", "-b", "fix-tests");
-  await write(worktree.path, { "README.md": "stashed\n" });
-  await plainGit(worktree.path, "stash");
-  const ref = await repos.salvage(worktree, "one", never);
-  const commits = await plainGit(worktree.path, "log", "--format=%H", String(ref));
-  expect(commits).toContain(await plainGit(worktree.path, "rev-parse", "stash@{0}"));
+test("what was saved already is not saved again", async () => {
+  const { repos, one } = await stashed();
+  const ref = String(await salvagedRef(repos, one, "one", never));
+  const first = await plainGit(one.cacheDir, "rev-parse", ref);
+  expect(await salvagedRef(repos, one, "one", never)).toBe(ref);
+  expect(await plainGit(one.cacheDir, "rev-parse", ref)).toBe(first);
 });
 
-test("branches that a job shared with others are named", async () => {
+test("commits on other branches and on none are salvaged", async () => {
   const { repos, worktree } = await makeWorktree();
-  await plainGit(worktree.path, "checkout", "--quiet", "-b", "fix-tests");
-  const { shared } = await repos.inspect(worktree, never);
-  expect(shared).toEqual([
-    "Local branches are shared by all jobs of the repository; the agent used fix-tests.",
-  ]);
+  const { path } = worktree;
+  const commit = async (name: string): Promise<string> => {
+    await write(path, { [name]: "1\n" });
+    await plainGit(path, "add", "--all");
+    await plainGit(path, "commit", "--quiet", "--message", name);
+    return plainGit(path, "rev-parse", "HEAD");
+  };
+  await plainGit(path, "checkout", "--quiet", "-b", "aside");
+  const onBranch = await commit("branch.txt");
+  await plainGit(path, "checkout", "--quiet", "--detach", "service/one");
+  const onNone = await commit("detached.txt");
+  await plainGit(path, "checkout", "--quiet", "service/one");
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  const ref = await salvagedRef(repos, worktree, "one", never);
+  const saved = await plainGit(worktree.cacheDir, "rev-list", String(ref));
+  expect(saved).toContain(onBranch);
+  expect(saved).toContain(onNone);
 });

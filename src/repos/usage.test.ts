@@ -15,20 +15,21 @@ import {
 import { canonicalConfig, urlOfConfig } from "./git-directory.ts";
 
 test("a survey tells what is on disk and changes nothing", async () => {
-  const { repos, worktree, settings } = await makeWorktree();
-  const marker = await stat(join(settings.worktreeRoot, ".owned/one.json"));
+  const { repos, worktree } = await makeWorktree();
   expect(await repos.surveyWorktree("one")).toEqual({
     worktree,
     ready: true,
     instance: "pod",
-    isTaken: false,
+    kept: [],
+    isThrowaway: false,
     standing: true,
-    since: marker.mtime,
+    since: expect.any(Date) as Date,
   });
   await writeFile(join(worktree.gitDir, "index.lock"), "");
+  await repos.surveyWorktree("one");
+  expect((await stat(join(worktree.gitDir, "index.lock"))).isFile()).toBe(true);
   await rm(worktree.path, { recursive: true });
   expect(await repos.surveyWorktree("one")).toMatchObject({ standing: false });
-  expect((await stat(join(worktree.gitDir, "index.lock"))).isFile()).toBe(true);
   for (const id of ["none", "", "..", "a/b"]) expect(await repos.surveyWorktree(id)).toBeNull();
 });
 

@@ -4,17 +4,7 @@ import { mkdir, readdir, rename, rm, symlink, writeFile } from "node:fs/promises
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  makePlace,
-  makeRemote,
-  makeWorktree,
-  fetchInto,
-  never,
-  plainGit,
-  read,
-  write,
-} from "./repos.fixture.ts";
+import { addTo, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
@@ -25,13 +15,12 @@ const branches = (gitDir: string): Promise<string> =>
 const left = async ({ settings, repo }: Made) => ({
   root: (await readdir(settings.worktreeRoot)).toSorted(),
   owned: (await readdir(join(settings.worktreeRoot, ".owned"))).toSorted(),
-  administration: await readdir(join(repo.gitDir, "worktrees")).catch(() => []),
   branches: await branches(repo.gitDir),
 });
 
-const nothing = { root: [".owned"], owned: [], administration: [], branches: "" };
+const nothing = { root: [".owned"], owned: [], branches: "" };
 
-test("a removal takes directory, administration, marker and a branch without work, and may be repeated", async () => {
+test("a removal takes directory and owner file, and may be repeated", async () => {
   const made = await makeWorktree();
   const { repos, worktree } = made;
   expect(await repos.findWorktree("one")).toEqual(worktree);
@@ -41,32 +30,6 @@ test("a removal takes directory, administration, marker and a branch without wor
   expect(await repos.findWorktree("one")).toBeNull();
 });
 
-test("a branch with a commit of its own stays, also an empty one, also in a repository that was empty", async () => {
-  const { repos, repo, worktree } = await makeWorktree();
-  await plainGit(worktree.path, "commit", "--quiet", "--allow-empty", "--message", "x");
-  await repos.removeWorktree(worktree, never);
-  expect(await branches(repo.gitDir)).toBe("service/one");
-  const place = await makePlace();
-  const empty = await fetchInto(place.repos, (await makeRemote(null)).url);
-  const first = await addTo(place.repos, empty, "first");
-  await write(first.path, { "a.txt": "1\n" });
-  await place.repos.commitAll(first, "first", never);
-  await place.repos.removeWorktree(first, never);
-  expect(await branches(empty.gitDir)).toBe("service/first");
-  const second = await addTo(place.repos, empty, "second");
-  await place.repos.removeWorktree(second, never);
-  expect(await branches(empty.gitDir)).toBe("service/first");
-});
-
-test("a branch on which another worktree stands stays", async () => {
-  const { repos, repo, worktree } = await makeWorktree();
-  const two = await addTo(repos, repo, "two");
-  await plainGit(two.path, "checkout", "--quiet", "--ignore-other-worktrees", "service/one");
-  await repos.removeWorktree(worktree, never);
-  expect(await branches(repo.gitDir)).toBe("service/one\nservice/two");
-  expect(await plainGit(two.path, "status", "--short", "--branch")).toBe("## service/one");
-});
-
 /** What a removal does, step by step: killed after any of them, it is as if the steps up to it had been done by hand. */
 const steps: [string, (made: Made) => Promise<unknown>][] = [
   ["the start", async () => undefined],
@@ -74,7 +37,6 @@ const steps: [string, (made: Made) => Promise<unknown>][] = [
     "the directory was set aside",
     ({ worktree, settings }) => rename(worktree.path, join(settings.worktreeRoot, ".owned/one.trash")),
   ],
-  ["the administrative directory was removed", ({ worktree }) => rm(worktree.gitDir, { recursive: true })],
   [
     "half of the directory was removed",
     ({ settings }) => rm(join(settings.worktreeRoot, ".owned/one.trash/README.md")),
@@ -83,19 +45,10 @@ const steps: [string, (made: Made) => Promise<unknown>][] = [
     "the directory was removed",
     ({ settings }) => rm(join(settings.worktreeRoot, ".owned/one.trash"), { recursive: true }),
   ],
-  [
-    "the branch was deleted",
-    ({ repo }) => plainGit(repo.gitDir, "update-ref", "-d", "refs/heads/service/one"),
-  ],
-  [
-    "all but the marker was removed",
-    ({ settings }) => rm(join(settings.worktreeRoot, ".owned/one.replaced"), { recursive: true }),
-  ],
 ];
 
 const interrupted = async (count: number): Promise<Made> => {
   const made = await makeWorktree();
-  await mkdir(join(made.settings.worktreeRoot, ".owned/one.replaced"));
   for (const [, step] of steps.slice(0, count)) await step(made);
   return made;
 };
@@ -134,21 +87,18 @@ test("two removals at once, and one of a worktree that is made again, leave noth
   expect(await left(made)).toEqual(nothing);
 });
 
-test("only what has our marker is removed, and no link is followed", async () => {
+test("only what has our owner file is removed, and no link is followed", async () => {
   const { repos, worktree, settings, root } = await makeWorktree();
   const precious = join(root, "precious");
   await mkdir(precious);
   await write(precious, { "file.txt": "x" });
   await mkdir(join(settings.worktreeRoot, "foreign"));
-  await repos.removeWorktree(
-    { ...worktree, worktreeId: "foreign", path: join(settings.worktreeRoot, "foreign") },
-    never,
-  );
-  await repos.removeWorktree({ ...worktree, worktreeId: "../precious", path: precious }, never);
+  await repos.removeWorktree({ worktreeId: "foreign" }, never);
+  await repos.removeWorktree({ worktreeId: "../precious" }, never);
   expect(await repos.findWorktree("../precious")).toBeNull();
   await rm(worktree.path, { recursive: true });
   await symlink(precious, worktree.path);
-  expect(await repos.salvage(worktree, "job", never)).toBeNull();
+  expect(await salvagedRef(repos, worktree, "job", never)).toBeNull();
   await repos.removeWorktree(worktree, never);
   expect(await readdir(settings.worktreeRoot)).toEqual([".owned", "foreign"]);
   expect(await read(precious, "file.txt")).toBe("x");
@@ -158,24 +108,21 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
   ["a directory", (path) => write(path, { "mine.txt": "x" }), /exists and is not ours/],
   ["a file", (path) => writeFile(path, "mine"), /exists and is not ours/],
   ["a link", (path, _, precious) => symlink(precious, path), /exists and is not ours/],
-  ["a torn marker", (_, marker) => writeFile(marker, '{"version": 1, "wor'), /broken or of another version/],
-  ["a directory in place of a marker", (_, marker) => mkdir(marker), /broken or of another version/],
-  ["a link in place of a marker, to itself", (_, marker) => symlink(marker, marker), /broken or of another/],
   [
-    "a marker of a newer version, with its directory",
+    "an owner file of a newer version, with its directory",
     async (path, marker) => {
       await write(path, { "mine.txt": "x" });
-      await writeFile(marker, '{"version": 2, "ready": true, "worktree": {"worktreeId": "two"}}');
+      await writeFile(marker, '{"version": 3, "ready": true, "worktree": {"worktreeId": "two"}}');
     },
-    /broken or of another version/,
+    /exists and is not ours/,
   ],
   [
-    "the marker of another worktree",
+    "the owner file of another worktree",
     async (path, marker) => {
       await write(path, { "mine.txt": "x" });
       await writeFile(marker, await read(marker.replace("two.json", "one.json")));
     },
-    /broken or of another version/,
+    /exists and is not ours/,
   ],
 ])(
   "%s that is not ours, by the name of an id, is neither removed nor taken over",
@@ -186,7 +133,7 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
     const path = join(settings.worktreeRoot, "two");
     await put(path, join(settings.worktreeRoot, ".owned/two.json"), precious);
     const before = await plainGit(root, "hash-object", "--no-filters", ...(await allFiles(root)));
-    const foreign = { ...worktree, worktreeId: "two", path, gitDir: join(repo.gitDir, "worktrees/two") };
+    const foreign = { ...worktree, worktreeId: "two", path, gitDir: join(path, ".git") };
     await repos.removeWorktree(foreign, never);
     await expect(addTo(repos, repo, "two")).rejects.toThrow(refusal);
     await expect(addTo(repos, null, "two")).rejects.toThrow(refusal);
@@ -205,7 +152,7 @@ test("a tree that is deeper than a path can be long is removed whole", async () 
   expect(await repos.surveyWorktree(worktree.worktreeId)).toBeNull();
 });
 
-test("what a kill left of markers that were being written is cleared, and nothing else", async () => {
+test("what a kill left of owner files that were being written is cleared, and nothing else", async () => {
   const { repos, settings, worktree } = await makeWorktree();
   const owned = join(settings.worktreeRoot, ".owned");
   const kept = await readdir(owned);

@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -11,6 +11,7 @@ import {
   plainGit,
   read,
   write,
+  salvagedRef,
 } from "./repos.fixture.ts";
 
 test("a worktree is on its own branch at the tip of the base, for the agent's git too", async () => {
@@ -19,7 +20,8 @@ test("a worktree is on its own branch at the tip of the base, for the agent's gi
   expect(worktree).toMatchObject({
     worktreeId: "one",
     path: join(settings.worktreeRoot, "one"),
-    gitDir: join(repo.gitDir, "worktrees", "one"),
+    gitDir: join(settings.worktreeRoot, "one/.git"),
+    cacheDir: repo.gitDir,
     branch: "service/one",
     baseSha: tip,
     warnings: [],
@@ -48,7 +50,7 @@ test("a base can be a tag, lightweight or annotated, or a branch with a slash in
 test("a base that does not exist is named, with those that do", async () => {
   const { repos, repo } = await makeWorktree();
   await expect(addTo(repos, repo, "two", { baseRef: "master" })).rejects.toThrow(
-    /has no branch or tag "master"\. It has: main\. Set base_ref/,
+    /has no branch or tag "master"\. It has: main\. Name one of them/,
   );
   await expect(addTo(repos, repo, "two", { baseRef: "--detach" })).rejects.toThrow(
     "not the name of a branch or tag",
@@ -71,7 +73,7 @@ test("a base that is left out is main, or the remote's default branch where ther
   expect(await addTo(repos, repo, "three", left)).toMatchObject({ baseRef: "trunk", baseSha: tip });
   await plainGit(remote.url, "symbolic-ref", "HEAD", "refs/heads/nowhere");
   await expect(addTo(repos, repo, "four", left)).rejects.toThrow(
-    /no branch or tag "main"\. It has: trunk\. Set/,
+    /no branch or tag "main"\. It has: trunk\. Name/,
   );
 });
 
@@ -109,9 +111,9 @@ test("a job without a repository gets an empty git repository in which work is c
     ahead: 1,
     diffStat: { files: 2 },
   });
-  expect(await repos.salvage(worktree, "job", never)).toBe("refs/service/salvage/job");
+  expect(await salvagedRef(repos, worktree, "job", never)).toBe("refs/service/salvage/job");
   await repos.removeWorktree(worktree, never);
-  expect(await plainGit(worktree.gitDir, "show", "refs/service/salvage/job:b.txt")).toBe("2");
+  expect(await plainGit(worktree.cacheDir, "show", "refs/service/salvage/job:b.txt")).toBe("2");
   const again = await addTo(repos, null, "one");
   expect(await read(again.path, "a.txt")).toBe("1\n");
   await expect(repos.push(again, never)).rejects.toMatchObject({ reason: "push_failed" });
@@ -150,6 +152,7 @@ test("a worktree whose directory is gone, or that was removed, comes back at the
   const { repos, repo, remote, worktree } = await makeWorktree();
   await write(worktree.path, { "a.txt": "done\n" });
   await repos.commitAll(worktree, "work", never);
+  await repos.keepBranch(worktree, never);
   await rm(worktree.path, { recursive: true });
   expect(await addTo(repos, repo, "one")).toEqual(worktree);
   expect(await read(worktree.path, "a.txt")).toBe("done\n");
@@ -179,28 +182,7 @@ test("a checkout that a kill cut short is made anew", async () => {
   expect(await plainGit(again.path, "status", "--porcelain")).toBe("");
 });
 
-test("administrative directories that a crash left, of this id or of others, are not in the way", async () => {
-  const { repos, repo } = await makeWorktree();
-  for (const id of ["two", "three"]) await mkdir(join(repo.gitDir, "worktrees", id), { recursive: true });
-  await writeFile(join(repo.gitDir, "worktrees/three/gitdir"), "");
-  const worktree = await addTo(repos, repo, "two");
-  expect(worktree.gitDir).toBe(join(repo.gitDir, "worktrees/two"));
-  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/two");
-});
-
-test("git worktree prune, run by an agent, leaves worktrees alone whose directory is away", async () => {
-  const { repos, repo, worktree } = await makeWorktree();
-  const other = await addTo(repos, repo, "two");
-  await write(worktree.path, { "a.txt": "1\n" });
-  await plainGit(worktree.path, "add", "a.txt");
-  await plainGit(worktree.path, "commit", "--quiet", "--message", "x");
-  await plainGit(worktree.path, "checkout", "--quiet", "--detach");
-  await rm(worktree.path, { recursive: true });
-  await plainGit(other.path, "worktree", "prune", "--expire=now");
-  expect(await readdir(join(repo.gitDir, "worktrees"))).toEqual(["one", "two"]);
-});
-
-test("foreign and broken marker files are no worktrees", async () => {
+test("foreign and broken owner files are no worktrees", async () => {
   const { repos, settings } = await makeWorktree();
   await writeFile(join(settings.worktreeRoot, ".owned/torn.json"), '{"version": 1, "wor');
   await writeFile(join(settings.worktreeRoot, ".owned/foreign.json"), '{"version": 9}');

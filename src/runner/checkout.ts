@@ -18,6 +18,7 @@ export const checkout = async (record: JobRecord, run: Run, repos: Repos): Promi
   run.note({
     worktree_id: worktreeId,
     worktree_path: worktree.path,
+    cached_clone: worktree.cacheDir,
     branch: worktree.branch,
     base_ref: worktree.baseRef,
   });

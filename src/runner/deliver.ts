@@ -3,7 +3,7 @@ import type { Run } from "../jobs/execute.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
-import type { Repos, Snapshot, Worktree } from "../repos/repos.ts";
+import type { Repos, Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { commitMessage, pullRequestBody, pullRequestTitle } from "./texts.ts";
@@ -12,8 +12,6 @@ type Delivery = {
   record: JobRecord;
   run: Run;
   worktree: Worktree;
-  /** See `runner.ts`. */
-  before: Snapshot | null;
   profile: ResolvedProfile;
   agent: TurnOutcome;
   repos: Repos;
@@ -22,27 +20,23 @@ type Delivery = {
 
 /**
  * After the agent finished well: what it left uncommitted is committed, the branch pushed and a pull request opened when
- * the profile says so. A read-only profile's changes are thrown away and told.
+ * the profile says so. What a read-only profile's agent changed is reported; its worktree is thrown away by the caller.
  */
 export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const { record, run, worktree, profile, repos, redact } = delivery;
   if (profile.readOnly) {
-    const discarded = await repos.discardChanges(worktree, delivery.before, run.signal);
-    if (discarded.length > 0)
-      run.warn(`The profile may only read; changes were thrown away: ${some(discarded)}`);
+    const changed = await repos.changes(worktree, run.signal);
+    if (changed.length > 0) run.warn(`The profile may only read; changes were thrown away: ${some(changed)}`);
     return { branch: null };
   }
   const left = await repos.inspect(worktree, run.signal);
-  if (left.passedOver.length > 0)
-    run.warn(`Not in the commit, because git does not take it: ${some(left.passedOver)}`);
-  for (const sentence of left.shared) run.warn(sentence);
-  if (left.stashed > 0) {
-    const ref = await repos.salvage(worktree, record.id, run.signal);
+  if (left.kept.length > 0)
+    run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept)}`);
+  if (left.aside) {
+    const { ref } = await repos.salvage(worktree, record.id, run.signal);
     if (ref !== null) {
       run.note({ salvage_ref: ref });
-      run.warn(
-        `What the agent left in the stash, which all jobs of the repository share, is saved as ${ref}`,
-      );
+      run.warn(`What the agent left in the stash or on other branches is saved as ${ref}`);
     }
   }
   const tip = left.dirty
@@ -53,7 +47,10 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: state.diffStat };
   // Told before the push: should it fail, or the instance be lost after it, the job still names its commit.
   run.note(patch);
-  if (!profile.auto_pr || worktree.repoUrl === "") return patch;
+  if (!profile.auto_pr || worktree.repoUrl === "") {
+    await repos.keepBranch(worktree, run.signal);
+    return patch;
+  }
   await repos.push(worktree, run.signal);
   run.stage("pushed", worktree.branch);
   const asked = repos.openPullRequest({

@@ -7,12 +7,12 @@ import { killOrphans } from "../lib/process/orphans.ts";
 import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles } from "../profiles/profile.ts";
-import { RepoError, type Repos, type Snapshot, type Worktree } from "../repos/repos.ts";
+import { RepoError, type Repos, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
-import { cacheDirectoryOf, NoLongerOurs, runJobAgent, UnknownSession } from "./turn.ts";
+import { NoLongerOurs, runJobAgent, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -35,9 +35,11 @@ export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
 
   const execute: Execute = async (record, run) => {
-    const progress: Progress = { worktree: null, before: null, readOnly: false, agent: null };
+    const progress: Progress = { worktree: null, isThrowaway: false, agent: null };
     try {
-      return await attempt(record, run, progress);
+      const outcome = await attempt(record, run, progress);
+      await throwAway(record, progress);
+      return outcome;
     } catch (error) {
       const failure = run.signal.aborted
         ? interrupted(run.signal, record, progress)
@@ -51,21 +53,22 @@ export const createRunner = (deps: Dependencies) => {
 
   const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
     const profile = await profiles.pin(record.profile);
-    progress.readOnly = profile.readOnly;
-    const worktree = await checkout(record, run, repos);
+    const own = await checkout(record, run, repos);
+    const worktree = profile.readOnly && isOlder(record) ? await copyOf(record, own, run.signal) : own;
     progress.worktree = worktree;
-    if (profile.readOnly && isOlder(record)) progress.before = await repos.snapshot(worktree, run.signal);
+    progress.isThrowaway = profile.readOnly;
     const launch = await profile.materialise({
       jobId: record.id,
       worktreePath: worktree.path,
-      worktreeId: worktree.worktreeId,
+      worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
     });
     const agent = await runJobAgent({
       record,
       run,
-      worktree,
+      worktree: own,
+      directory: worktree.path,
       launch,
       readOnly: profile.readOnly,
       agent: deps.agent,
@@ -79,9 +82,8 @@ export const createRunner = (deps: Dependencies) => {
     // A push cannot be taken back: a job that another instance has by now is not ours to deliver.
     if (!(await run.isOurs())) throw new NoLongerOurs("the job was taken away from this run");
     run.note(told(agent));
-    const { before } = progress;
     const { redact } = deps;
-    const delivered = await deliver({ record, run, worktree, before, profile, agent, repos, redact });
+    const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact });
     return { kind: "succeeded", patch: { ...told(agent), ...delivered } };
   };
 
@@ -101,21 +103,48 @@ export const createRunner = (deps: Dependencies) => {
     };
   };
 
+  /** A read-only agent works in a copy of what earlier jobs left, under the id of its own job. */
+  const copyOf = async (record: JobRecord, worktree: Worktree, signal: AbortSignal): Promise<Worktree> => {
+    const { id: worktreeId } = record;
+    // Of an attempt that was lost.
+    await repos.removeWorktree({ worktreeId }, signal);
+    const commit = await repos.capture(worktree, signal);
+    const branch = `service/${worktreeId.slice(0, 8)}`;
+    const { baseRef } = worktree;
+    const repo =
+      worktree.repoKey === null
+        ? null
+        : { url: worktree.repoUrl, key: worktree.repoKey, gitDir: worktree.cacheDir, warnings: [] };
+    const source = { worktree, commit };
+    return await repos.addWorktree({ repo, worktreeId, jobId: worktreeId, branch, baseRef, source, signal });
+  };
+
+  /** Nothing of it is to be saved. */
+  const throwAway = async (
+    record: JobRecord,
+    { isThrowaway }: Pick<Progress, "isThrowaway">,
+  ): Promise<void> => {
+    if (!isThrowaway) return;
+    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
+    await repos.removeWorktree({ worktreeId: record.id }, signal).catch((err: unknown) => {
+      log.warn({ err, job: record.id }, "the throwaway worktree of a read-only job could not be removed");
+    });
+  };
+
   const saveWork = async (
     record: JobRecord,
-    { worktree, before, readOnly }: Omit<Progress, "agent"> & { worktree: Worktree },
+    { worktree, isThrowaway }: Omit<Progress, "agent"> & { worktree: Worktree },
     warn: (message: string) => void,
   ): Promise<JobPatch> => {
+    if (isThrowaway) {
+      await throwAway(record, { isThrowaway });
+      return {};
+    }
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
-      // Without a snapshot nobody can tell its changes from the earlier work: all of it is kept and saved.
-      if (readOnly && (before !== null || !isOlder(record))) {
-        await repos.discardChanges(worktree, before, signal);
-        return {};
-      }
-      const ref = await repos.salvage(worktree, record.id, signal);
-      if (readOnly)
-        warn("What the run changed cannot be told from the earlier work in its worktree: all of it was kept");
+      const { ref, kept } = await repos.salvage(worktree, record.id, signal);
+      if (kept.length > 0)
+        warn(`The worktree ${worktree.path} is kept, because git cannot save all of it: ${kept.join(", ")}`);
       return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
     } catch (error) {
       log.error(
@@ -130,21 +159,22 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const settleLost: SettleLost = async (record) => {
-    const worktree = await repos.findWorktree(record.worktree_id ?? record.id);
+    const worktreeId = record.worktree_id ?? record.id;
+    const worktree = await repos.findWorktree(worktreeId);
     const left = await killOrphans(record.process, jobMarker(record.id, deps.instance), {
       graceSeconds: deps.orphanGrace,
-      directories: worktree === null ? [] : [worktree.path, cacheDirectoryOf(worktree) ?? worktree.path],
+      directories: [repos.worktreePath(worktreeId), repos.worktreePath(record.id)],
     });
     // It has ended well: its worktree is looked after as that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
     const again = (record.process === null || record.retry_lost === true) && mayRunAgain(record);
     if (record.status === "running" && again) return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
-    const readOnly = record.read_only === true;
+    const isThrowaway = record.read_only === true;
     const saved =
       worktree === null
         ? {}
-        : await saveWork(record, { worktree, before: null, readOnly }, (text) => warnings.push(text));
+        : await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
     return { requeue: false, patch: { ...saved, warnings } };
   };
 
@@ -157,10 +187,8 @@ export const createRunner = (deps: Dependencies) => {
 
 type Progress = {
   worktree: Worktree | null;
-  /** What a worktree with the work of earlier jobs held before a read-only agent started in it. */
-  before: Snapshot | null;
-  /** Whether its profile may only read. */
-  readOnly: boolean;
+  /** Whether the worktree is of a profile that may only read: it goes with the run. */
+  isThrowaway: boolean;
   agent: TurnOutcome | null;
 };
 

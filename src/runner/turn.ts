@@ -1,4 +1,3 @@
-import { dirname } from "node:path";
 import type { Agent, AgentLaunch, AgentTurn, TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Run } from "../jobs/execute.ts";
@@ -12,6 +11,8 @@ type JobTurn = {
   record: JobRecord;
   run: Run;
   worktree: Worktree;
+  /** Where the agent works: the worktree's directory, or a throwaway copy of what is in it. */
+  directory: string;
   launch: AgentLaunch;
   /** Whether the profile may only read. */
   readOnly: boolean;
@@ -37,8 +38,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
   const started = await job.agent.start({
     id: record.id,
     attempt: record.attempt,
-    cwd: worktree.path,
-    cacheDirectory: cacheDirectoryOf(worktree),
+    cwd: job.directory,
     launch,
     session,
   });
@@ -61,7 +61,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
         session_id: session.id,
         job_config_dir: launch.configDir,
         worktree_id: worktree.worktreeId,
-        worktree_path: worktree.path,
+        worktree_path: job.directory,
         branch: worktree.branch,
         read_only: job.readOnly,
         ...(launch.model === null ? {} : { model: launch.model }),
@@ -98,10 +98,6 @@ const passOn = (run: Run, log: Log): AgentTurn["onEvents"] => {
     }
   };
 };
-
-/** Where the cached clone lies with its lock; null: the worktree has none. */
-export const cacheDirectoryOf = ({ repoKey, commonDir }: Worktree): string | null =>
-  repoKey === null ? null : dirname(commonDir);
 
 /** The session asked for, the one of an attempt that was lost, or a fresh one. */
 const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () => string) => {

@@ -61,11 +61,18 @@ const upgraded = (stored: { format?: unknown }): JobRecord | null => {
     return {
       profile_rule: null,
       read_only: null,
-      ...(stored as Omit<JobRecord, "profile_rule" | "read_only">),
+      cached_clone: null,
+      ...(stored as Omit<JobRecord, "profile_rule" | "read_only" | "cached_clone">),
     };
   }
   if (stored.format === 1) {
-    const added = { profile_rule: null, bound_to: null, retry_lost: null, read_only: null };
+    const added = {
+      profile_rule: null,
+      bound_to: null,
+      retry_lost: null,
+      read_only: null,
+      cached_clone: null,
+    };
     return { ...(stored as JobRecord), ...added, format: recordFormat };
   }
   return null;

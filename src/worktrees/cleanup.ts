@@ -6,7 +6,7 @@ import { salvageRef } from "../repos/repos.ts";
 import { pause } from "../lib/wait.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
-import { forgetKnown, JobCame, ownerOf, removeKnown } from "./removal.ts";
+import { forgetKnown, JobCame, Kept, ownerOf, removeKnown } from "./removal.ts";
 import {
   activeUses,
   factsOf,
@@ -179,8 +179,18 @@ const remove = async (
     return { size_bytes: 0, salvage_ref: null };
   }
   const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
-  return { size_bytes, salvage_ref: await removeKnown(deps, await standing(deps, id)) };
+  // Lost is only what its caller could know of before.
+  const told = asked.force ? (known.survey?.kept ?? []) : [];
+  const salvage_ref = await removeKnown(deps, await standing(deps, id), { lose: told }).catch(refuseKept);
+  return { size_bytes, salvage_ref, ...(told.length > 0 && { error: `Lost with it: ${told.join(", ")}` }) };
 };
+
+const refuseKept = (error: unknown): never => {
+  throw error instanceof Kept ? new Refusal(keptSentence(error.kept)) : error;
+};
+
+const keptSentence = (kept: string[]): string =>
+  `It holds what git cannot save (${kept.join(", ")}); copy what is needed of that, then use force once more: it is lost then`;
 
 /** Somebody who lists worktrees may be looking at it: that takes a moment. Null: a job is in it. */
 const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | null> => {
@@ -217,6 +227,8 @@ const inspect = async (
       salvage_ref: isSafe ? null : salvageRef(ownerOf(known)),
     };
   }
+  const kept = known.survey?.kept ?? [];
+  if (kept.length > 0) throw new Refusal(keptSentence(kept));
   throw new Refusal(
     "It holds work that is not pushed; push it, or use force: then it is saved under a salvage ref first",
   );

@@ -28,6 +28,8 @@ export type Dependencies = {
     /** Seconds that a job's worktree stays after its end. */
     worktreeTtl: number;
     preparedWorktreeTtl: number;
+    /** Seconds that saved work is kept. */
+    salvageTtl: number;
     /** Preparations that go on at once. */
     maxParallelJobs: number;
     /** Preparations that may wait. */

@@ -83,7 +83,14 @@ export const repositoryUsage = async (
   const [caches, worktrees] = await Promise.all([deps.measuring.caches(), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
   for (const { key, url, bytes } of caches)
-    byKey.set(key, { repo_key: key, repo_url: url, cache_bytes: bytes, worktrees: 0, worktree_bytes: 0 });
+    byKey.set(key, {
+      repo_key: key,
+      repo_url: url,
+      cache_bytes: bytes,
+      worktrees: 0,
+      worktree_bytes: 0,
+      kept: [],
+    });
   const here = worktrees.filter(({ elsewhere }) => elsewhere === null);
   await Promise.all(
     here.map(async (known) => {
@@ -95,9 +102,11 @@ export const repositoryUsage = async (
         cache_bytes: 0,
         worktrees: 0,
         worktree_bytes: 0,
+        kept: [],
       };
       usage.worktrees += 1;
       usage.worktree_bytes += size ?? 0;
+      usage.kept.push(...(known.survey?.kept ?? []).map((what) => `${known.id}: ${what}`));
       byKey.set(key, usage);
     }),
   );

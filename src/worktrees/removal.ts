@@ -1,4 +1,5 @@
 import { finalStatuses } from "../contract/job.ts";
+import type { Saved } from "../repos/repos.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { isActive, type Known } from "./state.ts";
 
@@ -12,12 +13,18 @@ import { isActive, type Known } from "./state.ts";
  *
  * Jobs that another instance accepts into it are not kept out, but seen: that instance stores the job and then looks
  * whether a removal is announced, we announce it and then look for jobs. At least one of the two sees the other.
- * @throws JobCame when one was: then the removal is taken back
+ * `lose`: what git cannot save and may be lost, as `Kept` names it.
+ * @throws JobCame when one was: then the removal is taken back; Kept when something cannot be saved
  */
-export const removeKnown = async (deps: Dependencies, known: Known): Promise<string | null> => {
+export const removeKnown = async (
+  deps: Dependencies,
+  known: Known,
+  { lose = [] }: { lose?: string[] } = {},
+): Promise<string | null> => {
   const { records, repos, now, log } = deps;
   const { id, record, survey } = known;
-  const ref = await save(deps, known);
+  const { ref, kept } = await save(deps, known);
+  if (kept.some((what) => !lose.includes(what))) throw new Kept(kept);
   const announced = await announce(deps, known);
   await refuseIfJobCame(deps, id, announced);
   try {
@@ -39,6 +46,18 @@ export const removeKnown = async (deps: Dependencies, known: Known): Promise<str
 /** A job has been accepted into the worktree meanwhile; it stays. */
 export class JobCame extends Error {
   override name = "JobCame";
+}
+
+/** It holds what git cannot save: its directory stays. */
+export class Kept extends Error {
+  override name = "Kept";
+  /** What that is, a few words each. */
+  readonly kept: string[];
+
+  constructor(kept: string[]) {
+    super(`kept: ${kept.join(", ")}`);
+    this.kept = kept;
+  }
 }
 
 type Announced = { takeBack: () => Promise<void> };
@@ -85,21 +104,21 @@ const freeJobs = async ({ jobs }: Dependencies, { uses }: Known, at: string): Pr
     await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
 };
 
-/** Saves what is not pushed and notes where, durably; resolves to the ref that holds it, also one from an earlier try. */
-const save = async (deps: Dependencies, known: Known): Promise<string | null> => {
+/** Saves what is not pushed and notes where, durably; `ref`: what holds it, also from an earlier try. */
+const save = async (deps: Dependencies, known: Known): Promise<Saved> => {
   const { repos, records, jobs } = deps;
   const { id, record, survey } = known;
-  const earlier = record?.salvage_ref ?? null;
+  const earlier = { ref: record?.salvage_ref ?? null, kept: [] };
   // Where the checkout was not finished nobody has worked.
   if (survey?.ready !== true) return earlier;
   const signal = limit(deps);
   if (await repos.isPushed(survey.worktree, signal).catch(() => false)) return earlier;
   const owner = ownerOf(known);
-  const ref = await repos.salvage(survey.worktree, owner, signal);
-  if (ref === null) return earlier;
+  const { ref, kept } = await repos.salvage(survey.worktree, owner, signal);
+  if (ref === null) return { ...earlier, kept };
   if (record === null) await jobs.update(owner, { status: finalStatuses }, { salvage_ref: ref });
   else await records.update(id, [record.status], { salvage_ref: ref });
-  return ref;
+  return { ref, kept };
 };
 
 /** A few git commands, each of which ends by itself: this bounds what would hang otherwise. */

@@ -33,6 +33,7 @@ export const lookUp = async (sources: KnownSources, id: string): Promise<Known |
     repos.surveyWorktree(id),
     jobs.usesOfWorktree(id),
   ]);
+  if (found?.isThrowaway === true) return null;
   if (record === null && found === null && uses.length === 0) return null;
   const survey = found !== null && (await isOurs(sources, found)) ? found : null;
   const known = { id, record, survey, uses, home: repos.worktreePath(id), elsewhere: null };
@@ -102,7 +103,7 @@ const statusElsewhere = (
 const faultOf = ({ record, survey, home }: Known): string | null => {
   if (survey === null) {
     return record === null || record.path === home
-      ? "Its marker under SERVICE_WORKTREE_ROOT/.owned is missing or cannot be read: look at what is left at its path; a cleanup with force forgets it"
+      ? "Its owner file under SERVICE_WORKTREE_ROOT/.owned is missing or cannot be read: look at what is left at its path; a cleanup with force forgets it"
       : `It was made under another SERVICE_WORKTREE_ROOT (${record.path}); set that back, or forget it by a cleanup with force`;
   }
   if (!survey.ready) return "Its checkout was not finished; clean it up";

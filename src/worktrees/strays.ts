@@ -4,6 +4,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { isAnybodyIn } from "./at-work.ts";
 import { concerns, isOurs } from "./elsewhere.ts";
+import { Kept } from "./removal.ts";
 
 /** How often the disk is looked over, ms. */
 const interval = 60_000;
@@ -34,8 +35,11 @@ export const createStrays = (deps: Dependencies) => {
   };
 };
 
-/** `taken`: another instance has made the worktree anew; `left`: its removal was begun, or everybody has forgotten it. */
-type Stray = { survey: WorktreeSurvey; why: "taken" | "left" };
+/**
+ * `taken`: another instance has made the worktree anew; `left`: its removal was begun, or everybody has forgotten it;
+ * `thrown`: a throwaway one whose job is over.
+ */
+type Stray = { survey: WorktreeSurvey; why: "taken" | "left" | "thrown" };
 
 const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
   const { repos, log } = deps;
@@ -49,13 +53,18 @@ const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
     return;
   }
   const limit = AbortSignal.timeout(deps.settings.gitTimeout * 2000);
-  const save = stray.why === "taken" ? repos.salvageStray : repos.salvage;
-  const isSafe = !ready || (await repos.isPushed(worktree, limit));
-  const ref = isSafe ? null : await save(worktree, id, limit);
+  // The job's own ref is for the instance that has the worktree now.
+  const name = stray.why === "taken" ? `${id}-${nameOf(deps.settings.podName)}` : id;
+  const isSafe = !ready || stray.why === "thrown" || (await repos.isPushed(worktree, limit));
+  const { ref, kept } = isSafe ? { ref: null, kept: [] } : await repos.salvage(worktree, name, limit);
   if (ref !== null) await nameRef(deps, id, ref);
+  if (kept.length > 0) throw new Kept(kept);
   await repos.removeWorktree(worktree, limit);
   log.warn({ worktree: id, salvage_ref: ref ?? undefined }, "a stray worktree was removed");
 };
+
+/** The instance, as part of a ref; with an id of 36 characters not longer than a ref's name may be. */
+const nameOf = (podName: string): string => podName.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 60);
 
 /** The job's `salvage_ref` is for what the instance saves that has the worktree now. */
 const nameRef = async ({ jobs, settings }: Dependencies, id: string, ref: string): Promise<void> => {
@@ -80,11 +89,11 @@ const reasonOf = async (
   survey: WorktreeSurvey,
 ): Promise<Stray["why"] | null> => {
   const { jobs, settings } = deps;
+  if (survey.isThrowaway) return (await isAtWork(deps, id, survey)) ? null : "thrown";
   const uses = await jobs.usesOfWorktree(id);
   const all = await Promise.all(uses.map(({ jobId }) => jobs.get(jobId)));
   const records = all.filter((job) => job !== null);
   if (records.some((job) => concerns(job, settings))) return null;
-  if (survey.isTaken) return "taken";
   // Whoever claims it next may be this instance.
   if (records.at(-1)?.status === "queued") return null;
   const ran = records.findLast(({ pod_name }) => pod_name !== null);
@@ -96,6 +105,15 @@ const reasonOf = async (
   if (ran.pod_name === settings.podName) return ran.worktree_removed_at === null ? null : "left";
   if (ran.pod_name !== survey.instance) return "taken";
   return isOver(deps, ran) ? "left" : null;
+};
+
+const isAtWork = async (
+  { jobs }: Dependencies,
+  id: string,
+  { instance }: WorktreeSurvey,
+): Promise<boolean> => {
+  const job = await jobs.get(id);
+  return job?.pod_name === instance && (!isFinal(job.status) || job.unsettled);
 };
 
 /** On a disk that was inherited from an instance which is gone: nobody else looks after it. */

@@ -4,10 +4,13 @@ import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
 import { factsOf, isActive, statusOf, type Known } from "./state.ts";
 
-type Viewing = Pick<Dependencies, "settings" | "now"> & { measuring: Measuring };
+type Viewing = Pick<Dependencies, "repos" | "settings" | "now"> & { measuring: Measuring };
 
 /** A worktree as the doors send it. */
-export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known): Promise<Worktree> => {
+export const viewOf = async (
+  { repos, settings, now, measuring }: Viewing,
+  known: Known,
+): Promise<Worktree> => {
   const { id, record, uses } = known;
   const facts = factsOf(known);
   const { size, pushed } = await measuring.measure(known);
@@ -27,12 +30,14 @@ export const viewOf = async ({ settings, now, measuring }: Viewing, known: Known
     pushed,
     prepared: record !== null,
     salvage_ref: record?.salvage_ref ?? null,
+    cached_clone: known.elsewhere === null ? repos.cachedClone(facts.repoKey) : null,
     warnings: warningsOf(known),
   };
 };
 
 const warningsOf = ({ survey, elsewhere }: Known): string[] => {
-  if (elsewhere === null) return survey?.worktree.warnings ?? [];
+  if (elsewhere === null)
+    return [...(survey?.worktree.warnings ?? []), ...(survey?.kept ?? []).map((what) => `kept: ${what}`)];
   return [
     `It is on the disk of the instance ${elsewhere.podName}, which alone can tell its size and whether everything is pushed`,
   ];

@@ -33,9 +33,12 @@ const world = async (over: { removalFails?: boolean } = {}) => {
     ready: true,
     standing: true,
     instance: "pod",
-    isTaken: false,
-  } as WorktreeSurvey;
+    since: new Date(start),
+    isThrowaway: false,
+    kept: [],
+  } as unknown as WorktreeSurvey;
   const repos: Partial<Repos> = {
+    expireRefs: async () => 0,
     surveyWorktree: async () => (scene.removed === 0 ? survey : null),
     listWorktreeIds: async () => [],
     worktreePath: (name) => join("/worktrees", name),
@@ -57,6 +60,7 @@ const world = async (over: { removalFails?: boolean } = {}) => {
       shared: true,
       worktreeTtl: hour / 1000,
       preparedWorktreeTtl: hour / 1000,
+      salvageTtl: 7_776_000,
       maxParallelJobs: 1,
       maxQueuedJobs: 1,
       gitTimeout: 1,

@@ -21,6 +21,18 @@ export const createWorktrees = (deps: Dependencies) => {
   const retries = createRetries();
   const strays = createStrays(deps);
 
+  let expired = Number.NEGATIVE_INFINITY;
+
+  /** Deletes saved work that is past its time, once an hour. */
+  const expire = async (signal: AbortSignal): Promise<void> => {
+    const { repos, settings, now, log } = deps;
+    const at = now().getTime();
+    if (Math.abs(at - expired) < 3_600_000) return;
+    expired = at;
+    const refs = await repos.expireRefs(new Date(at - settings.salvageTtl * 1000), signal);
+    if (refs > 0) log.info({ refs }, "saved work older than SERVICE_SALVAGE_TTL was deleted");
+  };
+
   const get = async (id: string): Promise<Worktree> => {
     const known = await lookUp(deps, id);
     if (known === null) throw notFound(id);
@@ -63,6 +75,7 @@ export const createWorktrees = (deps: Dependencies) => {
     tidy: async (signal: AbortSignal): Promise<void> => {
       await tidyWorktrees(deps, retries, signal);
       await strays.tidy(signal);
+      await expire(signal);
     },
     /** Resolves when nothing is under way any more; `closing` is to be aborted first. */
     settled: async (): Promise<void> => {

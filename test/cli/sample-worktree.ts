@@ -17,6 +17,7 @@ export const sampleWorktree = (changes: Partial<Worktree> = {}): Worktree => ({
   pushed: true,
   prepared: true,
   salvage_ref: null,
+  cached_clone: null,
   warnings: [],
   error: null,
   ...changes,

@@ -34,6 +34,7 @@ const failed = sampleJob({
   status: "failed",
   failure_reason: "timeout",
   salvage_ref: "refs/service/salvage/x",
+  cached_clone: "/srv/repo.git",
 });
 
 describe("svc run --wait", () => {
@@ -142,19 +143,15 @@ describe("svc job --events", () => {
 });
 
 describe("svc job", () => {
-  test("names the cached clone in the commands for unfinished work, while the job's log is open or closed", async () => {
-    for (const end of [failed, null]) {
-      const { env, state } = await start(failed);
-      state.final = end;
-      const { code, stdout } = await svc(["job", queued.id], { env });
-      expect(stdout).toContain("git fetch /srv/repo.git refs/service/salvage/x:");
-      expect(code).toBe(0);
-    }
+  test("names the cached clone in the commands for unfinished work", async () => {
+    const { env } = await start(failed);
+    const { code, stdout } = await svc(["job", queued.id], { env });
+    expect(stdout).toContain("git fetch /srv/repo.git refs/service/salvage/x:");
+    expect(code).toBe(0);
   });
 
-  test("names only the ref when the log cannot be had", async () => {
-    const { env, state } = await start({ ...failed, worktree_path: null });
-    state.events = [];
+  test("names only the ref when the clone is not known", async () => {
+    const { env } = await start({ ...failed, cached_clone: null });
     const { code, stdout } = await svc(["job", queued.id], { env });
     expect(stdout).toMatch(/Unfinished work {2}refs\/service\/salvage\/x\n/);
     expect(code).toBe(0);

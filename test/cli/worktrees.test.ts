@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { svc } from "./run-svc.ts";
 import { sampleWorktree } from "./sample-worktree.ts";
-import { json, stubService } from "./stub-service.ts";
 import { answering, ready, start } from "./worktree-stub.ts";
 
 const id = ready.worktree_id;
@@ -34,25 +33,13 @@ describe("svc worktrees show", () => {
     });
   });
 
-  test.each([
-    ["a1b2", "/srv/repos/a1b2/repo.git"],
-    [null, `/srv/worktrees/.owned/${id}.git`],
-  ])("finds the git directory of what was saved (repository %s)", async (key, directory) => {
-    const gone = sampleWorktree({ status: "removed", repo_key: key, salvage_ref: "refs/service/salvage/x" });
-    const stub = await stubService({
-      [`GET /worktrees/${id}`]: json(200, { success: true, worktree: gone }),
-      "GET /disk": json(200, {
-        success: true,
-        min_free_bytes: 0,
-        volumes: [
-          { path: "/srv/repos", purpose: "repositories", free_bytes: 1, total_bytes: 2 },
-          { path: "/srv/worktrees", purpose: "worktrees", free_bytes: 1, total_bytes: 2 },
-        ],
-        repositories: [],
-      }),
-    });
-    const { stdout } = await svc(["worktrees", "show", id], { env: { SERVICE_PORT: String(stub.port) } });
-    expect(stdout).toContain(`git fetch ${directory} refs/service/salvage/x:refs/heads/salvaged-0b8e7c4d`);
+  test("names the git directory of what was saved", async () => {
+    const saved = { salvage_ref: "refs/service/salvage/x", cached_clone: "/srv/repos/a1b2/repo.git" };
+    const { env } = await start([sampleWorktree({ status: "removed", ...saved })]);
+    const { stdout } = await svc(["worktrees", "show", id], { env });
+    expect(stdout).toContain(
+      "git fetch /srv/repos/a1b2/repo.git refs/service/salvage/x:refs/heads/salvaged-0b8e7c4d",
+    );
   });
 
   test("names only the ref when it cannot learn where the clones lie", async () => {

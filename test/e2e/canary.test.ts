@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
 import type { Refusal } from "../fake-git-host/refusals.ts";
+import { cachedCloneOf } from "../cached-clone.ts";
 import { git } from "../remote.ts";
 import { betrayed, betrayedByFiles } from "./canaries.ts";
 import { startCanaryWorld, type CanaryWorld, type Way } from "./canary-world.ts";
@@ -99,13 +100,16 @@ const allWords = async ({ service }: CanaryWorld, jobs: Job[]): Promise<string> 
 };
 
 /** Commits, messages and contents, of every repository on the host and in the cache. */
-const allCommits = async ({ host, service }: CanaryWorld, jobs: Job[]): Promise<string> => {
+const allCommits = async ({ host }: CanaryWorld, jobs: Job[]): Promise<string> => {
   const caches = await Promise.all(
-    jobs.flatMap(({ worktree_path }) =>
-      worktree_path === null ? [] : [git(service.home, "-C", worktree_path, "rev-parse", "--git-common-dir")],
+    jobs.map(async ({ worktree_path }) =>
+      worktree_path === null ? [] : [worktree_path, await cachedCloneOf(worktree_path)],
     ),
   );
-  const directories = [...caches, ...[...host.repositories.values()].map(({ directory }) => directory)];
+  const directories = [
+    ...caches.flat(),
+    ...[...host.repositories.values()].map(({ directory }) => directory),
+  ];
   const logs = directories.map((directory) => git(directory, "log", "--all", "--patch", "--format=raw"));
   return (await Promise.all(logs)).join("\n");
 };

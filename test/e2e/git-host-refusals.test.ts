@@ -4,6 +4,7 @@ import { beforeAll, expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
 import { findExecutable } from "../../src/lib/process/executable.ts";
 import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
+import { cachedCloneOf } from "../cached-clone.ts";
 import { git } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -19,10 +20,8 @@ beforeAll(async () => {
 });
 
 /** What the salvage ref in the cached clone holds of the agent's file. */
-const salvaged = async (of: Service, job: Job): Promise<string> => {
-  const found = await git(of.home, "-C", String(job.worktree_path), "rev-parse", "--git-common-dir");
-  return git(found, "show", `${job.salvage_ref}:agent-output.txt`);
-};
+const salvaged = async (job: Job): Promise<string> =>
+  git(await cachedCloneOf(job.worktree_path), "show", `${job.salvage_ref}:agent-output.txt`);
 
 test.each([
   ["a status 403", 403, "Resource not accessible by integration"],
@@ -38,7 +37,7 @@ test.each([
     expect(job.error).toContain(words);
     expect(stagesOf(job)).toContain("pushed");
     expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
-    expect(await salvaged(service, job)).toBe("Do it");
+    expect(await salvaged(job)).toBe("Do it");
   },
 );
 
@@ -52,7 +51,7 @@ test.each([
   expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed", retryable: false });
   expect(job.error).toContain(words);
   expect(await branchesOf(repository)).toEqual(["main"]);
-  expect(await salvaged(service, job)).toBe("Do it");
+  expect(await salvaged(job)).toBe("Do it");
 });
 
 test.concurrent("a token that may only read clones, and its push is push_failed with the host's own words", async () => {
@@ -63,7 +62,7 @@ test.concurrent("a token that may only read clones, and its push is push_failed 
   const job = await runJob(reader, "Do it", { repo_url: repository.url });
   expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed" });
   expect(job.error).toContain("denied to reader");
-  expect(await salvaged(reader, job)).toBe("Do it");
+  expect(await salvaged(job)).toBe("Do it");
 });
 
 test.concurrent("a host that never answers is given up after SERVICE_GIT_TIMEOUT, and the work is kept", async () => {
@@ -76,7 +75,7 @@ test.concurrent("a host that never answers is given up after SERVICE_GIT_TIMEOUT
   expect(job).toMatchObject({ status: "failed", failure_reason: "pr_failed" });
   expect(job.error).toContain("no answer within 5 s");
   expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
-  expect(await salvaged(impatient, job)).toBe("Do it");
+  expect(await salvaged(job)).toBe("Do it");
 });
 
 /** A PATH with all that the service and its agent need, but no gh. */
@@ -110,5 +109,5 @@ test.concurrent("without a token a repository that takes anonymous pushes gets t
   const refused = await runJob(anonymous, "Do something else", { repo_url: repository.url });
   expect(refused).toMatchObject({ status: "failed", failure_reason: "push_failed" });
   expect(refused.error).toContain("GIT_HOST_TOKEN");
-  expect(await salvaged(anonymous, refused)).toBe("Do something else");
+  expect(await salvaged(refused)).toBe("Do something else");
 });

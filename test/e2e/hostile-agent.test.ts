@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { execFile } from "node:child_process";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -147,49 +148,56 @@ test("the attack is live: a git that trusts the files falls for it", async () =>
   );
 });
 
-test.each<[what: string, dirt: string | null, then: () => string]>([
-  ["the configuration, hooks and attributes of the cached clone", "uncommitted", () => ""],
+test.each<[what: string, then: () => string]>([
+  ["the configuration, hooks and attributes of its clone", () => ""],
   [
-    "the worktree's .git file, which names a directory of its own",
-    "uncommitted",
-    () => `${evilGitDirectory()} printf 'gitdir: ${outside}/evil.git\\n' > .git`,
+    "its clone, now another directory",
+    () => `${evilGitDirectory()} rm -rf .git && cp -R "${outside}/evil.git" .git`,
   ],
   [
-    "the worktree's .git file, now a link",
-    "uncommitted",
-    () => `${evilGitDirectory()} ln -sf "${outside}/evil.git" .git`,
-  ],
-  [
-    "the worktree's .git file, now a directory",
-    "uncommitted",
-    () => `${evilGitDirectory()} rm .git && cp -R "${outside}/evil.git" .git`,
-  ],
-  [
-    "the administrative directory, which names another common directory",
-    "uncommitted",
+    "its clone, which names another common directory and other objects",
     () =>
-      `${evilGitDirectory()} echo "${outside}/evil.git" > "$admin/commondir"; echo /etc > "$admin/gitdir"`,
+      `${evilGitDirectory()} echo "${outside}/evil.git" > "$admin/commondir"; echo "${outside}/evil.git/objects" > "$admin/objects/info/alternates"`,
   ],
-  [
-    "the worktree itself, now a link",
-    null,
-    () => `cd .. && mv "$OLDPWD" "${outside}/moved" && ln -s "${outside}" "$OLDPWD"`,
-  ],
-])("an agent that rewrites %s gains nothing, and loses nothing", async (_, dirt, then) => {
+])("an agent that rewrites %s gains nothing, and loses nothing", async (_, then) => {
   await writeFile(script, attack(then()));
   const job = await run("Do the default thing");
   expect(job).toMatchObject({ status: "succeeded", failure_reason: null });
   expect(await remote.branches()).toEqual(["main", job.branch]);
   expect(await remote.show(`${job.branch}:agent-output.txt`)).toBe("Do the default thing");
-  expect(await remote.show(`${job.branch}:dirt.txt`).catch(() => null)).toBe(dirt);
+  expect(await remote.show(`${job.branch}:dirt.txt`)).toBe("uncommitted");
   await expectUntouched();
-  // The next job uses the same clone; its agent leaves git alone, so that whatever runs there is the service's doing.
+  await nextJobWorks();
+});
+
+test.each<[what: string, then: () => string]>([
+  [
+    "its clone, now a file that names another directory",
+    () => `${evilGitDirectory()} rm -rf .git && printf 'gitdir: ${outside}/evil.git\\n' > .git`,
+  ],
+  ["its clone, now a link", () => `${evilGitDirectory()} rm -rf .git && ln -s "${outside}/evil.git" .git`],
+  [
+    "the worktree itself, now a link",
+    () => `cd .. && mv "$OLDPWD" "${outside}/moved" && ln -s "${outside}" "$OLDPWD"`,
+  ],
+])("an agent that replaces %s gains nothing: its job fails, and what it left stays", async (_, then) => {
+  await writeFile(script, attack(then()));
+  const job = await run("Do the default thing");
+  expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed" });
+  expect(await remote.branches()).toEqual(["main"]);
+  expect(existsSync(String(job.worktree_path))).toBe(true);
+  await expectUntouched();
+  await nextJobWorks();
+});
+
+/** Its agent leaves git alone, so that whatever runs there is the service's doing. */
+const nextJobWorks = async (): Promise<void> => {
   await writeFile(script, "");
   const next = await run('scenario: noop {"dirt": true}');
   expect(next).toMatchObject({ status: "succeeded" });
   expect(await remote.show(`${next.branch}:dirt.txt`)).toBe("dirt");
   await expectUntouched();
-});
+};
 
 // One after the other: while it runs, such an agent can spoil the git of whoever else works in the same clone.
 test("nor does it when its job fails or may only read", async () => {

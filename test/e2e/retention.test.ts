@@ -7,7 +7,7 @@ import { git, makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
 import { until } from "../until.ts";
 
-test("a worktree goes when its time is over, after what was changed in it since is saved; the branch stays", async () => {
+test("a worktree goes when its time is over, after what was changed in it since is saved, and its branch with it", async () => {
   const service = await startService({ env: { SERVICE_WORKTREE_TTL: "3" } });
   const ask = asks(service);
   const remote = await makeRemote();
@@ -63,7 +63,7 @@ test("a job whose profile says retry_lost is run again after a crash and goes on
   await service.kill();
   const again = await startService({ home: service.home });
   const job = await asks(again).ended(submitted.id);
-  expect(job).toMatchObject({ status: "succeeded", attempt: 2, session_id: before.session_id });
+  expect(job).toMatchObject({ status: "succeeded", error: null, attempt: 2, session_id: before.session_id });
   expect(job.stages.filter(({ stage }) => stage === "agent_started").map(({ attempt }) => attempt)).toContain(
     2,
   );

@@ -45,7 +45,6 @@ export const startProcess = async ({ directory, settings, launch, env, session }
     id,
     attempt: 1,
     cwd: directory,
-    cacheDirectory: null,
     launch: { ...fakeLaunch(directory), ...launch },
     session: session ?? { id: randomUUID(), resumeFrom: null },
   });

@@ -44,7 +44,6 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     id: jobId,
     attempt: 1,
     cwd: directory,
-    cacheDirectory: null,
     launch: { ...fakeLaunch(directory), ...launch },
     session: { id: randomUUID(), resumeFrom: null },
     ...start,

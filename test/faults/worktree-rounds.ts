@@ -155,7 +155,7 @@ const checkCharge = async (service: Service, charge: Charge, tally: WorktreeTall
     ? (await service.client.get_worktree({ worktree_id: id })).worktree.salvage_ref
     : (await service.client.get_job({ job_id: id })).job.salvage_ref;
   if (told !== ref) tally.faults.push(`${id}: its work is under ${ref}, but it says ${told}`);
-  const left = [path, join(cache, "worktrees", id)].filter((place) => existsSync(place));
+  const left = [path].filter((place) => existsSync(place));
   if (left.length > 0) tally.faults.push(`${id}: removed, but ${left.join(" and ")} are left`);
 };
 

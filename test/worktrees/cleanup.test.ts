@@ -249,14 +249,14 @@ test("what is not ours is never touched, neither a directory, nor a link, nor a 
   expect(await readdir(elsewhere)).toEqual(["precious.txt"]);
 });
 
-test("one whose marker is spoilt is left in place, and with force forgotten: what is there stays", async () => {
+test("one whose owner file is spoilt is left in place, and with force forgotten: what is there stays", async () => {
   const { prepare, get } = worktreeAsks(service);
   const { path, worktree_id } = await prepare(remote.path);
   await writeFile(join(path, "work.txt"), "not committed\n");
   await writeFile(join(path, "..", ".owned", `${worktree_id}.json`), "spoilt");
   const { status, error } = await get(worktree_id);
   expect(status).toBe("failed");
-  expect(error).toContain("Its marker");
+  expect(error).toContain("Its owner file");
   const refused = await clean({ paths: worktree_id });
   expect(refused).toMatchObject({ removed: 0, results: [{ success: false, error }] });
   const forgotten = await clean({ paths: worktree_id, force: true });

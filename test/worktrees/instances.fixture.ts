@@ -60,6 +60,7 @@ export const makeCluster = async () => {
         shared: true,
         worktreeTtl: 86_400,
         preparedWorktreeTtl: 604_800,
+        salvageTtl: 7_776_000,
         maxParallelJobs: 2,
         maxQueuedJobs: 2,
         gitTimeout: 60,

@@ -23,7 +23,7 @@ export const createClaudeAgent = (options: Options): Agent => {
 };
 
 const start = async (request: AgentStart, { settings, env }: Options): Promise<StartedAgent> => {
-  const { id, cwd, cacheDirectory, launch, session } = request;
+  const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
   const { variables, refused, secrets } = agentEnvironment({ settings, env, start: request, root });
   const appended = await appendedByArguments(launch);
@@ -33,7 +33,7 @@ const start = async (request: AgentStart, { settings, env }: Options): Promise<S
     cwd,
     env: variables,
     marker: jobMarker(id, env[instanceVariable]),
-    directories: cacheDirectory === null ? [cwd] : [cwd, cacheDirectory],
+    directories: [cwd],
   });
   if (!spawned.ok) return { ok: false, outcome: unstartedOutcome(spawned) };
   const agent = spawned.process;

@@ -40,7 +40,6 @@ test("what an agent leaves behind as an ordinary user is ended, or named in a wa
     id: randomUUID(),
     attempt: 1,
     cwd: directory,
-    cacheDirectory: null,
     launch: fakeLaunch(directory),
     session: { id: randomUUID(), resumeFrom: null },
   };

@@ -21,8 +21,9 @@ const usage = (changes: Partial<Usage> = {}): Usage => ({
       cache_bytes: 300 * mebi,
       worktrees: 12,
       worktree_bytes: 2 * gibi,
+      kept: [],
     },
-    { repo_key: null, repo_url: "", cache_bytes: 0, worktrees: 1, worktree_bytes: 5000 },
+    { repo_key: null, repo_url: "", cache_bytes: 0, worktrees: 1, worktree_bytes: 5000, kept: [] },
   ],
   ...changes,
 });
@@ -44,7 +45,14 @@ describe("the page of the disk", () => {
   });
 
   test("leaves out what has no clone and takes nothing", () => {
-    const empty = { repo_key: "b2", repo_url: "/nosuch", cache_bytes: 0, worktrees: 1, worktree_bytes: 0 };
+    const empty = {
+      repo_key: "b2",
+      repo_url: "/nosuch",
+      cache_bytes: 0,
+      worktrees: 1,
+      worktree_bytes: 0,
+      kept: [],
+    };
     const all = usage();
     const lines = (repositories: Usage["repositories"]): string[] =>
       diskPage(usage({ repositories }), { paint: unpainted }).split("\n");

@@ -15,7 +15,18 @@ export const disk = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
 
 /** What each repository takes, then what is free and where the floor is. */
 export const diskPage = (usage: DiskUsage, layout: Layout): string =>
-  [repositoryTable(usage.repositories, layout), freeTable(usage, layout), floor(usage, layout)].join("\n\n");
+  [
+    repositoryTable(usage.repositories, layout),
+    ...keptList(usage.repositories),
+    freeTable(usage, layout),
+    floor(usage, layout),
+  ].join("\n\n");
+
+/** Worktrees that stay because git cannot save all of them. */
+const keptList = (all: DiskUsage["repositories"]): string[] => {
+  const kept = all.flatMap((each) => each.kept);
+  return kept.length === 0 ? [] : [["Kept", ...kept.map((line) => `  ${oneLine(line)}`)].join("\n")];
+};
 
 const repositoryTable = (all: DiskUsage["repositories"], layout: Layout): string => {
   // A repository that could not be cloned is known by its worktree only, and takes nothing.

@@ -70,26 +70,7 @@ export const job = async (id: string, { events = false, json = false }: JobOptio
   const { client } = connect();
   const body = await client.get_job({ job_id: id });
   if (events) return json ? printEvents(client, body.job.id) : waitForJob({ client, job: body.job, json });
-  const clone = json ? null : await cachedClone(client, body.job);
-  return printAnswer(body, json, (_, layout) => jobPage(body.job, { ...layout, clone, now: Date.now() }));
-};
-
-/**
- * Git directory of the cached clone that keeps the job's unfinished work, as its events tell; null when it has none, or
- * they do not say. The worktree has the work too, but is removed long before the clone.
- */
-const cachedClone = async (client: Client, { id, salvage_ref: ref }: Job): Promise<string | null> => {
-  if (ref === null) return null;
-  try {
-    for await (const event of client.events(id, { patienceMs: 0, signal: AbortSignal.timeout(5000) })) {
-      if (event.type !== "stage") continue;
-      if (event.stage === "fetched") return event.detail;
-      if (event.stage === "agent_started") return null;
-    }
-  } catch {
-    // The page is worth more than this line of it.
-  }
-  return null;
+  return printAnswer(body, json, (_, layout) => jobPage(body.job, { ...layout, now: Date.now() }));
 };
 
 /** `svc cancel` */

@@ -82,8 +82,7 @@ describe("the table of worktrees", () => {
 });
 
 type Changes = Parameters<typeof sampleWorktree>[0];
-const page = (changes: Changes = {}, clone: string | null = null): string =>
-  worktreePage(sampleWorktree(changes), { paint: unpainted, clone });
+const page = (changes: Changes = {}): string => worktreePage(sampleWorktree(changes), { paint: unpainted });
 
 describe("the page of a worktree", () => {
   test("has each field that has a value, and what to do with it", () => {
@@ -123,13 +122,13 @@ describe("the page of a worktree", () => {
   test("says what the checkout left out, and so does the end of a preparation", () => {
     const worktree = sampleWorktree({ warnings: ["Submodules are left out", "LFS\nfiles too"] });
     const told = /^Warnings +- Submodules are left out\n +- LFS files too$/m;
-    expect(worktreePage(worktree, { paint: unpainted, clone: null })).toMatch(told);
+    expect(worktreePage(worktree, { paint: unpainted })).toMatch(told);
     expect(preparedPage(worktree, { paint: unpainted })).toMatch(told);
   });
 
   test("of one that is gone has the commands to get its work back", () => {
     const changes: Changes = { status: "removed", salvage_ref: "refs/service/salvage/x", size_bytes: null };
-    const text = page(changes, "/srv/my repos/a1/repo.git");
+    const text = page({ ...changes, cached_clone: "/srv/my repos/a1/repo.git" });
     expect(text).toContain(
       "look at it:  git --git-dir '/srv/my repos/a1/repo.git' log -p --stat --diff-merges=1 refs/service/salvage/x --not ",
     );

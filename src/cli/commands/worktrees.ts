@@ -1,5 +1,3 @@
-import { join } from "node:path";
-import type { Client } from "../../client/client.ts";
 import type { Worktree } from "../../contract/worktree.ts";
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
@@ -60,31 +58,11 @@ const total = (list: readonly Worktree[]): string => {
 export const worktreesShow = async (id: string, { json }: { json?: boolean }): Promise<ExitCode> => {
   const { client } = connect();
   const body = await client.get_worktree({ worktree_id: id });
-  const clone = json === true ? null : await cloneOf(client, body.worktree);
-  return printAnswer(body, json, ({ worktree }, layout) => worktreePage(worktree, { ...layout, clone }));
+  return printAnswer(body, json, ({ worktree }, layout) => worktreePage(worktree, layout));
 };
 
-/** Git directory that keeps the worktree's saved work; null when it has none, or the service does not say where its clones lie. */
-const cloneOf = async (client: Client, worktree: Worktree): Promise<string | null> => {
-  if (worktree.salvage_ref === null) return null;
-  const { repo_key: key, worktree_id: id } = worktree;
-  const [wanted, rest] =
-    key === null ? ["worktrees", [".owned", `${id}.git`]] : ["repositories", [key, "repo.git"]];
-  try {
-    const { volumes } = await client.get_disk_usage({}, { signal: AbortSignal.timeout(5000) });
-    const root = volumes.find(({ purpose }) => purpose === wanted)?.path;
-    return root === undefined ? null : join(root, ...rest);
-  } catch {
-    // The page is worth more than this line of it.
-    return null;
-  }
-};
-
-/** Everything about a worktree. `clone`: git directory that keeps its saved work, where it is known. */
-export const worktreePage = (
-  worktree: Worktree,
-  { clone, ...layout }: Layout & { clone: string | null },
-): string => {
+/** Everything about a worktree. */
+export const worktreePage = (worktree: Worktree, layout: Layout): string => {
   const { worktree_id: id, repo_url: url, status, error, salvage_ref: ref } = worktree;
   return factLines(
     [
@@ -98,7 +76,7 @@ export const worktreePage = (
       ["Path", optional(worktree.path)],
       ["Size", worktree.size_bytes === null ? null : bytes(worktree.size_bytes)],
       ["Pushed", pushed(worktree)],
-      ["Saved work", ref === null ? null : savedWork({ ref, gitDir: clone, id })],
+      ["Saved work", ref === null ? null : savedWork({ ref, gitDir: worktree.cached_clone, id })],
       warningsFact(worktree.warnings),
       ["Job", optional(worktree.job_id)],
       ["Instance", optional(worktree.pod_name)],

@@ -18,17 +18,13 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
   const view =
     json && !stream.isTTY ? quietView(stream) : await chooseView(stream, Date.parse(job.created_at));
   using interruption = catchInterruption();
-  let clone: string | null = null;
   let ended: Job;
   try {
     ended = await followJob({
       client,
       jobId: job.id,
       signal: interruption.signal,
-      onEvent: (event) => {
-        if (event.type === "stage" && event.stage === "fetched") clone = event.detail;
-        view.event(event);
-      },
+      onEvent: view.event,
       onNote: view.note,
     });
   } catch (error) {
@@ -41,7 +37,7 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
   }
   view.close();
   if (json) printJson({ success: true, job: ended });
-  else print(`\n${jobSummary(ended, { ...layoutOf(process.stdout), clone })}`);
+  else print(`\n${jobSummary(ended, layoutOf(process.stdout))}`);
   return exitOf(ended);
 };
 

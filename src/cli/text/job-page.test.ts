@@ -4,7 +4,7 @@ import { unpainted } from "../print.ts";
 import { jobPage, jobSummary, stageTimes } from "./job-page.ts";
 
 const page = (changes: Parameters<typeof sampleJob>[0] = {}): string =>
-  jobPage(sampleJob(changes), { paint: unpainted, clone: null, now: sampleBegin + 60_000 });
+  jobPage(sampleJob(changes), { paint: unpainted, now: sampleBegin + 60_000 });
 
 const at = (seconds: number): string => new Date(sampleBegin + seconds * 1000).toISOString();
 
@@ -44,7 +44,7 @@ describe("the page of a job", () => {
       error: "The agent was silent for longer than it may be, and was ended",
       worktree_path: `/srv/${"long/".repeat(12)}worktree`,
     });
-    const lines = jobPage(job, { paint: unpainted, columns: 40, clone: null, now: sampleBegin }).split("\n");
+    const lines = jobPage(job, { paint: unpainted, columns: 40, now: sampleBegin }).split("\n");
     expect(lines).toEqual(
       expect.arrayContaining([
         "Error       The agent was silent for",
@@ -135,7 +135,7 @@ describe("the summary at the end", () => {
   });
 
   test("says how to get at unfinished work in the cached clone", () => {
-    const text = jobSummary(failed, { paint: unpainted, clone: "/srv/it's here/repo.git" });
+    const text = jobSummary({ ...failed, cached_clone: "/srv/it's here/repo.git" }, { paint: unpainted });
     expect(text).toContain(
       `git --git-dir '/srv/it'\\''s here/repo.git' log -p --stat --diff-merges=1 refs/service/salvage/6f1c --not `,
     );
@@ -144,21 +144,10 @@ describe("the summary at the end", () => {
     );
   });
 
-  test("takes the worktree when it does not know the clone, and only names the ref when it knows neither", () => {
-    const kept = { ...failed, worktree_path: "/srv/worktree" };
-    expect(jobSummary(kept, { paint: unpainted, clone: null })).toContain(
-      "git --git-dir /srv/worktree/.git log",
-    );
-    const text = jobSummary(failed, { paint: unpainted, clone: null });
+  test("only names the ref when it does not know the clone", () => {
+    const text = jobSummary(failed, { paint: unpainted });
     expect(text).toContain("Unfinished work  refs/service/salvage/6f1c");
     expect(text).not.toContain("git --git-dir");
-  });
-
-  test("knows where the work of a job without a repository is, which outlasts its worktree", () => {
-    const alone = { ...failed, repo_url: "", worktree_id: "the-first", worktree_path: "/srv/wt/the-first" };
-    const text = jobSummary(alone, { paint: unpainted, clone: null });
-    expect(text).toContain("git --git-dir /srv/wt/.owned/the-first.git log");
-    expect(text).toContain("git fetch /srv/wt/.owned/the-first.git refs/");
   });
 
   test("tells status, branch, commit, changes, pull request, cost, turns, duration, worktree and warnings", () => {
@@ -176,7 +165,7 @@ describe("the summary at the end", () => {
       session_id: "5e55",
       warnings: ["LFS pointers are not fetched", "Another"],
     });
-    expect(jobSummary(job, { paint: unpainted, clone: null }).split("\n")).toEqual([
+    expect(jobSummary(job, { paint: unpainted }).split("\n")).toEqual([
       "Job           6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d",
       "Status        succeeded",
       "Profile       code (requested)",
@@ -196,19 +185,17 @@ describe("the summary at the end", () => {
 
   test("says of a branch when the job has ended without pushing it", () => {
     const ended = sampleJob({ status: "succeeded", branch: "service/6f1c1a52", ended_at: at(9) });
-    expect(jobSummary(ended, { paint: unpainted, clone: null })).toContain(
+    expect(jobSummary(ended, { paint: unpainted })).toContain(
       "Branch   service/6f1c1a52  (not pushed by this job)",
     );
   });
 
   test("says none of a job that changed nothing", () => {
     const nothing = sampleJob({ status: "succeeded", diff_stat: { files: 0, insertions: 0, deletions: 0 } });
-    expect(jobSummary(nothing, { paint: unpainted, clone: null })).toContain("Changes  none");
+    expect(jobSummary(nothing, { paint: unpainted })).toContain("Changes  none");
   });
 
   test("has advice for an expired job", () => {
-    expect(jobSummary(sampleJob({ status: "expired" }), { paint: unpainted, clone: null })).toContain(
-      "SERVICE_JOB_TTL",
-    );
+    expect(jobSummary(sampleJob({ status: "expired" }), { paint: unpainted })).toContain("SERVICE_JOB_TTL");
   });
 });

@@ -1,4 +1,3 @@
-import { dirname, join } from "node:path";
 import type { FailureReason, Job } from "../../contract/job.ts";
 import type { Layout } from "../print.ts";
 import { aligned, factLines, type Fact } from "./columns.ts";
@@ -6,11 +5,8 @@ import { cost, counted, duration } from "./quantities.ts";
 import { flagWords, oneLine, optional, sanitise, shellWord } from "./sanitise.ts";
 import { paintStatus } from "./status.ts";
 
-/** `clone`: git directory of the cached clone, where it is known. */
-type Options = Layout & { clone: string | null };
-
 /** Everything about a job, as `svc job` shows it. */
-export const jobPage = (job: Job, { clone, now, ...layout }: Options & { now: number }): string => {
+export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }): string => {
   const { paint } = layout;
   const facts: Fact[] = [
     ["ID", job.id],
@@ -20,7 +16,7 @@ export const jobPage = (job: Job, { clone, now, ...layout }: Options & { now: nu
     ["Repository", optional(job.repo_url)],
     ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
     ["Exit code", job.exit_code === null ? null : String(job.exit_code)],
-    ...resultFacts(job, clone),
+    ...resultFacts(job),
     ...effortFacts(job),
     ["Session", optional(job.session_id)],
     ["Attempt", job.attempt > 1 ? String(job.attempt) : null],
@@ -40,13 +36,13 @@ export const jobPage = (job: Job, { clone, now, ...layout }: Options & { now: nu
 };
 
 /** The block at the end of `svc run --wait`. */
-export const jobSummary = (job: Job, { clone, ...layout }: Options): string =>
+export const jobSummary = (job: Job, layout: Layout): string =>
   factLines(
     [
       ["Job", job.id],
       ...outcomeFacts(job, layout),
       ["Profile", profile(job)],
-      ...resultFacts(job, clone),
+      ...resultFacts(job),
       // --session-id takes it, to go on where this job ended.
       ["Session", optional(job.session_id)],
       ...effortFacts(job),
@@ -85,7 +81,7 @@ const aboutInput: ReadonlySet<FailureReason> = new Set([
 ]);
 
 /** Where the work is. */
-const resultFacts = (job: Job, clone: string | null): Fact[] => {
+const resultFacts = (job: Job): Fact[] => {
   const { salvage_ref: ref, id } = job;
   return [
     ["Pull request", optional(job.pr_url)],
@@ -93,7 +89,7 @@ const resultFacts = (job: Job, clone: string | null): Fact[] => {
     ["Commit", optional(job.commit_sha)],
     ["Changes", changes(job)],
     ["Worktree", optional(job.worktree_path)],
-    ["Unfinished work", ref === null ? null : savedWork({ ref, gitDir: clone ?? ownGitDirectory(job), id })],
+    ["Unfinished work", ref === null ? null : savedWork({ ref, gitDir: job.cached_clone, id })],
     warningsFact(job.warnings),
   ];
 };
@@ -122,12 +118,6 @@ const tokens = ({ usage }: Job): string | null => {
   if (usage === null) return null;
   const cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
   return `${usage.input_tokens} in, ${usage.output_tokens} out, ${cached} cached`;
-};
-
-/** Git directory of the job's own worktree. That of a job without a repository outlasts the worktree. */
-const ownGitDirectory = ({ repo_url: url, worktree_id: id, worktree_path: path }: Job): string | null => {
-  if (path === null) return null;
-  return url === "" && id !== null ? join(dirname(path), ".owned", `${id}.git`) : join(path, ".git");
 };
 
 type SavedWork = {

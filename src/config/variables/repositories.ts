@@ -40,6 +40,12 @@ export const repositoryVariables = {
     "604800",
     "Seconds a prepared worktree is kept after it was made or its last job ended",
   ),
+  salvageTtl: variable(
+    "SERVICE_SALVAGE_TTL",
+    integer(3600, 315_360_000),
+    "7776000",
+    "Seconds that saved work (salvage refs, and branches of jobs in the cached clones) is kept after its last commit",
+  ),
   worktreeSizeExclude: variable(
     "SERVICE_WORKTREE_SIZE_EXCLUDE",
     directoryNames,

@@ -1,0 +1,86 @@
+import { randomUUID } from "node:crypto";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import pLimit from "p-limit";
+import type { Service } from "../test/service.ts";
+import { git, makeRemoteIn } from "../test/remote.ts";
+import { atMost, median, type Figure } from "./statistics.ts";
+import { withDirectory, withService } from "./workbench.ts";
+
+const worktrees = 500;
+const refs = 5000;
+const rounds = 11;
+
+/** Preparing, listing and removing one of 500 worktrees of a clone with 5,000 salvage refs and job branches, against one of one. */
+export const manyWorktrees = (): Promise<Figure[]> =>
+  withDirectory(async (directory) => {
+    const files = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`${n}.txt`, `${n}\n`]));
+    const remote = await makeRemoteIn(directory, files);
+    const env = { SERVICE_MAX_QUEUED_JOBS: "1000" };
+    return await withService(directory, env, async (service) => {
+      const { client } = service;
+      const prepare = async (): Promise<string> => {
+        const { worktree_id: id } = await client.prepare_worktree({ repo_url: remote.path });
+        return id;
+      };
+      const first = await prepare();
+      const before = await measure(service, prepare);
+      const limit = pLimit(4);
+      await Promise.all(Array.from({ length: worktrees - 1 }, () => limit(prepare)));
+      await addRefs(service);
+      const after = await measure(service, prepare);
+      await client.get_worktree({ worktree_id: first });
+      const compare = (what: string, now: number, then: number, most: number): Figure => ({
+        what: `${what}, ${worktrees} worktrees and ${refs.toLocaleString("en")} refs`,
+        ours: `${now.toFixed(0)} ms`,
+        baseline: `${then.toFixed(0)} ms (1 worktree, no refs)`,
+        value: now / then,
+        unit: "x",
+        target: `≤ ${most} ×`,
+        met: atMost(now / then, most),
+      });
+      return [
+        compare("prepare a worktree (fetch and checkout)", after.prepare, before.prepare, 1.5),
+        compare("remove a worktree", after.remove, before.remove, 1.5),
+        {
+          what: `list ${worktrees} worktrees, with size and whether pushed`,
+          ours: `${after.list.toFixed(0)} ms`,
+          baseline: `${before.list.toFixed(0)} ms (1 worktree)`,
+          value: after.list / worktrees / before.list,
+          unit: "x",
+          target: "≤ 1 × each",
+          met: atMost(after.list / worktrees / before.list, 1),
+        },
+      ];
+    });
+  });
+
+const measure = async ({ client }: Pick<Service, "client">, prepare: () => Promise<string>) => {
+  const times = { prepare: [] as number[], remove: [] as number[], list: [] as number[] };
+  const timed = async <Value>(of: keyof typeof times, work: () => Promise<Value>): Promise<Value> => {
+    const begun = performance.now();
+    const value = await work();
+    times[of].push(performance.now() - begun);
+    return value;
+  };
+  for (let round = 0; round < rounds; round += 1) {
+    const id = await timed("prepare", prepare);
+    const { removed } = await timed("remove", () => client.cleanup_worktrees({ paths: id }));
+    if (removed !== 1) throw new Error(`the worktree ${id} was not removed`);
+  }
+  await timed("list", () => client.list_worktrees({}));
+  return { prepare: median(times.prepare), remove: median(times.remove), list: median(times.list) };
+};
+
+/** As jobs leave them: half salvage refs, half branches. */
+const addRefs = async ({ home }: Pick<Service, "home">): Promise<void> => {
+  const root = join(home, "service-repos");
+  const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name)) ?? "";
+  const cache = join(root, key, "repo.git");
+  const tip = await git(cache, "rev-parse", "refs/remotes/origin/main");
+  for (let n = 0; n < refs; n += 1) {
+    const id = randomUUID();
+    const ref = n % 2 === 0 ? `refs/service/salvage/${id}` : `refs/heads/service/${id.slice(0, 8)}`;
+    await git(cache, "update-ref", ref, tip);
+  }
+};

@@ -1,0 +1,189 @@
+import { lstat, mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { GitError } from "../lib/git.ts";
+import { isAncestor, resolveBase } from "./base.ts";
+import { fetchOptions, isDamage, repair } from "./cache.ts";
+import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
+import {
+  cachedRefs,
+  hasDirectory,
+  makeClone,
+  reclaim,
+  remoteRefs,
+  worktreeVariables,
+  type Refs,
+} from "./clone.ts";
+import { asRepoError } from "./failure.ts";
+import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
+import { farEnd } from "./network.ts";
+import { announceOwner, isWorktreeId, locate, readOwner, writeOwner, type Owned } from "./owner-file.ts";
+import { isRefName } from "./ref.ts";
+import { removeDirectory } from "./remove.ts";
+import type { AddWorktree, Worktree } from "./repos.ts";
+
+/** See the port. @throws RepoError `worktree_failed` */
+export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
+  const { repo, worktreeId, signal } = request;
+  try {
+    if (!isWorktreeId(worktreeId)) throw new Error(`"${worktreeId}" is no worktree id`);
+    if (!isRefName(request.branch)) throw new Error(`"${request.branch}" is no branch name`);
+    await mkdir(context.settings.worktreeRoot, { recursive: true, mode: 0o700 });
+    const existing = await readOwner(context, worktreeId);
+    if (existing !== null && existing.worktree.repoKey !== (repo?.key ?? null))
+      throw new Error(`it exists already, of the repository ${existing.worktree.repoUrl || "of no job"}`);
+    if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
+      await takeOver(context, existing, request);
+      return existing.worktree;
+    }
+    return await makeOrMend(context, request, existing);
+  } catch (error) {
+    throw asRepoError(error, { reason: "worktree_failed", what: `make the worktree ${worktreeId}`, signal });
+  }
+};
+
+/** The instance that had it must be gone: whoever asks has made sure of that. */
+const takeOver = async (
+  context: GitContext,
+  existing: Owned,
+  { repo, signal }: AddWorktree,
+): Promise<void> => {
+  const { worktree } = existing;
+  await reclaim(context, worktree);
+  if (repo !== null) {
+    // What was fetched since, for the agent's eyes.
+    const refspecs = remoteRefs.map((name) => `+${name}/*:${name}/*`);
+    const args = [
+      "fetch",
+      ...fetchOptions,
+      "--prune",
+      ...farEnd(repo.gitDir, "upload-pack"),
+      "--",
+      repo.gitDir,
+    ];
+    const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(worktree.gitDir) };
+    await runGit(context, [...args, ...refspecs], { variables, signal });
+  }
+  if (existing.instance !== context.settings.podName) await writeOwner(context, existing);
+};
+
+const makeOrMend = async (
+  context: GitContext,
+  request: AddWorktree,
+  existing: Owned | null,
+): Promise<Worktree> => {
+  const { repo, worktreeId, jobId, signal } = request;
+  const { path } = locate(context, worktreeId, null);
+  if (existing === null && (await lstat(path).catch(() => null)) !== null)
+    throw new Error(`${path} exists and is not ours; move it away`);
+  if (existing !== null) await removeDirectory(context, worktreeId);
+  const again = async (): Promise<Worktree> => {
+    await removeDirectory(context, worktreeId);
+    return await make(context, request, existing);
+  };
+  try {
+    return await make(context, request, existing);
+  } catch (error) {
+    if (repo !== null && isDamage(error)) {
+      const mended = await repair(context, { repo, jobId, signal });
+      const worktree = await again();
+      return { ...worktree, warnings: [mended, ...worktree.warnings] };
+    }
+    // Why it failed is what the caller must hear; what is left is removed by the next try at the latest.
+    await removeDirectory(context, worktreeId).catch(() => undefined);
+    throw error;
+  }
+};
+
+const make = async (context: GitContext, request: AddWorktree, existing: Owned | null): Promise<Worktree> => {
+  const { repo, worktreeId, branch, source = null, signal } = request;
+  const place = locate(context, worktreeId, repo?.key ?? null);
+  const own = `refs/heads/${branch}`;
+  const names = repo === null ? [own] : [...remoteRefs, own];
+  const found = await cachedRefs(context, { cacheDir: place.cacheDir, names, signal });
+  const refs = found.filter(({ name }) => name !== own);
+  const known = existing?.ready === true ? existing.worktree : null;
+  const begin = await beginOf(context, { ...request, cacheDir: place.cacheDir, refs: found, known });
+  const { baseRef, baseSha, start } = begin;
+  const facts = { repoUrl: repo?.url ?? "", repoKey: repo?.key ?? null, branch, baseRef, baseSha };
+  const worktree: Worktree = { worktreeId, ...place, ...facts, warnings: [] };
+  const owned = { worktree, leftOut: [], source: source?.worktree.worktreeId ?? null };
+  await announceOwner(context, { ...owned, ready: false });
+  await mkdir(place.path);
+  await makeClone(context, owned, { refs, start });
+  const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });
+  await writeOwner(context, { ...owned, leftOut, ready: true });
+  return worktree;
+};
+
+type CheckOut = { request: AddWorktree; worktree: Worktree; start: string; refs: Refs };
+
+/** Fills the directory, and the worktree's warnings. Resolves to the links that were left out. */
+const checkOut = async (
+  context: GitContext,
+  { request: { jobId, branch, signal }, worktree, start, refs }: CheckOut,
+): Promise<string[]> => {
+  const special = await specialEntries(context, { worktree, commit: start, signal });
+  const call = { variables: worktreeVariables(worktree), jobId, signal };
+  await runGit(context, ["reset", "--hard", "--quiet"], call);
+  const leftOut = await leaveOutEscapingLinks(context, { worktree, links: special.links, signal });
+  const care = await checkoutWarnings(worktree, special, leftOut);
+  worktree.warnings.push(...care, ...branchInTheWay(refs, branch));
+  return leftOut;
+};
+
+type Begin = AddWorktree & { cacheDir: string; refs: Refs; known: Worktree | null };
+
+/** `start`: the commit to check out; `baseSha`: where the branch left its base. */
+const beginOf = async (
+  context: GitContext,
+  request: Begin,
+): Promise<{ baseRef: string; baseSha: string | null; start: string | null }> => {
+  const { repo, source = null, refs, known, cacheDir: gitDir, signal } = request;
+  if (source !== null)
+    return { baseRef: source.worktree.baseRef, baseSha: source.commit, start: source.commit };
+  const base =
+    known ??
+    (repo === null
+      ? { baseRef: request.baseRef, baseSha: null }
+      : await resolveBase(context, { repo, baseRef: request.baseRef, refs, signal }));
+  const { baseRef, baseSha } = base;
+  const saved = await commitOfBranch(context, request);
+  if (saved === null || known !== null || baseSha === null)
+    return { baseRef, baseSha, start: saved ?? baseSha };
+  return { baseRef, baseSha: await forkPoint(context, { gitDir, baseSha, saved, signal }), start: saved };
+};
+
+/** Where the branch was left by an earlier worktree: as it was saved in the cache, or as it was pushed since. */
+const commitOfBranch = async (context: GitContext, request: Begin): Promise<string | null> => {
+  const { refs, cacheDir, branch, signal } = request;
+  const named = (name: string): string | null => refs.find((ref) => ref.name === name)?.commit ?? null;
+  const saved = named(`refs/heads/${branch}`);
+  const pushed = named(`refs/remotes/origin/${branch}`);
+  if (saved === null || pushed === null) return saved ?? pushed;
+  return (await isAncestor(context, { gitDir: cacheDir, ancestor: saved, of: pushed, signal }))
+    ? pushed
+    : saved;
+};
+
+type Fork = { gitDir: string; baseSha: string; saved: string; signal: AbortSignal };
+
+/** Where a branch from an earlier time left its base. */
+const forkPoint = async (context: GitContext, { gitDir, baseSha, saved, signal }: Fork): Promise<string> => {
+  const call = { variables: gitDirVariables(gitDir), signal };
+  const found = await runGit(context, ["merge-base", "--end-of-options", baseSha, saved], call).catch(
+    (error: unknown) => {
+      if (error instanceof GitError && error.exitCode === 1) return null;
+      throw error;
+    },
+  );
+  return found?.stdout.trim() ?? baseSha;
+};
+
+/** A sentence when the remote has a branch of the name of our branch's directory. */
+const branchInTheWay = (refs: Refs, branch: string): string[] => {
+  const above = dirname(branch);
+  if (!refs.some(({ name }) => name === `refs/remotes/origin/${above}`)) return [];
+  return [
+    `The remote has a branch "${above}", beside which git takes no branch "${branch}": it cannot be pushed until that one is renamed.`,
+  ];
+};

@@ -1,0 +1,274 @@
+import { randomUUID } from "node:crypto";
+import { copyFile, lstat, rm, stat, utimes } from "node:fs/promises";
+import { join } from "node:path";
+import { runCommand } from "../lib/command.ts";
+import { GitError } from "../lib/git.ts";
+import { hideFromStatus, pathBytes, shownPath } from "./checkout-care.ts";
+import { reclaim, textOf, worktreeVariables } from "./clone.ts";
+import { runGit, type GitContext } from "./git-context.ts";
+import { openTree } from "./remove.ts";
+import type { Worktree } from "./repos.ts";
+
+/** The tree without any file; git knows it without its being stored. */
+export const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+export type Captured = {
+  /** Commit that is checked out, on whatever branch; null: none. */
+  head: string | null;
+  headTree: string;
+  /** Tip of the worktree's own branch; null: it has no commit. */
+  tip: string | null;
+  /** All files but the ignored ones, as a tree. */
+  tree: string;
+  /** What is not in the tree because git does not take it, a few words each. */
+  kept: string[];
+};
+
+type Capture = {
+  worktree: Worktree;
+  signal: AbortSignal;
+  /** Gets the index that belongs to the tree, as long as it exists. */
+  use?: (indexFile: string) => Promise<void>;
+};
+
+/**
+ * Captures what is in a worktree whose agent is gone, in whatever condition that left it: with plain git and an index of
+ * its own, so that the worktree's index, HEAD and files stay as they are.
+ */
+export const capture = async (context: GitContext, { worktree, signal, use }: Capture): Promise<Captured> => {
+  const leftOut = (await reclaim(context, worktree))?.leftOut ?? [];
+  const tips = await readTips(context, worktree, signal);
+  const index = join(worktree.gitDir, `service-${randomUUID()}.index`);
+  const staging = { worktree, index, head: tips.head, leftOut, signal };
+  try {
+    // The worktree's own index knows which files are unchanged; without it git would read them all.
+    const copied = await copyIndex(join(worktree.gitDir, "index"), index);
+    if (!copied) await readHead(context, staging);
+    const kept = await addAll(context, staging).catch(async (error: unknown) => {
+      if (!copied || !(error instanceof GitError) || error.ended !== "exited") throw error;
+      // The agent may have broken the index.
+      await rm(index, { force: true });
+      await readHead(context, staging);
+      return addAll(context, staging);
+    });
+    const call = { variables: variablesOf(staging), signal };
+    const tree = (await runGit(context, ["write-tree"], call)).stdout.trim();
+    await use?.(index);
+    return { ...tips, tree, kept };
+  } finally {
+    for (const file of [index, `${index}.lock`]) await rm(file, { force: true });
+  }
+};
+
+/** With its time, by which git knows which files may have changed since in the same second. False: there is none. */
+const copyIndex = async (from: string, to: string): Promise<boolean> => {
+  const found = await stat(from).catch(() => null);
+  if (found === null) return false;
+  await copyFile(from, to);
+  await utimes(to, found.atime, found.mtime);
+  return true;
+};
+
+const readTips = async (
+  context: GitContext,
+  worktree: Worktree,
+  signal: AbortSignal,
+): Promise<Pick<Captured, "head" | "headTree" | "tip">> => {
+  const input = `HEAD^{commit}\nHEAD^{tree}\nrefs/heads/${worktree.branch}^{commit}\n`;
+  const { stdout } = await runGit(context, ["cat-file", "--batch-check=%(objectname)"], {
+    variables: worktreeVariables(worktree),
+    input,
+    signal,
+  });
+  const [head = null, headTree = null, tip = null] = stdout
+    .split("\n")
+    .map((line) => (/^[0-9a-f]{40}$/.test(line) ? line : null));
+  return { head, headTree: headTree ?? emptyTree, tip };
+};
+
+type Staging = {
+  worktree: Worktree;
+  index: string;
+  head: string | null;
+  leftOut: string[];
+  signal: AbortSignal;
+};
+
+const variablesOf = ({ worktree, index }: Pick<Staging, "worktree" | "index">): Record<string, string> => ({
+  ...worktreeVariables(worktree),
+  GIT_INDEX_FILE: index,
+});
+
+const readHead = async (context: GitContext, staging: Staging): Promise<void> => {
+  const { head, leftOut, signal } = staging;
+  if (head === null) return;
+  const variables = variablesOf(staging);
+  await runGit(context, ["read-tree", head], { variables, signal });
+  await hideFromStatus(context, { variables, paths: leftOut, signal }).catch((error: unknown) => {
+    // The agent's commit may lack one of those links; then it is no change that it is not there.
+    if (!(error instanceof GitError)) throw error;
+  });
+};
+
+/** Adds every file to the index. Resolves to what git does not take. */
+const addAll = async (context: GitContext, staging: Staging): Promise<string[]> => {
+  const { worktree, signal } = staging;
+  const call = { variables: variablesOf(staging), cwd: worktree.path, signal };
+  const { hidden, submodules } = await readIndex(context, { ...staging, ...call });
+  const input = Buffer.concat(hidden.map((path) => pathBytes(`${path}\0`)));
+  if (hidden.length > 0)
+    for (const flag of ["--no-assume-unchanged", "--no-skip-worktree"])
+      await runGit(context, ["update-index", flag, "-z", "--stdin"], { ...call, input });
+  const nested = await nestedRepositories(context, worktree, signal);
+  const apart = nested.filter((path) => !submodules.has(path));
+  const exclude = apart.map((path) => `:(exclude,literal)${path}`);
+  const add = async (): Promise<string> => {
+    try {
+      const args = ["add", "--all", "--ignore-errors", "--no-warn-embedded-repo", "--", ".", ...exclude];
+      return (await runGit(context, args, call)).stderr;
+    } catch (error) {
+      // Exit code 1: a file that could not be read was passed over, all others are in.
+      if (error instanceof GitError && error.exitCode === 1) return error.said;
+      throw error;
+    }
+  };
+  let said = await add();
+  if (said.includes("Permission denied")) {
+    await openTree(worktree.path);
+    said = await add();
+  }
+  const refused = said === "" ? [] : await leftBehind(context, { ...staging, ...call });
+  return [
+    ...nested.map(describeNested(submodules)),
+    ...refused.filter((path) => !apart.includes(path)).map((path) => `git does not take ${shownPath(path)}`),
+  ];
+};
+
+const describeNested =
+  (submodules: Set<string>) =>
+  (path: string): string =>
+    `${submodules.has(path) ? "submodule" : "nested repository"} at ${shownPath(path)}`;
+
+type Listing = Pick<Staging, "worktree" | "signal"> & { variables: Record<string, string> };
+
+/**
+ * `hidden`: paths that the index keeps git from looking at although something is there; `submodules`: paths of commits of
+ * other repositories. Paths are bytes, one character each.
+ */
+export const readIndex = async (
+  context: GitContext,
+  { worktree, variables, signal }: Listing,
+): Promise<{ hidden: string[]; submodules: Set<string> }> => {
+  const { stdout } = await runGit(context, ["ls-files", "-v", "--stage", "-z"], {
+    variables,
+    maxOutputBytes: 1024 * 1024 * 1024,
+    encoding: "latin1",
+    signal,
+  });
+  const assumed: string[] = [];
+  const skipped: string[] = [];
+  const submodules = new Set<string>();
+  for (const entry of stdout.split("\0")) {
+    const path = entry.slice(entry.indexOf("\t") + 1);
+    if (entry.startsWith("160000", 2)) submodules.add(path);
+    if (entry.startsWith("S") || entry.startsWith("s")) skipped.push(path);
+    else if (/^[a-z]/.test(entry)) assumed.push(path);
+  }
+  // A file that is not checked out counts only when there is something in its place: that is work.
+  const present = await Promise.all(skipped.map((path) => isAt(worktree.path, path)));
+  return { hidden: [...assumed, ...skipped.filter((_, nth) => present[nth])], submodules };
+};
+
+const isAt = async (root: string, path: string): Promise<boolean> =>
+  (await lstat(Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)])).catch(() => null)) !== null;
+
+/** What git left out when everything was added: names that it refuses, files and directories that it cannot read. */
+const leftBehind = async (
+  context: GitContext,
+  { worktree, variables, signal }: Listing,
+): Promise<string[]> => {
+  const { stdout } = await runGit(
+    context,
+    ["ls-files", "-z", "--exclude-standard", "--others", "--modified", "--directory"],
+    {
+      cwd: worktree.path,
+      variables,
+      maxOutputBytes: 256 * 1024 * 1024,
+      encoding: "latin1",
+      signal,
+    },
+  );
+  const named = stdout.split("\0").filter((path) => path !== "");
+  const paths = [...new Set(named.map((path) => path.replace(/\/$/, "")))];
+  const present = await Promise.all(paths.map((path) => isAt(worktree.path, path)));
+  return paths.filter((_, nth) => present[nth]);
+};
+
+/** Directories with a repository of their own, those that git ignores left out. Paths are bytes. */
+export const nestedRepositories = async (
+  context: GitContext,
+  worktree: Worktree,
+  signal: AbortSignal,
+): Promise<string[]> => {
+  const { path } = worktree;
+  // A program of its own: a large tree would keep this process from everything else.
+  const { stdout } = await runCommand({
+    command: "/usr/bin/find",
+    args: [".", "-mindepth", "2", "-name", ".git", "-not", "-path", "./.git/*", "-prune", "-print0"],
+    cwd: path,
+    env: { LC_ALL: "C" },
+    encoding: "latin1",
+    timeoutSeconds: context.settings.gitTimeout,
+    signal,
+  });
+  const found = stdout.split("\0").flatMap((file) => (file === "" ? [] : [file.slice(2, -"/.git".length)]));
+  if (found.length === 0) return [];
+  const call = { variables: worktreeVariables(worktree), cwd: path, encoding: "latin1" as const, signal };
+  const input = Buffer.concat(found.map((name) => pathBytes(`${name}\0`)));
+  const ignored = await runGit(context, ["check-ignore", "-z", "--stdin"], { ...call, input }).catch(
+    (error: unknown) => {
+      if (error instanceof GitError && error.exitCode === 1) return { stdout: "" };
+      throw error;
+    },
+  );
+  const isIgnored = new Set(ignored.stdout.split("\0"));
+  return found.filter((name) => !isIgnored.has(name));
+};
+
+type Unsaved = {
+  worktree: Worktree;
+  /** Whether what was pushed to the worktree's own branch counts as saved: not when its job fails after the push. */
+  pushCounts: boolean;
+  most?: number;
+  signal: AbortSignal;
+};
+
+/**
+ * Commits of the clone that neither the remote nor the base has, on whatever branch, in the stash, or checked out once
+ * and left: those that no other of them follows, the newest first.
+ */
+export const unsavedCommits = async (
+  context: GitContext,
+  { worktree, pushCounts, most, signal }: Unsaved,
+): Promise<string[]> => {
+  const { gitDir, baseSha, branch } = worktree;
+  const stash = await textOf(join(gitDir, "logs", "refs", "stash"));
+  const head = await textOf(join(gitDir, "logs", "HEAD"));
+  const aside = [
+    ...[...stash.matchAll(/^[0-9a-f]{40} ([0-9a-f]{40}) /gm)].map(([, commit = ""]) => commit),
+    // A detached commit that was left for another: nothing else names it.
+    ...[...head.matchAll(/\tcheckout: moving from ([0-9a-f]{40}) to /g)].map(([, commit = ""]) => commit),
+  ];
+  const ours = ["--exclude=refs/remotes/*", "--all", ...new Set(aside.slice(-500))];
+  const own = pushCounts ? [] : [`--exclude=origin/${branch}`];
+  const known = ["--not", ...own, "--remotes", "--alternate-refs", ...(baseSha === null ? [] : [baseSha])];
+  const bound = most === undefined ? [] : [`--max-count=${most}`];
+  const { stdout } = await runGit(
+    context,
+    ["rev-list", "--parents", "--ignore-missing", ...bound, ...ours, ...known],
+    { variables: worktreeVariables(worktree), maxOutputBytes: 256 * 1024 * 1024, signal },
+  );
+  const lines = stdout.split("\n").filter((line) => line !== "");
+  const followed = new Set(lines.flatMap((line) => line.split(" ").slice(1)));
+  return lines.map((line) => line.slice(0, 40)).filter((commit) => !followed.has(commit));
+};

@@ -1,0 +1,108 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  addTo,
+  fetchInto,
+  makePlace,
+  makeRemote,
+  makeWorktree,
+  never,
+  plainGit,
+  read,
+  salvagedRef,
+  write,
+} from "./repos.fixture.ts";
+
+/** Two instances on two hosts: a worktree root each, one root of cached clones on a file system that both see. */
+const twoHosts = async () => {
+  const a = await makeWorktree();
+  const b = await makePlace({ podName: "other", reposRoot: a.settings.reposRoot });
+  return { a, b, repo: a.repo, onA: a.worktree };
+};
+
+test("a worktree of a lost instance is made at our path, from its branch as far as that was saved", async () => {
+  const { a, b, onA, repo } = await twoHosts();
+  await write(onA.path, { "committed.txt": "1\n" });
+  const tip = await a.repos.commitAll(onA, "work", never);
+  await a.repos.keepBranch(onA, never);
+  const onB = await addTo(b.repos, repo, "one");
+  expect(onB.path).toBe(join(b.settings.worktreeRoot, "one"));
+  expect(onB).toMatchObject({ branch: "service/one", baseSha: onA.baseSha });
+  expect(await plainGit(onB.path, "rev-parse", "HEAD")).toBe(tip);
+  expect(await read(onB.path, "committed.txt")).toBe("1\n");
+  expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe("## service/one");
+});
+
+test("what the lost instance's agent still does touches nothing of the new worktree, and is saved under a ref of its own", async () => {
+  const { a, b, onA, repo } = await twoHosts();
+  const onB = await addTo(b.repos, repo, "one");
+  await write(onB.path, { "theirs.txt": "b\n" });
+  await write(onA.path, { "ours.txt": "a\n", "stashed.txt": "s\n" });
+  await plainGit(onA.path, "add", "stashed.txt");
+  await plainGit(onA.path, "stash");
+  await plainGit(onA.path, "branch", "other");
+  expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe("## service/one\n?? theirs.txt");
+  expect(await plainGit(onB.path, "stash", "list")).toBe("");
+  expect(await salvagedRef(b.repos, onB, "one", never)).toBe("refs/service/salvage/one");
+  expect(await salvagedRef(a.repos, onA, "one-pod", never)).toBe("refs/service/salvage/one-pod");
+  const show = (ref: string, file: string): Promise<string> =>
+    plainGit(repo.gitDir, "show", `refs/service/salvage/${ref}:${file}`);
+  expect(await show("one", "theirs.txt")).toBe("b");
+  expect(await show("one-pod", "ours.txt")).toBe("a");
+  await a.repos.removeWorktree(onA, never);
+  expect(existsSync(onA.path)).toBe(false);
+  expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe("## service/one\n?? theirs.txt");
+});
+
+test("on a root that both see, the worktree of a lost instance becomes the other's as it is", async () => {
+  const made = await makeWorktree();
+  const other = await makePlace({ ...made.settings, podName: "other" });
+  await write(made.worktree.path, { "file.txt": "1\n" });
+  expect(await made.repos.surveyWorktree("one")).toMatchObject({ instance: "pod" });
+  expect(await addTo(other.repos, made.repo, "one")).toEqual(made.worktree);
+  expect(await made.repos.surveyWorktree("one")).toMatchObject({ instance: "other" });
+  await other.repos.commitAll(made.worktree, "work", never);
+  expect(await plainGit(made.worktree.path, "show", "HEAD:file.txt")).toBe("1");
+  await other.repos.removeWorktree(made.worktree, never);
+  expect(await other.repos.listWorktreeIds()).toEqual([]);
+});
+
+test("an empty repository's worktree of a lost instance is made anew too", async () => {
+  const remote = await makeRemote(null);
+  const a = await makePlace();
+  const b = await makePlace({ podName: "other", reposRoot: a.settings.reposRoot });
+  const repo = await fetchInto(a.repos, remote.url);
+  const onA = await addTo(a.repos, repo, "one");
+  await write(onA.path, { "file.txt": "1\n" });
+  const onB = await addTo(b.repos, repo, "one");
+  await write(onB.path, { "other.txt": "2\n" });
+  await b.repos.commitAll(onB, "first", never);
+  expect(await salvagedRef(a.repos, onA, "one-pod", never)).toBe("refs/service/salvage/one-pod");
+  expect(await plainGit(repo.gitDir, "ls-tree", "--name-only", "refs/service/salvage/one-pod")).toBe(
+    "file.txt",
+  );
+});
+
+test("a branch that was pushed after it was saved is resumed where it was pushed", async () => {
+  const { repos, repo, remote, worktree } = await makeWorktree();
+  await write(worktree.path, { "first.txt": "1\n" });
+  await repos.commitAll(worktree, "first", never);
+  await repos.keepBranch(worktree, never);
+  await write(worktree.path, { "second.txt": "1\n" });
+  const tip = await repos.commitAll(worktree, "second", never);
+  await repos.push(worktree, never);
+  await repos.removeWorktree(worktree, never);
+  await fetchInto(repos, remote.url);
+  const again = await addTo(repos, repo, "one");
+  expect(await plainGit(again.path, "rev-parse", "HEAD")).toBe(tip);
+});
+
+test("a worktree that is used again knows what the remote has by then", async () => {
+  const { repos, repo, remote, worktree } = await makeWorktree();
+  const tip = await remote.commit({ "later.txt": "1\n" });
+  await fetchInto(repos, remote.url);
+  expect(await plainGit(worktree.path, "rev-parse", "origin/main")).not.toBe(tip);
+  await addTo(repos, repo, "one");
+  expect(await plainGit(worktree.path, "rev-parse", "origin/main")).toBe(tip);
+});

@@ -1,0 +1,168 @@
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
+import { withoutWaiting } from "../lib/without-waiting.ts";
+import type { Worktree } from "./repos.ts";
+import { cacheGitDir, type GitContext } from "./git-context.ts";
+
+const sha = z.string().regex(/^[0-9a-f]{40}$/);
+
+const Facts = z.object({
+  worktreeId: z.string(),
+  repoUrl: z.string(),
+  repoKey: z
+    .string()
+    .regex(/^[0-9a-f]{12}$/)
+    .nullable(),
+  branch: z.string(),
+  baseRef: z.string(),
+  baseSha: sha.nullable(),
+  warnings: z.array(z.string()),
+});
+
+/**
+ * The file beside a worktree that says whose it is. An agent at work in the worktree does not come across it. It is there
+ * before the directory and goes after it: a directory without one is never touched.
+ */
+const OwnerFile = z.object({
+  /** 1: made by a version whose worktrees shared the git directory of the cached clone. */
+  version: z.union([z.literal(1), z.literal(2)]),
+  /** False: the checkout was not finished, so no agent has been in it yet. */
+  ready: z.boolean(),
+  /** Links of the repository that were left out of the checkout because they point out of it. */
+  leftOut: z.array(z.string()),
+  worktree: Facts,
+  /** The instance that owns it; null: an older version did not say. */
+  instance: z.string().nullable().default(null),
+  /** Of version 1: name of the administrative directory in the cached clone; null: the id. */
+  admin: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]*$/)
+    .nullable()
+    .default(null),
+  /** When it was checked out, ISO 8601; null: when the file was written. */
+  since: z.string().nullable().default(null),
+  /** Of a throwaway worktree: the worktree whose state it holds, and whose objects it borrows. */
+  source: z.string().nullable().default(null),
+  /** What is in it and cannot be saved: `nested repository at vendor/x`. The directory is kept because of it. */
+  kept: z.array(z.string()).default([]),
+});
+
+export type Owned = Omit<z.infer<typeof OwnerFile>, "worktree" | "since"> & {
+  worktree: Worktree;
+  since: Date;
+};
+
+const ownerDirectory = ({ settings }: GitContext): string => join(settings.worktreeRoot, ".owned");
+
+const suffix = ".json";
+
+const ownerFile = (context: GitContext, id: string): string =>
+  join(ownerDirectory(context), `${id}${suffix}`);
+
+/** Ids become names of files and directories. */
+export const isWorktreeId = (id: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(id);
+
+/** @throws Error for what is no id, and might lead anywhere */
+export const worktreePath = ({ settings }: GitContext, id: string): string => {
+  if (!isWorktreeId(id)) throw new Error(`"${id}" is no worktree id`);
+  return join(settings.worktreeRoot, id);
+};
+
+/** The paths follow from the id and the repository; they are not believed from a file. */
+export const locate = (
+  context: GitContext,
+  id: string,
+  repoKey: string | null,
+): Pick<Worktree, "path" | "gitDir" | "cacheDir"> => {
+  const path = worktreePath(context, id);
+  return { path, gitDir: join(path, ".git"), cacheDir: cacheGitDir(context, repoKey) };
+};
+
+/** Null: there is none, or it cannot be read: whatever stands at the worktree's path is not ours. */
+export const readOwner = async (context: GitContext, id: string): Promise<Owned | null> => {
+  if (!isWorktreeId(id)) return null;
+  const text = await readFile(ownerFile(context, id), {
+    encoding: "utf8",
+    flag: withoutWaiting.read,
+  }).catch((error: unknown) => {
+    // When the machine is at its limits nothing is known about the file.
+    if (!(error instanceof Error && "code" in error) || exhausted.has(String(error.code))) throw error;
+    return null;
+  });
+  const parsed = OwnerFile.safeParse(parseJson(text));
+  if (!parsed.success || parsed.data.worktree.worktreeId !== id) return null;
+  const { worktree, since } = parsed.data;
+  const written = since ?? (await stat(ownerFile(context, id)).catch(() => null))?.mtime ?? new Date();
+  const place = locate(context, id, worktree.repoKey);
+  return { ...parsed.data, since: new Date(written), worktree: { ...worktree, ...place } };
+};
+
+const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);
+
+export type OwnerFacts = Pick<Owned, "ready" | "leftOut" | "worktree" | "source"> &
+  Partial<Pick<Owned, "kept" | "since">>;
+
+/** Says that the worktree is this instance's. Durable when it resolves. */
+export const writeOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {
+  await mkdir(ownerDirectory(context), { recursive: true });
+  await writeFileAtomic(ownerFile(context, facts.worktree.worktreeId), serialise(context, facts));
+};
+
+/** As `writeOwner`, but safe only from a kill of the service, not from a crash of the machine: no wait for the disk. */
+export const announceOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {
+  await mkdir(ownerDirectory(context), { recursive: true });
+  const file = ownerFile(context, facts.worktree.worktreeId);
+  await writeFile(`${file}.new`, serialise(context, facts), { mode: 0o600 });
+  await rename(`${file}.new`, file);
+};
+
+export const removeOwner = async (context: GitContext, id: string): Promise<void> => {
+  await rm(ownerFile(context, id), { force: true });
+  await syncDirectory(ownerDirectory(context));
+};
+
+export const listOwned = async (context: GitContext): Promise<string[]> => {
+  const names = (await namesIn(ownerDirectory(context))).filter((name) => name.endsWith(suffix));
+  return names
+    .map((name) => name.slice(0, -suffix.length))
+    .filter(isWorktreeId)
+    .toSorted();
+};
+
+/** Removes owner files that were being written when the service was killed. */
+export const removeTornOwners = async (context: GitContext): Promise<void> => {
+  for (const name of await namesIn(ownerDirectory(context))) {
+    if (name.endsWith(temporarySuffix) || name.endsWith(`${suffix}.new`))
+      await rm(join(ownerDirectory(context), name), { force: true });
+  }
+};
+
+/** Where the git directory of a worktree of version 1 without a repository lies. */
+export const oldScratchGitDir = (context: GitContext, id: string): string =>
+  join(ownerDirectory(context), `${id}.git`);
+
+const namesIn = (directory: string): Promise<string[]> =>
+  readdir(directory).catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  });
+
+const serialise = (
+  { settings }: GitContext,
+  { ready, leftOut, worktree, source, kept = [], since = new Date() }: OwnerFacts,
+): string => {
+  const { path: _path, gitDir: _gitDir, cacheDir: _cacheDir, ...facts } = worktree;
+  const instance = settings.podName;
+  return `${JSON.stringify({ version: 2, ready, leftOut, worktree: facts, instance, source, kept, since }, null, 2)}\n`;
+};
+
+const parseJson = (text: string | null): unknown => {
+  try {
+    return text === null ? null : JSON.parse(text);
+  } catch {
+    // A foreign or torn file says nothing.
+    return null;
+  }
+};
