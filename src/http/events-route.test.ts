@@ -2,9 +2,8 @@ import { getEventListeners, once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
-import { examples } from "./openapi-examples.ts";
 import { listen } from "./server.ts";
-import { createTestApp } from "./app.fixture.ts";
+import { createTestApp, exampleJobs } from "./app.fixture.ts";
 
 const service = createTestApp({ pingEveryMs: 40 });
 const { events, jobs, closing } = service;
@@ -13,7 +12,7 @@ afterAll(() => server.close(0));
 
 const created = (): string => {
   const id = crypto.randomUUID();
-  jobs.set(id, { ...examples.run_task.output.job, id, status: "running" });
+  jobs.set(id, { ...exampleJobs.queued, id, status: "running" });
   return id;
 };
 
@@ -167,7 +166,7 @@ test("a stream whose log fails ends without `end`, and the log says why", async 
       },
     },
   });
-  broken.jobs.set("x", examples.get_job.output.job);
+  broken.jobs.set("x", exampleJobs.succeeded);
   const text = await (await broken.app.request("/jobs/x/events")).text();
   expect(text).toMatch(/^id: 1\nevent: warning\n/);
   expect(text).not.toContain("event: end");

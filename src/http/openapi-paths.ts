@@ -2,7 +2,16 @@ import { z } from "zod";
 import type { ZodOpenApiPathsObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import { Health, Readiness } from "../contract/health.ts";
 import { errorResponses } from "./openapi-errors.ts";
-import { streamExample } from "./openapi-examples.ts";
+
+const stage = {
+  seq: 1,
+  at: "2026-03-02T09:15:00.000Z",
+  attempt: 0,
+  type: "stage",
+  stage: "queued",
+  detail: null,
+};
+export const streamExample = `id: 1\nevent: stage\ndata: ${JSON.stringify(stage)}\n\n`;
 
 /** The stream of a job's events. OpenAPI cannot describe a stream's items: the description names their schema. */
 export const eventsPath: ZodOpenApiPathsObject = {

@@ -11,7 +11,6 @@ import { Failure } from "../contract/errors.ts";
 import { JobEvent } from "../contract/event.ts";
 import { isOffered, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
-import { examples } from "./openapi-examples.ts";
 import { errorResponses } from "./openapi-errors.ts";
 import { eventsPath, statusPaths } from "./openapi-paths.ts";
 import { pathParameters, type Route } from "./route.ts";
@@ -77,13 +76,10 @@ const operationPaths = (parts: { agent: boolean }): ZodOpenApiPathsObject => {
 /** What agent mode adds stands together. */
 export const agentModeTag = "Agent mode";
 
-type Example = { input: object; output: object };
-
 const described = (operation: Operation): ZodOpenApiOperationObject => {
   const { http, input, output } = operation;
   const path = pathParameters(http.path);
   const rest = Object.keys(input.shape).filter((name) => !path.includes(name));
-  const example = new Map(Object.entries<Example>(examples)).get(operation.name);
   const requestParams: ZodOpenApiParameters = { path: picked(input, path) };
   if (http.method !== "post") requestParams.query = picked(input, rest);
   if (operation.errors.includes("idempotency_conflict"))
@@ -102,18 +98,52 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
     ...(http.method === "post" && {
       requestBody: {
         required: true,
-        content: { "application/json": { schema: picked(input, rest).strict(), example: example?.input } },
+        content: {
+          "application/json": {
+            schema: picked(input, rest).strict(),
+            example: exampleOf(picked(input, rest)),
+          },
+        },
       },
     }),
     responses: {
       "200": {
         description: "Done",
-        content: { "application/json": { schema: output, example: example?.output } },
+        content: { "application/json": { schema: output, example: exampleOf(output, operation.example) } },
       },
       ...errors,
       ...(http.status !== undefined && otherAnswers(output, errors["500"])),
     },
   };
+};
+
+/**
+ * The value that the examples of a schema's fields make up; `given` says what stands in their place. What has no example is
+ * null where it may be, else left out; an array holds one example of its items.
+ */
+export const exampleOf = (schema: z.core.$ZodType, given?: unknown): unknown => {
+  const { def } = schema._zod as z.core.$ZodTypes["_zod"];
+  const own = given === undefined ? z.globalRegistry.get(schema)?.example : given;
+  switch (def.type) {
+    case "object": {
+      const instead = (own ?? {}) as Record<string, unknown>;
+      const fields = Object.entries(def.shape).map(([name, field]) => [
+        name,
+        exampleOf(field, instead[name]),
+      ]);
+      return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
+    }
+    case "array":
+      return ((own ?? [undefined]) as unknown[])
+        .map((item) => exampleOf(def.element, item))
+        .filter((item) => item !== undefined);
+    case "nullable":
+      return own === undefined || own === null ? null : exampleOf(def.innerType, own);
+    case "literal":
+      return def.values[0];
+    default:
+      return own;
+  }
 };
 
 /** Of an operation whose answer is told with other statuses too. */
