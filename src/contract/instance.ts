@@ -24,13 +24,10 @@ const Overview = z.object({
   queue: z.object({
     waiting: z.int().meta({ example: 2 }),
     running: z.int().meta({ example: 3 }),
-    oldest_wait_seconds: z
-      .number()
-      .nullable()
-      .meta({
-        description: "How long the job that waits longest has waited; null: none waits",
-        example: 41.5,
-      }),
+    oldest_wait_seconds: z.number().nullable().meta({
+      description: "How long the job that waits longest has waited; null: none waits",
+      example: 41.5,
+    }),
   }),
   lost: z.int().meta({ description: "Jobs that failed with their instance so far", example: 0 }),
   recovered: z

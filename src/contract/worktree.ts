@@ -41,23 +41,18 @@ export const Worktree = z
     pod_name: z.string().meta({ example: "build-1" }),
     created_at: Instant,
     age_hours: z.number().meta({ description: "Hours since created_at, to two decimals", example: 0.25 }),
-    size_bytes: z
-      .int()
-      .nullable()
-      .meta({
-        description: "Room it takes on disk; null: nothing is there, or it could not be measured",
-        example: 4_210_688,
-      }),
+    size_bytes: z.int().nullable().meta({
+      description: "Room it takes on disk; null: nothing is there, or it could not be measured",
+      example: 4_210_688,
+    }),
     pushed: z.boolean().nullable().meta({
       description: "Whether the remote has everything in it; null: not known while a job is at work in it",
       example: true,
     }),
-    prepared: z
-      .boolean()
-      .meta({
-        description: "Made by prepare_worktree; false: made for a job that named no worktree",
-        example: true,
-      }),
+    prepared: z.boolean().meta({
+      description: "Made by prepare_worktree; false: made for a job that named no worktree",
+      example: true,
+    }),
     salvage_ref: z
       .string()
       .nullable()
@@ -76,12 +71,10 @@ const CleanupResult = z
       .nullable()
       .meta({ description: "Null: nothing of ours is at this path", example: worktreeId }),
     success: z.boolean().meta({ description: "It is gone now, also when it was before", example: true }),
-    removed: z
-      .boolean()
-      .meta({
-        description: "This call removed it, or would; false with success: it was gone before",
-        example: true,
-      }),
+    removed: z.boolean().meta({
+      description: "This call removed it, or would; false with success: it was gone before",
+      example: true,
+    }),
     error: z.string().nullable().meta({ description: "Why it was left in place" }),
     cancelled_jobs: z
       .array(z.string())
@@ -229,12 +222,10 @@ export const worktreeOperations = {
     input: z.strictObject({}),
     output: z.object({
       success: z.literal(true),
-      min_free_bytes: z
-        .int()
-        .meta({
-          description: "Below this much free room no job is accepted; 0: no floor",
-          example: 1_073_741_824,
-        }),
+      min_free_bytes: z.int().meta({
+        description: "Below this much free room no job is accepted; 0: no floor",
+        example: 1_073_741_824,
+      }),
       volumes: z.array(Volume),
       repositories: z.array(RepositoryUsage).meta({ description: "Largest first" }),
     }),
