@@ -1,4 +1,4 @@
-import { ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
@@ -98,15 +98,13 @@ export const createBoundary = ({ settings, log, newRequestId }: Dependencies) =>
     };
 };
 
-/** Streams go past the router to the connection, where there is one. */
+/** Streams go past the router to the connection. */
 const sent = ({ status, headers, body }: Reply, { env }: Context): Response => {
-  if (body === null || typeof body !== "object" || !("pipe" in body))
-    return new Response(body, { status, headers });
-  const { outgoing } = (env ?? {}) as Partial<HttpBindings>;
-  if (!(outgoing instanceof ServerResponse)) return new Response(body.readable(), { status, headers });
+  if (typeof body !== "function") return new Response(body, { status, headers });
+  const { outgoing } = env as { outgoing: ServerResponse };
   outgoing.writeHead(status, headers);
   outgoing.flushHeaders();
-  void body.pipe(outgoing);
+  void body(outgoing);
   return RESPONSE_ALREADY_SENT;
 };
 

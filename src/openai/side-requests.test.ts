@@ -28,18 +28,6 @@ const prompts: [ui: string, prompt: string, answer: string][] = [
     openWebUi("Suggest follow-ups", '{ "follow_ups": ["a?"] }'),
     '{"follow_ups":[]}',
   ],
-  ["Open WebUI's search", openWebUi("Is a search needed?", 'one of { "queries": ["a"] }'), '{"queries":[]}'],
-  ["Open WebUI's autocompletion", openWebUi("Complete the text", '{ "text": "…" }'), '{"text":""}'],
-  [
-    "Open WebUI's image prompt",
-    openWebUi("Write a prompt for an image", '{ "prompt": "…" }').replaceAll("/show-tools ", ""),
-    JSON.stringify({ prompt: "Fix the **date** test that fails at night, please.\nIt is urgent." }),
-  ],
-  [
-    "Open WebUI's emoji",
-    "Your task is to reflect the speaker's face by a fitting emoji.\n\nMessage: ```well done```",
-    "💬",
-  ],
   ["Open WebUI's title of old", openWebUi("Write a title of 3 words, as text", "The title"), title],
   [
     "LibreChat's title",
@@ -79,10 +67,6 @@ describe("what chat UIs ask on the side", () => {
     ["title_generation", JSON.stringify({ title: "Hello there" })],
     ["tags_generation", '{"tags":["General"]}'],
     ["follow_up_generation", '{"follow_ups":[]}'],
-    ["query_generation", '{"queries":[]}'],
-    ["autocomplete_generation", '{"text":""}'],
-    ["image_prompt_generation", JSON.stringify({ prompt: "Hello there" })],
-    ["emoji_generation", "💬"],
     ["something_else", "Hello there"],
   ];
 
