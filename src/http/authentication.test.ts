@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createAuthentication } from "./authentication.ts";
+import { createAuthentication } from "./access.ts";
 import { createTestApp } from "./app.fixture.ts";
 
 const key = fc.stringMatching(/^[\u0021-\u007e]{1,60}$/).filter((text) => !text.includes(","));

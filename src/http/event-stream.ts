@@ -19,7 +19,7 @@ type Options = {
   endedBy: readonly AbortSignal[];
   /** How long the stream may be silent before it sends a ping; default 15 s. */
   pingEveryMs?: number | undefined;
-  /** Is told what the source threw. The status has been sent: the stream just ends. */
+  /** Called with what the source threw. The status has been sent: the stream just ends. */
   onFailure: (error: unknown) => void;
   /** Of a reader that takes nothing for `afterMs`: it counts as gone, and `cut` ends its connection. Absent: it may. */
   stall?: { afterMs: number; cut: () => void } | undefined;

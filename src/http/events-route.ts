@@ -1,3 +1,5 @@
+import { z } from "zod";
+import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { ServiceError } from "../contract/errors.ts";
 import type { JobEvent } from "../contract/event.ts";
 import { isFinal, type Job } from "../contract/job.ts";
@@ -7,6 +9,7 @@ import { encodeEvent } from "../lib/sse.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { eventStream, streamed } from "./event-stream.ts";
 import { unknownName } from "./faults.ts";
+import { errorResponses } from "./openapi-errors.ts";
 import { readQuery } from "./query.ts";
 import type { Call, Route } from "./route.ts";
 
@@ -19,6 +22,42 @@ type Dependencies = {
   pingEveryMs?: number;
 };
 
+const stage = {
+  seq: 1,
+  at: "2026-03-02T09:15:00.000Z",
+  attempt: 0,
+  type: "stage",
+  stage: "queued",
+  detail: null,
+};
+export const streamExample = `id: 1\nevent: stage\ndata: ${JSON.stringify(stage)}\n\n`;
+
+/** OpenAPI cannot describe a stream's items: the description names their schema. */
+const description: ZodOpenApiOperationObject = {
+  operationId: "job_events",
+  summary: "Follow a job",
+  description:
+    "Server-sent events: the job's events from `after` on, those to come included, each with its `seq` as id, its " +
+    '`type` as event name and a `JobEvent` as data. The last event is `end` with `{"job": Job}`; a stream that ends ' +
+    "without it is to be resumed with `Last-Event-ID`. A `: ping` comment comes every 15 s.",
+  requestParams: {
+    path: z.object({ job_id: z.string().meta({ description: "UUID of the job" }) }),
+    query: z.object({
+      after: z.int().min(0).default(0).meta({ description: "Only events with a greater number" }),
+    }),
+    header: z.object({
+      "Last-Event-ID": z.int().min(0).optional().meta({ description: "As `after`, over which it wins" }),
+    }),
+  },
+  responses: {
+    "200": {
+      description: "The events",
+      content: { "text/event-stream": { schema: z.string(), example: streamExample } },
+    },
+    ...errorResponses(["job_not_found"]),
+  },
+};
+
 /**
  * `GET /jobs/{job_id}/events`: the job's event log as server-sent events, from a position on, until the job has
  * ended. The last event is then `end` with the final job. A stream that ends without it was cut short and is to be
@@ -27,6 +66,7 @@ type Dependencies = {
 export const eventsRoute = (deps: Dependencies): Route => ({
   method: "get",
   path: "/jobs/{job_id}/events",
+  openapi: description,
   handle: async (call) => {
     const jobId = call.path["job_id"] ?? "";
     const after = position(call.request);

@@ -3,8 +3,9 @@ import { expect, test } from "vitest";
 import { JobEvent } from "../contract/event.ts";
 import type { Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
-import { streamExample } from "./openapi-paths.ts";
+import { eventsRoute, streamExample } from "./events-route.ts";
 import { exampleOf, openapiDocument } from "./openapi.ts";
+import { statusRoutes } from "./status-routes.ts";
 import { createTestApp } from "./app.fixture.ts";
 
 type Described = {
@@ -14,10 +15,13 @@ type Described = {
 };
 type Document = { openapi: string; security: unknown[]; paths: Record<string, Record<string, Described>> };
 
+const routes = [
+  ...statusRoutes({ service: { name: "svc" } } as Parameters<typeof statusRoutes>[0]),
+  eventsRoute({} as Parameters<typeof eventsRoute>[0]),
+];
+
 const documented = (keyed = true, agent = true): Document =>
-  JSON.parse(
-    openapiDocument({ name: "svc", version: "1.2.3", keyed, parts: { agent }, routes: [] }),
-  ) as Document;
+  JSON.parse(openapiDocument({ name: "svc", version: "1.2.3", keyed, parts: { agent }, routes })) as Document;
 
 test("the document is valid OpenAPI 3.1", async () => {
   const result = await new Validator().validate(documented());

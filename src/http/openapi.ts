@@ -12,7 +12,6 @@ import { JobEvent } from "../contract/event.ts";
 import { isOffered, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { errorResponses } from "./openapi-errors.ts";
-import { eventsPath, statusPaths } from "./openapi-paths.ts";
 import { pathParameters, type Route } from "./route.ts";
 
 type Described = {
@@ -40,7 +39,7 @@ export const openapiDocument = ({ name, version, keyed, parts, routes }: Describ
       // Relative: right for whatever host and path the document was fetched from.
       servers: [{ url: "." }],
       security: [{ header: [] }, { bearer: [] }, { query: [] }, ...(keyed ? [] : [{}])],
-      paths: { ...operationPaths(parts), ...eventsPath, ...routePaths(routes), ...statusPaths },
+      paths: { ...operationPaths(parts), ...routePaths(routes) },
       components: { securitySchemes, schemas: { JobEvent } },
     }),
   );
@@ -124,29 +123,20 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
 export const exampleOf = (schema: z.core.$ZodType, given?: unknown): unknown => {
   const { def } = schema._zod as z.core.$ZodTypes["_zod"];
   const own = given === undefined ? z.globalRegistry.get(schema)?.example : given;
-  switch (def.type) {
-    case "object": {
-      const instead = (own ?? {}) as Record<string, unknown>;
-      const fields = Object.entries(def.shape).map(([name, field]) => [
-        name,
-        exampleOf(field, instead[name]),
-      ]);
-      return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
-    }
-    case "array":
-      return ((own ?? [undefined]) as unknown[])
-        .map((item) => exampleOf(def.element, item))
-        .filter((item) => item !== undefined);
-    case "nullable":
-      return own === undefined || own === null ? null : exampleOf(def.innerType, own);
-    case "literal":
-      return def.values[0];
-    default:
-      return own;
+  if (def.type === "literal") return def.values[0];
+  if (def.type === "nullable")
+    return own === undefined || own === null ? null : exampleOf(def.innerType, own);
+  if (def.type === "array") {
+    const items = (own ?? [undefined]) as unknown[];
+    return items.map((item) => exampleOf(def.element, item)).filter((item) => item !== undefined);
   }
+  if (def.type !== "object") return own;
+  const instead = (own ?? {}) as Record<string, unknown>;
+  const fields = Object.entries(def.shape).map(([name, field]) => [name, exampleOf(field, instead[name])]);
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
 };
 
-/** Of an operation whose answer is told with other statuses too. */
+/** Of an operation that answers with other statuses too. */
 const otherAnswers = (
   output: z.ZodObject,
   failed: ZodOpenApiResponsesObject[`${1 | 2 | 3 | 4 | 5}${string}`] | undefined,

@@ -1,12 +1,12 @@
 import type { Chat } from "../chat/chat.ts";
-import { agentModeOff } from "../http/agent-mode-off.ts";
-import { preflightRoute } from "../http/cross-origin.ts";
+import { agentModeOff } from "../http/reply.ts";
+import { preflightRoute } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
 import { cancelRoute } from "./cancel-route.ts";
 import { chatRoute, type ChatRouteDependencies } from "./chat-route.ts";
 import { modelsRoutes } from "./models-routes.ts";
 import { descriptions } from "./openapi.ts";
-import { tellPublicly } from "./public-failure.ts";
+import { publicReply } from "./public-failure.ts";
 
 type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
   /** Null: agent mode is off, and each path says so. */
@@ -20,7 +20,7 @@ export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
   return [...answering, ...preflights].map((route) => ({
     ...route,
     crossOrigin: true,
-    failures: { under: "/v1/", tell: tellPublicly },
+    failures: { under: "/v1/", reply: publicReply },
   }));
 };
 

@@ -129,7 +129,7 @@ describe("what is for the agent", () => {
     const off = await startDoor({ sideRequests: false });
     await off.post(saying(first));
     await off.post(saying(first), { "x-service-task": "title_generation" });
-    expect([off.asked.length, off.told]).toEqual([2, []]);
+    expect([off.asked.length, off.prepared]).toEqual([2, []]);
   });
 });
 

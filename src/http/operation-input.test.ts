@@ -5,8 +5,8 @@ import { ServiceError } from "../contract/errors.ts";
 import { operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { bodyLimits } from "./body.ts";
-import { inputReader } from "./input.ts";
-import { checkJsonSize } from "./json-size.ts";
+import { inputReader } from "./operation-route.ts";
+import { checkJsonSize } from "./body.ts";
 
 const fromQuery = (query: string) =>
   inputReader(operations.list_jobs)({ request: new Request(`http://localhost/jobs${query}`), path: {} });
