@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { saying, startDoor } from "./openai.fixture.ts";
-import { titleOf } from "./title.ts";
+import { titleOf } from "./side-requests.ts";
 
 const door = await startDoor();
 

@@ -1,5 +1,4 @@
 import type { ChatRequest } from "../chat/chat.ts";
-import { titleOf } from "./title.ts";
 
 export type SideAnswer = { kind: string; text: string };
 
@@ -30,7 +29,7 @@ const answered = (kind: Kind, about: string): SideAnswer => ({ kind, text: forms
 /** `about`: the first thing that the user said in the chat. */
 const forms = {
   title: (about: string) => JSON.stringify({ title: titleOf(about) }),
-  "plain title": titleOf,
+  "plain title": (about: string) => titleOf(about),
   "title and language": (about: string) => JSON.stringify({ language: "English", title: titleOf(about) }),
   tags: () => JSON.stringify({ tags: ["General"] }),
   "follow-ups": () => JSON.stringify({ follow_ups: [] }),
@@ -111,3 +110,21 @@ const textOf = (messages: ChatRequest["messages"]): string =>
     .map((part) => (part.type === "text" ? part.text : ""))
     .join("\n")
     .trimStart();
+
+const mostWords = 6;
+const mostCharacters = 60;
+
+/** The first words of what a user said first, as the title of the chat: one line, without slash tokens and marks. */
+export const titleOf = (said: string): string => {
+  const words = said
+    .slice(0, 2000)
+    .replaceAll(/(^|\s)\/(?:(?:show|hide)-[a-z]+|stream-status)(?=\s|$)/g, "$1")
+    .replaceAll(/[`*_#>"“”|<{}[\]]+/g, " ")
+    .trim()
+    .split("\n", 1)
+    .join()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  const title = Array.from(words.slice(0, mostWords).join(" ")).slice(0, mostCharacters).join("");
+  return title.replace(/[\s.,;:!?-]+$/, "") || "New chat";
+};
