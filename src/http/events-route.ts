@@ -1,6 +1,5 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
-import { ServiceError } from "../contract/errors.ts";
 import type { JobEvent } from "../contract/event.ts";
 import { isFinal, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
@@ -8,9 +7,8 @@ import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { eventStream, streamed } from "./event-stream.ts";
-import { unknownName } from "./faults.ts";
 import { errorResponses } from "./openapi-errors.ts";
-import { readQuery } from "./query.ts";
+import { readPosition } from "./query.ts";
 import type { Call, Route } from "./route.ts";
 
 type Dependencies = {
@@ -69,7 +67,9 @@ export const eventsRoute = (deps: Dependencies): Route => ({
   openapi: description,
   handle: async (call) => {
     const jobId = call.path["job_id"] ?? "";
-    const after = position(call.request);
+    const after = Number(
+      readPosition(call.request, /^(0|[1-9]\d{0,14})$/, "the number of an event, 0 or more") ?? 0,
+    );
     const context = { signal: call.request.signal, principal: call.principal };
     await deps.getJob({ job_id: jobId }, context);
     // A reply to HEAD is never read: nothing may be started for it.
@@ -99,17 +99,3 @@ async function* encoded(
 
 const encodedEvent = (event: JobEvent): string =>
   encodeEvent({ id: String(event.seq), event: event.type, data: JSON.stringify(event) });
-
-/** `Last-Event-ID` is what a reader that reconnects says; the address keeps the `after` it began with. */
-const position = ({ url, headers }: Request): number => {
-  const query = readQuery(url);
-  const unknown = [...query.keys()].find((name) => name !== "after");
-  if (unknown !== undefined) throw new ServiceError("invalid_request", unknownName(unknown, ["after"]));
-  const [name, text] = headers.get("last-event-id")
-    ? ["Last-Event-ID", headers.get("last-event-id")]
-    : ["after", query.get("after")];
-  if (!/^(0|[1-9]\d{0,14})$/.test(text ?? "0")) {
-    throw new ServiceError("invalid_request", `${name}: must be the number of an event, 0 or more`);
-  }
-  return Number(text ?? "0");
-};
