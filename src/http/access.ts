@@ -1,31 +1,29 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isLoopbackHost } from "../config/loopback.ts";
-import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
+import { ServiceError } from "../contract/errors.ts";
 import type { Route } from "./route.ts";
 
 /** Who asks without a valid key where keys are set, at a route that answers without one. */
 export const stranger = "stranger";
 
 /**
- * Tells who asks. Returns the caller's principal (a digest of the key) or throws 401. With no keys configured
- * everyone is `open`.
+ * Says who asks: the caller's principal (a digest of the key); null: nobody with a valid key. With no keys configured everyone
+ * is `open`.
  *
  * One key counts: `X-Api-Key`, else `Authorization: Bearer`, else `?api_key=`. A key sent in a later place is not
  * looked at, so that a client library that insists on some bearer token can still be used with `X-Api-Key`.
  */
-export const createAuthentication = (keys: readonly string[]): ((request: Request) => string) => {
+export const createAuthentication = (keys: readonly string[]): ((request: Request) => string | null) => {
   if (keys.length === 0) return () => "open";
   const known = keys.map((key) => ({ digest: digest(Buffer.from(key)), principal: principalOf(key) }));
   return (request) => {
     const presented = presentedKey(request);
-    if (presented !== undefined) {
-      const offered = digest(presented);
-      let principal: string | undefined;
-      // All keys are compared, whichever fits: the time taken says nothing about them.
-      for (const key of known) if (timingSafeEqual(key.digest, offered)) principal = key.principal;
-      if (principal !== undefined) return principal;
-    }
-    throw new ServiceError("unauthorized", unauthorizedBody.error);
+    if (presented === undefined) return null;
+    const offered = digest(presented);
+    let principal: string | null = null;
+    // All keys are compared, whichever fits: the time taken says nothing about them.
+    for (const key of known) if (timingSafeEqual(key.digest, offered)) principal = key.principal;
+    return principal;
   };
 };
 

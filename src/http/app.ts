@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { Hono, type Context } from "hono";
-import { ServiceError } from "../contract/errors.ts";
+import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
 import type { Readiness } from "../contract/health.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
@@ -70,22 +70,15 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
   const authenticate = createAuthentication(settings.apiKeys);
   const checkSource = createSourceCheck(settings);
 
-  /** Where no key is needed, one may still be given. */
-  const identify = (request: Request): string => {
-    try {
-      return authenticate(request);
-    } catch {
-      return stranger;
-    }
-  };
-
   const answer = async (
     route: Handled,
     context: Context,
     { requestId, note }: Pick<Call, "requestId" | "note">,
   ): Promise<Reply | Response> => {
     const request = context.req.raw;
-    const principal = route.open === true ? identify(request) : authenticate(request);
+    // Where no key is needed, one may still be given.
+    const principal = authenticate(request) ?? (route.open === true ? stranger : null);
+    if (principal === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
     checkPathEncoding(request.url);
     return route.handle({
       request,

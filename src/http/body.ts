@@ -35,34 +35,22 @@ const read = async (request: Request, limits: BodyLimits): Promise<{ value: unkn
 const checkContentType = (headers: Headers): void => {
   const encoding = headers.get("content-encoding");
   if (encoding !== null && encoding.toLowerCase() !== "identity") {
-    throw new ServiceError(
-      "unsupported_content_type",
-      `Content-Encoding ${shown(encoding)} is not supported; send the body as it is`,
-    );
+    throw unsupported(`Content-Encoding ${shown(encoding)} is not supported; send the body as it is`);
   }
   const contentType = headers.get("content-type");
   if (contentType === null) {
-    throw new ServiceError(
-      "unsupported_content_type",
-      "Send a JSON object with Content-Type: application/json",
-    );
+    throw unsupported("Send a JSON object with Content-Type: application/json");
   }
   const [type = "", ...parameters] = contentType
     .toLowerCase()
     .split(";")
     .map((part) => part.trim());
   if (!/^application\/([\w.-]+\+)?json$/.test(type)) {
-    throw new ServiceError(
-      "unsupported_content_type",
-      `Content-Type ${shown(contentType)} is not supported; send application/json`,
-    );
+    throw unsupported(`Content-Type ${shown(contentType)} is not supported; send application/json`);
   }
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
   if (charset !== undefined && !/^"?utf-?8"?$/.test(charset)) {
-    throw new ServiceError(
-      "unsupported_content_type",
-      `Charset ${shown(charset)} is not supported; JSON is sent in UTF-8`,
-    );
+    throw unsupported(`Charset ${shown(charset)} is not supported; JSON is sent in UTF-8`);
   }
 };
 
@@ -76,7 +64,7 @@ const readBytes = async (request: Request, maxBytes: number): Promise<Uint8Array
       : new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
     if (cause instanceof ServiceError) throw cause;
-    throw new ServiceError("invalid_request", "The body ended before it was complete", { cause });
+    throw invalid("The body ended before it was complete", cause);
   }
 };
 
@@ -143,7 +131,7 @@ const decode = (bytes: Uint8Array): string => {
   try {
     return utf8.decode(bytes);
   } catch (cause) {
-    throw new ServiceError("invalid_request", "The body is not valid UTF-8", { cause });
+    throw invalid("The body is not valid UTF-8", cause);
   }
 };
 
@@ -157,7 +145,10 @@ const parse = (text: string): unknown => {
   }
 };
 
-const invalid = (message: string): ServiceError => new ServiceError("invalid_request", message);
+const invalid = (message: string, cause?: unknown): ServiceError =>
+  new ServiceError("invalid_request", message, { cause });
+
+const unsupported = (message: string): ServiceError => new ServiceError("unsupported_content_type", message);
 
 const tooLarge = (maxBytes: number): ServiceError =>
   new ServiceError(
