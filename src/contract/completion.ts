@@ -3,30 +3,34 @@ import { Instant, Usage } from "./job.ts";
 import { operation } from "./operation.ts";
 
 const completionStatuses = ["queued", "running", "completed", "failed", "cancelled"] as const;
-export const CompletionStatus = z.enum(completionStatuses).meta({ id: "CompletionStatus" });
+export const CompletionStatus = z
+  .enum(completionStatuses)
+  .meta({ id: "CompletionStatus", example: "completed" });
 export type CompletionStatus = z.infer<typeof CompletionStatus>;
 
 export const isCompletionFinal = (status: CompletionStatus): boolean =>
   status !== "queued" && status !== "running";
 
+const result = "The nightly build fails since the clock change; the fix is on a branch.";
+
 export const Completion = z
   .object({
-    uuid: z.string(),
+    uuid: z.string().meta({ example: "ticket-4711" }),
     status: CompletionStatus,
-    result: z.string().nullable().meta({ description: "The agent's answer" }),
-    session_id: z.string().nullable(),
-    cost_usd: z.number().nullable(),
-    duration_ms: z.int().nullable(),
-    num_turns: z.int().nullable(),
-    is_error: z.boolean(),
+    result: z.string().nullable().meta({ description: "The agent's answer", example: result }),
+    session_id: z.string().nullable().meta({ example: "8c1f0d6e-51f3-4f0e-9d52-7be0f9f5c0aa" }),
+    cost_usd: z.number().nullable().meta({ example: 0.018 }),
+    duration_ms: z.int().nullable().meta({ example: 21_400 }),
+    num_turns: z.int().nullable().meta({ example: 4 }),
+    is_error: z.boolean().meta({ example: false }),
     created_at: Instant,
-    started_at: Instant.nullable(),
-    ended_at: Instant.nullable(),
+    started_at: Instant.nullable().meta({ example: "2026-03-02T09:15:00.020Z" }),
+    ended_at: Instant.nullable().meta({ example: "2026-03-02T09:15:21.420Z" }),
     usage: Usage.nullable(),
-    model: z.string().nullable(),
+    model: z.string().nullable().meta({ example: "sonnet" }),
     error: z.string().nullable().meta({ description: "What went wrong, and what to do; null: nothing" }),
     error_code: z.string().nullable().meta({ description: "Stable identifier of the failure, snake_case" }),
-    meta: z.string().meta({ description: "As given by the caller" }),
+    meta: z.string().meta({ description: "As given by the caller", example: "{}" }),
   })
   .meta({ id: "Completion" });
 export type Completion = z.infer<typeof Completion>;
@@ -49,11 +53,15 @@ export const completionOperations = {
     summary:
       "Give the loaded agent a message and get its answer. The same uuid goes on with its conversation, unless stateless. With wait false the answer is to be fetched with get_completion.",
     input: z.strictObject({
-      message: z.string().min(1).max(1_000_000).meta({ description: "Task or prompt" }),
+      message: z
+        .string()
+        .min(1)
+        .max(1_000_000)
+        .meta({ description: "Task or prompt", example: "Why does the nightly build fail?" }),
       uuid: z
         .string()
         .regex(completionIdForm, "must be 1 to 200 letters, digits and -_.:")
-        .meta({ description: "Correlation id of the caller's own choice" }),
+        .meta({ description: "Correlation id of the caller's own choice", example: "ticket-4711" }),
       wait: z.boolean().default(true).meta({ description: "Answer when the agent is done" }),
       stateless: z.boolean().default(false).meta({ description: "Fresh session; nothing is resumed" }),
       model: z.string().max(200).default("").meta({ description: "Empty: the agent's own" }),
@@ -72,21 +80,22 @@ export const completionOperations = {
       meta: Meta,
     }),
     output: z.object({
-      success: z.boolean(),
+      success: z.boolean().meta({ example: true }),
       status: CompletionStatus,
-      uuid: z.string(),
+      uuid: Completion.shape.uuid,
       poll_url: z.string().nullable().meta({ description: "Where the answer will be; null: it is here" }),
-      result: z.string().nullable(),
-      session_id: z.string().nullable(),
-      cost_usd: z.number().nullable(),
-      duration_ms: z.int().nullable(),
-      num_turns: z.int().nullable(),
-      is_error: z.boolean(),
+      result: z.string().nullable().meta({ example: result }),
+      session_id: Completion.shape.session_id,
+      cost_usd: Completion.shape.cost_usd,
+      duration_ms: Completion.shape.duration_ms,
+      num_turns: Completion.shape.num_turns,
+      is_error: Completion.shape.is_error,
       usage: Usage.nullable(),
       error: z.string().nullable(),
       code: z.string().nullable(),
       completion: Completion.nullable(),
     }),
+    example: { completion: {} },
     http: {
       method: "post",
       path: "/completions",
@@ -116,7 +125,11 @@ export const completionOperations = {
       limit: z.int().min(1).max(1000).default(20),
       status: z.enum(["all", ...completionStatuses]).default("all"),
     }),
-    output: z.object({ success: z.literal(true), count: z.int(), completions: z.array(Completion) }),
+    output: z.object({
+      success: z.literal(true),
+      count: z.int().meta({ example: 1 }),
+      completions: z.array(Completion),
+    }),
     http: { method: "get", path: "/completions" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     part: "agent",

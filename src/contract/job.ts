@@ -2,10 +2,10 @@ import { z } from "zod";
 import { operation } from "./operation.ts";
 
 /** An instant, ISO 8601 in UTC with milliseconds. */
-export const Instant = z.string().meta({ format: "date-time" });
+export const Instant = z.string().meta({ format: "date-time", example: "2026-03-02T09:15:00.000Z" });
 
 export const jobStatuses = ["queued", "running", "succeeded", "failed", "cancelled", "expired"] as const;
-export const JobStatus = z.enum(jobStatuses).meta({ id: "JobStatus" });
+export const JobStatus = z.enum(jobStatuses).meta({ id: "JobStatus", example: "queued" });
 export type JobStatus = z.infer<typeof JobStatus>;
 
 export const finalStatuses: readonly JobStatus[] = ["succeeded", "failed", "cancelled", "expired"];
@@ -49,10 +49,12 @@ export const StageName = z
     "pull_request",
     "ended",
   ])
-  .meta({ id: "StageName" });
+  .meta({ id: "StageName", example: "queued" });
 export type StageName = z.infer<typeof StageName>;
 
-const Stage = z.object({ stage: StageName, at: Instant, attempt: z.int() }).meta({ id: "Stage" });
+const Stage = z
+  .object({ stage: StageName, at: Instant, attempt: z.int().meta({ example: 0 }) })
+  .meta({ id: "Stage" });
 type Stage = z.infer<typeof Stage>;
 
 export const Usage = z
@@ -67,15 +69,17 @@ export type Usage = z.infer<typeof Usage>;
 
 export const Job = z
   .object({
-    id: z.string().meta({ format: "uuid" }),
-    repo_url: z.string(),
+    id: z.string().meta({ format: "uuid", example: "0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10" }),
+    repo_url: z.string().meta({ example: "https://github.com/acme/app" }),
     base_ref: z.string().meta({
+      example: "main",
       description:
         "Branch or tag the work is based on; left out, it is main until the repository has been looked at",
     }),
-    task: z.string(),
-    profile: z.string(),
+    task: z.string().meta({ example: "Fix the failing date test" }),
+    profile: z.string().meta({ example: "code" }),
     profile_rule: z.string().nullable().meta({
+      example: "SERVICE_DEFAULT_PROFILE",
       description:
         "Why this profile: requested, the match rule of the profile that fitted, or SERVICE_DEFAULT_PROFILE",
     }),
@@ -89,7 +93,7 @@ export const Job = z
     created_at: Instant,
     started_at: Instant.nullable(),
     ended_at: Instant.nullable(),
-    ttl_seconds: z.int(),
+    ttl_seconds: z.int().meta({ example: 86_400 }),
     pid: z.int().nullable(),
     pod_name: z.string().nullable(),
     worktree_path: z.string().nullable(),
@@ -102,8 +106,8 @@ export const Job = z
       .meta({ description: "What the branch changes over its base" }),
     failure_reason: FailureReason.nullable(),
     retryable: z.boolean().nullable(),
-    attempt: z.int().meta({ description: "0 until the job is claimed for the first time" }),
-    model: z.string().nullable(),
+    attempt: z.int().meta({ description: "0 until the job is claimed for the first time", example: 0 }),
+    model: z.string().nullable().meta({ example: "sonnet" }),
     num_turns: z.int().nullable(),
     cost_usd: z.number().nullable(),
     usage: Usage.nullable(),
@@ -132,9 +136,10 @@ export const RunTaskInput = z.strictObject({
     .min(1, "must not be empty")
     .max(100_000, "must have at most 100,000 characters")
     .refine((task) => task.trim() !== "", "must not be blank")
-    .meta({ description: "What the agent is to do, in plain words" }),
+    .meta({ description: "What the agent is to do, in plain words", example: "Fix the failing date test" }),
   repo_url: z.string().max(2048).default("").meta({
     description: "Git repository; empty: that of worktree_id or session_id, else an empty directory",
+    example: "https://github.com/acme/app",
   }),
   profile: z.string().max(200).default("").meta({
     description: "Profile name; empty or auto: the first whose match rules fit, else SERVICE_DEFAULT_PROFILE",
@@ -163,6 +168,30 @@ export const RunTaskInput = z.strictObject({
     .meta({ description: "Answer only when the job has ended; it goes on if the caller leaves" }),
 });
 export type RunTaskInput = z.infer<typeof RunTaskInput>;
+
+/** What an example of a job that has ended says instead. */
+const endedJob = {
+  status: "succeeded",
+  exit_code: 0,
+  session_id: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
+  pr_url: "https://github.com/acme/app/pull/17",
+  output: "The test compared local times; it now compares instants.",
+  started_at: "2026-03-02T09:15:01.000Z",
+  ended_at: "2026-03-02T09:17:31.000Z",
+  pod_name: "build-1",
+  branch: "service/0b0f4a52",
+  commit_sha: "9f2c1e7b5a3d4f60718293a4b5c6d7e8f9012345",
+  diff_stat: { files: 1, insertions: 3, deletions: 2 },
+  attempt: 1,
+  num_turns: 6,
+  cost_usd: 0.042,
+  duration_ms: 150_000,
+  stages: [
+    {},
+    { stage: "claimed", at: "2026-03-02T09:15:01.000Z", attempt: 1 },
+    { stage: "ended", at: "2026-03-02T09:17:31.000Z", attempt: 1 },
+  ],
+};
 
 const JobId = z.string().meta({ description: "UUID of the job" });
 const JobAnswer = z.object({ success: z.literal(true), job: Job });
@@ -199,6 +228,7 @@ export const jobOperations = {
     summary: "The full job, its output included.",
     input: z.strictObject({ job_id: JobId }),
     output: JobAnswer,
+    example: { job: endedJob },
     http: { method: "get", path: "/jobs/{job_id}" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: ["job_not_found"],
@@ -213,6 +243,7 @@ export const jobOperations = {
       timeout: z.int().min(1).max(50).default(45).meta({ description: "Seconds to wait at most" }),
     }),
     output: JobAnswer,
+    example: { job: endedJob },
     http: { method: "get", path: "/jobs/{job_id}/wait" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: ["job_not_found"],
@@ -231,10 +262,11 @@ export const jobOperations = {
     }),
     output: z.object({
       success: z.literal(true),
-      count: z.int(),
+      count: z.int().meta({ example: 1 }),
       jobs: z.array(Job),
       next_cursor: z.string().nullable(),
     }),
+    example: { jobs: [endedJob] },
     http: { method: "get", path: "/jobs" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: ["invalid_request"],
@@ -245,6 +277,7 @@ export const jobOperations = {
     summary: "Cancel a queued or running job; a job that has ended is returned unchanged.",
     input: z.strictObject({ job_id: JobId }),
     output: JobAnswer,
+    example: { job: { status: "cancelled", ended_at: "2026-03-02T09:15:02.000Z" } },
     http: { method: "delete", path: "/jobs/{job_id}" },
     annotations: { readOnly: false, destructive: true, idempotent: true },
     errors: ["job_not_found", "store_unavailable"],

@@ -12,6 +12,8 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
   summary: string;
   input: Input;
   output: Output;
+  /** Where the example of an answer differs from what the fields' own examples make up. */
+  example?: object;
   /** Parameters that MCP clients are not offered. */
   mcpOmit?: readonly string[];
   /** REST binding. Path parameters (`{job_id}`) are taken from the path, the rest from the query (get, delete) or the JSON body (post). */

@@ -3,14 +3,16 @@ import { operation } from "./operation.ts";
 
 export const Profile = z
   .object({
-    name: z.string(),
-    description: z.string(),
-    model: z.string(),
-    max_turns: z.int().nullable(),
-    worktree: z.boolean(),
-    auto_pr: z.boolean(),
-    permission_mode: z.string(),
-    source: z.string().meta({ description: "Where it was read from: bundled, or its path" }),
+    name: z.string().meta({ example: "review" }),
+    description: z.string().meta({ example: "Reads and reports, changes nothing" }),
+    model: z.string().meta({ example: "haiku" }),
+    max_turns: z.int().nullable().meta({ example: 20 }),
+    worktree: z.boolean().meta({ example: true }),
+    auto_pr: z.boolean().meta({ example: false }),
+    permission_mode: z.string().meta({ example: "dontAsk" }),
+    source: z
+      .string()
+      .meta({ description: "Where it was read from: bundled, or its path", example: "bundled" }),
     error: z.string().nullable().meta({ description: "Why this profile cannot be used; null: it can" }),
   })
   .meta({ id: "Profile" });
@@ -22,7 +24,11 @@ export const profileOperations = {
     title: "List profiles",
     summary: "The profiles that a task can run with, those that do not load included with their error.",
     input: z.strictObject({}),
-    output: z.object({ success: z.literal(true), count: z.int(), profiles: z.array(Profile) }),
+    output: z.object({
+      success: z.literal(true),
+      count: z.int().meta({ example: 1 }),
+      profiles: z.array(Profile),
+    }),
     http: { method: "get", path: "/profiles" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: [],

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Instant } from "./job.ts";
 import { operation } from "./operation.ts";
 
 /**
@@ -13,40 +14,52 @@ const worktreeStatuses = ["preparing", "ready", "in_use", "failed", "removed"] a
 export const WorktreeStatus = z.enum(worktreeStatuses);
 export type WorktreeStatus = z.infer<typeof WorktreeStatus>;
 
+// Of the examples.
+const repoUrl = "https://github.com/acme/app";
+const worktreeId = "6f1d2c3b-4a59-4e68-8776-95a4b3c2d1e0";
+const path = `/var/lib/svc/worktrees/${worktreeId}`;
+
 export const Worktree = z
   .object({
-    worktree_id: z.string().meta({ description: "UUID; that of the job when a job had it made" }),
-    repo_url: z.string().meta({ description: "Empty: an empty repository of its own" }),
+    worktree_id: z
+      .string()
+      .meta({ description: "UUID; that of the job when a job had it made", example: worktreeId }),
+    repo_url: z.string().meta({ description: "Empty: an empty repository of its own", example: repoUrl }),
     repo_key: z
       .string()
       .nullable()
-      .meta({ description: "Directory of the cached clone under the clone root" }),
-    base_ref: z.string(),
-    branch: z.string(),
-    path: z.string().meta({ description: "Absolute path on the disk of the instance that holds it" }),
-    status: WorktreeStatus,
+      .meta({ description: "Directory of the cached clone under the clone root", example: "3f5a0c9d1e2b" }),
+    base_ref: z.string().meta({ example: "main" }),
+    branch: z.string().meta({ example: "service/wt-6f1d2c3b" }),
+    path: z
+      .string()
+      .meta({ description: "Absolute path on the disk of the instance that holds it", example: path }),
+    status: WorktreeStatus.meta({ example: "ready" }),
     job_id: z.string().nullable().meta({
       description: "The job at work in it, else the next that waits for it, else the last that used it",
     }),
-    pod_name: z.string(),
-    created_at: z.string().meta({ format: "date-time" }),
-    age_hours: z.number().meta({ description: "Hours since created_at, to two decimals" }),
-    size_bytes: z
-      .int()
-      .nullable()
-      .meta({ description: "Room it takes on disk; null: nothing is there, or it could not be measured" }),
+    pod_name: z.string().meta({ example: "build-1" }),
+    created_at: Instant,
+    age_hours: z.number().meta({ description: "Hours since created_at, to two decimals", example: 0.25 }),
+    size_bytes: z.int().nullable().meta({
+      description: "Room it takes on disk; null: nothing is there, or it could not be measured",
+      example: 4_210_688,
+    }),
     pushed: z.boolean().nullable().meta({
       description: "Whether the remote has everything in it; null: not known while a job is at work in it",
+      example: true,
     }),
-    prepared: z
-      .boolean()
-      .meta({ description: "Made by prepare_worktree; false: made for a job that named no worktree" }),
+    prepared: z.boolean().meta({
+      description: "Made by prepare_worktree; false: made for a job that named no worktree",
+      example: true,
+    }),
     salvage_ref: z
       .string()
       .nullable()
       .meta({ description: "Ref in the cached clone that holds what was not pushed when it was removed" }),
     cached_clone: z.string().nullable().meta({
       description: "Git directory on the instance that has salvage_ref; null: it is another instance's",
+      example: "/var/lib/svc/repos/3f5a0c9d1e2b/repo.git",
     }),
     warnings: z.array(z.string()).meta({
       description: "What the checkout left out, a sentence each; `kept: …` names what git cannot save",
@@ -58,12 +71,16 @@ export type Worktree = z.infer<typeof Worktree>;
 
 const CleanupResult = z
   .object({
-    path: z.string(),
-    worktree_id: z.string().nullable().meta({ description: "Null: nothing of ours is at this path" }),
-    success: z.boolean().meta({ description: "It is gone now, also when it was before" }),
-    removed: z
-      .boolean()
-      .meta({ description: "This call removed it, or would; false with success: it was gone before" }),
+    path: z.string().meta({ example: path }),
+    worktree_id: z
+      .string()
+      .nullable()
+      .meta({ description: "Null: nothing of ours is at this path", example: worktreeId }),
+    success: z.boolean().meta({ description: "It is gone now, also when it was before", example: true }),
+    removed: z.boolean().meta({
+      description: "This call removed it, or would; false with success: it was gone before",
+      example: true,
+    }),
     error: z
       .string()
       .nullable()
@@ -71,32 +88,41 @@ const CleanupResult = z
     cancelled_jobs: z
       .array(z.string())
       .meta({ description: "Jobs that used it or waited for it, and were, or would be, cancelled" }),
-    size_bytes: z.int().nullable().meta({ description: "Room on disk that its removal frees" }),
+    size_bytes: z
+      .int()
+      .nullable()
+      .meta({ description: "Room on disk that its removal frees", example: 4_210_688 }),
     salvage_ref: z
       .string()
       .nullable()
-      .meta({ description: "Ref in the cached clone that holds what was not pushed" }),
+      .meta({
+        description: "Ref in the cached clone that holds what was not pushed",
+        example: `refs/service/salvage/${worktreeId}`,
+      }),
   })
   .meta({ id: "CleanupResult" });
 export type CleanupResult = z.infer<typeof CleanupResult>;
 
 const Volume = z
   .object({
-    path: z.string(),
-    purpose: z.enum(["repositories", "worktrees", "jobs"]),
-    free_bytes: z.int().nullable().meta({ description: "Null: could not be read" }),
-    total_bytes: z.int().nullable(),
+    path: z.string().meta({ example: "/var/lib/svc/repos" }),
+    purpose: z.enum(["repositories", "worktrees", "jobs"]).meta({ example: "repositories" }),
+    free_bytes: z.int().nullable().meta({ description: "Null: could not be read", example: 52_613_349_376 }),
+    total_bytes: z.int().nullable().meta({ example: 107_374_182_400 }),
   })
   .meta({ id: "Volume" });
 export type Volume = z.infer<typeof Volume>;
 
 const RepositoryUsage = z
   .object({
-    repo_key: z.string().nullable().meta({ description: "Null: worktrees without a repository" }),
-    repo_url: z.string(),
-    cache_bytes: z.int().meta({ description: "Room the cached clone takes on disk" }),
-    worktrees: z.int().meta({ description: "How many worktrees it has" }),
-    worktree_bytes: z.int().meta({ description: "Room they take together" }),
+    repo_key: z
+      .string()
+      .nullable()
+      .meta({ description: "Null: worktrees without a repository", example: "3f5a0c9d1e2b" }),
+    repo_url: z.string().meta({ example: repoUrl }),
+    cache_bytes: z.int().meta({ description: "Room the cached clone takes on disk", example: 18_874_368 }),
+    worktrees: z.int().meta({ description: "How many worktrees it has", example: 1 }),
+    worktree_bytes: z.int().meta({ description: "Room they take together", example: 4_210_688 }),
     kept: z.array(z.string()).meta({
       description:
         "Worktrees that stay because git cannot save all of them: `{worktree_id}: nested repository at vendor/x`",
@@ -114,13 +140,21 @@ export const worktreeOperations = {
     summary:
       "Clone or update a repository and check out a worktree of it on a branch of its own, to be given to run_task as worktree_id. Answers when it is ready; after 45 s with status preparing: then poll get_worktree.",
     input: z.strictObject({
-      repo_url: z.string().min(1, "must not be empty").max(2048).meta({ description: "Git repository" }),
+      repo_url: z
+        .string()
+        .min(1, "must not be empty")
+        .max(2048)
+        .meta({ description: "Git repository", example: repoUrl }),
       base_ref: z.string().max(255).default("").meta({
         description:
           "Branch or tag it is based on; empty: main where the repository has it, else its default branch",
       }),
     }),
-    output: z.object({ success: z.literal(true), worktree_id: z.string(), worktree: Worktree }),
+    output: z.object({
+      success: z.literal(true),
+      worktree_id: z.string().meta({ example: worktreeId }),
+      worktree: Worktree,
+    }),
     http: { method: "post", path: "/worktrees" },
     annotations: { readOnly: false, destructive: false, idempotent: false },
     errors: [
@@ -151,7 +185,11 @@ export const worktreeOperations = {
     title: "List worktrees",
     summary: "All worktrees on disk, oldest first: prepared ones and those of jobs, with size and age.",
     input: z.strictObject({}),
-    output: z.object({ success: z.literal(true), count: z.int(), worktrees: z.array(Worktree) }),
+    output: z.object({
+      success: z.literal(true),
+      count: z.int().meta({ example: 1 }),
+      worktrees: z.array(Worktree),
+    }),
     http: { method: "get", path: "/worktrees" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: [],
@@ -180,8 +218,10 @@ export const worktreeOperations = {
     }),
     output: z.object({
       success: z.literal(true),
-      removed: z.int().meta({ description: "How many were removed; in a dry run, how many would be" }),
-      dry_run: z.boolean(),
+      removed: z
+        .int()
+        .meta({ description: "How many were removed; in a dry run, how many would be", example: 1 }),
+      dry_run: z.boolean().meta({ example: false }),
       results: z.array(CleanupResult),
     }),
     http: { method: "delete", path: "/worktrees" },
@@ -195,9 +235,10 @@ export const worktreeOperations = {
     input: z.strictObject({}),
     output: z.object({
       success: z.literal(true),
-      min_free_bytes: z
-        .int()
-        .meta({ description: "Below this much free room no job is accepted; 0: no floor" }),
+      min_free_bytes: z.int().meta({
+        description: "Below this much free room no job is accepted; 0: no floor",
+        example: 1_073_741_824,
+      }),
       volumes: z.array(Volume),
       repositories: z.array(RepositoryUsage).meta({ description: "Largest first" }),
     }),

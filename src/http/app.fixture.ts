@@ -1,11 +1,22 @@
 import { randomUUID } from "node:crypto";
+import type { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
 import type { JobEvent } from "../contract/event.ts";
 import { isFinal, type Job } from "../contract/job.ts";
-import type { Handlers, RequestContext } from "../contract/operation.ts";
-import type { Operations } from "../contract/operations.ts";
+import type { Handlers, Operation, RequestContext } from "../contract/operation.ts";
+import { operations, type Operations } from "../contract/operations.ts";
 import { createApp, type AppDependencies } from "./app.ts";
-import { examples } from "./openapi-examples.ts";
+import { exampleOf } from "./openapi.ts";
+
+const exampleOutput = <Name extends keyof Operations>(name: Name): z.output<Operations[Name]["output"]> => {
+  const { output, example }: Operation = operations[name];
+  return exampleOf(output, example) as z.output<Operations[Name]["output"]>;
+};
+
+export const exampleJobs: Record<"queued" | "succeeded", Job> = {
+  queued: exampleOutput("run_task").job,
+  succeeded: exampleOutput("get_job").job,
+};
 
 /** The app over handlers that keep jobs in memory, for the tests of this room and of the client. */
 export const createTestApp = (
@@ -64,7 +75,7 @@ export const memoryHandlers = (
         ...asked
       } = input;
       const job: Job = {
-        ...examples.run_task.output.job,
+        ...exampleJobs.queued,
         ...asked,
         id: randomUUID(),
         profile: asked.profile || "code",
@@ -91,27 +102,27 @@ export const memoryHandlers = (
       return { success: true, job: found(job_id) };
     },
     wait_for_job: async ({ job_id }) => ({ success: true, job: found(job_id) }),
-    list_profiles: async () => examples.list_profiles.output,
-    prepare_worktree: async () => examples.prepare_worktree.output,
-    get_worktree: async () => examples.get_worktree.output,
-    list_worktrees: async () => examples.list_worktrees.output,
-    cleanup_worktrees: async () => examples.cleanup_worktrees.output,
-    get_disk_usage: async () => examples.get_disk_usage.output,
-    list_instances: async () => examples.list_instances.output,
+    list_profiles: async () => exampleOutput("list_profiles"),
+    prepare_worktree: async () => exampleOutput("prepare_worktree"),
+    get_worktree: async () => exampleOutput("get_worktree"),
+    list_worktrees: async () => exampleOutput("list_worktrees"),
+    cleanup_worktrees: async () => exampleOutput("cleanup_worktrees"),
+    get_disk_usage: async () => exampleOutput("get_disk_usage"),
+    list_instances: async () => exampleOutput("list_instances"),
     agent_completions: async ({ uuid, message, wait }) => {
-      const { output } = examples.agent_completions;
+      const output = exampleOutput("agent_completions");
       if (!wait)
         return { ...output, status: "queued", uuid, poll_url: `/completions/${uuid}`, completion: null };
       if (message !== "fail") return { ...output, uuid };
       return { ...output, success: false, status: "failed", uuid, error: "It failed", code: "agent_failed" };
     },
     get_completion: async ({ uuid }) => {
-      if (uuid !== examples.get_completion.input.uuid)
+      if (uuid !== exampleOutput("get_completion").completion.uuid)
         throw new ServiceError("completion_not_found", `There is no completion ${uuid}`);
-      return examples.get_completion.output;
+      return exampleOutput("get_completion");
     },
-    list_completions: async () => examples.list_completions.output,
-    cancel_completion: async () => examples.cancel_completion.output,
+    list_completions: async () => exampleOutput("list_completions"),
+    cancel_completion: async () => exampleOutput("cancel_completion"),
   };
 };
 

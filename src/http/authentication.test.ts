@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createAuthentication } from "./authentication.ts";
+import { createAuthentication } from "./access.ts";
 import { createTestApp } from "./app.fixture.ts";
 
 const key = fc.stringMatching(/^[\u0021-\u007e]{1,60}$/).filter((text) => !text.includes(","));
@@ -43,8 +43,7 @@ describe("keys", () => {
             good.slice(0, at % good.length) + good.slice((at % good.length) + 1),
           ];
           for (const bad of near.filter((text) => text.trim() !== good)) {
-            for (const request of ways(bad))
-              expect(() => authenticate(request)).toThrow("Invalid or missing API key");
+            for (const request of ways(bad)) expect(authenticate(request)).toBe(null);
           }
         },
       ),
@@ -70,10 +69,8 @@ describe("keys", () => {
     );
     expect(authenticate(request({ authorization: "bearer one" }, "?api_key=two"))).toBe(one);
     expect(authenticate(request({ "x-api-key": "", authorization: "Basic eDp5" }, "?api_key=one"))).toBe(one);
-    expect(() => authenticate(request({ "x-api-key": "bad", authorization: "Bearer one" }))).toThrow(
-      "Invalid or missing API key",
-    );
-    expect(() => authenticate(request({}, "?api_key=one&api_key=one"))).toThrow("Invalid or missing API key");
+    expect(authenticate(request({ "x-api-key": "bad", authorization: "Bearer one" }))).toBe(null);
+    expect(authenticate(request({}, "?api_key=one&api_key=one"))).toBe(null);
   });
 });
 

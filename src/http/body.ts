@@ -1,6 +1,4 @@
 import { ServiceError } from "../contract/errors.ts";
-import { jsonFaultPlace } from "./json-fault.ts";
-import { checkJsonSize } from "./json-size.ts";
 
 export type BodyLimits = { bytes: number; values: number };
 
@@ -37,34 +35,22 @@ const read = async (request: Request, limits: BodyLimits): Promise<{ value: unkn
 const checkContentType = (headers: Headers): void => {
   const encoding = headers.get("content-encoding");
   if (encoding !== null && encoding.toLowerCase() !== "identity") {
-    throw new ServiceError(
-      "unsupported_content_type",
-      `Content-Encoding ${shown(encoding)} is not supported; send the body as it is`,
-    );
+    throw unsupported(`Content-Encoding ${shown(encoding)} is not supported; send the body as it is`);
   }
   const contentType = headers.get("content-type");
   if (contentType === null) {
-    throw new ServiceError(
-      "unsupported_content_type",
-      "Send a JSON object with Content-Type: application/json",
-    );
+    throw unsupported("Send a JSON object with Content-Type: application/json");
   }
   const [type = "", ...parameters] = contentType
     .toLowerCase()
     .split(";")
     .map((part) => part.trim());
   if (!/^application\/([\w.-]+\+)?json$/.test(type)) {
-    throw new ServiceError(
-      "unsupported_content_type",
-      `Content-Type ${shown(contentType)} is not supported; send application/json`,
-    );
+    throw unsupported(`Content-Type ${shown(contentType)} is not supported; send application/json`);
   }
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
   if (charset !== undefined && !/^"?utf-?8"?$/.test(charset)) {
-    throw new ServiceError(
-      "unsupported_content_type",
-      `Charset ${shown(charset)} is not supported; JSON is sent in UTF-8`,
-    );
+    throw unsupported(`Charset ${shown(charset)} is not supported; JSON is sent in UTF-8`);
   }
 };
 
@@ -78,7 +64,7 @@ const readBytes = async (request: Request, maxBytes: number): Promise<Uint8Array
       : new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
     if (cause instanceof ServiceError) throw cause;
-    throw new ServiceError("invalid_request", "The body ended before it was complete", { cause });
+    throw invalid("The body ended before it was complete", cause);
   }
 };
 
@@ -93,13 +79,59 @@ const readCounted = async ({ body }: Request, maxBytes: number): Promise<Uint8Ar
   return Buffer.concat(chunks);
 };
 
+const maxDepth = 100;
+/** Items of an array; a key and its value count as two. */
+const maxInOne = 10_000;
+
+/**
+ * Refuses JSON that is nested deeply or has very many values, before anything is made of it: parsing and checking take
+ * time for each value and hold up everybody else. Whether it is JSON at all is for the parser to say.
+ * @throws ServiceError invalid_request
+ */
+export const checkJsonSize = (json: Uint8Array, maxValues: number): void => {
+  /** Of each array and object that is open, the innermost last. */
+  const counts = new Uint32Array(maxDepth + 1);
+  let depth = 0;
+  let values = 0;
+  for (let at = 0; at < json.length; at += 1) {
+    const byte = json[at];
+    if (byte === quote) at = stringEnd(json, at);
+    else if (byte === openBracket || byte === openBrace) {
+      values += 1;
+      depth += 1;
+      if (depth > maxDepth) throw tooBig(`is nested more than ${maxDepth} levels deep`);
+      counts[depth] = 0;
+    } else if (byte === closeBracket || byte === closeBrace) depth = Math.max(0, depth - 1);
+    else if (byte === comma || byte === colon) {
+      values += 1;
+      const count = (counts[depth] ?? 0) + 1;
+      if (count > maxInOne)
+        throw tooBig(`has more than ${maxInOne.toLocaleString("en")} items in one array or object`);
+      counts[depth] = count;
+    }
+    if (values > maxValues) throw tooBig(`has more than ${maxValues.toLocaleString("en")} values`);
+  }
+};
+
+const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a];
+const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/** Where the string ends that begins at `start`. */
+const stringEnd = (json: Uint8Array, start: number): number => {
+  let at = start + 1;
+  while (at < json.length && json[at] !== quote) at += json[at] === backslash ? 2 : 1;
+  return at;
+};
+
+const tooBig = (how: string): ServiceError => invalid(`The JSON ${how}; send less`);
+
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 const decode = (bytes: Uint8Array): string => {
   try {
     return utf8.decode(bytes);
   } catch (cause) {
-    throw new ServiceError("invalid_request", "The body is not valid UTF-8", { cause });
+    throw invalid("The body is not valid UTF-8", cause);
   }
 };
 
@@ -107,13 +139,16 @@ const parse = (text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    // Searching takes longer than parsing: in a larger text it would hold up everybody else.
-    const place = text.length > bodyLimits.bytes ? "" : `: look at ${jsonFaultPlace(text)}`;
-    throw new ServiceError("invalid_request", `The body is not valid JSON${place}`, { cause });
+    throw new ServiceError("invalid_request", `The body is not valid JSON: ${(cause as Error).message}`, {
+      cause,
+    });
   }
 };
 
-const invalid = (message: string): ServiceError => new ServiceError("invalid_request", message);
+const invalid = (message: string, cause?: unknown): ServiceError =>
+  new ServiceError("invalid_request", message, { cause });
+
+const unsupported = (message: string): ServiceError => new ServiceError("unsupported_content_type", message);
 
 const tooLarge = (maxBytes: number): ServiceError =>
   new ServiceError(

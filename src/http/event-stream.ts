@@ -19,59 +19,51 @@ type Options = {
   endedBy: readonly AbortSignal[];
   /** How long the stream may be silent before it sends a ping; default 15 s. */
   pingEveryMs?: number | undefined;
-  /** Is told what the source threw. The status has been sent: the stream just ends. */
+  /** Called with what the source threw. The status has been sent: the stream just ends. */
   onFailure: (error: unknown) => void;
   /** Of a reader that takes nothing for `afterMs`: it counts as gone, and `cut` ends its connection. Absent: it may. */
   stall?: { afterMs: number; cut: () => void } | undefined;
 };
 
-/** A body of server-sent events that have yet to begin: it is either piped or read, once. */
-export type EventBody = {
-  /** Writes them to the connection itself: what a live stream costs per piece is most of it what lies in between. Never rejects. */
-  pipe: (outgoing: ServerResponse) => Promise<void>;
-  /** For where there is no connection. */
-  readable: () => ReadableStream<Uint8Array>;
-};
+/**
+ * Writes server-sent events to the connection itself: what a live stream costs per piece is most of it what lies in between.
+ * Never rejects.
+ */
+export type EventBody = (outgoing: ServerResponse) => Promise<void>;
 
 /**
  * The pieces of `source` as a body, pings included. The next piece is asked for when the last one has been taken, so a
  * slow reader holds nothing but its own stream. The signal that `source` is given is aborted when the stream is over,
  * however it came to that: `source` must then end.
  */
-export const eventStream = (source: Source, options: Options): EventBody => ({
-  pipe: (outgoing) => pipe(source, options, outgoing),
-  readable: () => readable(source, options),
-});
-
-type Source = (signal: AbortSignal) => AsyncIterable<string | Uint8Array>;
-
-const pipe = async (
-  source: Source,
-  { endedBy, pingEveryMs = usualPing, onFailure, stall }: Options,
-  outgoing: ServerResponse,
-): Promise<void> => {
-  const ending = endOf(endedBy);
-  outgoing.once("close", ending.now);
-  if (outgoing.destroyed) ending.now();
-  const silence = setInterval(() => {
-    // What a slow reader has not taken yet may be the beginning of an event.
-    if (!outgoing.writableNeedDrain && !ending.signal.aborted) outgoing.write(ping);
-  }, pingEveryMs);
-  try {
-    for await (const piece of source(ending.signal)) {
-      if (ending.signal.aborted) break;
-      if (!outgoing.write(piece)) await taken(outgoing, stall, ending.signal);
-      silence.refresh();
+export const eventStream =
+  (
+    source: (signal: AbortSignal) => AsyncIterable<string | Uint8Array>,
+    { endedBy, pingEveryMs = 15_000, onFailure, stall }: Options,
+  ): EventBody =>
+  async (outgoing) => {
+    const ending = endOf(endedBy);
+    outgoing.once("close", ending.now);
+    if (outgoing.destroyed) ending.now();
+    const silence = setInterval(() => {
+      // What a slow reader has not taken yet may be the beginning of an event.
+      if (!outgoing.writableNeedDrain && !ending.signal.aborted) outgoing.write(ping);
+    }, pingEveryMs);
+    try {
+      for await (const piece of source(ending.signal)) {
+        if (ending.signal.aborted) break;
+        if (!outgoing.write(piece)) await taken(outgoing, stall, ending.signal);
+        silence.refresh();
+      }
+    } catch (error) {
+      onFailure(error);
+    } finally {
+      clearInterval(silence);
+      ending.now();
+      outgoing.off("close", ending.now);
+      outgoing.end();
     }
-  } catch (error) {
-    onFailure(error);
-  } finally {
-    clearInterval(silence);
-    ending.now();
-    outgoing.off("close", ending.now);
-    outgoing.end();
-  }
-};
+  };
 
 /** Resolves when the reader has taken what was written, or nothing more is to be written. */
 const taken = async (
@@ -80,69 +72,15 @@ const taken = async (
   signal: AbortSignal,
 ): Promise<void> => {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const patience = createPatience(stall, resolve);
   const done = (): void => resolve();
   outgoing.once("drain", done);
   signal.addEventListener("abort", done, { once: true });
-  patience.start();
+  const patience = stall && setTimeout(() => (stall.cut(), resolve()), stall.afterMs);
   if (!signal.aborted) await promise;
-  patience.stop();
+  clearTimeout(patience);
   outgoing.off("drain", done);
   signal.removeEventListener("abort", done);
 };
-
-const readable = (
-  source: Source,
-  { endedBy, pingEveryMs = usualPing, onFailure, stall }: Options,
-): ReadableStream<Uint8Array> => {
-  const ending = endOf(endedBy);
-  const pieces = source(ending.signal)[Symbol.asyncIterator]();
-  const encoder = new TextEncoder();
-  const leave = async (): Promise<void> => {
-    ending.now();
-    await pieces.return?.();
-  };
-  const patience = createPatience(stall, () => void leave().catch(onFailure));
-  // One that was given up before anybody read has not begun: it is begun, to learn that it is over.
-  let isBegun = false;
-  const unread = (): void => {
-    if (!isBegun) void pieces.next().then(() => pieces.return?.(), onFailure);
-  };
-  ending.signal.addEventListener("abort", unread, { once: true });
-  if (ending.signal.aborted) unread();
-  return new ReadableStream<Uint8Array>(
-    {
-      pull: async (controller) => {
-        patience.stop();
-        isBegun = true;
-        const silence = setInterval(() => {
-          const isTaken = controller.desiredSize === 0 && !ending.signal.aborted;
-          if (isTaken) controller.enqueue(encoder.encode(ping));
-        }, pingEveryMs);
-        try {
-          const { done, value } = await pieces.next();
-          if (done !== true) {
-            patience.start();
-            return controller.enqueue(typeof value === "string" ? encoder.encode(value) : value);
-          }
-        } catch (error) {
-          onFailure(error);
-        } finally {
-          clearInterval(silence);
-        }
-        ending.now();
-        controller.close();
-      },
-      cancel: async () => {
-        patience.stop();
-        await leave();
-      },
-    },
-    { highWaterMark: 0 },
-  );
-};
-
-const usualPing = 15_000;
 
 /** A signal that follows the others until `now`, and leaves no listener on them after it: some of them outlive every stream. */
 const endOf = (signals: readonly AbortSignal[]) => {
@@ -154,19 +92,4 @@ const endOf = (signals: readonly AbortSignal[]) => {
   for (const signal of signals) signal.addEventListener("abort", now);
   if (signals.some(({ aborted }) => aborted)) now();
   return { signal: own.signal, now };
-};
-
-/** Runs from a piece that was handed over until the next one is asked for. */
-const createPatience = (stall: Options["stall"], lost: () => void) => {
-  let timer: NodeJS.Timeout | undefined;
-  return {
-    start: (): void => {
-      if (stall === undefined) return;
-      timer = setTimeout(() => {
-        lost();
-        stall.cut();
-      }, stall.afterMs);
-    },
-    stop: (): void => clearTimeout(timer),
-  };
 };

@@ -1,4 +1,5 @@
-import { ServiceError } from "../contract/errors.ts";
+import { z } from "zod";
+import type { ZodOpenApiOperationObject } from "zod-openapi";
 import type { JobEvent } from "../contract/event.ts";
 import { isFinal, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
@@ -6,8 +7,8 @@ import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { eventStream, streamed } from "./event-stream.ts";
-import { unknownName } from "./faults.ts";
-import { readQuery } from "./query.ts";
+import { errorResponses } from "./openapi-errors.ts";
+import { readPosition } from "./query.ts";
 import type { Call, Route } from "./route.ts";
 
 type Dependencies = {
@@ -19,6 +20,42 @@ type Dependencies = {
   pingEveryMs?: number;
 };
 
+const stage = {
+  seq: 1,
+  at: "2026-03-02T09:15:00.000Z",
+  attempt: 0,
+  type: "stage",
+  stage: "queued",
+  detail: null,
+};
+export const streamExample = `id: 1\nevent: stage\ndata: ${JSON.stringify(stage)}\n\n`;
+
+/** OpenAPI cannot describe a stream's items: the description names their schema. */
+const description: ZodOpenApiOperationObject = {
+  operationId: "job_events",
+  summary: "Follow a job",
+  description:
+    "Server-sent events: the job's events from `after` on, those to come included, each with its `seq` as id, its " +
+    '`type` as event name and a `JobEvent` as data. The last event is `end` with `{"job": Job}`; a stream that ends ' +
+    "without it is to be resumed with `Last-Event-ID`. A `: ping` comment comes every 15 s.",
+  requestParams: {
+    path: z.object({ job_id: z.string().meta({ description: "UUID of the job" }) }),
+    query: z.object({
+      after: z.int().min(0).default(0).meta({ description: "Only events with a greater number" }),
+    }),
+    header: z.object({
+      "Last-Event-ID": z.int().min(0).optional().meta({ description: "As `after`, over which it wins" }),
+    }),
+  },
+  responses: {
+    "200": {
+      description: "The events",
+      content: { "text/event-stream": { schema: z.string(), example: streamExample } },
+    },
+    ...errorResponses(["job_not_found"]),
+  },
+};
+
 /**
  * `GET /jobs/{job_id}/events`: the job's event log as server-sent events, from a position on, until the job has
  * ended. The last event is then `end` with the final job. A stream that ends without it was cut short and is to be
@@ -27,9 +64,12 @@ type Dependencies = {
 export const eventsRoute = (deps: Dependencies): Route => ({
   method: "get",
   path: "/jobs/{job_id}/events",
+  openapi: description,
   handle: async (call) => {
     const jobId = call.path["job_id"] ?? "";
-    const after = position(call.request);
+    const after = Number(
+      readPosition(call.request, /^(0|[1-9]\d{0,14})$/, "the number of an event, 0 or more") ?? 0,
+    );
     const context = { signal: call.request.signal, principal: call.principal };
     await deps.getJob({ job_id: jobId }, context);
     // A reply to HEAD is never read: nothing may be started for it.
@@ -59,17 +99,3 @@ async function* encoded(
 
 const encodedEvent = (event: JobEvent): string =>
   encodeEvent({ id: String(event.seq), event: event.type, data: JSON.stringify(event) });
-
-/** `Last-Event-ID` is what a reader that reconnects says; the address keeps the `after` it began with. */
-const position = ({ url, headers }: Request): number => {
-  const query = readQuery(url);
-  const unknown = [...query.keys()].find((name) => name !== "after");
-  if (unknown !== undefined) throw new ServiceError("invalid_request", unknownName(unknown, ["after"]));
-  const [name, text] = headers.get("last-event-id")
-    ? ["Last-Event-ID", headers.get("last-event-id")]
-    : ["after", query.get("after")];
-  if (!/^(0|[1-9]\d{0,14})$/.test(text ?? "0")) {
-    throw new ServiceError("invalid_request", `${name}: must be the number of an event, 0 or more`);
-  }
-  return Number(text ?? "0");
-};

@@ -12,7 +12,7 @@ export const always: readonly ErrorCode[] = [
   "starting",
 ];
 
-/** The failures of an operation by status; the codes that share a status are told apart in the body. */
+/** The failures of an operation by status; the body says which of the codes that share a status it is. */
 export const errorResponses = (codes: readonly ErrorCode[]): ZodOpenApiResponsesObject => {
   const byStatus = Object.groupBy([...new Set([...codes, ...always])], (code) => statusOf[code]);
   const responses = Object.entries(byStatus).map(

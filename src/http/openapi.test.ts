@@ -1,9 +1,11 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { expect, test } from "vitest";
 import { JobEvent } from "../contract/event.ts";
+import type { Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
-import { examples, streamExample } from "./openapi-examples.ts";
-import { openapiDocument } from "./openapi.ts";
+import { eventsRoute, streamExample } from "./events-route.ts";
+import { exampleOf, openapiDocument } from "./openapi.ts";
+import { statusRoutes } from "./status-routes.ts";
 import { createTestApp } from "./app.fixture.ts";
 
 type Described = {
@@ -13,10 +15,13 @@ type Described = {
 };
 type Document = { openapi: string; security: unknown[]; paths: Record<string, Record<string, Described>> };
 
+const routes = [
+  ...statusRoutes({ service: { name: "svc" } } as Parameters<typeof statusRoutes>[0]),
+  eventsRoute({} as Parameters<typeof eventsRoute>[0]),
+];
+
 const documented = (keyed = true, agent = true): Document =>
-  JSON.parse(
-    openapiDocument({ name: "svc", version: "1.2.3", keyed, parts: { agent }, routes: [] }),
-  ) as Document;
+  JSON.parse(openapiDocument({ name: "svc", version: "1.2.3", keyed, parts: { agent }, routes })) as Document;
 
 test("the document is valid OpenAPI 3.1", async () => {
   const result = await new Validator().validate(documented());
@@ -58,10 +63,10 @@ test("a key is demanded where keys are set, except for health and readiness", ()
 });
 
 test("every example is what the schemas say", () => {
-  for (const [name, operation] of Object.entries(operations)) {
-    const example = new Map<string, { input: object; output: object }>(Object.entries(examples)).get(name);
-    operation.input.parse(example?.input);
-    expect(operation.output.strict().parse(example?.output)).toEqual(example?.output);
+  for (const { http, input, output, example } of Object.values<Operation>(operations)) {
+    if (http.method === "post") input.parse(exampleOf(input));
+    const answer = exampleOf(output, example);
+    expect(output.strict().parse(answer)).toEqual(answer);
   }
   JobEvent.parse(JSON.parse(/data: (.*)/.exec(streamExample)?.[1] ?? ""));
 });

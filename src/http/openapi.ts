@@ -11,9 +11,7 @@ import { Failure } from "../contract/errors.ts";
 import { JobEvent } from "../contract/event.ts";
 import { isOffered, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
-import { examples } from "./openapi-examples.ts";
 import { errorResponses } from "./openapi-errors.ts";
-import { eventsPath, statusPaths } from "./openapi-paths.ts";
 import { pathParameters, type Route } from "./route.ts";
 
 type Described = {
@@ -41,7 +39,7 @@ export const openapiDocument = ({ name, version, keyed, parts, routes }: Describ
       // Relative: right for whatever host and path the document was fetched from.
       servers: [{ url: "." }],
       security: [{ header: [] }, { bearer: [] }, { query: [] }, ...(keyed ? [] : [{}])],
-      paths: { ...operationPaths(parts), ...eventsPath, ...routePaths(routes), ...statusPaths },
+      paths: { ...operationPaths(parts), ...routePaths(routes) },
       components: { securitySchemes, schemas: { JobEvent } },
     }),
   );
@@ -77,13 +75,10 @@ const operationPaths = (parts: { agent: boolean }): ZodOpenApiPathsObject => {
 /** What agent mode adds stands together. */
 export const agentModeTag = "Agent mode";
 
-type Example = { input: object; output: object };
-
 const described = (operation: Operation): ZodOpenApiOperationObject => {
   const { http, input, output } = operation;
   const path = pathParameters(http.path);
   const rest = Object.keys(input.shape).filter((name) => !path.includes(name));
-  const example = new Map(Object.entries<Example>(examples)).get(operation.name);
   const requestParams: ZodOpenApiParameters = { path: picked(input, path) };
   if (http.method !== "post") requestParams.query = picked(input, rest);
   if (operation.errors.includes("idempotency_conflict"))
@@ -102,13 +97,18 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
     ...(http.method === "post" && {
       requestBody: {
         required: true,
-        content: { "application/json": { schema: picked(input, rest).strict(), example: example?.input } },
+        content: {
+          "application/json": {
+            schema: picked(input, rest).strict(),
+            example: exampleOf(picked(input, rest)),
+          },
+        },
       },
     }),
     responses: {
       "200": {
         description: "Done",
-        content: { "application/json": { schema: output, example: example?.output } },
+        content: { "application/json": { schema: output, example: exampleOf(output, operation.example) } },
       },
       ...errors,
       ...(http.status !== undefined && otherAnswers(output, errors["500"])),
@@ -116,7 +116,27 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
   };
 };
 
-/** Of an operation whose answer is told with other statuses too. */
+/**
+ * The value that the examples of a schema's fields make up; `given` says what stands in their place. What has no example is
+ * null where it may be, else left out; an array holds one example of its items.
+ */
+export const exampleOf = (schema: z.core.$ZodType, given?: unknown): unknown => {
+  const { def } = schema._zod as z.core.$ZodTypes["_zod"];
+  const own = given === undefined ? z.globalRegistry.get(schema)?.example : given;
+  if (def.type === "literal") return def.values[0];
+  if (def.type === "nullable")
+    return own === undefined || own === null ? null : exampleOf(def.innerType, own);
+  if (def.type === "array") {
+    const items = (own ?? [undefined]) as unknown[];
+    return items.map((item) => exampleOf(def.element, item)).filter((item) => item !== undefined);
+  }
+  if (def.type !== "object") return own;
+  const instead = (own ?? {}) as Record<string, unknown>;
+  const fields = Object.entries(def.shape).map(([name, field]) => [name, exampleOf(field, instead[name])]);
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
+};
+
+/** Of an operation that answers with other statuses too. */
 const otherAnswers = (
   output: z.ZodObject,
   failed: ZodOpenApiResponsesObject[`${1 | 2 | 3 | 4 | 5}${string}`] | undefined,

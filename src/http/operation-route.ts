@@ -1,9 +1,12 @@
+import type { z } from "zod";
+import { ServiceError } from "../contract/errors.ts";
 import { isOffered, type Handlers, type Operation, type RequestContext } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
-import { agentModeOff } from "./agent-mode-off.ts";
-import { inputReader } from "./input.ts";
-import { json } from "./reply.ts";
-import type { Call, Route } from "./route.ts";
+import { readJsonObject } from "./body.ts";
+import { checkedInput } from "./faults.ts";
+import { readQuery } from "./query.ts";
+import { agentModeOff, json } from "./reply.ts";
+import { pathParameters, type Call, type Route } from "./route.ts";
 
 type Name = keyof Operations;
 
@@ -48,3 +51,59 @@ const contextOf = ({ request, principal }: Call, idempotent: boolean): RequestCo
   // Asking an idempotent operation twice is harmless anyway: the header has no meaning there.
   idempotencyKey: idempotent ? undefined : request.headers.get("idempotency-key") || undefined,
 });
+
+/**
+ * How the input of an operation is read from a request: path parameters from the path, the rest from the JSON body
+ * (post) or the query. Everything that can be prepared is prepared here, once.
+ */
+export const inputReader = <Input extends z.ZodObject>({ http, input }: Operation<Input>) => {
+  const inPath = pathParameters(http.path);
+  const known = Object.keys(input.shape).filter((name) => !inPath.includes(name));
+  const kinds = new Map(known.map((name) => [name, kindOf(input.shape[name])]));
+  const fromBody = http.method === "post";
+
+  return async ({ request, path }: Pick<Call, "request" | "path">): Promise<z.output<Input>> => {
+    const query = readQuery(request.url);
+    let given: Record<string, unknown>;
+    if (fromBody) {
+      if (query.size > 0) throw misplaced([...query.keys()]);
+      given = await readJsonObject(request);
+      // A path parameter in the body would be overruled by the path: it is as unknown as any other name.
+    } else {
+      given = Object.fromEntries(
+        [...query].map(([name, text]) => [name, converted(name, text, kinds.get(name))]),
+      );
+    }
+    const strays = Object.keys(given).filter((name) => inPath.includes(name));
+    return checkedInput(input, { ...given, ...path }, { known, strays });
+  };
+};
+
+type Kind = "integer" | "boolean" | "text";
+
+/** What a query parameter is read as: the type under the schema's defaults. */
+const kindOf = (schema: unknown): Kind => {
+  let inner = schema as z.core.$ZodType;
+  while ("innerType" in inner._zod.def) inner = inner._zod.def.innerType as z.core.$ZodType;
+  const { type } = inner._zod.def;
+  return type === "number" ? "integer" : type === "boolean" ? "boolean" : "text";
+};
+
+/** Text that is not the plain decimal form of its kind is refused, also where `Number` would take it (`1e2`, ` 5`, `0x10`). */
+const converted = (name: string, text: string, kind: Kind | undefined): unknown => {
+  if (kind === "integer") {
+    if (!/^-?(0|[1-9]\d*)$/.test(text))
+      throw new ServiceError("invalid_request", `${name}: must be a whole number in decimal digits`);
+    // What is beyond exact numbers is beyond every limit too, and the limit is what the caller should hear of.
+    return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(text)));
+  }
+  if (kind === "boolean") {
+    if (text !== "true" && text !== "false")
+      throw new ServiceError("invalid_request", `${name}: must be true or false`);
+    return text === "true";
+  }
+  return text;
+};
+
+const misplaced = (names: string[]): ServiceError =>
+  new ServiceError("invalid_request", `${names.join(", ")}: belongs in the JSON body, not in the address`);

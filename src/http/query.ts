@@ -1,4 +1,5 @@
 import { ServiceError } from "../contract/errors.ts";
+import { unknownName } from "./faults.ts";
 
 /**
  * The query parameters of `url`, decoded, without `api_key`. Stricter than `URLSearchParams`: a parameter given twice
@@ -17,6 +18,21 @@ export const readQuery = (url: string): Map<string, string> => {
     if (value !== "") parameters.set(name, value);
   }
   return parameters;
+};
+
+/**
+ * The event after which a reader wants to go on; null: from the beginning. `Last-Event-ID` is what a reader that reconnects
+ * says; the address keeps the `after` it began with.
+ */
+export const readPosition = ({ url, headers }: Request, form: RegExp, what: string): string | null => {
+  const query = readQuery(url);
+  const unknown = [...query.keys()].find((name) => name !== "after");
+  if (unknown !== undefined) throw new ServiceError("invalid_request", unknownName(unknown, ["after"]));
+  const header = headers.get("last-event-id");
+  const position = header || query.get("after") || null;
+  if (position !== null && !form.test(position))
+    throw new ServiceError("invalid_request", `${header ? "Last-Event-ID" : "after"}: must be ${what}`);
+  return position;
 };
 
 /** Path and query of `url` for the log, with the values of whatever might be a key masked. */

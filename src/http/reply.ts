@@ -1,10 +1,11 @@
 import {
+  ServiceError,
   statusOf,
   unauthorizedBody,
   type ErrorCode,
   type Failure,
-  type ServiceError,
 } from "../contract/errors.ts";
+import type { Log } from "../lib/log.ts";
 import type { EventBody } from "./event-stream.ts";
 
 /** An answer as plain data; the boundary turns it into a `Response` and adds what every answer carries. */
@@ -51,3 +52,30 @@ export const failureOf = (error: ServiceError): Reply => {
       return failure(error.code, error.message);
   }
 };
+
+/**
+ * The failure that the caller is given, whatever was thrown. What nobody foresaw is given without its details, which are in
+ * the log under the request's id.
+ */
+export const serviceErrorOf = (
+  error: unknown,
+  { log, requestId }: { log: Log; requestId: string },
+): ServiceError => {
+  if (error instanceof ServiceError) {
+    if (error.status === 503) log.info({ code: error.code, request_id: requestId }, error.message);
+    else if (error.status >= 500) log.warn({ err: error, request_id: requestId }, "request failed");
+    return error;
+  }
+  log.error({ err: error, request_id: requestId }, "request failed unexpectedly");
+  return new ServiceError(
+    "internal",
+    `The service failed unexpectedly; its log tells more under request id ${requestId}`,
+  );
+};
+
+/** For what is only there in agent mode. */
+export const agentModeOff = (what: string): ServiceError =>
+  new ServiceError(
+    "not_found",
+    `${what} is part of agent mode, which is off; start the service with AGENT_MODE=true`,
+  );

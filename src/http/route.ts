@@ -25,10 +25,10 @@ export type Route = {
   open?: boolean;
   /** Pages of other origins may read its answers, as far as the source check lets them ask. */
   crossOrigin?: boolean;
-  /** Only tells, in words of its own, that the path does not answer to this method. */
+  /** Only refuses, in words of its own: the path does not answer to this method. */
   refusing?: boolean;
-  /** How failures are told here and at every path from `under` on that nothing answers to; absent: as the contract says. */
-  failures?: { under: string; tell: (error: ServiceError) => Reply };
+  /** The answer to a failure here and at every path from `under` on that nothing answers to; absent: as the contract says. */
+  failures?: { under: string; reply: (error: ServiceError) => Reply };
   /** What the OpenAPI document says of it, for a route that is no operation of the contract. */
   openapi?: ZodOpenApiOperationObject;
   /** A `Response` comes from a library that makes its own; the boundary adds to it what every answer carries. */

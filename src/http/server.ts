@@ -1,10 +1,16 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
-import { refuseBrokenRequests, refuseWithoutHost } from "./broken-requests.ts";
-import { failure } from "./reply.ts";
+import { statusOf } from "../contract/errors.ts";
+import { failure, failureBody } from "./reply.ts";
 
 type Options = {
   host: string;
@@ -67,6 +73,52 @@ const listener = (app: Pick<Hono, "fetch">, host: string) =>
       return new Response(body, { status, headers });
     },
   });
+
+/** Answers what is not HTTP, too long or too slow like everything else: with a status and a JSON sentence. */
+const refuseBrokenRequests = (server: Server): void => {
+  const answering = new WeakMap<object, ServerResponse>();
+  server.on("request", (request, response) => answering.set(request.socket, response));
+  server.on("clientError", (error: Error & { code?: string }, socket: Socket) => {
+    // An answer that has begun cannot be followed by another one, nor one that came before the end of its request.
+    const begun = answering.get(socket);
+    if (begun?.writableEnded === true && !begun.req.complete) socket.destroySoon();
+    else if (!socket.writable || (begun?.headersSent === true && !begun.writableFinished))
+      socket.destroy(error);
+    else refuse(socket, ...(faults[error.code ?? ""] ?? malformed));
+  });
+  server.on("connect", (_request, socket: Socket) => {
+    // The server has let go of it, and would wait for it when it closes.
+    socket.on("error", () => undefined);
+    refuse(socket, 405, "CONNECT is not answered: the service is no proxy");
+    socket.destroySoon();
+  });
+  server.on("checkExpectation", ({ socket }) => refuse(socket, 417, "Expect can only be 100-continue"));
+};
+
+/** Whether it was answered here: a request that is HTTP but for a header that it must have. */
+const refuseWithoutHost = ({ headers, httpVersion, socket }: IncomingMessage): boolean => {
+  if (headers.host !== undefined || httpVersion === "1.0") return false;
+  refuse(socket, 400, "The request has no Host header; HTTP/1.1 asks for one");
+  return true;
+};
+
+const refuse = (socket: Socket, status: number, message: string): void => {
+  const isMethod = status === statusOf.method_not_allowed;
+  const body = JSON.stringify(failureBody(isMethod ? "method_not_allowed" : "invalid_request", message));
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n${isMethod ? "Allow: GET, POST, DELETE\r\n" : ""}` +
+      `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+};
+
+type Fault = [status: number, message: string];
+
+const malformed: Fault = [400, "The request is not valid HTTP/1.1"];
+
+const faults: Record<string, Fault> = {
+  HPE_HEADER_OVERFLOW: [431, "The headers have more than 16 KiB; send less"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "The request took too long to arrive"],
+};
 
 const listening = async (server: Server, { host, port }: { host: string; port: number }): Promise<void> => {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createSourceCheck } from "./source-check.ts";
+import { createSourceCheck } from "./access.ts";
 import { createTestApp } from "./app.fixture.ts";
 
 const outcome = (settings: { host: string; apiKeys?: string[] }, headers: Record<string, string>): string => {

@@ -3,7 +3,7 @@ import type { Handlers, Operation, RequestContext } from "../contract/operation.
 import { operations, type Operations } from "../contract/operations.ts";
 import { checkedInput } from "../http/faults.ts";
 import { failureBody } from "../http/reply.ts";
-import { toldFailure } from "../http/told-failure.ts";
+import { serviceErrorOf } from "../http/reply.ts";
 import type { Log } from "../lib/log.ts";
 
 /** The body that REST would answer with; `code` is that of the failure, null when it is none. */
@@ -48,7 +48,7 @@ export const failedBy = (
   error: unknown,
   { signal, requestId }: { signal: AbortSignal; requestId: string },
   log: Log,
-): Answered => failed(toldFailure(error, { log: signal.aborted ? silent : log, requestId }));
+): Answered => failed(serviceErrorOf(error, { log: signal.aborted ? silent : log, requestId }));
 
 export const failed = ({ code, message }: ServiceError): Answered => ({
   body: failureBody(code, message),

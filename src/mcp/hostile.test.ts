@@ -11,7 +11,11 @@ test("what is not JSON, or no message, is refused in the words of JSON-RPC", asy
     const { error } = (await answer.json()) as { error: { code: number; message: string } };
     return [answer.status, error.code, error.message];
   };
-  expect(await refused('{"jsonrpc":')).toEqual([400, -32700, expect.stringContaining("line 1, column 12")]);
+  expect(await refused('{"jsonrpc":')).toEqual([
+    400,
+    -32700,
+    expect.stringContaining("Unexpected end of JSON input"),
+  ]);
   expect(await refused("")).toEqual([400, -32700, expect.stringContaining("empty")]);
   expect(await refused("{}", { "content-type": "text/plain" })).toEqual([415, -32000, expect.any(String)]);
   expect((await refused('"text"'))[0]).toBe(400);

@@ -1,4 +1,4 @@
-import { preflightRoute } from "../http/cross-origin.ts";
+import { preflightRoute } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
 import type { McpRoutesOptions } from "./options.ts";
 import { sseRoutes } from "./sse/routes.ts";

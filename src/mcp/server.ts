@@ -8,7 +8,7 @@ import {
 import { ServiceError } from "../contract/errors.ts";
 import { isOffered } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
-import { agentModeOff } from "../http/agent-mode-off.ts";
+import { agentModeOff } from "../http/reply.ts";
 import { nearest } from "../lib/nearest.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
 import { createCallCounts, type CallCount, type CallLimits } from "./calls-under-way.ts";

@@ -10,7 +10,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { ServiceError } from "../contract/errors.ts";
 import { bodyLimits } from "../http/body.ts";
-import { checkJsonSize } from "../http/json-size.ts";
+import { checkJsonSize } from "../http/body.ts";
 import { paramsFault } from "./params-fault.ts";
 import { parseError } from "./rpc-failure.ts";
 

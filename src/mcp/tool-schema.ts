@@ -24,6 +24,8 @@ const written = (schema: z.ZodType, io: "input" | "output"): JsonSchema => {
     override: ({ jsonSchema }) => {
       // Fields may be added later: a client that checks answers must not refuse them for that.
       if (io === "output") delete jsonSchema.additionalProperties;
+      // For people, in the OpenAPI document.
+      delete jsonSchema.example;
       // Older validators take it for a keyword.
       delete jsonSchema.id;
       // The bounds of what a number can say exactly say nothing about the field.

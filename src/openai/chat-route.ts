@@ -5,10 +5,10 @@ import type { Reply } from "../http/reply.ts";
 import type { Call, Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 import { asHeader, headerText } from "./caller-headers.ts";
-import { chatRequestOf, checkedBody } from "./chat-request.ts";
+import { chatRequestOf, checkedBody, refuseUnsupported } from "./chat-request.ts";
+import { chatDescription } from "./openapi.ts";
 import { ignoredParameters } from "./request-schema.ts";
 import { sideAnswer } from "./side-requests.ts";
-import { refuseUnsupported } from "./unsupported.ts";
 
 export type ChatRouteDependencies = {
   chat: Pick<Chat, "begin" | "answer">;
@@ -29,6 +29,7 @@ const chatLimits = { bytes: 20 * 1_048_576, values: 100_000 };
 export const chatRoute = (deps: ChatRouteDependencies): Route => ({
   method: "post",
   path: "/v1/chat/completions",
+  openapi: chatDescription,
   handle: async (call) => {
     const { object, bytes } = await readJsonObjectBytes(call.request, chatLimits);
     const body = checkedBody(object);

@@ -1,13 +1,11 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { isCompletionFinal, type Completion } from "../contract/completion.ts";
-import { ServiceError } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import { eventStream, streamed } from "../http/event-stream.ts";
 import { agentModeTag } from "../http/openapi.ts";
 import { errorResponses } from "../http/openapi-errors.ts";
-import { unknownName } from "../http/faults.ts";
-import { readQuery } from "../http/query.ts";
+import { readPosition } from "../http/query.ts";
 import type { Call, Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
@@ -73,7 +71,7 @@ export const completionEventsRoute = (deps: Dependencies): Route => ({
   openapi: description,
   handle: async (call) => {
     const uuid = call.path["uuid"] ?? "";
-    const after = position(call.request);
+    const after = readPosition(call.request, /^\d{1,15}-\d{1,15}$/, "the id of an event that was received");
     await deps.getCompletion({ uuid }, { signal: call.request.signal, principal: call.principal });
     // A reply to HEAD is never read: nothing may be started for it.
     if (call.request.method === "HEAD") return streamed(null);
@@ -142,15 +140,3 @@ const doneOf = ({ uuid, status, ended_at, created_at, session_id }: Completion):
   session_id: session_id ?? "",
   correlation_id: uuid,
 });
-
-/** `Last-Event-ID` is what a reader that reconnects says; the address keeps the `after` it began with. */
-const position = ({ url, headers }: Request): string | null => {
-  const query = readQuery(url);
-  const unknown = [...query.keys()].find((name) => name !== "after");
-  if (unknown !== undefined) throw new ServiceError("invalid_request", unknownName(unknown, ["after"]));
-  const header = headers.get("last-event-id");
-  const [name, text] = header ? ["Last-Event-ID", header] : ["after", query.get("after")];
-  if (text === undefined || text === null) return null;
-  if (/^\d{1,15}-\d{1,15}$/.test(text)) return text;
-  throw new ServiceError("invalid_request", `${name}: must be the id of an event that was received`);
-};

@@ -21,7 +21,7 @@ export const startDoor = async ({
   pingEveryMs,
 }: Options = {}) => {
   const asked: { request: ChatRequest; caller: Caller }[] = [];
-  const told: string[] = [];
+  const prepared: string[] = [];
   const whole: Chat = {
     models: async () => ["helper", "sonnet", "openrouter/glm:free"],
     begin: async (request, caller) => {
@@ -29,7 +29,7 @@ export const startDoor = async ({
       return turnOf("hello");
     },
     answer: (_request, text) => {
-      told.push(text);
+      prepared.push(text);
       return { ...turnOf(text), conversation: null };
     },
     cancel: (id) => id === "chatcmpl-running",
@@ -55,7 +55,7 @@ export const startDoor = async ({
       body: typeof body === "string" ? body : JSON.stringify(body),
       ...init,
     });
-  return { ...app, url: server.url, port: server.port, post, asked, told, log };
+  return { ...app, url: server.url, port: server.port, post, asked, prepared, log };
 };
 
 /** A turn that says `text` at once. */

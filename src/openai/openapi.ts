@@ -93,7 +93,7 @@ const streamExample = [
 
 const optional = (description: string) => z.string().optional().meta({ description });
 
-const begin: ZodOpenApiOperationObject = {
+export const chatDescription: ZodOpenApiOperationObject = {
   operationId: "create_chat_completion",
   tags,
   summary: "Ask the agent, in the chat completions format",
@@ -152,7 +152,7 @@ const begin: ZodOpenApiOperationObject = {
   },
 };
 
-const listModels: ZodOpenApiOperationObject = {
+export const modelsDescription: ZodOpenApiOperationObject = {
   operationId: "list_models",
   tags,
   summary: "What `model` may be",
@@ -167,7 +167,7 @@ const listModels: ZodOpenApiOperationObject = {
   },
 };
 
-const getModel: ZodOpenApiOperationObject = {
+export const modelDescription: ZodOpenApiOperationObject = {
   operationId: "get_model",
   tags,
   summary: "Get a model",
@@ -178,7 +178,7 @@ const getModel: ZodOpenApiOperationObject = {
   },
 };
 
-const cancel: ZodOpenApiOperationObject = {
+export const cancelDescription: ZodOpenApiOperationObject = {
   operationId: "cancel_chat_completion",
   tags,
   summary: "Stop an answer under way",
@@ -199,11 +199,3 @@ const cancel: ZodOpenApiOperationObject = {
     ...failures(["not_found"]),
   },
 };
-
-/** What the OpenAPI document says of the routes of this room, by method and path. */
-export const descriptions: ReadonlyMap<string, ZodOpenApiOperationObject> = new Map([
-  ["post /v1/chat/completions", begin],
-  ["get /v1/models", listModels],
-  ["get /v1/models/{id}", getModel],
-  ["post /v1/chat/completions/{id}/cancel", cancel],
-]);

@@ -29,7 +29,7 @@ const others: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /** Tells a failure in the public shape. The body of 401 is the service's own: it is the same at every path. */
-export const tellPublicly = (error: ServiceError): Reply => {
+export const publicReply = (error: ServiceError): Reply => {
   const reply = failureOf(error);
   if (error.status === 401) return reply;
   const again = error.status === 429 && error.retryAfter !== undefined;

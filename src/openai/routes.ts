@@ -1,12 +1,11 @@
 import type { Chat } from "../chat/chat.ts";
-import { agentModeOff } from "../http/agent-mode-off.ts";
-import { preflightRoute } from "../http/cross-origin.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { preflightRoute } from "../http/access.ts";
+import { agentModeOff, json } from "../http/reply.ts";
 import type { Route } from "../http/route.ts";
-import { cancelRoute } from "./cancel-route.ts";
 import { chatRoute, type ChatRouteDependencies } from "./chat-route.ts";
-import { modelsRoutes } from "./models-routes.ts";
-import { descriptions } from "./openapi.ts";
-import { tellPublicly } from "./public-failure.ts";
+import { cancelDescription, modelDescription, modelsDescription } from "./openapi.ts";
+import { publicReply } from "./public-failure.ts";
 
 type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
   /** Null: agent mode is off, and each path says so. */
@@ -15,36 +14,28 @@ type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
 
 /** The chat completions door, to be handed to `createApp`. */
 export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
-  const routes = doorRoutes({ ...deps, chat: chat ?? nobody });
-  const answering = chat === null ? routes.flatMap(refusing) : routes.map(described);
+  const answering =
+    chat === null
+      ? paths.flatMap(([path]) => refusing(path))
+      : [chatRoute({ ...deps, chat }), ...modelsRoutes(chat), cancelRoute(chat)];
+  // Browsers ask before they send a key or JSON.
+  const preflights = paths.map(([path, method]) => preflightRoute(path, [method]));
   return [...answering, ...preflights].map((route) => ({
     ...route,
     crossOrigin: true,
-    failures: { under: "/v1/", tell: tellPublicly },
+    failures: { under: "/v1/", reply: publicReply },
   }));
 };
 
-const doorRoutes = (deps: ChatRouteDependencies & { chat: Chat }): Route[] => [
-  chatRoute(deps),
-  ...modelsRoutes(deps.chat),
-  cancelRoute(deps.chat),
-];
-
-/** Browsers ask before they send a key or JSON. */
-const preflights = [
-  preflightRoute("/v1/chat/completions", ["POST"]),
-  preflightRoute("/v1/models", ["GET"]),
-  preflightRoute("/v1/models/{id}", ["GET"]),
-  preflightRoute("/v1/chat/completions/{id}/cancel", ["POST"]),
-];
-
-const described = (route: Route): Route => {
-  const openapi = descriptions.get(`${route.method} ${route.path}`);
-  return { ...route, ...(openapi !== undefined && { openapi }) };
-};
+const paths = [
+  ["/v1/chat/completions", "POST"],
+  ["/v1/models", "GET"],
+  ["/v1/models/{id}", "GET"],
+  ["/v1/chat/completions/{id}/cancel", "POST"],
+] as const;
 
 /** Whatever the method: that the path knows another one is of no use. */
-const refusing = ({ path }: Route): Route[] =>
+const refusing = (path: string): Route[] =>
   (["get", "post"] as const).map((method) => ({
     method,
     path,
@@ -54,12 +45,44 @@ const refusing = ({ path }: Route): Route[] =>
     },
   }));
 
-/** Stands where no chat is; it is never asked. */
-const nobody: Chat = {
-  models: async () => [],
-  begin: () => Promise.reject(agentModeOff("The chat")),
-  answer: () => {
-    throw agentModeOff("The chat");
-  },
-  cancel: () => false,
+/** `GET /v1/models` and `GET /v1/models/{id}`: what `model` of a request may be. */
+const modelsRoutes = ({ models }: Pick<Chat, "models">): Route[] => {
+  // The public format wants a time; what is served is there since the service is.
+  const created = Math.floor(Date.now() / 1000);
+  const described = (id: string) => ({ id, object: "model", created, owned_by: "service" });
+  return [
+    {
+      method: "get",
+      path: "/v1/models",
+      openapi: modelsDescription,
+      handle: async () => json(200, { object: "list", data: (await models()).map(described) }),
+    },
+    {
+      method: "get",
+      path: "/v1/models/{id}",
+      openapi: modelDescription,
+      handle: async ({ path: { id = "" } }) => {
+        const ids = await models();
+        if (ids.includes(id)) return json(200, described(id));
+        throw new ServiceError(
+          "model_not_found",
+          `There is no model ${JSON.stringify(id.slice(0, 100))}; GET /v1/models lists them`,
+        );
+      },
+    },
+  ];
 };
+
+/** `POST /v1/chat/completions/{id}/cancel`: stops an answer under way, by the id in its chunks. */
+const cancelRoute = ({ cancel }: Pick<Chat, "cancel">): Route => ({
+  method: "post",
+  path: "/v1/chat/completions/{id}/cancel",
+  openapi: cancelDescription,
+  handle: ({ path: { id = "" }, principal }) => {
+    if (cancel(id, principal)) return json(200, { id, object: "chat.completion.cancelled", cancelled: true });
+    throw new ServiceError(
+      "not_found",
+      `No answer ${JSON.stringify(id.slice(0, 100))} of yours is under way in this instance; it may have ended`,
+    );
+  },
+});

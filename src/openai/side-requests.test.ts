@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { saying, startDoor } from "./openai.fixture.ts";
-import { titleOf } from "./title.ts";
+import { titleOf } from "./side-requests.ts";
 
 const door = await startDoor();
 
@@ -27,18 +27,6 @@ const prompts: [ui: string, prompt: string, answer: string][] = [
     "Open WebUI's follow-ups",
     openWebUi("Suggest follow-ups", '{ "follow_ups": ["a?"] }'),
     '{"follow_ups":[]}',
-  ],
-  ["Open WebUI's search", openWebUi("Is a search needed?", 'one of { "queries": ["a"] }'), '{"queries":[]}'],
-  ["Open WebUI's autocompletion", openWebUi("Complete the text", '{ "text": "…" }'), '{"text":""}'],
-  [
-    "Open WebUI's image prompt",
-    openWebUi("Write a prompt for an image", '{ "prompt": "…" }').replaceAll("/show-tools ", ""),
-    JSON.stringify({ prompt: "Fix the **date** test that fails at night, please.\nIt is urgent." }),
-  ],
-  [
-    "Open WebUI's emoji",
-    "Your task is to reflect the speaker's face by a fitting emoji.\n\nMessage: ```well done```",
-    "💬",
   ],
   ["Open WebUI's title of old", openWebUi("Write a title of 3 words, as text", "The title"), title],
   [
@@ -79,10 +67,6 @@ describe("what chat UIs ask on the side", () => {
     ["title_generation", JSON.stringify({ title: "Hello there" })],
     ["tags_generation", '{"tags":["General"]}'],
     ["follow_up_generation", '{"follow_ups":[]}'],
-    ["query_generation", '{"queries":[]}'],
-    ["autocomplete_generation", '{"text":""}'],
-    ["image_prompt_generation", JSON.stringify({ prompt: "Hello there" })],
-    ["emoji_generation", "💬"],
     ["something_else", "Hello there"],
   ];
 
@@ -145,7 +129,7 @@ describe("what is for the agent", () => {
     const off = await startDoor({ sideRequests: false });
     await off.post(saying(first));
     await off.post(saying(first), { "x-service-task": "title_generation" });
-    expect([off.asked.length, off.told]).toEqual([2, []]);
+    expect([off.asked.length, off.prepared]).toEqual([2, []]);
   });
 });
 

@@ -1,5 +1,4 @@
 import type { ChatRequest } from "../chat/chat.ts";
-import { titleOf } from "./title.ts";
 
 export type SideAnswer = { kind: string; text: string };
 
@@ -16,7 +15,7 @@ export const sideAnswer = (
   const text = textOf(messages);
   const recognised = recognise(text, messages, system);
   if (task !== null) {
-    const kind = tasks.find(({ mark }) => mark.test(task))?.kind ?? recognised?.kind ?? "plain title";
+    const kind = tasks.find(({ name }) => name.test(task))?.kind ?? recognised?.kind ?? "plain title";
     return answered(kind, recognised?.about ?? aboutOf(text));
   }
   return recognised === null ? null : answered(recognised.kind, recognised.about);
@@ -30,35 +29,17 @@ const answered = (kind: Kind, about: string): SideAnswer => ({ kind, text: forms
 /** `about`: the first thing that the user said in the chat. */
 const forms = {
   title: (about: string) => JSON.stringify({ title: titleOf(about) }),
-  "plain title": titleOf,
+  "plain title": (about: string) => titleOf(about),
   "title and language": (about: string) => JSON.stringify({ language: "English", title: titleOf(about) }),
   tags: () => JSON.stringify({ tags: ["General"] }),
   "follow-ups": () => JSON.stringify({ follow_ups: [] }),
-  queries: () => JSON.stringify({ queries: [] }),
-  autocompletion: () => JSON.stringify({ text: "" }),
-  "image prompt": (about: string) => JSON.stringify({ prompt: about }),
-  emoji: () => "💬",
 } as const;
 
-/** Names of tasks in the header. */
-const tasks: readonly { mark: RegExp; kind: Kind }[] = [
-  { mark: /title/i, kind: "title" },
-  { mark: /tag/i, kind: "tags" },
-  { mark: /follow/i, kind: "follow-ups" },
-  { mark: /quer/i, kind: "queries" },
-  { mark: /autocomplet/i, kind: "autocompletion" },
-  { mark: /image/i, kind: "image prompt" },
-  { mark: /emoji/i, kind: "emoji" },
-];
-
-/** The field of the answer that Open WebUI's prompts show an example of. */
-const openWebUiFields: readonly { mark: RegExp; kind: Kind }[] = [
-  { mark: /"follow_ups"\s*:/, kind: "follow-ups" },
-  { mark: /"queries"\s*:/, kind: "queries" },
-  { mark: /"tags"\s*:/, kind: "tags" },
-  { mark: /"title"\s*:/, kind: "title" },
-  { mark: /"prompt"\s*:/, kind: "image prompt" },
-  { mark: /"text"\s*:/, kind: "autocompletion" },
+/** What the header calls a task, and the field of the answer that Open WebUI's prompts show an example of. */
+const tasks: readonly { kind: Kind; name: RegExp; field: RegExp }[] = [
+  { kind: "follow-ups", name: /follow/i, field: /"follow_ups"\s*:/ },
+  { kind: "tags", name: /tag/i, field: /"tags"\s*:/ },
+  { kind: "title", name: /title/i, field: /"title"\s*:/ },
 ];
 
 /** A real request may speak of titles too: it must begin as the prompt of a known UI does, and hold the chat it is about. */
@@ -75,11 +56,9 @@ const recognise = (
 };
 
 const openWebUi = (text: string, chat: string | null): Recognised | null => {
-  if (/^Your task is to reflect the speaker's[^\n]{0,200}\bemoji\b/i.test(text))
-    return { kind: "emoji", about: "" };
   if (chat === null || !text.startsWith("### Task:")) return null;
   const instructions = text.replace(chat, "");
-  const kind = openWebUiFields.find(({ mark }) => mark.test(instructions))?.kind;
+  const kind = tasks.find(({ field }) => field.test(instructions))?.kind;
   if (kind !== undefined) return { kind, about: aboutOf(text) };
   return /^### Task:\s+[^\n]{0,200}\btitle\b/i.test(instructions.slice(0, 500))
     ? { kind: "plain title", about: aboutOf(text) }
@@ -131,3 +110,21 @@ const textOf = (messages: ChatRequest["messages"]): string =>
     .map((part) => (part.type === "text" ? part.text : ""))
     .join("\n")
     .trimStart();
+
+const mostWords = 6;
+const mostCharacters = 60;
+
+/** The first words of what a user said first, as the title of the chat: one line, without slash tokens and marks. */
+export const titleOf = (said: string): string => {
+  const words = said
+    .slice(0, 2000)
+    .replaceAll(/(^|\s)\/(?:(?:show|hide)-[a-z]+|stream-status)(?=\s|$)/g, "$1")
+    .replaceAll(/[`*_#>"“”|<{}[\]]+/g, " ")
+    .trim()
+    .split("\n", 1)
+    .join()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  const title = Array.from(words.slice(0, mostWords).join(" ")).slice(0, mostCharacters).join("");
+  return title.replace(/[\s.,;:!?-]+$/, "") || "New chat";
+};

@@ -153,12 +153,12 @@ type Listing = Pick<Staging, "worktree" | "signal"> & { variables: Record<string
 
 /**
  * `hidden`: paths that the index keeps git from looking at although something is there; `submodules`: paths of commits of
- * other repositories. Paths are bytes, one character each.
+ * other repositories; `directories`: those of its files. Paths are bytes, one character each.
  */
 export const readIndex = async (
   context: GitContext,
   { worktree, variables, signal }: Listing,
-): Promise<{ hidden: string[]; submodules: Set<string> }> => {
+): Promise<{ hidden: string[]; submodules: Set<string>; directories: Set<string> }> => {
   const { stdout } = await runGit(context, ["ls-files", "-v", "--stage", "-z"], {
     variables,
     maxOutputBytes: 1024 * 1024 * 1024,
@@ -168,18 +168,24 @@ export const readIndex = async (
   const assumed: string[] = [];
   const skipped: string[] = [];
   const submodules = new Set<string>();
+  const directories = new Set<string>();
   for (const entry of stdout.split("\0")) {
     const path = entry.slice(entry.indexOf("\t") + 1);
     if (entry.startsWith("160000", 2)) submodules.add(path);
+    for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1)) {
+      if (directories.has(path.slice(0, at))) break;
+      directories.add(path.slice(0, at));
+    }
     if (entry.startsWith("S") || entry.startsWith("s")) skipped.push(path);
     else if (/^[a-z]/.test(entry)) assumed.push(path);
   }
   // A file that is not checked out counts only when there is something in its place: that is work.
   const present = await Promise.all(skipped.map((path) => isAt(worktree.path, path)));
-  return { hidden: [...assumed, ...skipped.filter((_, nth) => present[nth])], submodules };
+  const hidden = [...assumed, ...skipped.filter((_, nth) => present[nth])];
+  return { hidden, submodules, directories };
 };
 
-const isAt = async (root: string, path: string): Promise<boolean> =>
+export const isAt = async (root: string, path: string): Promise<boolean> =>
   (await lstat(Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)])).catch(() => null)) !== null;
 
 /** What git left out when everything was added: names that it refuses, files and directories that it cannot read. */

@@ -174,7 +174,7 @@ test.each<[what: string, body: string, contentType: string, status: number, code
     "application/json",
     400,
     "invalid_request",
-    /not valid JSON: look at line 1, column 14/,
+    /not valid JSON: Expected double-quoted property name/,
   ],
   ["empty", "", "application/json", 400, "invalid_request", /empty; send a JSON object/],
   ["an array", "[]", "application/json", 400, "invalid_request", /must be a JSON object, not an array/],
