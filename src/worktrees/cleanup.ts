@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
 import pLimit from "p-limit";
 import { ServiceError } from "../contract/errors.ts";
 import type { CleanupResult } from "../contract/worktree.ts";
@@ -76,36 +76,27 @@ const choose = async (
   names: Set<string>,
   asked: Asked,
 ): Promise<{ chosen: Known[]; foreign: string[] }> => {
-  const all = await lookUpAll(deps);
-  const gone = (await deps.records.list()).filter(({ status }) => status === "removed");
-  const past = gone.map((record): Known => ({
-    id: record.worktree_id,
-    record,
-    survey: null,
-    uses: [],
-    home: record.path,
-    elsewhere: null,
-  }));
   const chosen = new Map<string, Known>();
   const foreign: string[] = [];
   for (const name of names) {
-    const known = [...all, ...past].find((each) => isNamed(each, name)) ?? (await onAnotherDisk(deps, name));
-    if (known === undefined) foreign.push(name);
+    const known = await lookUpNamed(deps, name);
+    if (known === null) foreign.push(name);
     else chosen.set(known.id, known);
   }
   if (asked.max_age_hours > 0)
-    for (const known of all.filter(olderThan(deps, asked))) chosen.set(known.id, known);
+    for (const known of (await lookUpAll(deps)).filter(olderThan(deps, asked))) chosen.set(known.id, known);
   return { chosen: [...chosen.values()], foreign };
 };
 
-/** The worktree of a job that another instance has is not in the list. */
-const onAnotherDisk = async (deps: Cleaning, name: string): Promise<Known | undefined> =>
-  isId.test(name) ? ((await lookUp(deps, name)) ?? undefined) : undefined;
+/** By its id or its path, which ends with the id. */
+const lookUpNamed = async (deps: Cleaning, name: string): Promise<Known | null> => {
+  const path = name.startsWith("/") ? resolve(name) : null;
+  const id = path === null ? name : basename(path);
+  const known = isId.test(id) ? await lookUp(deps, id) : null;
+  return known === null || path === null || factsOf(known).path === path ? known : null;
+};
 
 const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-const isNamed = (known: Known, name: string): boolean =>
-  name === known.id || (name.startsWith("/") && resolve(name) === factsOf(known).path);
 
 const olderThan =
   ({ now }: Pick<Dependencies, "now">, { max_age_hours }: Asked) =>
