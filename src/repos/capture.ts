@@ -211,7 +211,7 @@ const leftBehind = async (
 };
 
 /** Directories with a repository of their own, those that git ignores left out. Paths are bytes. */
-export const nestedRepositories = async (
+const nestedRepositories = async (
   context: GitContext,
   worktree: Worktree,
   signal: AbortSignal,
