@@ -14,7 +14,21 @@ type Listing = { worktree: Worktree; commit: string; signal: AbortSignal };
  * @throws RepoError `worktree_failed` when the commit has more than a checkout may
  */
 export const specialEntries = async (context: GitContext, listing: Listing): Promise<SpecialEntries> => {
-  const { maxRepoFiles, maxRepoBytes } = context.settings;
+  const over = new AbortController();
+  const both = { ...listing, signal: AbortSignal.any([listing.signal, over.signal]) };
+  // Two processes: git looks each size up, which takes long where the files are too many.
+  const looks = [findEntries(context, both), checkSize(context, both)] as const;
+  try {
+    return (await Promise.all(looks))[0];
+  } catch (error) {
+    over.abort(error);
+    await Promise.allSettled(looks);
+    throw error;
+  }
+};
+
+const findEntries = async (context: GitContext, listing: Listing): Promise<SpecialEntries> => {
+  const { maxRepoFiles } = context.settings;
   const found: SpecialEntries = { links: [], submodules: [], attributes: [] };
   let files = 0;
   await listTree(context, listing, "-t", (entry, path) => {
@@ -25,14 +39,17 @@ export const specialEntries = async (context: GitContext, listing: Listing): Pro
     else if (entry.startsWith("160000")) found.submodules.push(path);
     else if (/(^|\/)\.gitattributes$/.test(path)) found.attributes.push(path);
   });
+  return found;
+};
+
+const checkSize = async (context: GitContext, listing: Listing): Promise<void> => {
+  const { maxRepoBytes } = context.settings;
   let bytes = 0;
-  // Apart from the first, because git looks each size up: where the files are too many that takes long.
   await listTree(context, listing, "--long", (entry) => {
     bytes += Number(entry.slice(entry.lastIndexOf(" ") + 1)) || 0;
     if (bytes > maxRepoBytes)
       throw tooLarge(listing, `more than ${maxRepoBytes} bytes of files`, "SERVICE_MAX_REPO_BYTES");
   });
-  return found;
 };
 
 /** Longest path that the system takes, in bytes. */
