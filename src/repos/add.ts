@@ -50,8 +50,8 @@ const takeOver = async (
   const { worktree } = existing;
   await reclaim(context, worktree);
   if (repo !== null) {
-    // What was fetched since, for the agent's eyes.
-    const refspecs = remoteRefs.map((name) => `+${name}/*:${name}/*`);
+    // What was fetched since, for the agent's eyes. Not tags: those that it made would be pruned.
+    const refspec = "+refs/remotes/origin/*:refs/remotes/origin/*";
     const args = [
       "fetch",
       ...fetchOptions,
@@ -59,9 +59,10 @@ const takeOver = async (
       ...farEnd(repo.gitDir, "upload-pack"),
       "--",
       repo.gitDir,
+      refspec,
     ];
     const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(worktree.gitDir) };
-    await runGit(context, [...args, ...refspecs], { variables, signal });
+    await runGit(context, args, { variables, signal });
   }
   if (existing.instance !== context.settings.podName) await writeOwner(context, existing);
 };

@@ -121,7 +121,7 @@ const addAll = async (context: GitContext, staging: Staging): Promise<string[]> 
       await runGit(context, ["update-index", flag, "-z", "--stdin"], { ...call, input });
   const nested = await nestedRepositories(context, worktree, signal);
   const apart = nested.filter((path) => !submodules.has(path));
-  const exclude = apart.map((path) => `:(exclude,literal)${path}`);
+  const exclude = apart.map((path) => `:(exclude,literal)${pathBytes(path).toString()}`);
   const add = async (): Promise<string> => {
     try {
       const args = ["add", "--all", "--ignore-errors", "--no-warn-embedded-repo", "--", ".", ...exclude];

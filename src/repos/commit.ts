@@ -161,13 +161,16 @@ const commitOfAll = async (
   return isHead && head !== null ? head : writeCommit(context, { worktree, tree, parents, message, signal });
 };
 
+/** The disk's fault, which passes: it is no reason for which a person may give the work up. */
+const outOfRoom = /No space left|quota exceeded|Read-only file system|Input\/output error/i;
+
 /** Of another name each time: a reason is to stay the same. */
 const temporaryIndex = /service-[0-9a-f-]{36}\.index/g;
 
 /** Why nothing could be captured, where that is git's or the directory's fault. */
 const notCaptured = (error: unknown): string => {
   if (error instanceof NotCaptured) return error.message;
-  if (error instanceof GitError)
+  if (error instanceof GitError && !outOfRoom.test(error.said))
     return `git cannot take what is in it (${error.message.replaceAll(temporaryIndex, "index").slice(0, 300)})`;
   throw error;
 };

@@ -100,9 +100,11 @@ test("a branch that was pushed after it was saved is resumed where it was pushed
 
 test("a worktree that is used again knows what the remote has by then", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
+  await plainGit(worktree.path, "tag", "mine");
   const tip = await remote.commit({ "later.txt": "1\n" });
   await fetchInto(repos, remote.url);
   expect(await plainGit(worktree.path, "rev-parse", "origin/main")).not.toBe(tip);
   await addTo(repos, repo, "one");
   expect(await plainGit(worktree.path, "rev-parse", "origin/main")).toBe(tip);
+  expect(await plainGit(worktree.path, "tag")).toBe("mine");
 });

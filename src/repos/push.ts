@@ -39,9 +39,7 @@ export const pushBranch = async (
         signal,
       },
     );
-    // As git itself notes what the remote has.
-    const args = ["update-ref", `refs/remotes/origin/${branch}`, tip ?? ""];
-    if (tip !== null) await runGit(context, args, { variables: gitDirVariables(gitDir), signal });
+    if (tip !== null) await note(context, { worktree, tip, signal });
   } catch (error) {
     throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });
   }
@@ -68,4 +66,17 @@ const refuseConfiguredHooks = async (
     const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them from ${gitDir}/config, or give an https or ssh URL.`;
     throw new RepoError("push_failed", message);
   }
+};
+
+/** As git itself notes what the remote has. */
+const note = async (
+  context: GitContext,
+  { worktree, tip, signal }: { worktree: Worktree; tip: string; signal: AbortSignal },
+): Promise<void> => {
+  const { branch, gitDir } = worktree;
+  const args = ["update-ref", `refs/remotes/origin/${branch}`, tip];
+  await runGit(context, args, { variables: gitDirVariables(gitDir), signal }).catch((error: unknown) => {
+    // A ref by the name of one of its directories, say: the push was done all the same.
+    if (!(error instanceof GitError)) throw error;
+  });
 };

@@ -37,6 +37,17 @@ test("a push is noted as git itself would, so that the remote is known to have i
   expect(await repos.isPushed(worktree, never)).toBe(false);
 });
 
+test("a push succeeds also where it cannot be noted", async () => {
+  const { repos, worktree, remote } = await makeWorktree(files);
+  const { path, baseSha } = worktree;
+  await plainGit(path, "update-ref", "refs/remotes/origin/service", String(baseSha));
+  await commit(path);
+  await repos.push(worktree, never);
+  expect(await plainGit(remote.url, "rev-parse", "service/one")).toBe(
+    await plainGit(path, "rev-parse", "HEAD"),
+  );
+});
+
 test("work that came to another branch of the remote is pushed, as soon as that was fetched", async () => {
   const { repos, worktree, remote } = await makeWorktree(files);
   await commit(worktree.path);

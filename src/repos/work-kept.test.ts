@@ -46,6 +46,24 @@ test("repositories inside the worktree are named and not committed; all other wo
   expect(await plainGit(worktree.path, "ls-tree", "-r", "HEAD")).not.toContain("160000");
 });
 
+test("a repository whose name is not ASCII is not committed either", async () => {
+  const { repos, worktree } = await makeWorktree();
+  await makeRepository(join(worktree.path, "fremdes/größe"));
+  await repos.commitAll(worktree, "work", never);
+  expect(await plainGit(worktree.path, "ls-tree", "-r", "HEAD")).not.toContain("160000");
+  expect((await repos.inspect(worktree, never)).kept).toEqual(["nested repository at fremdes/größe"]);
+});
+
+test("what a shallow fetch of the agent cut off is saved and pushed all the same", async () => {
+  const { repos, remote, worktree } = await makeWorktree();
+  await remote.commit({ "later.txt": "1\n" });
+  await plainGit(worktree.path, "fetch", "--quiet", "--depth=1", `file://${remote.url}`, "main");
+  const commit = await commitFile(worktree.path, "work.txt");
+  const ref = await salvagedRef(repos, worktree, "one", never);
+  expect(await plainGit(worktree.cacheDir, "rev-parse", String(ref))).toBe(commit);
+  await repos.push(worktree, never);
+});
+
 test("repositories that git ignores keep nothing", async () => {
   const { repos, worktree } = await makeWorktree({ ".gitignore": "node_modules\n" });
   await makeRepository(join(worktree.path, "node_modules/x"));
