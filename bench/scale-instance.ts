@@ -19,7 +19,7 @@ const worker = createWorker({
   locks: stores.locks,
   spool: await openSpool(join(settings.jobsDir, settings.podName), log),
   queue: stores.queue,
-  settlements: stores.settlements,
+  jobEnds: stores.jobEnds,
   execute: async () => ({ kind: "succeeded", patch: { exit_code: 0, output: "done" } }),
   onEnded: () => undefined,
   instance: { podName: settings.podName, epoch },

@@ -24,7 +24,7 @@ import {
 } from "./completion-outcome.ts";
 import { createRecordWriter, usualPatience, type Patience } from "./completion-record.ts";
 import { createCompletionTurn, publishEnd, type Run } from "./completion-turn.ts";
-import type { Engine, Slot } from "./engine.ts";
+import type { Engine, Permit } from "./engine.ts";
 
 type Options = {
   engine: Engine;
@@ -96,7 +96,7 @@ export const createCompletions = (options: Options): Completions => {
   };
 
   /** Creates the record and runs it, in a place for a turn that is given back at the end. */
-  const start = async (run: Run, slot: Slot): Promise<Active> => {
+  const start = async (run: Run, slot: Permit): Promise<Active> => {
     const { uuid } = run.record;
     const { promise: ended, resolve } = Promise.withResolvers<CompletionRecord>();
     const entry = { run, ended };

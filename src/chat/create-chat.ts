@@ -3,7 +3,7 @@ import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { Log } from "../lib/log.ts";
-import { createTurns } from "../lib/turns.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
@@ -43,7 +43,7 @@ export const createChat = ({
   log,
 }: Dependencies): Chat => {
   const underWay = new Map<string, { turn: RunningTurn; principal: string }>();
-  const changes = createTurns();
+  const changes = createKeyedMutex();
   const retryable = createRetryable<RunningTurn>({
     clock: () => performance.now(),
     onForgotten: (turn) => turn.dispose(),
@@ -62,7 +62,7 @@ export const createChat = ({
   const changed = (tokens: readonly SlashToken[]): Promise<Visibility> => {
     const toggles = tokens.filter((token) => token !== "/stream-status");
     if (toggles.length === 0) return visibilityNow();
-    return changes.inTurn(agent.name, async () => {
+    return changes.runExclusive(agent.name, async () => {
       const visibility = applySlashTokens(await visibilityNow(), toggles);
       await visibilities.set(agent.name, visibility);
       return visibility;

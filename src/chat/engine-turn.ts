@@ -6,16 +6,16 @@ import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationRecord, ConversationStore } from "../store/conversation-store.ts";
 import { maskEvents } from "../store/mask-events.ts";
 import type { EngineTurn } from "./engine.ts";
-import type { Kept } from "./kept.ts";
-import { variantOf, type Seat, type Seats, type Wanted } from "./processes.ts";
-import type { Spares } from "./spares.ts";
+import type { IdlePool } from "./idle-pool.ts";
+import { variantOf, type WarmProcess, type WarmProcesses, type ProcessOptions } from "./processes.ts";
+import type { Prewarmed } from "./prewarmed.ts";
 
 type Dependencies = {
   agent: Pick<AgentPackage, "read" | "findTranscript">;
   conversations: ConversationStore;
-  seats: Pick<Seats, "fresh" | "resumed">;
-  spares: Pick<Spares, "take" | "refill">;
-  kept: Pick<Kept, "take" | "put">;
+  seats: Pick<WarmProcesses, "fresh" | "resumed">;
+  spares: Pick<Prewarmed, "take" | "refill">;
+  kept: Pick<IdlePool, "take" | "put">;
   /** Takes configured secrets out of what the agent says. */
   redact: Redactor;
   now: () => Date;
@@ -31,7 +31,7 @@ export type RanTurn = {
 
 /** A turn's process: a session that knows what was said before, or one that is to be told. */
 type Place = {
-  seat: Seat;
+  seat: WarmProcess;
   knows: boolean;
   /** The process was there before the turn: it may have died while nobody looked. */
   waited: boolean;
@@ -46,7 +46,7 @@ export const createTurnRunner = (deps: Dependencies) => {
 
   const placeFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<Place> => {
     const { model, maxTurns, disabledMcpServers, conversation } = turn;
-    const wanted: Wanted = { loaded: await agent.read(), model, maxTurns, disabledMcpServers };
+    const wanted: ProcessOptions = { loaded: await agent.read(), model, maxTurns, disabledMcpServers };
     if (record !== null && conversation !== null) {
       const own = await kept.take(conversation, record.updated_at);
       if (own !== null && isGoodFor(own, turn, wanted))
@@ -187,10 +187,10 @@ const masked = (redact: Redactor, tell: EngineTurn["onEvents"]): EngineTurn["onE
 };
 
 /** A turn that was stopped before it was said leaves a session that knows of nothing. */
-const wasTold = ({ resumes, process }: Seat): boolean => resumes || process.turns() > 0;
+const wasTold = ({ resumes, process }: WarmProcess): boolean => resumes || process.turns() > 0;
 
 /** Whether a kept process is what this turn wants. */
-const isGoodFor = (seat: Seat, turn: EngineTurn, wanted: Wanted): boolean =>
+const isGoodFor = (seat: WarmProcess, turn: EngineTurn, wanted: ProcessOptions): boolean =>
   seat.variant === variantOf(wanted) &&
   seat.appended === turn.appendSystemPrompt &&
   // An effort once set cannot be taken back.

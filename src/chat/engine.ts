@@ -8,7 +8,7 @@ export type Engine = {
    * Takes one of the places for turns, to be given back when the turn has ended.
    * @throws ServiceError `capacity_full`, `draining`
    */
-  admit: () => Slot;
+  admit: () => Permit;
   /**
    * Runs one turn when the conversation is free. Rejects with `ServiceError` for everything but success: waiting in vain
    * (`conversation_busy`), a failed turn (see `turn-failure.ts`), a cancelled one (`turn_cancelled`), the end of the service.
@@ -16,7 +16,7 @@ export type Engine = {
   run: (turn: EngineTurn) => Promise<EngineOutcome>;
 };
 
-export type Slot = { release: () => void };
+export type Permit = { release: () => void };
 
 export type EngineTurn = {
   /** Key of the conversation (64 hex digits); null: a session of its own that nobody resumes. */

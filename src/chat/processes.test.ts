@@ -2,13 +2,13 @@ import pino from "pino";
 import { expect, test } from "vitest";
 import type { AgentProcess } from "../agents/agent.ts";
 import { until } from "../../test/until.ts";
-import { createSeats, type Wanted } from "./processes.ts";
+import { createWarmProcesses, type ProcessOptions } from "./processes.ts";
 
 const wanted = {
   loaded: { fingerprint: "one" },
   maxTurns: null,
   disabledMcpServers: [],
-} as unknown as Wanted;
+} as unknown as ProcessOptions;
 const session = { id: "s", resumeFrom: "/transcript", cwd: "/workspace" };
 
 test("a process that goes on where another one has just ended waits until the empty directory is gone", async () => {
@@ -16,7 +16,7 @@ test("a process that goes on where another one has just ended waits until the em
   const removed = Promise.withResolvers<void>();
   const first = Promise.withResolvers<void>();
   const ends = [first.promise, new Promise<void>(() => undefined)];
-  const seats = createSeats({
+  const seats = createWarmProcesses({
     processes: {
       start: async () => ({ ok: true, process: { ended: ends.shift() } as unknown as AgentProcess }),
     },

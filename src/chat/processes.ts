@@ -6,7 +6,7 @@ import { turnFailure } from "./turn-failure.ts";
 import type { Workspaces } from "./workspaces.ts";
 
 /** A process with what decides whether a turn can be given to it. */
-export type Seat = {
+export type WarmProcess = {
   process: AgentProcess;
   cwd: string;
   /** What it was started with that cannot be changed any more. */
@@ -19,7 +19,7 @@ export type Seat = {
   resumes: boolean;
 };
 
-export type Wanted = {
+export type ProcessOptions = {
   loaded: LoadedAgent;
   /** In the CLI's terms; null: the agent's own. A process could change it, but the CLI then tells the model of a command. */
   model: string | null;
@@ -38,18 +38,18 @@ type Dependencies = {
 };
 
 /** Starts processes with all that belongs to one, and clears that away when the process is gone. */
-export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log }: Dependencies) => {
-  const living = new Set<Seat>();
+export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPrefix, log }: Dependencies) => {
+  const living = new Set<WarmProcess>();
   /** How many processes use a working directory, or are about to: one may be on its way out while the next begins. */
   const users = new Map<string, number>();
   /** Working directories that are about to go unless something is in them. */
   const removals = new Map<string, Promise<void>>();
 
   const start = async (
-    wanted: Wanted,
+    wanted: ProcessOptions,
     session: { id: string; resumeFrom: string | null },
     cwd: string,
-  ): Promise<Seat> => {
+  ): Promise<WarmProcess> => {
     const processId = `${idPrefix}${newId()}`;
     const { model, maxTurns, disabledMcpServers } = wanted;
     users.set(cwd, (users.get(cwd) ?? 0) + 1);
@@ -65,7 +65,7 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
         session,
       });
       if (!started.ok) throw turnFailure(started.outcome, new AbortController().signal);
-      const seat: Seat = {
+      const seat: WarmProcess = {
         process: started.process,
         cwd,
         variant: variantOf(wanted),
@@ -85,7 +85,7 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
     }
   };
 
-  const leave = async (seat: Seat, processId: string): Promise<void> => {
+  const leave = async (seat: WarmProcess, processId: string): Promise<void> => {
     living.delete(seat);
     await clear(processId, seat.cwd);
   };
@@ -108,12 +108,14 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
 
   return {
     /** A session of its own, in a working directory of its own. */
-    fresh: (wanted: Wanted): Promise<Seat> => {
+    fresh: (wanted: ProcessOptions): Promise<WarmProcess> => {
       const id = newId();
       return start(wanted, { id, resumeFrom: null }, workspaces.pathOf(id));
     },
-    resumed: (wanted: Wanted, session: { id: string; resumeFrom: string; cwd: string }): Promise<Seat> =>
-      start(wanted, session, session.cwd),
+    resumed: (
+      wanted: ProcessOptions,
+      session: { id: string; resumeFrom: string; cwd: string },
+    ): Promise<WarmProcess> => start(wanted, session, session.cwd),
     /** Working directories that are in use. */
     directories: (): ReadonlySet<string> => new Set(users.keys()),
     count: (): number => living.size,
@@ -123,10 +125,10 @@ export const createSeats = ({ processes, agent, workspaces, newId, idPrefix, log
   };
 };
 
-export type Seats = ReturnType<typeof createSeats>;
+export type WarmProcesses = ReturnType<typeof createWarmProcesses>;
 
 /** Equal for processes of which one is as good as the other. */
-export const variantOf = ({ loaded, model, maxTurns, disabledMcpServers }: Wanted): string =>
+export const variantOf = ({ loaded, model, maxTurns, disabledMcpServers }: ProcessOptions): string =>
   JSON.stringify([loaded.fingerprint, model, maxTurns, [...new Set(disabledMcpServers)].toSorted()]);
 
 /** Whether it is the variant of a conversation without wishes of its own. */

@@ -9,10 +9,10 @@ import type { Locks } from "../store/locks.ts";
 import { createConversationTurns, type Held } from "./conversation-turns.ts";
 import { createTurnRunner } from "./engine-turn.ts";
 import type { Engine, EngineOutcome, EngineTurn } from "./engine.ts";
-import { createKept } from "./kept.ts";
-import { createPlaces } from "./places.ts";
-import { createSeats, isUsual, variantOf, type Wanted } from "./processes.ts";
-import { createSpares } from "./spares.ts";
+import { createIdlePool } from "./idle-pool.ts";
+import { createSemaphore } from "./semaphore.ts";
+import { createWarmProcesses, isUsual, variantOf, type ProcessOptions } from "./processes.ts";
+import { createPrewarmed } from "./prewarmed.ts";
 import { turnFailure } from "./turn-failure.ts";
 import { createWorkspaces } from "./workspaces.ts";
 
@@ -60,15 +60,15 @@ export type RunningEngine = Engine & {
 export const createEngine = (deps: Dependencies): RunningEngine => {
   const { agent, settings, log, now } = deps;
   const workspaces = createWorkspaces({ root: settings.agentModeWorkspaces, agent: agent.name, now });
-  const seats = createSeats({ ...deps, workspaces });
-  const usual = async (): Promise<Wanted> => ({
+  const seats = createWarmProcesses({ ...deps, workspaces });
+  const usual = async (): Promise<ProcessOptions> => ({
     loaded: await agent.read(),
     model: null,
     maxTurns: null,
     disabledMcpServers: [],
   });
-  const spares = createSpares({ seats, usual, count: settings.agentModeWarmProcesses, log });
-  const kept = createKept({
+  const spares = createPrewarmed({ seats, usual, count: settings.agentModeWarmProcesses, log });
+  const kept = createIdlePool({
     limits: {
       count: settings.agentModeIdleProcesses,
       bytes: settings.agentModeIdleMemory * 1_048_576,
@@ -76,7 +76,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     },
     clock: () => performance.now(),
   });
-  const places = createPlaces(settings.agentModeMaxConcurrent);
+  const places = createSemaphore(settings.agentModeMaxConcurrent);
   const turns = createConversationTurns(deps.locks);
   const runner = createTurnRunner({ ...deps, seats, spares, kept });
   const ending = new AbortController();
@@ -121,7 +121,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
   return {
     admit: () => {
       if (deps.isDraining()) throw closing();
-      return places.take();
+      return places.acquire();
     },
     run,
     prepare: async () => {

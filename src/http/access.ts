@@ -4,7 +4,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Route } from "./route.ts";
 
 /** Who asks without a valid key where keys are set, at a route that answers without one. */
-export const stranger = "stranger";
+export const anonymous = "stranger";
 
 /**
  * Says who asks: the caller's principal (a digest of the key); null: nobody with a valid key. With no keys configured everyone
@@ -104,7 +104,7 @@ const shown = (value: string): string => JSON.stringify(value.slice(0, 100));
  * check: on loopback pages of this machine, elsewhere with keys any page. That page must hold a key of its own, since
  * no browser adds one by itself (there are no cookies, and credentials are not allowed here).
  */
-export const readableElsewhere = (headers: Headers): Record<string, string> => {
+export const crossOriginHeaders = (headers: Headers): Record<string, string> => {
   const origin = headers.get("origin");
   if (origin === null) return { vary: "Origin" };
   return {

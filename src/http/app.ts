@@ -8,7 +8,7 @@ import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { createAuthentication, createSourceCheck, readableElsewhere, stranger } from "./access.ts";
+import { createAuthentication, createSourceCheck, crossOriginHeaders, anonymous } from "./access.ts";
 import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
 import { openapiDocument } from "./openapi.ts";
@@ -77,7 +77,7 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
   ): Promise<Reply | Response> => {
     const request = context.req.raw;
     // Where no key is needed, one may still be given.
-    const principal = authenticate(request) ?? (route.open === true ? stranger : null);
+    const principal = authenticate(request) ?? (route.open === true ? anonymous : null);
     if (principal === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
     checkPathEncoding(request.url);
     return route.handle({
@@ -105,7 +105,7 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
       };
       try {
         checkSource(request.headers);
-        if (route.crossOrigin === true) shared = readableElsewhere(request.headers);
+        if (route.crossOrigin === true) shared = crossOriginHeaders(request.headers);
         reply = await answer(route, context, { requestId, note });
       } catch (error) {
         reply = translated(error, { requestId, log, request, route });

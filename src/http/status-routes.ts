@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ZodOpenApiResponsesObject } from "zod-openapi";
 import { Health, Readiness } from "../contract/health.ts";
-import { stranger } from "./access.ts";
+import { anonymous } from "./access.ts";
 import { errorResponses } from "./openapi-errors.ts";
 import { json } from "./reply.ts";
 import type { Route } from "./route.ts";
@@ -54,7 +54,7 @@ export const statusRoutes = ({ service, readiness, metrics }: Dependencies): Rou
       },
       handle: async ({ principal }) => {
         const found = await readiness();
-        const isShown = found.ready || principal !== stranger;
+        const isShown = found.ready || principal !== anonymous;
         const state = isShown ? found : { ready: false, reasons: ["Ask with a key to be told why"] };
         const reply = json(state.ready ? 200 : 503, state);
         return state.ready ? reply : { ...reply, headers: { ...reply.headers, "retry-after": "5" } };

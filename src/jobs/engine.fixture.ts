@@ -8,12 +8,12 @@ import { createRetries } from "../lib/retries.ts";
 import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { Execute, SettleLost } from "./execute.ts";
-import { tidy } from "./housekeeping.ts";
+import { applyRetention } from "./retention.ts";
 import { createJobs } from "./jobs.ts";
 import { createSubmit } from "./submit.ts";
 import { createLocalQueue } from "./local-queue.ts";
 import { queueWaiting, recover } from "./recovery.ts";
-import { createBell } from "../lib/bell.ts";
+import { createNotifier } from "../lib/notifier.ts";
 import { createLocalLocks } from "../store/local-leases.ts";
 import { openSpool } from "./spool.ts";
 import { createWorker } from "./worker.ts";
@@ -59,7 +59,7 @@ export const startEngine = async ({
   const store = await openFilesJobStore(jobsDir, log);
   const events = openFilesEventLog(join(jobsDir, "events"), { jobs: store, now, log });
   const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
-  const settlements = createBell();
+  const jobEnds = createNotifier();
   const spool = await openSpool(join(jobsDir, "spool"), log);
   const worker = createWorker({
     store,
@@ -67,7 +67,7 @@ export const startEngine = async ({
     locks: createLocalLocks(),
     spool,
     queue,
-    settlements,
+    jobEnds,
     execute,
     onEnded: () => undefined,
     instance: { podName: "pod", epoch: randomUUID() },
@@ -77,7 +77,7 @@ export const startEngine = async ({
     log,
   });
   const interrupt = ({ id }: { id: string }): void => worker.interrupt(id);
-  const jobs = createJobs({ store, events, queue, settlements, now, log, interrupt });
+  const jobs = createJobs({ store, events, queue, jobEnds, now, log, interrupt });
   const accept = createSubmit({
     store,
     queue,
@@ -97,12 +97,12 @@ export const startEngine = async ({
     accept(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
   const retries = createRetries();
   const round = (signal = never) =>
-    tidy(
+    applyRetention(
       {
         store,
         events,
         queue,
-        settlements,
+        jobEnds,
         worktreeTtl: 30,
         removeWorktree,
         removeConfig: async () => undefined,
@@ -131,7 +131,7 @@ export const startEngine = async ({
         events,
         queue,
         spool,
-        settlements,
+        jobEnds,
         settleLost,
         wasOurs: () => true,
         afterwards: [() => queueWaiting({ store, queue })],

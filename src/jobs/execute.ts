@@ -20,7 +20,7 @@ export type Run = {
   /** Progress that must not be lost. False: the job is no longer this run's (cancelled): stop. */
   record: (patch: JobPatch) => Promise<boolean>;
   /** Whether the job still is this run's: to be asked before something is done that cannot be taken back. */
-  isOurs: () => Promise<boolean>;
+  isOwner: () => Promise<boolean>;
 };
 
 /** Why a run is to stop: the job was cancelled, this instance shuts down, or the job is (or may be) another instance's by now. */

@@ -11,7 +11,7 @@ type Dependencies = Settling & {
 
 /** What a caller can do with jobs that are there. */
 export const createJobs = (deps: Dependencies) => {
-  const { store, settlements } = deps;
+  const { store, jobEnds } = deps;
 
   const get = async (id: string): Promise<JobRecord> => {
     const record = await store.get(id);
@@ -37,7 +37,7 @@ export const createJobs = (deps: Dependencies) => {
     end: async (id: string, reason: string, signal: AbortSignal): Promise<void> => {
       await cancel(id, reason);
       for (;;) {
-        const told = settlements.next(id, signal);
+        const told = jobEnds.waitFor(id, signal);
         const record = await store.get(id);
         if (record?.unsettled !== true) return;
         signal.throwIfAborted();
@@ -47,7 +47,7 @@ export const createJobs = (deps: Dependencies) => {
     /** Resolves to the job when it is final, or as it is when the signal aborts. */
     untilFinal: async (id: string, signal: AbortSignal): Promise<JobRecord> => {
       for (;;) {
-        const told = settlements.next(id, signal);
+        const told = jobEnds.waitFor(id, signal);
         const record = await get(id);
         if (isFinal(record.status) || signal.aborted) return record;
         await told;

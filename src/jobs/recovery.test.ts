@@ -4,7 +4,7 @@ import { ServiceError } from "../contract/errors.ts";
 import { startEngine } from "./engine.fixture.ts";
 import { someProcess } from "./sweep.fixture.ts";
 import { createLog } from "../lib/log.ts";
-import { createBell } from "../lib/bell.ts";
+import { createNotifier } from "../lib/notifier.ts";
 import { recover } from "./recovery.ts";
 
 const log = createLog("silent", (text) => text);
@@ -28,13 +28,13 @@ const startTakeUp = async ({ fail, requeue = false, signal = new AbortController
   };
   const wasOurs = (): boolean => true;
   const now = (): Date => new Date();
-  const settlements = createBell();
+  const jobEnds = createNotifier();
   const done = recover({
     store,
     events,
     queue,
     spool,
-    settlements,
+    jobEnds,
     settleLost,
     wasOurs,
     now,

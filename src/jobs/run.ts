@@ -53,7 +53,7 @@ export const createRun = (
     },
     note: (patch) => note(redactDeep(patch, redact)),
     record: async (patch) => (await whenThere(() => store.update(record.id, guard, patch))) !== null,
-    isOurs: async () => {
+    isOwner: async () => {
       const look = async (): Promise<boolean> => {
         const current = await store.get(record.id);
         return current?.status === "running" && current.attempt === record.attempt;

@@ -1,4 +1,4 @@
-import type { Bell } from "../lib/bell.ts";
+import type { Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -12,7 +12,7 @@ export type Settling = {
   events: EventLog;
   queue: Pick<Queue, "add" | "remove">;
   /** Rung with its id when a job has ended. */
-  settlements: Bell;
+  jobEnds: Notifier;
   now: () => Date;
   log: Log;
 };
@@ -64,7 +64,7 @@ export const settle = async (
   // Who called a job lost has said that it ended; a cancelled one ends for its readers only when nothing of it is left.
   const ended = wasRunning || (record.status === "cancelled" && !record.unsettled);
   if (ended) announceEnd(deps, record);
-  else deps.settlements.ring(id);
+  else deps.jobEnds.notify(id);
   if (cause.kind === "lost" && !wasRunning)
     log.info({ job: id, status: record.status }, "job of a lost run cleaned up");
   return { record, ended };
@@ -83,7 +83,7 @@ export const endJob = async (
     patch: (current) => ({ ...endPatch(current, deps.now()), ...patch(current) }),
   });
   if (record === null) return null;
-  if (record.unsettled) deps.settlements.ring(id);
+  if (record.unsettled) deps.jobEnds.notify(id);
   else {
     await deps.queue.remove({ id, boundTo: record.bound_to });
     announceEnd(deps, record);
@@ -180,11 +180,8 @@ const afterLoss = async ({ store, queue, log }: Settling, record: JobRecord): Pr
 };
 
 /** Wakes those who wait for a job that has ended, and ends its event log in the background. */
-const announceEnd = (
-  { events, settlements }: Pick<Settling, "events" | "settlements">,
-  record: JobRecord,
-): void => {
-  settlements.ring(record.id);
+const announceEnd = ({ events, jobEnds }: Pick<Settling, "events" | "jobEnds">, record: JobRecord): void => {
+  jobEnds.notify(record.id);
   events.append(record.id, record.attempt, { type: "stage", stage: "ended", detail: record.status });
   void events.finish(record.id);
 };

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { RunTaskInput } from "../contract/job.ts";
-import { createBell } from "../lib/bell.ts";
+import { createNotifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
@@ -68,7 +68,7 @@ export const startSweep = async (
     events,
     queue,
     presence,
-    settlements: createBell(),
+    jobEnds: createNotifier(),
     settings: { podName: "here", lostInstanceGrace },
     epoch,
     ownRuns: () => (isEnding ? null : own),

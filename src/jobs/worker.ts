@@ -4,7 +4,7 @@ import { orAborted } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Locks } from "../store/locks.ts";
 import type { Execute, Interruption, Outcome } from "./execute.ts";
-import { createNeeds, needsOf, type Needs } from "./needs.ts";
+import { createJobLocks, lockNames, type HeldLocks } from "./job-locks.ts";
 import { createOutcomes } from "./outcomes.ts";
 import { createRun } from "./run.ts";
 import type { Settling } from "./settle.ts";
@@ -38,7 +38,7 @@ export const createWorker = (deps: Dependencies) => {
   /** Of what is in use by runs that are over but for writing their outcome: when it is free. */
   const endings = new Map<string, Promise<unknown>>();
   const stopping = new AbortController();
-  const needsKept = createNeeds(deps);
+  const needsKept = createJobLocks(deps);
   const outcomes = createOutcomes({ ...deps, stopping: stopping.signal });
 
   /** Handed to the queue. */
@@ -72,7 +72,7 @@ export const createWorker = (deps: Dependencies) => {
         return null;
       });
       entry.finish();
-      await needsKept.giveBack(needs).catch((err: unknown) => {
+      await needsKept.release(needs).catch((err: unknown) => {
         log.debug({ err, job: record.id }, "the lock on the job's session lapses by itself");
       });
       return status;
@@ -112,10 +112,10 @@ export const createWorker = (deps: Dependencies) => {
 
   const claimAs = async (found: JobRecord, leaveTurn: () => void): Promise<Claim | "later" | null> => {
     const isClaimed = found.status !== "queued";
-    const awaited = needsOf(found).flatMap((name) => endings.get(name) ?? []);
+    const awaited = lockNames(found).flatMap((name) => endings.get(name) ?? []);
     if (awaited.length > 0) leaveTurn();
     await Promise.all(awaited);
-    const needs = await needsKept.take(found);
+    const needs = await needsKept.acquire(found);
     if (needs === null) return "later" as const;
     // Known before it is claimed: a cancel that comes in the same moment must find the run.
     const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
@@ -127,7 +127,7 @@ export const createWorker = (deps: Dependencies) => {
     } finally {
       if (record === null) {
         entry.finish();
-        await needsKept.giveBack(needs);
+        await needsKept.release(needs);
       }
     }
   };
@@ -210,4 +210,4 @@ export const createWorker = (deps: Dependencies) => {
 
 export type Worker = ReturnType<typeof createWorker>;
 
-type Claim = { record: JobRecord; needs: Needs; entry: Entry & { finish: () => void } };
+type Claim = { record: JobRecord; needs: HeldLocks; entry: Entry & { finish: () => void } };

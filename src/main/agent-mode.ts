@@ -10,7 +10,7 @@ import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
-import { startHousekeeper } from "./housekeeper.ts";
+import { startRepeating } from "./housekeeper.ts";
 import type { Stores } from "./stores.ts";
 
 /** The part of the service that answers chat completions. */
@@ -79,7 +79,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     now,
     log,
   });
-  let housekeeper: ReturnType<typeof startHousekeeper> | null = null;
+  let housekeeper: ReturnType<typeof startRepeating> | null = null;
   const tidy = async (): Promise<void> => {
     await engine.tidy();
     await completions.settleLost(({ podName, epoch }) =>
@@ -95,7 +95,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     counts: engine.counts,
     start: () => {
       engine.start();
-      housekeeper = startHousekeeper(
+      housekeeper = startRepeating(
         () => tidy().catch((err: unknown) => log.debug({ err }, "tidying of agent mode was put off")),
         5000,
       );

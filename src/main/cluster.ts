@@ -7,7 +7,7 @@ import type { Worker } from "../jobs/worker.ts";
 import type { Log } from "../lib/log.ts";
 import type { InstanceFacts } from "../store/instances.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import { startHousekeeper } from "./housekeeper.ts";
+import { startRepeating } from "./housekeeper.ts";
 import type { Stores } from "./stores.ts";
 
 type Dependencies = {
@@ -58,7 +58,7 @@ export const createCluster = ({
     events: stores.events,
     queue,
     presence,
-    settlements: stores.settlements,
+    jobEnds: stores.jobEnds,
     settings,
     epoch: self.epoch,
     // When the service ends, runs end here whose outcome the next start writes.
@@ -73,7 +73,7 @@ export const createCluster = ({
     return isLiving(name);
   };
 
-  let sweeper: ReturnType<typeof startHousekeeper> | null = null;
+  let sweeper: ReturnType<typeof startRepeating> | null = null;
 
   return {
     /**
@@ -100,7 +100,7 @@ export const createCluster = ({
     start: (facts: () => InstanceFacts): void => {
       membership.start(facts);
       const round = stores.shared ? sweep.round : sweep.ownRound;
-      sweeper = startHousekeeper(async () => {
+      sweeper = startRepeating(async () => {
         await round().catch((err: unknown) => log.debug({ err }, "lost runs could not be looked for"));
       }, 1000);
     },

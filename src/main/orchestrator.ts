@@ -13,7 +13,7 @@ import { createLog } from "../lib/log.ts";
 import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
-import { createTurns } from "../lib/turns.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { createRepos } from "../repos/create.ts";
 import { createRunner } from "../runner/runner.ts";
@@ -30,7 +30,7 @@ import { lockDirectories } from "./instance-lock.ts";
 import { createInstancesView } from "./instances-view.ts";
 import { createReadiness } from "./readiness.ts";
 import { finish } from "./finish.ts";
-import { startTidying } from "./tidying.ts";
+import { startRetention } from "./tidying.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { instanceMark, stateDirectory } from "./state-directory.ts";
 import { openStores } from "./stores.ts";
@@ -70,7 +70,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await lock.release();
     throw error;
   });
-  const { jobs: store, events, queue, settlements, now } = stores;
+  const { jobs: store, events, queue, jobEnds, now } = stores;
 
   /** Nothing may keep the process alive when it cannot start. */
   const giveUp = async (error: unknown): Promise<never> => {
@@ -120,7 +120,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     locks: stores.locks,
     spool,
     queue,
-    settlements,
+    jobEnds,
     execute: runner.execute,
     onEnded: metrics.jobEnded,
     instance: self,
@@ -145,7 +145,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await disks.requireRoom();
   };
 
-  const jobs = createJobs({ store, events, queue, settlements, now, log, interrupt: cluster.interrupt });
+  const jobs = createJobs({ store, events, queue, jobEnds, now, log, interrupt: cluster.interrupt });
   const worktrees = createWorktrees({
     records: stores.worktrees,
     jobs: store,
@@ -157,7 +157,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     },
     isAlive: cluster.isAlive,
     admit,
-    turns: createTurns(),
+    mutex: createKeyedMutex(),
     settings: { ...settings, shared: stores.shared },
     now,
     newId: randomUUID,
@@ -231,7 +231,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     events,
     queue,
     spool,
-    settlements,
+    jobEnds,
     settleLost: runner.settleLost,
     wasOurs,
     now,
@@ -244,11 +244,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     signal: ending.signal,
   });
   cluster.start(facts);
-  const housekeeper = startTidying({
+  const housekeeper = startRetention({
     store,
     events,
     queue,
-    settlements,
+    jobEnds,
     worktreeTtl: settings.worktreeTtl,
     worktrees,
     removeConfig: runner.removeConfig,

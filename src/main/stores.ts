@@ -6,7 +6,7 @@ import { createInstanceLease, type InstanceLease } from "../jobs/instance-lease.
 import { createLocalQueue } from "../jobs/local-queue.ts";
 import { createPresence, type Presence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";
-import { createBell, type Bell } from "../lib/bell.ts";
+import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
 import { createEventBus, eventBusFormat } from "../store/event-bus.ts";
@@ -32,7 +32,7 @@ export type Stores = {
   events: EventLog;
   queue: Queue;
   /** Rung with its id when a job has ended. */
-  settlements: Bell;
+  jobEnds: Notifier;
   locks: Locks;
   instances: Instances;
   /** The lease by which this instance has its name. */
@@ -84,7 +84,7 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
     worktrees,
     events,
     queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
-    settlements: createBell(),
+    jobEnds: createNotifier(),
     locks: createLocalLocks(),
     ...membersOf(instances, settings, () => Number.NEGATIVE_INFINITY),
     isLiving: () => true,
@@ -103,10 +103,10 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
 const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
   // Loading the clients of Redis and BullMQ is a good part of a start: a service with files does without.
-  const [{ createBullQueue }, { connectKv }, { createRedisBell }] = await Promise.all([
+  const [{ createBullQueue }, { connectKv }, { createRedisNotifier: createRedisBell }] = await Promise.all([
     import("../jobs/bullmq-queue.ts"),
     import("../kv/connect.ts"),
-    import("../kv/redis-bell.ts"),
+    import("../kv/redis-notifier.ts"),
   ]);
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const { now } = kv;
@@ -144,7 +144,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     worktrees,
     events,
     queue,
-    settlements: bell,
+    jobEnds: bell,
     locks,
     ...members,
     isLiving,

@@ -1,7 +1,7 @@
 import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { diskUsage } from "../lib/disk-usage.ts";
-import { withoutWaiting } from "../lib/without-waiting.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 import { urlOfConfig } from "./git-directory.ts";
 import { cacheDirectory, cacheGitDir, type GitContext } from "./git-context.ts";
 import { repoKey } from "./url.ts";
@@ -27,7 +27,7 @@ export const cacheUsage = async (
 
 const urlOf = async (context: GitContext, key: string): Promise<string> => {
   const file = join(cacheGitDir(context, key), "config");
-  const text = await readFile(file, { encoding: "utf8", flag: withoutWaiting.read }).catch(() => "");
+  const text = await readFile(file, { encoding: "utf8", flag: nonBlocking.read }).catch(() => "");
   const url = urlOfConfig(text);
   return url !== null && repoKey(url) === key ? url : "";
 };

@@ -1,6 +1,6 @@
 import { copyFile, lstat, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { withoutWaiting } from "../lib/without-waiting.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { oldScratchGitDir, readOwner, writeOwner, type Owned } from "./owner-file.ts";
@@ -156,4 +156,4 @@ const adoptFrom = async (context: GitContext, owned: Owned, old: string | null):
 
 /** Empty: there is none, or what stands there is no file. */
 export const textOf = (file: string): Promise<string> =>
-  readFile(file, { encoding: "latin1", flag: withoutWaiting.read }).catch(() => "");
+  readFile(file, { encoding: "latin1", flag: nonBlocking.read }).catch(() => "");

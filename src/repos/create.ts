@@ -73,7 +73,7 @@ export const createRepos = ({
     worktreePath: (worktreeId) => worktreePath(context, worktreeId),
     cachedClone: (key) => cacheGitDir(context, key),
     keyOf: repoKey,
-    surveyWorktree: async (worktreeId) => {
+    readWorktree: async (worktreeId) => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
       const { worktree, ready, since, instance, kept } = owned;

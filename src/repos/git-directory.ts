@@ -1,7 +1,7 @@
 import { lstat, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { withoutWaiting } from "../lib/without-waiting.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 import type { RepoSettings } from "./git-context.ts";
 
 /** The one text that the `config` of a git directory of ours may have. */
@@ -97,7 +97,7 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
 };
 
 const textOf = (path: string): Promise<string | null> =>
-  readFile(path, { encoding: "utf8", flag: withoutWaiting.read }).catch(unreadable);
+  readFile(path, { encoding: "utf8", flag: nonBlocking.read }).catch(unreadable);
 
 const unreadable = (): null => null;
 

@@ -59,9 +59,9 @@ test("on a root that both see, the worktree of a lost instance becomes the other
   const made = await makeWorktree();
   const other = await makePlace({ ...made.settings, podName: "other" });
   await write(made.worktree.path, { "file.txt": "1\n" });
-  expect(await made.repos.surveyWorktree("one")).toMatchObject({ instance: "pod" });
+  expect(await made.repos.readWorktree("one")).toMatchObject({ instance: "pod" });
   expect(await addTo(other.repos, made.repo, "one")).toEqual(made.worktree);
-  expect(await made.repos.surveyWorktree("one")).toMatchObject({ instance: "other" });
+  expect(await made.repos.readWorktree("one")).toMatchObject({ instance: "other" });
   await other.repos.commitAll(made.worktree, "work", never);
   expect(await plainGit(made.worktree.path, "show", "HEAD:file.txt")).toBe("1");
   await other.repos.removeWorktree(made.worktree, never);

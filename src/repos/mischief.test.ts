@@ -68,7 +68,7 @@ test("something else in place of .git keeps the worktree, with the reason", asyn
   await expect(repos.inspect(worktree, never)).rejects.toThrow(reason);
   expect(await repos.isPushed(worktree, never)).toBe(false);
   expect(await repos.salvage(worktree, "job", never)).toEqual({ ref: null, kept: [reason] });
-  expect(await repos.surveyWorktree("one")).toMatchObject({ kept: [reason] });
+  expect(await repos.readWorktree("one")).toMatchObject({ kept: [reason] });
 });
 
 test("a tree is opened for its owner and keeps its other rights", async () => {

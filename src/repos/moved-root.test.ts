@@ -31,7 +31,7 @@ test("a root that was moved as a whole, with the setting, is used as if it had a
   const found = await repos.findWorktree("one");
   expect(found).toMatchObject({ path: join(root, "one"), gitDir: join(root, "one/.git") });
   const worktree = found ?? made.worktree;
-  expect(await repos.surveyWorktree("one")).toMatchObject({ worktree, ready: true, standing: true });
+  expect(await repos.readWorktree("one")).toMatchObject({ worktree, ready: true, standing: true });
   expect(await repos.inspect(worktree, never)).toMatchObject({
     dirty: true,
     ahead: 1,

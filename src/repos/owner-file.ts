@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/p
 import { join } from "node:path";
 import { z } from "zod";
 import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
-import { withoutWaiting } from "../lib/without-waiting.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 import type { Worktree } from "./repos.ts";
 import { cacheGitDir, type GitContext } from "./git-context.ts";
 
@@ -85,7 +85,7 @@ export const readOwner = async (context: GitContext, id: string): Promise<Owned 
   if (!isWorktreeId(id)) return null;
   const text = await readFile(ownerFile(context, id), {
     encoding: "utf8",
-    flag: withoutWaiting.read,
+    flag: nonBlocking.read,
   }).catch((error: unknown) => {
     // When the machine is at its limits nothing is known about the file.
     if (!(error instanceof Error && "code" in error) || exhausted.has(String(error.code))) throw error;

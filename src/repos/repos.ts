@@ -65,7 +65,7 @@ export type Repos = {
   /** See `repo_key` of the contract. The URL is one that `parseUrl` gave. */
   keyOf: (url: string) => string;
   /** What the disk says of a worktree; null: the service owns none of this id under the root. Changes nothing. */
-  surveyWorktree: (worktreeId: string) => Promise<WorktreeSurvey | null>;
+  readWorktree: (worktreeId: string) => Promise<WorktreeOnDisk | null>;
   /**
    * Whether the remote had everything of the worktree when it was last asked: nothing uncommitted, no commit that none of
    * its branches contains, no other repository in it. Nobody may be at work in the worktree.
@@ -87,7 +87,7 @@ export type Repos = {
  */
 export type Saved = { ref: string | null; kept: string[] };
 
-export type WorktreeSurvey = {
+export type WorktreeOnDisk = {
   worktree: Worktree;
   /** The checkout was finished. */
   ready: boolean;

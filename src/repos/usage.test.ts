@@ -16,7 +16,7 @@ import { canonicalConfig, urlOfConfig } from "./git-directory.ts";
 
 test("a survey tells what is on disk and changes nothing", async () => {
   const { repos, worktree } = await makeWorktree();
-  expect(await repos.surveyWorktree("one")).toEqual({
+  expect(await repos.readWorktree("one")).toEqual({
     worktree,
     ready: true,
     instance: "pod",
@@ -26,11 +26,11 @@ test("a survey tells what is on disk and changes nothing", async () => {
     since: expect.any(Date) as Date,
   });
   await writeFile(join(worktree.gitDir, "index.lock"), "");
-  await repos.surveyWorktree("one");
+  await repos.readWorktree("one");
   expect((await stat(join(worktree.gitDir, "index.lock"))).isFile()).toBe(true);
   await rm(worktree.path, { recursive: true });
-  expect(await repos.surveyWorktree("one")).toMatchObject({ standing: false });
-  for (const id of ["none", "", "..", "a/b"]) expect(await repos.surveyWorktree(id)).toBeNull();
+  expect(await repos.readWorktree("one")).toMatchObject({ standing: false });
+  for (const id of ["none", "", "..", "a/b"]) expect(await repos.readWorktree(id)).toBeNull();
 });
 
 test("where a worktree would be follows from its id, and leads nowhere else", async () => {

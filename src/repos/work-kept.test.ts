@@ -38,7 +38,7 @@ test("repositories inside the worktree are named and not committed; all other wo
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const saved = await repos.salvage(worktree, "one", never);
   expect(saved.kept.toSorted()).toEqual(kept);
-  expect((await repos.surveyWorktree("one"))?.kept).toEqual(saved.kept);
+  expect((await repos.readWorktree("one"))?.kept).toEqual(saved.kept);
   const names = await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", String(saved.ref));
   expect(names).toContain("c.txt");
   expect(names).not.toContain("vendor");
@@ -76,10 +76,10 @@ test("the reason is forgotten once it is gone", async () => {
   const { repos, worktree } = await makeWorktree();
   await makeRepository(join(worktree.path, "vendor"));
   await repos.salvage(worktree, "one", never);
-  expect(await repos.surveyWorktree("one")).toMatchObject({ kept: ["nested repository at vendor"] });
+  expect(await repos.readWorktree("one")).toMatchObject({ kept: ["nested repository at vendor"] });
   await rm(join(worktree.path, "vendor"), { recursive: true });
   await repos.salvage(worktree, "one", never);
-  expect(await repos.surveyWorktree("one")).toMatchObject({ kept: [] });
+  expect(await repos.readWorktree("one")).toMatchObject({ kept: [] });
 });
 
 test("a submodule that was checked out keeps the worktree; its new commit is committed", async () => {

@@ -137,7 +137,7 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
     await repos.removeWorktree(foreign, never);
     await expect(addTo(repos, repo, "two")).rejects.toThrow(refusal);
     await expect(addTo(repos, null, "two")).rejects.toThrow(refusal);
-    expect(await repos.surveyWorktree("two")).toBeNull();
+    expect(await repos.readWorktree("two")).toBeNull();
     expect(await repos.findWorktree("two")).toBeNull();
     expect(await plainGit(root, "hash-object", "--no-filters", ...(await allFiles(root)))).toBe(before);
   },
@@ -149,7 +149,7 @@ test("a tree that is deeper than a path can be long is removed whole", async () 
   await promisify(execFile)(process.execPath, ["-e", dig], { cwd: worktree.path });
   await repos.removeWorktree(worktree, never);
   expect(existsSync(worktree.path)).toBe(false);
-  expect(await repos.surveyWorktree(worktree.worktreeId)).toBeNull();
+  expect(await repos.readWorktree(worktree.worktreeId)).toBeNull();
 });
 
 test("what a kill left of owner files that were being written is cleared, and nothing else", async () => {
@@ -159,7 +159,7 @@ test("what a kill left of owner files that were being written is cleared, and no
   await write(owned, { ".two.json.12.3.tmp": "{", "three.json.new": "{" });
   await repos.clearRoot();
   expect(await readdir(owned)).toEqual(kept);
-  expect((await repos.surveyWorktree(worktree.worktreeId))?.standing).toBe(true);
+  expect((await repos.readWorktree(worktree.worktreeId))?.standing).toBe(true);
 });
 
 /** Of the roots without what git keeps. */

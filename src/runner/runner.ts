@@ -12,7 +12,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
-import { NoLongerOurs, runJobAgent, UnknownSession } from "./turn.ts";
+import { NoLongerOurs as LostOwnership, runJobAgent, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -80,7 +80,7 @@ export const createRunner = (deps: Dependencies) => {
     run.signal.throwIfAborted();
     if (!agent.ok) return await keepWork(record, run, progress, failedRun(agent));
     // A push cannot be taken back: a job that another instance has by now is not ours to deliver.
-    if (!(await run.isOurs())) throw new NoLongerOurs("the job was taken away from this run");
+    if (!(await run.isOwner())) throw new LostOwnership("the job was taken away from this run");
     run.note(told(agent));
     const { redact } = deps;
     const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact });

@@ -12,7 +12,7 @@ import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { everythingVisible } from "../contract/visibility.ts";
 import type { Kv, KvClient } from "../kv/kv.ts";
-import { createRedisBell } from "../kv/redis-bell.ts";
+import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
@@ -39,7 +39,7 @@ const conversationsOn = (kv: Kv) =>
 const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
 const busOn = (kv: Kv) =>
   createEventBus({
-    logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisBell({ kv, log }) }),
+    logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisNotifier({ kv, log }) }),
     gatherMs: 10,
     log,
   });

@@ -7,7 +7,7 @@ import { visibilityStoreSuite } from "../../test/ports/visibility-store-suite.ts
 import { openKv } from "../../test/kv.ts";
 import { redisKinds } from "../../test/redis-kinds.ts";
 import type { Kv } from "../kv/kv.ts";
-import { createRedisBell } from "../kv/redis-bell.ts";
+import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
@@ -79,7 +79,7 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createEventBus({
-          logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisBell({ kv, log }) }),
+          logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisNotifier({ kv, log }) }),
           gatherMs: 20,
           log,
         });

@@ -17,7 +17,7 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import type { Kv } from "../kv/kv.ts";
-import { createRedisBell } from "../kv/redis-bell.ts";
+import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { createEventLog, eventLogFormat } from "./event-log.ts";
 import { createRedisLogs } from "./redis-logs.ts";
@@ -34,7 +34,7 @@ const silent = createLog("silent", (line) => line);
 /** An instance of its own on the store: connection, bell and log. */
 const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxBytes = 10_000_000) => {
   const kv = await openKv(redis.url, prefix);
-  const bell = createRedisBell({ kv, log: silent });
+  const bell = createRedisNotifier({ kv, log: silent });
   const log = createEventLog({
     logs: createRedisLogs(eventLogFormat, { kv, bell }),
     maxBytes,
@@ -184,7 +184,7 @@ test("while the store is away events wait and readers too; then all goes on by i
   await until(() => reader.seen.length === 2);
   await redis.kill();
   for (let n = 1; n <= 50; n += 1) a.log.append(id, 1, text(String(n)));
-  b.bell.ring(`events:${id}`);
+  b.bell.notify(`events:${id}`);
   // With the store away nobody waits for it: the end is marked later.
   await a.log.finish(id);
   await redis.restart();

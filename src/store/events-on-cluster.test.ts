@@ -16,7 +16,7 @@ import { locksSuite } from "../../test/ports/locks-suite.ts";
 import { afterFile } from "../../test/cleanup.ts";
 import { openKv } from "../../test/kv.ts";
 import { startRedisCluster } from "../../test/redis-cluster.ts";
-import { createRedisBell } from "../kv/redis-bell.ts";
+import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
 import { createEventLog, eventLogFormat } from "./event-log.ts";
@@ -41,7 +41,7 @@ const newPrefix = (): string => `test-${randomUUID()}`;
 
 const openLog = async (prefix: string, jobs: KnownJobs, maxBytes = 10_000_000) => {
   const kv = await openKv(cluster.url, prefix);
-  const bell = createRedisBell({ kv, log: silent });
+  const bell = createRedisNotifier({ kv, log: silent });
   const log = createEventLog({
     logs: createRedisLogs(eventLogFormat, { kv, bell }),
     maxBytes,

@@ -1,12 +1,12 @@
 import { open, readFile, truncate } from "node:fs/promises";
-import { withoutWaiting } from "../lib/without-waiting.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 
 /** What is read at once, bytes, unless a line is longer. */
 const chunkSize = 65_536;
 
 /** The complete lines from a byte on, some 64 KiB of them, and the byte behind them. None: at the end, or there is no file. */
 export const readLines = async (path: string, offset: number): Promise<{ lines: string[]; end: number }> => {
-  const file = await open(path, withoutWaiting.read).catch(nullIfMissing);
+  const file = await open(path, nonBlocking.read).catch(nullIfMissing);
   if (file === null) return { lines: [], end: offset };
   try {
     for (let size = chunkSize; ; size *= 2) {
@@ -23,7 +23,7 @@ export const readLines = async (path: string, offset: number): Promise<{ lines: 
 
 /** Number of lines and size of a file that an earlier start wrote; a line that a crash tore is cut off. */
 export const measureLines = async (path: string): Promise<{ count: number; size: number }> => {
-  const data = (await readFile(path, { flag: withoutWaiting.read }).catch(nullIfMissing)) ?? Buffer.alloc(0);
+  const data = (await readFile(path, { flag: nonBlocking.read }).catch(nullIfMissing)) ?? Buffer.alloc(0);
   const size = data.lastIndexOf(10) + 1;
   if (size < data.length) await truncate(path, size);
   let count = 0;

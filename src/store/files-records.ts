@@ -5,9 +5,9 @@ import { setImmediate as breathe } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
 import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
 import type { Log } from "../lib/log.ts";
-import { createTurns } from "../lib/turns.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
-import { withoutWaiting } from "../lib/without-waiting.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 import { createMemoryIndex } from "./memory-index.ts";
 import { atOnce, type Claim, type Index, type IndexEntry, type Kind, type Records } from "./records.ts";
 
@@ -32,7 +32,7 @@ export const openFilesRecords = async <T extends object>(
   const arriving = new Set<string>();
   const counted = new Map<string, number>();
   const warnings = createWarnOnce();
-  const { inTurn, settled } = createTurns();
+  const { runExclusive: inTurn, idle: settled } = createKeyedMutex();
   const { inMemory, editable = false } = kind.files;
   const file = (id: string): string => join(directory, `${fileNameOf(id)}.json`);
 
@@ -88,7 +88,7 @@ export const openFilesRecords = async <T extends object>(
 
   const readRecord = async (id: string): Promise<T | null> => {
     try {
-      const text = await readFile(file(id), { encoding: "utf8", flag: withoutWaiting.read });
+      const text = await readFile(file(id), { encoding: "utf8", flag: nonBlocking.read });
       const record = kind.parse(text, id);
       if (typeof record === "string") return skip(id, record);
       warnings.isWell(file(id));
@@ -145,7 +145,7 @@ export const openFilesRecords = async <T extends object>(
 
   const loadRecord = (id: string): T | string => {
     try {
-      return kind.parse(readFileSync(file(id), { encoding: "utf8", flag: withoutWaiting.read }), id);
+      return kind.parse(readFileSync(file(id), { encoding: "utf8", flag: nonBlocking.read }), id);
     } catch (error) {
       return `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
     }

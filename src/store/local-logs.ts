@@ -1,9 +1,9 @@
 import { mkdirSync } from "node:fs";
 import { appendFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { createBell } from "../lib/bell.ts";
-import { createTurns } from "../lib/turns.ts";
-import { withoutWaiting } from "../lib/without-waiting.ts";
+import { createNotifier } from "../lib/notifier.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 import { measureLines, nullIfMissing, readLines } from "./file-lines.ts";
 import {
   isBehind,
@@ -49,8 +49,8 @@ export const createLocalLogs = (
 ): Logs => {
   /** In the order in which they began. */
   const states = new Map<string, State>();
-  const bell = createBell(poll);
-  const { inTurn } = createTurns();
+  const bell = createNotifier(poll);
+  const { runExclusive: inTurn } = createKeyedMutex();
   /** Of all entries in memory. */
   let length = 0;
   let time = 0;
@@ -65,7 +65,7 @@ export const createLocalLogs = (
     const state = states.get(id);
     if (state !== undefined) trim(state, 0);
     states.delete(id);
-    bell.ring(id);
+    bell.notify(id);
   };
 
   const forgetEnded = (): void => {
@@ -98,7 +98,7 @@ export const createLocalLogs = (
     const added = first !== null && state.count === 0 ? [first, ...entries] : entries;
     const lines = added.map(([, json = ""], at) => lineOf(state.count + at + 1, json));
     if (path !== null && lines.length > 0)
-      await appendFile(path, lines.join(""), { mode: 0o600, flag: withoutWaiting.append });
+      await appendFile(path, lines.join(""), { mode: 0o600, flag: nonBlocking.append });
     for (const [at, fields] of added.entries()) {
       state.count += 1;
       state.size += Buffer.byteLength(lines[at] ?? "");
@@ -112,7 +112,7 @@ export const createLocalLogs = (
     if (path === null) trim(state, mostEntries);
     else trim(state, isEnd ? 0 : tailEntries);
     makeRoom();
-    bell.ring(id);
+    bell.notify(id);
     return state.size;
   };
 
@@ -174,7 +174,7 @@ export const createLocalLogs = (
       };
     },
 
-    changed: bell.next,
+    changed: bell.waitFor,
 
     remove: (id) =>
       inTurn(id, async () => {

@@ -1,12 +1,12 @@
 import type { Kv } from "../kv/kv.ts";
-import type { Bell } from "../lib/bell.ts";
+import type { Notifier } from "../lib/notifier.ts";
 import { nothingSeen, type Batch, type Entry, type LogFormat, type Logs } from "./logs.ts";
 import { createScript } from "../kv/script.ts";
 
 type Options = {
   kv: Kv;
   /** Of all instances; `next` resolves after a few seconds at the latest, since a ring may be lost. */
-  bell: Bell;
+  bell: Notifier;
 };
 
 /** A page is at most this many entries and about this many bytes. */
@@ -24,7 +24,7 @@ export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs 
 
     append: async (id, batch) => {
       const size = await kv.ask((client) => append(client, [keyOf(id)], argumentsOf(format, batch)));
-      bell.ring(topicOf(id));
+      bell.notify(topicOf(id));
       return Number(size);
     },
 
@@ -50,11 +50,11 @@ export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs 
       };
     },
 
-    changed: (id, signal) => bell.next(topicOf(id), signal),
+    changed: (id, signal) => bell.waitFor(topicOf(id), signal),
 
     remove: async (id) => {
       await kv.ask((client) => client.unlink(keyOf(id)));
-      bell.ring(topicOf(id));
+      bell.notify(topicOf(id));
     },
   };
 };

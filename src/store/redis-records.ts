@@ -1,6 +1,6 @@
 import type { Kv, KvClient } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
-import { createTurns } from "../lib/turns.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { idIn, memberOf, positionOf } from "./index-commands.ts";
 import { atOnce, type Change, type Creation, type Index, type Kind, type Records } from "./records.ts";
 import { createRedisRows, noRow, type Condition } from "./redis-rows.ts";
@@ -16,7 +16,7 @@ const writersGrace = 600_000;
  * too few: the record decides what an entry is worth. Nothing is answered from memory.
  */
 export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log }: Options): Records<T> => {
-  const { inTurn, settled } = createTurns();
+  const { runExclusive: inTurn, idle: settled } = createKeyedMutex();
   const rows = createRedisRows({ kv, kind, log });
   const { keyed, keyOf, read, entriesOf, write, drop } = rows;
 

@@ -6,7 +6,7 @@ import { salvageRef } from "../repos/repos.ts";
 import { pause } from "../lib/wait.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
-import { forgetKnown, JobCame, Kept, ownerOf, removeKnown } from "./removal.ts";
+import { forgetKnown, JobCame, Kept, ownerOf, removeWorktree } from "./removal.ts";
 import {
   activeUses,
   factsOf,
@@ -15,8 +15,8 @@ import {
   lookUp,
   lookUpAll,
   statusOf,
-  type Known,
-} from "./state.ts";
+  type WorktreeFacts,
+} from "./facts.ts";
 
 type Asked = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
 
@@ -75,8 +75,8 @@ const choose = async (
   deps: Cleaning,
   names: Set<string>,
   asked: Asked,
-): Promise<{ chosen: Known[]; foreign: string[] }> => {
-  const chosen = new Map<string, Known>();
+): Promise<{ chosen: WorktreeFacts[]; foreign: string[] }> => {
+  const chosen = new Map<string, WorktreeFacts>();
   const foreign: string[] = [];
   for (const name of names) {
     const known = await lookUpNamed(deps, name);
@@ -89,7 +89,7 @@ const choose = async (
 };
 
 /** By its id or its path, which ends with the id. */
-const lookUpNamed = async (deps: Cleaning, name: string): Promise<Known | null> => {
+const lookUpNamed = async (deps: Cleaning, name: string): Promise<WorktreeFacts | null> => {
   const path = name.startsWith("/") ? resolve(name) : null;
   const id = path === null ? name : basename(path);
   const known = isId.test(id) ? await lookUp(deps, id) : null;
@@ -100,7 +100,7 @@ const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const olderThan =
   ({ now }: Pick<Dependencies, "now">, { max_age_hours }: Asked) =>
-  (known: Known): boolean =>
+  (known: WorktreeFacts): boolean =>
     now().getTime() - factsOf(known).createdAt.getTime() > max_age_hours * 3_600_000;
 
 const nothingThere = (name: string): CleanupResult => ({
@@ -114,7 +114,7 @@ const nothingThere = (name: string): CleanupResult => ({
   salvage_ref: null,
 });
 
-const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<CleanupResult> => {
+const cleanOne = async (deps: Cleaning, listed: WorktreeFacts, asked: Asked): Promise<CleanupResult> => {
   const { id } = listed;
   // Filled as they are cancelled: they are told also when the removal fails after that.
   const cancelled: string[] = [];
@@ -132,7 +132,7 @@ const cleanOne = async (deps: Cleaning, listed: Known, asked: Asked): Promise<Cl
     const done = asked.dry_run
       ? await inspect(deps, id, asked)
       : // What comes while jobs are waited for stands in line behind this turn.
-        await deps.turns.inTurn(id, () => remove(deps, id, { asked, cancelled }));
+        await deps.mutex.runExclusive(id, () => remove(deps, id, { asked, cancelled }));
     return { ...about, ...done };
   } catch (error) {
     if (error instanceof AlreadyRemoved) {
@@ -171,8 +171,8 @@ const remove = async (
   }
   const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
   // Lost is only what its caller could know of before.
-  const told = asked.force ? (known.survey?.kept ?? []) : [];
-  const salvage_ref = await removeKnown(deps, await standing(deps, id), { lose: told }).catch(refuseKept);
+  const told = asked.force ? (known.onDisk?.kept ?? []) : [];
+  const salvage_ref = await removeWorktree(deps, await standing(deps, id), { lose: told }).catch(refuseKept);
   return { size_bytes, salvage_ref, ...(told.length > 0 && { error: `Lost with it: ${told.join(", ")}` }) };
 };
 
@@ -210,7 +210,7 @@ const inspect = async (
   deps.measuring.forget(id);
   const { size, pushed } = await deps.measuring.measure(known, reservation);
   // Where the checkout was not finished nobody has worked.
-  const isSafe = pushed === true || known.survey?.ready !== true;
+  const isSafe = pushed === true || known.onDisk?.ready !== true;
   if (isSafe || asked.force) {
     return {
       cancelled_jobs: activeUses(known).map(({ jobId }) => jobId),
@@ -218,7 +218,7 @@ const inspect = async (
       salvage_ref: isSafe ? null : salvageRef(ownerOf(known)),
     };
   }
-  const kept = known.survey?.kept ?? [];
+  const kept = known.onDisk?.kept ?? [];
   if (kept.length > 0) throw new Refusal(keptSentence(kept));
   throw new Refusal(
     "It holds work that is not pushed; push it, or use force: then it is saved under a salvage ref first",
@@ -226,17 +226,17 @@ const inspect = async (
 };
 
 /** As it is by now: another cleanup may have been faster. */
-const standing = async (deps: Cleaning, id: string): Promise<Known> => {
+const standing = async (deps: Cleaning, id: string): Promise<WorktreeFacts> => {
   const known = await lookUp(deps, id);
-  if (known === null || (known.record?.status === "removed" && known.survey === null))
+  if (known === null || (known.record?.status === "removed" && known.onDisk === null))
     throw new AlreadyRemoved("it has been removed already");
   return known;
 };
 
 /** @throws Refusal with the reason why, as it is, it must be left in place */
-const refuseUnlessFree = (known: Known, { force }: Asked): void => {
-  const { record, elsewhere } = known;
-  if (elsewhere !== null && !(force && isCutOff(known))) throw new Refusal(otherDisk(known, elsewhere));
+const refuseUnlessFree = (known: WorktreeFacts, { force }: Asked): void => {
+  const { record, otherHost } = known;
+  if (otherHost !== null && !(force && isCutOff(known))) throw new Refusal(otherDisk(known, otherHost));
   if (force) return;
   if (isOutOfReach(known)) throw new Refusal(statusOf(known).error ?? "It cannot be reached");
   if (record?.status === "preparing")
@@ -250,19 +250,22 @@ const refuseUnlessFree = (known: Known, { force }: Asked): void => {
   }
 };
 
-const otherDisk = (known: Known, { podName, isAlive }: NonNullable<Known["elsewhere"]>): string => {
+const otherDisk = (
+  known: WorktreeFacts,
+  { podName, isAlive }: NonNullable<WorktreeFacts["otherHost"]>,
+): string => {
   if (isAlive) return `It is on the disk of the instance ${podName}; ask that one`;
   const choice = isCutOff(known) ? ", or use force: then it is forgotten" : "";
   return `It is on the disk of the instance ${podName}, which does not answer; wait until it is back${choice}`;
 };
 
-const forgotten = ({ elsewhere }: Known): string =>
-  `Forgotten: its instance ${elsewhere?.podName} does not answer; should it come back, it saves what is there and removes it`;
+const forgotten = ({ otherHost }: WorktreeFacts): string =>
+  `Forgotten: its instance ${otherHost?.podName} does not answer; should it come back, it saves what is there and removes it`;
 
 /** Ends what uses the worktree, when that is asked for, and notes the jobs that it cancels. */
 const makeFree = async (
   deps: Cleaning,
-  known: Known,
+  known: WorktreeFacts,
   { asked, cancelled }: { asked: Asked; cancelled: string[] },
 ): Promise<void> => {
   refuseUnlessFree(known, asked);

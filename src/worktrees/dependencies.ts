@@ -1,5 +1,5 @@
 import type { Log } from "../lib/log.ts";
-import type { Turns } from "../lib/turns.ts";
+import type { KeyedMutex } from "../lib/keyed-mutex.ts";
 import type { Repos } from "../repos/repos.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { WorktreeStore } from "../store/worktree-store.ts";
@@ -20,7 +20,7 @@ export type Dependencies = {
   /** Throws a `ServiceError` when no new work is taken: draining, or too little room on a disk. */
   admit: () => Promise<void>;
   /** What touches one worktree waits for its turn, by id: submissions to it, its removal. */
-  turns: Turns;
+  mutex: KeyedMutex;
   settings: {
     podName: string;
     /** Whether several instances may share the records; else only what is told to go goes. */

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
 import type { RepositoryUsage, Volume } from "../contract/worktree.ts";
 import type { Measuring } from "./measure.ts";
-import { factsOf, lookUpAll, type KnownSources } from "./state.ts";
+import { factsOf, lookUpAll, type FactSources } from "./facts.ts";
 
 export type Places = { path: string; purpose: Volume["purpose"] }[];
 
@@ -78,7 +78,7 @@ const statfsAbove = async (path: string): Promise<StatsFs> => {
 
 /** Room that each repository takes, largest first. */
 export const repositoryUsage = async (
-  deps: KnownSources & { measuring: Measuring },
+  deps: FactSources & { measuring: Measuring },
 ): Promise<RepositoryUsage[]> => {
   const [caches, worktrees] = await Promise.all([deps.measuring.caches(), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
@@ -91,7 +91,7 @@ export const repositoryUsage = async (
       worktree_bytes: 0,
       kept: [],
     });
-  const here = worktrees.filter(({ elsewhere }) => elsewhere === null);
+  const here = worktrees.filter(({ otherHost }) => otherHost === null);
   await Promise.all(
     here.map(async (known) => {
       const size = await deps.measuring.size(known);
@@ -106,7 +106,7 @@ export const repositoryUsage = async (
       };
       usage.worktrees += 1;
       usage.worktree_bytes += size ?? 0;
-      usage.kept.push(...(known.survey?.kept ?? []).map((what) => `${known.id}: ${what}`));
+      usage.kept.push(...(known.onDisk?.kept ?? []).map((what) => `${known.id}: ${what}`));
       byKey.set(key, usage);
     }),
   );

@@ -2,8 +2,8 @@ import { ServiceError } from "../contract/errors.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import { poll } from "../lib/wait.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { holderOf } from "./elsewhere.ts";
-import { factsOf, isOutOfReach, lookUp, type Known } from "./state.ts";
+import { lastRunIn } from "./other-host.ts";
+import { factsOf, isOutOfReach, lookUp, type WorktreeFacts } from "./facts.ts";
 
 /** What a submission needs to know of the worktree that it names. */
 export type NamedWorktree = {
@@ -34,7 +34,7 @@ export const joinWorktree = async <Value extends { id: string }>(
 ): Promise<Value> => {
   const known = await lookUp(deps, id);
   const accepted = await accept(usable(known, id, deps.settings.podName));
-  if (known === null || known.elsewhere === null || (await staysThere(deps, known, accepted.id)))
+  if (known === null || known.otherHost === null || (await staysThere(deps, known, accepted.id)))
     return accepted;
   // Its agent, should it have been started already, is ended behind this.
   const atOnce = AbortSignal.abort(new Error("its end is not waited for"));
@@ -46,7 +46,7 @@ export const joinWorktree = async <Value extends { id: string }>(
   throw gone(id);
 };
 
-const staysThere = async (deps: Dependencies, known: Known, jobId: string): Promise<boolean> => {
+const staysThere = async (deps: Dependencies, known: WorktreeFacts, jobId: string): Promise<boolean> => {
   const deadline = performance.now() + (known.record === null ? patience.ofJob : patience.prepared);
   const settled = async (): Promise<"stays" | "gone" | null> => {
     const state = await stateOf(deps, known, jobId);
@@ -59,12 +59,12 @@ const staysThere = async (deps: Dependencies, known: Known, jobId: string): Prom
 /** `going`: its removal is announced, and goes on or is taken back. */
 const stateOf = async (
   { records, jobs }: Dependencies,
-  { id, record }: Known,
+  { id, record }: WorktreeFacts,
   jobId: string,
 ): Promise<"stays" | "going" | "gone"> => {
   if (record === null) {
     const others = (await jobs.usesOfWorktree(id)).filter((use) => use.jobId !== jobId);
-    return (await holderOf(jobs, others)) === null ? "going" : "stays";
+    return (await lastRunIn(jobs, others)) === null ? "going" : "stays";
   }
   const now = await records.get(id);
   if (now === null || now.status !== "ready") return "gone";
@@ -85,15 +85,15 @@ const removed = (id: string, { salvage_ref: ref }: WorktreeRecord): ServiceError
   return new ServiceError("worktree_not_found", `The worktree ${id} was removed${work}; prepare another`);
 };
 
-const usable = (known: Known | null, id: string, podName: string): NamedWorktree => {
+const usable = (known: WorktreeFacts | null, id: string, podName: string): NamedWorktree => {
   if (known === null) throw notFound(id);
   if (known.record?.status === "removed") throw removed(id, known.record);
   const why = (known.record === null ? null : unusable(known.record)) ?? outOfReach(known);
   if (why !== null) throw new ServiceError("worktree_not_ready", `The worktree ${id} ${why}`);
-  const { elsewhere, survey } = known;
-  if (elsewhere !== null) return { ...namedBy(id, factsOf(known)), boundTo: elsewhere.podName };
-  if (survey?.ready !== true) throw notFound(id);
-  return { ...namedBy(id, survey.worktree), boundTo: podName };
+  const { otherHost, onDisk } = known;
+  if (otherHost !== null) return { ...namedBy(id, factsOf(known)), boundTo: otherHost.podName };
+  if (onDisk?.ready !== true) throw notFound(id);
+  return { ...namedBy(id, onDisk.worktree), boundTo: podName };
 };
 
 const namedBy = (
@@ -102,10 +102,10 @@ const namedBy = (
 ): Omit<NamedWorktree, "boundTo"> => ({ id, repoUrl, baseRef, branch });
 
 /** Completes "The worktree …"; null: it can be reached. */
-const outOfReach = (known: Known): string | null => {
-  const { record, elsewhere } = known;
-  if (elsewhere !== null && !elsewhere.isAlive)
-    return `cannot be used now: its instance ${elsewhere.podName} does not answer; try again when it is back, or prepare another`;
+const outOfReach = (known: WorktreeFacts): string | null => {
+  const { record, otherHost } = known;
+  if (otherHost !== null && !otherHost.isAlive)
+    return `cannot be used now: its instance ${otherHost.podName} does not answer; try again when it is back, or prepare another`;
   return record !== null && isOutOfReach(known)
     ? `is not under this service's SERVICE_WORKTREE_ROOT (it was made at ${record.path}); set that back, or prepare another`
     : null;

@@ -1,6 +1,6 @@
 import pLimit from "p-limit";
 import type { Dependencies } from "./dependencies.ts";
-import { isActive, type Known } from "./state.ts";
+import { isActive, type WorktreeFacts } from "./facts.ts";
 
 type Measure = { size: number | null; pushed: boolean | null };
 
@@ -45,22 +45,25 @@ export const createMeasuring = ({
     return attempt(id, "whether all is pushed", () => repos.isPushed(worktree, closing));
   };
 
-  const lookAtSize = async ({ id, survey }: Known): Promise<number | null> =>
-    survey?.standing === true
-      ? attempt(id, "the size", () => repos.worktreeSize(survey.worktree, closing))
+  const lookAtSize = async ({ id, onDisk }: WorktreeFacts): Promise<number | null> =>
+    onDisk?.standing === true
+      ? attempt(id, "the size", () => repos.worktreeSize(onDisk.worktree, closing))
       : null;
 
-  const lookAtPushed = async ({ id, survey }: Known, keepsJobsOut: boolean): Promise<boolean | null> => {
-    if (survey === null) return null;
+  const lookAtPushed = async (
+    { id, onDisk }: WorktreeFacts,
+    keepsJobsOut: boolean,
+  ): Promise<boolean | null> => {
+    if (onDisk === null) return null;
     // Git would get in the way of an agent that begins its work meanwhile.
     using reserved = keepsJobsOut ? null : reserve(id);
     const isFree = keepsJobsOut || (reserved !== null && (await uses(id)) === 0);
-    return await pushedOf(id, survey.worktree, survey.ready && isFree);
+    return await pushedOf(id, onDisk.worktree, onDisk.ready && isFree);
   };
 
   const uses = async (id: string): Promise<number> => (await jobs.usesOfWorktree(id)).filter(isActive).length;
 
-  const take = (worktree: Known): Entry => {
+  const take = (worktree: WorktreeFacts): Entry => {
     const { id } = worktree;
     const entry: Entry = { state: stateOf(worktree), size: limit(() => lookAtSize(worktree)), pushed: null };
     // Whoever asks while it is being taken, or shortly after, gets the same one.
@@ -73,7 +76,7 @@ export const createMeasuring = ({
   };
 
   /** What was measured before counts no more once a job has come or ended. */
-  const entryOf = (worktree: Known): Entry => {
+  const entryOf = (worktree: WorktreeFacts): Entry => {
     const last = known.get(worktree.id);
     return last?.state === stateOf(worktree) ? last : take(worktree);
   };
@@ -82,13 +85,13 @@ export const createMeasuring = ({
     /** The next one is taken anew. */
     forget: (id: string): void => void known.delete(id),
     /** `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
-    measure: async (worktree: Known, { keepsJobsOut = false } = {}): Promise<Measure> => {
+    measure: async (worktree: WorktreeFacts, { keepsJobsOut = false } = {}): Promise<Measure> => {
       const entry = keepsJobsOut ? take(worktree) : entryOf(worktree);
       entry.pushed ??= limit(() => lookAtPushed(worktree, keepsJobsOut));
       const [size, pushed] = await Promise.all([entry.size, entry.pushed]);
       return { size, pushed };
     },
-    size: (worktree: Known): Promise<number | null> => entryOf(worktree).size,
+    size: (worktree: WorktreeFacts): Promise<number | null> => entryOf(worktree).size,
     /** Of the cached clones; whoever asks while they are looked at, or shortly after, gets the same. */
     caches: (): ReturnType<typeof repos.cacheUsage> => {
       if (caches !== null) return caches;
@@ -101,8 +104,8 @@ export const createMeasuring = ({
   };
 };
 
-const stateOf = ({ survey, uses }: Known): string => JSON.stringify([survey?.standing, uses]);
+const stateOf = ({ onDisk, uses }: WorktreeFacts): string => JSON.stringify([onDisk?.standing, uses]);
 
-type Survey = NonNullable<Known["survey"]>;
+type Survey = NonNullable<WorktreeFacts["onDisk"]>;
 
 export type Measuring = ReturnType<typeof createMeasuring>;

@@ -1,7 +1,7 @@
 import { finalStatuses } from "../contract/job.ts";
 import type { Saved } from "../repos/repos.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { isActive, type Known } from "./state.ts";
+import { isActive, type WorktreeFacts } from "./facts.ts";
 
 /**
  * Removes a worktree that nobody uses, in its turn and with jobs kept out of it. Resolves to the ref under which what was
@@ -16,19 +16,19 @@ import { isActive, type Known } from "./state.ts";
  * `lose`: what git cannot save and may be lost, as `Kept` names it.
  * @throws JobCame when one was: then the removal is taken back; Kept when something cannot be saved
  */
-export const removeKnown = async (
+export const removeWorktree = async (
   deps: Dependencies,
-  known: Known,
+  known: WorktreeFacts,
   { lose = [] }: { lose?: string[] } = {},
 ): Promise<string | null> => {
   const { records, repos, now, log } = deps;
-  const { id, record, survey } = known;
+  const { id, record, onDisk } = known;
   const { ref, kept } = await save(deps, known);
   if (kept.some((what) => !lose.includes(what))) throw new Kept(kept);
   const announced = await announce(deps, known);
   await refuseIfJobCame(deps, id, announced);
   try {
-    if (survey !== null) await repos.removeWorktree(survey.worktree, limit(deps));
+    if (onDisk !== null) await repos.removeWorktree(onDisk.worktree, limit(deps));
   } catch (error) {
     if (record === null) await announced.takeBack();
     throw error;
@@ -63,7 +63,7 @@ export class Kept extends Error {
 type Announced = { takeBack: () => Promise<void> };
 
 /** Durable: whoever looks at the worktree now learns that it goes. */
-const announce = async (deps: Dependencies, { id, record, uses }: Known): Promise<Announced> => {
+const announce = async (deps: Dependencies, { id, record, uses }: WorktreeFacts): Promise<Announced> => {
   const { records, jobs, now } = deps;
   if (record !== null) {
     await records.update(id, [record.status], { removing: true });
@@ -93,28 +93,28 @@ const refuseIfJobCame = async ({ jobs }: Dependencies, id: string, announced: An
 };
 
 /** The service knows the worktree no more; what is on the disk, where it cannot be told to be ours, stays. */
-export const forgetKnown = async (deps: Dependencies, known: Known): Promise<void> => {
+export const forgetKnown = async (deps: Dependencies, known: WorktreeFacts): Promise<void> => {
   await freeJobs(deps, known, deps.now().toISOString());
   await deps.records.remove(known.id);
   deps.log.info({ worktree: known.id }, "worktree forgotten");
 };
 
-const freeJobs = async ({ jobs }: Dependencies, { uses }: Known, at: string): Promise<void> => {
+const freeJobs = async ({ jobs }: Dependencies, { uses }: WorktreeFacts, at: string): Promise<void> => {
   for (const { jobId } of uses)
     await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
 };
 
 /** Saves what is not pushed and notes where, durably; `ref`: what holds it, also from an earlier try. */
-const save = async (deps: Dependencies, known: Known): Promise<Saved> => {
+const save = async (deps: Dependencies, known: WorktreeFacts): Promise<Saved> => {
   const { repos, records, jobs } = deps;
-  const { id, record, survey } = known;
+  const { id, record, onDisk } = known;
   const earlier = { ref: record?.salvage_ref ?? null, kept: [] };
   // Where the checkout was not finished nobody has worked.
-  if (survey?.ready !== true) return earlier;
+  if (onDisk?.ready !== true) return earlier;
   const signal = limit(deps);
-  if (await repos.isPushed(survey.worktree, signal).catch(() => false)) return earlier;
+  if (await repos.isPushed(onDisk.worktree, signal).catch(() => false)) return earlier;
   const owner = ownerOf(known);
-  const { ref, kept } = await repos.salvage(survey.worktree, owner, signal);
+  const { ref, kept } = await repos.salvage(onDisk.worktree, owner, signal);
   if (ref === null) return { ...earlier, kept };
   if (record === null) await jobs.update(owner, { status: finalStatuses }, { salvage_ref: ref });
   else await records.update(id, [record.status], { salvage_ref: ref });
@@ -125,5 +125,5 @@ const save = async (deps: Dependencies, known: Known): Promise<Saved> => {
 const limit = ({ settings }: Dependencies): AbortSignal => AbortSignal.timeout(settings.gitTimeout * 2000);
 
 /** Id that a worktree's salvage ref is named by: its last job's, or its own when it was prepared. */
-export const ownerOf = ({ id, record, uses }: Known): string =>
+export const ownerOf = ({ id, record, uses }: WorktreeFacts): string =>
   record === null ? (uses.at(-1)?.jobId ?? id) : id;

@@ -2,14 +2,14 @@ import type { Worktree } from "../contract/worktree.ts";
 import { presumedBase } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 import type { Measuring } from "./measure.ts";
-import { factsOf, isActive, statusOf, type Known } from "./state.ts";
+import { factsOf, isActive, statusOf, type WorktreeFacts } from "./facts.ts";
 
 type Viewing = Pick<Dependencies, "repos" | "settings" | "now"> & { measuring: Measuring };
 
 /** A worktree as the doors send it. */
 export const viewOf = async (
   { repos, settings, now, measuring }: Viewing,
-  known: Known,
+  known: WorktreeFacts,
 ): Promise<Worktree> => {
   const { id, record, uses } = known;
   const facts = factsOf(known);
@@ -30,20 +30,20 @@ export const viewOf = async (
     pushed,
     prepared: record !== null,
     salvage_ref: record?.salvage_ref ?? null,
-    cached_clone: known.elsewhere === null ? repos.cachedClone(facts.repoKey) : null,
+    cached_clone: known.otherHost === null ? repos.cachedClone(facts.repoKey) : null,
     warnings: warningsOf(known),
   };
 };
 
-const warningsOf = ({ survey, elsewhere }: Known): string[] => {
-  if (elsewhere === null)
-    return [...(survey?.worktree.warnings ?? []), ...(survey?.kept ?? []).map((what) => `kept: ${what}`)];
+const warningsOf = ({ onDisk, otherHost }: WorktreeFacts): string[] => {
+  if (otherHost === null)
+    return [...(onDisk?.worktree.warnings ?? []), ...(onDisk?.kept ?? []).map((what) => `kept: ${what}`)];
   return [
-    `It is on the disk of the instance ${elsewhere.podName}, which alone can tell its size and whether everything is pushed`,
+    `It is on the disk of the instance ${otherHost.podName}, which alone can tell its size and whether everything is pushed`,
   ];
 };
 
-const atWork = (uses: Known["uses"]): Known["uses"][number] | undefined =>
+const atWork = (uses: WorktreeFacts["uses"]): WorktreeFacts["uses"][number] | undefined =>
   uses.find((use) => isActive(use) && use.status !== "queued");
 
 /** To two decimals; never negative, should the clock have been set back. */

@@ -4,14 +4,14 @@ import { expect, test } from "vitest";
 import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLog } from "../lib/log.ts";
-import { createTurns } from "../lib/turns.ts";
-import type { Repos, WorktreeSurvey } from "../repos/repos.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import type { Repos, WorktreeOnDisk } from "../repos/repos.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { statusOf, type Known } from "./state.ts";
+import { statusOf, type WorktreeFacts } from "./facts.ts";
 import { createWorktrees } from "./worktrees.ts";
 
 const log = createLog("silent", (text) => text);
@@ -28,7 +28,7 @@ const world = async (over: { removalFails?: boolean } = {}) => {
   await records.create(record);
   const { worktree_id: id } = record;
   const scene = { now: start, uses: [] as WorktreeUse[], removed: 0, tries: 0 };
-  const survey = {
+  const onDisk = {
     worktree: { worktreeId: id, path: record.path },
     ready: true,
     standing: true,
@@ -36,10 +36,10 @@ const world = async (over: { removalFails?: boolean } = {}) => {
     since: new Date(start),
     isThrowaway: false,
     kept: [],
-  } as unknown as WorktreeSurvey;
+  } as unknown as WorktreeOnDisk;
   const repos: Partial<Repos> = {
     expireRefs: async () => 0,
-    surveyWorktree: async () => (scene.removed === 0 ? survey : null),
+    readWorktree: async () => (scene.removed === 0 ? onDisk : null),
     listWorktreeIds: async () => [],
     worktreePath: (name) => join("/worktrees", name),
     isPushed: async () => true,
@@ -54,7 +54,7 @@ const world = async (over: { removalFails?: boolean } = {}) => {
     repos: repos as Repos,
     jobs: { usesOfWorktree: async () => scene.uses, update: async () => null, get: async () => null },
     reserve: () => ({ [Symbol.dispose]: () => undefined }),
-    turns: createTurns(),
+    mutex: createKeyedMutex(),
     settings: {
       podName: "pod",
       shared: true,
@@ -122,13 +122,13 @@ test("a removal that fails is tried again, less and less often", async () => {
 });
 
 test("a worktree whose removal has begun is not said to be usable, nor to be lost", () => {
-  const known = (record: Partial<WorktreeRecord>, survey: object | null): Known => ({
+  const known = (record: Partial<WorktreeRecord>, onDisk: object | null): WorktreeFacts => ({
     id: "a",
     record: sampleWorktree({ status: "ready", ...record }),
-    survey: survey as WorktreeSurvey | null,
+    onDisk: onDisk as WorktreeOnDisk | null,
     uses: [],
     home: "/worktrees/a",
-    elsewhere: null,
+    otherHost: null,
   });
   const standing = { ready: true, standing: true };
   expect(statusOf(known({}, standing)).status).toBe("ready");

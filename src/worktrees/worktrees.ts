@@ -6,11 +6,11 @@ import { cleanUp } from "./cleanup.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { repositoryUsage } from "./disk.ts";
 import { joinWorktree, notFound, type NamedWorktree } from "./join.ts";
-import { leaveWorktree, tidyWorktrees } from "./keeping.ts";
+import { releaseWorktree, applyRetention } from "./retention.ts";
 import { createMeasuring } from "./measure.ts";
 import { createPreparing } from "./prepare.ts";
-import { factsOf, lookUp, lookUpAll } from "./state.ts";
-import { createStrays } from "./strays.ts";
+import { factsOf, lookUp, lookUpAll } from "./facts.ts";
+import { createOrphanSweep } from "./orphans.ts";
 import { viewOf } from "./view.ts";
 
 /** What a caller can do with worktrees, and what the service does with them by itself. */
@@ -19,7 +19,7 @@ export const createWorktrees = (deps: Dependencies) => {
   const preparing = createPreparing(deps);
   const viewing = { ...deps, measuring };
   const retries = createRetries();
-  const strays = createStrays(deps);
+  const strays = createOrphanSweep(deps);
 
   let expired = Number.NEGATIVE_INFINITY;
 
@@ -67,20 +67,20 @@ export const createWorktrees = (deps: Dependencies) => {
     join: <Value extends { id: string }>(
       id: string,
       accept: (worktree: NamedWorktree) => Promise<Value>,
-    ): Promise<Value> => deps.turns.inTurn(id, () => joinWorktree(deps, id, accept)),
+    ): Promise<Value> => deps.mutex.runExclusive(id, () => joinWorktree(deps, id, accept)),
     /** When the time of a job's worktree is over. */
-    leave: (job: JobRecord): Promise<void> => leaveWorktree(deps, job),
+    leave: (job: JobRecord): Promise<void> => releaseWorktree(deps, job),
     /** At start, once the jobs of an earlier start are settled. */
     takeUp: preparing.takeUp,
     tidy: async (signal: AbortSignal): Promise<void> => {
-      await tidyWorktrees(deps, retries, signal);
+      await applyRetention(deps, retries, signal);
       await strays.tidy(signal);
       await expire(signal);
     },
     /** Resolves when nothing is under way any more; `closing` is to be aborted first. */
     settled: async (): Promise<void> => {
       await preparing.settled();
-      await deps.turns.settled();
+      await deps.mutex.idle();
     },
   };
 };

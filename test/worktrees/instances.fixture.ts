@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { makePlace, makeRemote, type Place } from "../../src/repos/repos.fixture.ts";
 import { endPatch } from "../../src/jobs/settle.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { createTurns } from "../../src/lib/turns.ts";
+import { createKeyedMutex } from "../../src/lib/keyed-mutex.ts";
 import { openFilesJobStore } from "../open-stores.ts";
 import { openFilesRecords } from "../../src/store/files-records.ts";
 import { createWorktreeStore, worktreeKind } from "../../src/store/worktree-store.ts";
@@ -54,7 +54,7 @@ export const makeCluster = async () => {
       reserve: () => ({ [Symbol.dispose]: () => undefined }),
       endOrphans: async () => undefined,
       admit: async () => undefined,
-      turns: createTurns(),
+      mutex: createKeyedMutex(),
       settings: {
         podName,
         shared: true,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Repos, WorktreeSurvey } from "../../src/repos/repos.ts";
+import type { Repos, WorktreeOnDisk } from "../../src/repos/repos.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { createTurns } from "../../src/lib/turns.ts";
+import { createKeyedMutex } from "../../src/lib/keyed-mutex.ts";
 import { openRedisJobStore } from "../open-stores.ts";
 import { openRedisRecords } from "../../src/store/redis-records.ts";
 import { createWorktreeStore, worktreeKind } from "../../src/store/worktree-store.ts";
@@ -52,7 +52,7 @@ const instance = (
   { jobs, records }: Stores,
   { hold, disk }: { hold: Hold; disk: Set<string> },
 ) => {
-  const survey = (id: string): WorktreeSurvey => ({
+  const survey = (id: string): WorktreeOnDisk => ({
     worktree: {
       worktreeId: id,
       path: `/worktrees/${id}`,
@@ -74,7 +74,7 @@ const instance = (
   });
   const repos: Partial<Repos> = {
     expireRefs: async () => 0,
-    surveyWorktree: async (id) => (podName === "a" && disk.has(id) ? survey(id) : null),
+    readWorktree: async (id) => (podName === "a" && disk.has(id) ? survey(id) : null),
     listWorktreeIds: async () => (podName === "a" ? [...disk] : []),
     worktreePath: (id) => `/worktrees/${id}`,
     isPushed: async () => true,
@@ -94,7 +94,7 @@ const instance = (
       );
     },
     reserve: () => ({ [Symbol.dispose]: () => undefined }),
-    turns: createTurns(),
+    mutex: createKeyedMutex(),
     settings: {
       podName,
       shared: true,

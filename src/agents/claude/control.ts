@@ -4,7 +4,7 @@ import type { AgentLaunch, AgentTurn } from "../agent.ts";
 import { userLine } from "./arguments.ts";
 
 /** What the CLI was last told; null: nothing, then its arguments count. */
-export type Told = { model: string | null; effort: AgentTurn["effort"] };
+export type SentOptions = { model: string | null; effort: AgentTurn["effort"] };
 
 type Saying = Pick<AgentTurn, "content" | "appendSystemPrompt" | "model" | "effort">;
 
@@ -14,14 +14,19 @@ export type TurnInput = {
   first: boolean;
   /** What the arguments append to the system prompt. */
   appended: string | null;
-  told: Told;
+  told: SentOptions;
 };
 
 /**
  * All that one turn needs, to be written at once: the CLI takes the lines in their order, so nobody waits for the answers.
  * A model that it has already is not named again, since each naming leaves a message in the conversation.
  */
-export const turnInput = ({ turn, first, appended, told }: TurnInput): { input: string; told: Told } => {
+export const turnInput = ({
+  turn,
+  first,
+  appended,
+  told,
+}: TurnInput): { input: string; told: SentOptions } => {
   const lines: string[] = [];
   if (first && turn.appendSystemPrompt !== null) {
     // Takes the place of what the arguments append, which therefore comes along.

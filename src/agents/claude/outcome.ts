@@ -59,7 +59,7 @@ export const ownCost = (total: number | null, spent: number): number | null =>
   total === null ? null : Math.max(0, Number((total - spent).toFixed(10)));
 
 /** The outcome of a turn that the agent was never told of. */
-export const untoldOutcome = (reason: unknown): TurnOutcome => ({
+export const unpromptedOutcome = (reason: unknown): TurnOutcome => ({
   ...nothing,
   error: `The turn was ended by the service before the agent heard of it: ${reasonText(reason)}.`,
 });

@@ -3,8 +3,8 @@ import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redact } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnOutcome } from "../agent.ts";
-import { turnInput, type Told } from "./control.ts";
-import { untoldOutcome } from "./outcome.ts";
+import { turnInput, type SentOptions } from "./control.ts";
+import { unpromptedOutcome } from "./outcome.ts";
 import { readOutput } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
 import { beginTurn, type TurnUnderWay } from "./turn.ts";
@@ -37,7 +37,7 @@ export const createProcess = (options: Options): AgentProcess => {
   let spent = 0;
   let idleBytes = 0;
   let unasked = false;
-  let told: Told = { model: launch.model, effort: null };
+  let told: SentOptions = { model: launch.model, effort: null };
 
   const reader = readOutput({
     stdout: agent.stdout,
@@ -80,7 +80,7 @@ export const createProcess = (options: Options): AgentProcess => {
 
   const turn = async (asked: AgentTurn): Promise<TurnOutcome> => {
     if (current !== null) throw new Error("A process takes one turn at a time: wait for the one under way.");
-    if (asked.signal.aborted && !asked.isLast) return untoldOutcome(asked.signal.reason);
+    if (asked.signal.aborted && !asked.isLast) return unpromptedOutcome(asked.signal.reason);
     if (turns > 0) reader.nextTurn();
     turns += 1;
     idleBytes = 0;

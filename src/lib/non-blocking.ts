@@ -5,7 +5,7 @@ import { constants } from "node:fs";
  * named pipe in its place would hold one of Node's few file-system threads for ever; with these it reads as empty, and
  * cannot be written.
  */
-export const withoutWaiting = {
+export const nonBlocking = {
   read: constants.O_RDONLY | constants.O_NONBLOCK,
   append: constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK,
 } as const;

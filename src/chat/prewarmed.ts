@@ -1,25 +1,25 @@
 import type { Log } from "../lib/log.ts";
-import { variantOf, type Seat, type Seats, type Wanted } from "./processes.ts";
+import { variantOf, type WarmProcess, type WarmProcesses, type ProcessOptions } from "./processes.ts";
 
 type Dependencies = {
-  seats: Pick<Seats, "fresh">;
+  seats: Pick<WarmProcesses, "fresh">;
   /** What a conversation without wishes of its own needs. */
-  usual: () => Promise<Wanted>;
+  usual: () => Promise<ProcessOptions>;
   /** How many are to wait; 0: none. */
   count: number;
   log: Log;
 };
 
 /** Processes that were started ahead of need and have not been given to a conversation. */
-export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
-  const waiting = new Set<Seat>();
+export const createPrewarmed = ({ seats, usual, count, log }: Dependencies) => {
+  const waiting = new Set<WarmProcess>();
   let starting: Promise<void> | null = null;
   let closed = false;
   let failures = 0;
   let notBefore = 0;
   let soon: NodeJS.Timeout | undefined;
 
-  const add = async (wanted: Wanted): Promise<void> => {
+  const add = async (wanted: ProcessOptions): Promise<void> => {
     const seat = await seats.fresh(wanted);
     waiting.add(seat);
     const begun = performance.now();
@@ -50,7 +50,7 @@ export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
     }
   };
 
-  const discard = async (seat: Seat): Promise<void> => {
+  const discard = async (seat: WarmProcess): Promise<void> => {
     waiting.delete(seat);
     await seat.process.end();
   };
@@ -68,7 +68,7 @@ export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
 
   return {
     /** One that fits, which is then the caller's; null: there is none. */
-    take: (wanted: Wanted): Seat | null => {
+    take: (wanted: ProcessOptions): WarmProcess | null => {
       const variant = variantOf(wanted);
       for (const seat of waiting) {
         if (seat.variant !== variant || !seat.process.isIdle()) continue;
@@ -82,7 +82,7 @@ export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
     },
     /** Starts what is missing and replaces what is out of date, unless that is under way. */
     refill,
-    seats: (): ReadonlySet<Seat> => waiting,
+    seats: (): ReadonlySet<WarmProcess> => waiting,
     stop: async (): Promise<void> => {
       closed = true;
       clearTimeout(soon);
@@ -92,7 +92,7 @@ export const createSpares = ({ seats, usual, count, log }: Dependencies) => {
   };
 };
 
-export type Spares = ReturnType<typeof createSpares>;
+export type Prewarmed = ReturnType<typeof createPrewarmed>;
 
 /** Milliseconds. */
 const refillMs = 3000;

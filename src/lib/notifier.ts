@@ -3,16 +3,16 @@
  *
  * `atMost`: ms after which every waiter goes on, rung or not.
  */
-export const createBell = (atMost: number | null = null) => {
+export const createNotifier = (atMost: number | null = null) => {
   const waiting = new Map<string, Set<() => void>>();
 
   return {
-    ring: (name: string): void => {
+    notify: (name: string): void => {
       for (const resolve of waiting.get(name) ?? []) resolve();
       waiting.delete(name);
     },
     /** Resolves at the next `ring` for the name, or when the signal aborts. */
-    next: (name: string, signal: AbortSignal): Promise<void> =>
+    waitFor: (name: string, signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => {
         if (signal.aborted) return resolve();
         const waiters = waiting.get(name) ?? new Set();
@@ -31,4 +31,4 @@ export const createBell = (atMost: number | null = null) => {
   };
 };
 
-export type Bell = ReturnType<typeof createBell>;
+export type Notifier = ReturnType<typeof createNotifier>;

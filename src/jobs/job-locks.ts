@@ -3,7 +3,7 @@ import type { JobStore } from "../store/job-store.ts";
 import type { Lock, Locks } from "../store/locks.ts";
 
 /** What a run holds while it goes on. */
-export type Needs = { names: string[]; lock: Lock | null };
+export type HeldLocks = { names: string[]; lock: Lock | null };
 
 type Dependencies = {
   store: Pick<JobStore, "unsettled" | "get" | "usesOfWorktree" | "queuedInSession">;
@@ -14,7 +14,7 @@ type Dependencies = {
 };
 
 /** Keeps apart what only one job at a time may use: a worktree of this instance, an agent session of all of them. */
-export const createNeeds = ({ store, locks, settings, now }: Dependencies) => {
+export const createJobLocks = ({ store, locks, settings, now }: Dependencies) => {
   const busy = new Set<string>();
 
   /**
@@ -63,12 +63,12 @@ export const createNeeds = ({ store, locks, settings, now }: Dependencies) => {
 
   return {
     /** Null: something that the job needs is in use. */
-    take: async (record: JobRecord): Promise<Needs | null> => {
-      const names = needsOf(record);
+    acquire: async (record: JobRecord): Promise<HeldLocks | null> => {
+      const names = lockNames(record);
       const isBusy = (): boolean => names.some((name) => busy.has(name));
       if (isBusy() || !(await isItsTurn(record)) || isBusy()) return null;
       for (const name of names) busy.add(name);
-      let needs: Needs | null = null;
+      let needs: HeldLocks | null = null;
       try {
         if (await isWorktreeInUse(record)) return null;
         const lock = record.session_id === null ? null : await lockSession(record);
@@ -78,7 +78,7 @@ export const createNeeds = ({ store, locks, settings, now }: Dependencies) => {
         if (needs === null) for (const name of names) busy.delete(name);
       }
     },
-    giveBack: async ({ names, lock }: Needs): Promise<void> => {
+    release: async ({ names, lock }: HeldLocks): Promise<void> => {
       for (const name of names) busy.delete(name);
       await lock?.release();
     },
@@ -92,7 +92,7 @@ export const createNeeds = ({ store, locks, settings, now }: Dependencies) => {
   };
 };
 
-export const needsOf = (record: JobRecord): string[] => [
+export const lockNames = (record: JobRecord): string[] => [
   `worktree ${record.worktree_id ?? record.id}`,
   ...(record.session_id === null ? [] : [`session ${record.session_id}`]),
 ];

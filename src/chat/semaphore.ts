@@ -1,16 +1,16 @@
 import { ServiceError } from "../contract/errors.ts";
-import { createBell } from "../lib/bell.ts";
-import type { Slot } from "./engine.ts";
+import { createNotifier } from "../lib/notifier.ts";
+import type { Permit } from "./engine.ts";
 
 /** The places for turns under way, and whether they are still given out. */
-export const createPlaces = (max: number) => {
+export const createSemaphore = (max: number) => {
   let taken = 0;
   let closed: ServiceError | null = null;
-  const allGiven = createBell();
+  const allGiven = createNotifier();
 
   return {
     /** @throws ServiceError `capacity_full`, or the reason of `close` */
-    take: (): Slot => {
+    acquire: (): Permit => {
       if (closed !== null) throw closed;
       if (taken >= max) throw full(max);
       taken += 1;
@@ -20,14 +20,14 @@ export const createPlaces = (max: number) => {
           if (!held) return;
           held = false;
           taken -= 1;
-          if (taken === 0) allGiven.ring("");
+          if (taken === 0) allGiven.notify("");
         },
       };
     },
     taken: (): number => taken,
     /** Resolves when none is taken, or the signal aborts. */
     idle: async (signal: AbortSignal): Promise<void> => {
-      if (taken > 0) await allGiven.next("", signal);
+      if (taken > 0) await allGiven.waitFor("", signal);
     },
     close: (reason: ServiceError): void => void (closed = reason),
   };

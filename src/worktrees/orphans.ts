@@ -1,9 +1,9 @@
 import { isFinal, jobStatuses } from "../contract/job.ts";
-import type { WorktreeSurvey } from "../repos/repos.ts";
+import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { isAnybodyIn } from "./at-work.ts";
-import { concerns, isOurs } from "./elsewhere.ts";
+import { hasProcessIn } from "./at-work.ts";
+import { concerns, isOwnedHere } from "./other-host.ts";
 import { Kept } from "./removal.ts";
 
 /** How often the disk is looked over, ms. */
@@ -13,7 +13,7 @@ const interval = 60_000;
  * Finds worktrees of jobs on this instance's disk that are no longer the jobs': an instance that was lost for a while may
  * have lost its jobs to others, which run them in worktrees of their own. What is not pushed is saved, then they go.
  */
-export const createStrays = (deps: Dependencies) => {
+export const createOrphanSweep = (deps: Dependencies) => {
   let last = Number.NEGATIVE_INFINITY;
 
   return {
@@ -24,8 +24,8 @@ export const createStrays = (deps: Dependencies) => {
       for (const id of await deps.repos.listWorktreeIds()) {
         if (signal.aborted) return;
         if ((await whyStray(deps, id)) === null) continue;
-        await deps.turns
-          .inTurn(id, () => removeStray(deps, id))
+        await deps.mutex
+          .runExclusive(id, () => removeStray(deps, id))
           .catch((err: unknown) =>
             deps.log.warn({ err, worktree: id }, "a stray worktree could not be removed"),
           );
@@ -39,7 +39,7 @@ export const createStrays = (deps: Dependencies) => {
  * `taken`: another instance has made the worktree anew; `left`: its removal was begun, or everybody has forgotten it;
  * `thrown`: a throwaway one whose job is over.
  */
-type Stray = { survey: WorktreeSurvey; why: "taken" | "left" | "thrown" };
+type Stray = { onDisk: WorktreeOnDisk; why: "taken" | "left" | "thrown" };
 
 const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
   const { repos, log } = deps;
@@ -47,8 +47,8 @@ const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
   // Looked at again: a job may have come meanwhile.
   const stray = reserved === null ? null : await whyStray(deps, id);
   if (stray === null) return;
-  const { worktree, ready } = stray.survey;
-  if (await isAnybodyIn(worktree.path)) {
+  const { worktree, ready } = stray.onDisk;
+  if (await hasProcessIn(worktree.path)) {
     log.warn({ worktree: id }, "a stray worktree is left in place: a process is at work in it");
     return;
   }
@@ -77,19 +77,20 @@ const nameRef = async ({ jobs, settings }: Dependencies, id: string, ref: string
 
 /** Null: it is none. */
 const whyStray = async (deps: Dependencies, id: string): Promise<Stray | null> => {
-  const survey = await deps.repos.surveyWorktree(id);
-  if (survey === null || (await deps.records.get(id)) !== null || !(await isOurs(deps, survey))) return null;
-  const why = await reasonOf(deps, id, survey);
-  return why === null ? null : { survey, why };
+  const onDisk = await deps.repos.readWorktree(id);
+  if (onDisk === null || (await deps.records.get(id)) !== null || !(await isOwnedHere(deps, onDisk)))
+    return null;
+  const why = await reasonOf(deps, id, onDisk);
+  return why === null ? null : { onDisk, why };
 };
 
 const reasonOf = async (
   deps: Dependencies,
   id: string,
-  survey: WorktreeSurvey,
+  onDisk: WorktreeOnDisk,
 ): Promise<Stray["why"] | null> => {
   const { jobs, settings } = deps;
-  if (survey.isThrowaway) return (await isAtWork(deps, id, survey)) ? null : "thrown";
+  if (onDisk.isThrowaway) return (await isAtWork(deps, id, onDisk)) ? null : "thrown";
   const uses = await jobs.usesOfWorktree(id);
   const all = await Promise.all(uses.map(({ jobId }) => jobs.get(jobId)));
   const records = all.filter((job) => job !== null);
@@ -100,17 +101,17 @@ const reasonOf = async (
   if (ran === undefined) {
     if (records.some((job) => job.worktree_removed_at !== null)) return "left";
     // Two services with stores of their own that share a root do not know each other's jobs.
-    return settings.shared && isOld(deps, survey.since) ? "left" : null;
+    return settings.shared && isOld(deps, onDisk.since) ? "left" : null;
   }
   if (ran.pod_name === settings.podName) return ran.worktree_removed_at === null ? null : "left";
-  if (ran.pod_name !== survey.instance) return "taken";
+  if (ran.pod_name !== onDisk.instance) return "taken";
   return isOver(deps, ran) ? "left" : null;
 };
 
 const isAtWork = async (
   { jobs }: Dependencies,
   id: string,
-  { instance }: WorktreeSurvey,
+  { instance }: WorktreeOnDisk,
 ): Promise<boolean> => {
   const job = await jobs.get(id);
   return job?.pod_name === instance && (!isFinal(job.status) || job.unsettled);

@@ -1,9 +1,9 @@
 /** Runs the work on one thing one after another, in the order asked; work on different things goes on side by side. */
-export const createTurns = () => {
+export const createKeyedMutex = () => {
   const tails = new Map<string, Promise<unknown>>();
 
   return {
-    inTurn: <Value>(name: string, work: () => Promise<Value>): Promise<Value> => {
+    runExclusive: <Value>(name: string, work: () => Promise<Value>): Promise<Value> => {
       const result = (tails.get(name) ?? Promise.resolve()).then(work, work);
       tails.set(name, result);
       const forget = (): void => {
@@ -13,10 +13,10 @@ export const createTurns = () => {
       return result;
     },
     /** Resolves when what is under way now has ended, however it ended. */
-    settled: async (): Promise<void> => {
+    idle: async (): Promise<void> => {
       await Promise.allSettled(tails.values());
     },
   };
 };
 
-export type Turns = ReturnType<typeof createTurns>;
+export type KeyedMutex = ReturnType<typeof createKeyedMutex>;

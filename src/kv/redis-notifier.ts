@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import { createBell, type Bell } from "../lib/bell.ts";
+import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { Kv } from "./kv.ts";
 
@@ -14,15 +14,21 @@ const gathering = 10;
  * A bell that all instances on the store hear. Rings may get lost, and `next` resolves after 2 s at the latest without
  * one: who waits looks again, in a loop.
  */
-export const createRedisBell = ({ kv, log }: { kv: Kv; log: Log }): Bell & { close: () => Promise<void> } => {
-  const bell = createBell(poll);
+export const createRedisNotifier = ({
+  kv,
+  log,
+}: {
+  kv: Kv;
+  log: Log;
+}): Notifier & { close: () => Promise<void> } => {
+  const bell = createNotifier(poll);
   const channel = kv.key("bell");
   const self = randomUUID();
   const subscriber = kv.dedicated();
 
   subscriber.on("message", (_channel: string, message: string) => {
     const [from, ...names] = message.split("\n");
-    if (from !== self) for (const name of names) bell.ring(name);
+    if (from !== self) for (const name of names) bell.notify(name);
   });
   // A single connection subscribes anew by our hand: when it is closed in the middle of that, ioredis lets the failure of
   // its own attempt escape as an unhandled rejection. That of a Cluster does so by itself.
@@ -43,12 +49,12 @@ export const createRedisBell = ({ kv, log }: { kv: Kv; log: Log }): Bell & { clo
   };
 
   return {
-    ring: (name) => {
-      bell.ring(name);
+    notify: (name) => {
+      bell.notify(name);
       if (rung.size === 0) setTimeout(tell, gathering);
       rung.add(name);
     },
-    next: bell.next,
+    waitFor: bell.waitFor,
     close: async () => subscriber.disconnect(),
   };
 };

@@ -3,7 +3,7 @@ import type { Retries } from "../lib/retries.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { endJob, type Settling } from "./settle.ts";
 
-export type Tidying = Settling & {
+export type Retention = Settling & {
   /** Seconds a worktree is kept after its job's end. */
   worktreeTtl: number;
   /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
@@ -18,11 +18,11 @@ export type Tidying = Settling & {
 };
 
 /** One round: expires jobs that waited too long, removes worktrees and records whose time is over. */
-export const tidy = async (deps: Tidying, signal: AbortSignal): Promise<void> => {
+export const applyRetention = async (deps: Retention, signal: AbortSignal): Promise<void> => {
   const { store, now } = deps;
   const { expired, removable } = await store.due(now().getTime());
   const worktrees = await store.worktreesDue(now().getTime() - deps.worktreeTtl * 1000);
-  const steps: [string[], (id: string, deps: Tidying) => Promise<void>][] = [
+  const steps: [string[], (id: string, deps: Retention) => Promise<void>][] = [
     [expired, expire],
     [worktrees, removeWorktree],
     [removable, removeRecord],
@@ -43,14 +43,14 @@ export const tidy = async (deps: Tidying, signal: AbortSignal): Promise<void> =>
   }
 };
 
-const expire = async (id: string, deps: Tidying): Promise<void> => {
+const expire = async (id: string, deps: Retention): Promise<void> => {
   const expired = await endJob(deps, id, "expire", ({ ttl_seconds }) => ({
     error: `The job waited longer than its ${ttl_seconds} s; submit it again when the service is less busy`,
   }));
   if (expired !== null) deps.log.info({ job: id }, "job expired");
 };
 
-const removeWorktree = async (id: string, deps: Tidying): Promise<void> => {
+const removeWorktree = async (id: string, deps: Retention): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null || record.worktree_id === null) return;
   // A job that resumes the session meanwhile waits: it must not start in a directory that is being removed.
@@ -62,7 +62,7 @@ const removeWorktree = async (id: string, deps: Tidying): Promise<void> => {
   await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
 };
 
-const removeRecord = async (id: string, deps: Tidying): Promise<void> => {
+const removeRecord = async (id: string, deps: Retention): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null) return;
   const place = deps.placeOf(record);

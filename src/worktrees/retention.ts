@@ -2,14 +2,14 @@ import type { Retries } from "../lib/retries.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { removeKnown } from "./removal.ts";
-import { activeUses, lookUp, type Known } from "./state.ts";
+import { removeWorktree } from "./removal.ts";
+import { activeUses, lookUp, type WorktreeFacts } from "./facts.ts";
 
 /** How long the record of a removed worktree answers get_worktree, ms. */
 const remembered = 86_400_000;
 
 /** One round: removes prepared worktrees whose time is over, brings removals to their end that a crash cut short. */
-export const tidyWorktrees = async (
+export const applyRetention = async (
   deps: Dependencies,
   retries: Retries,
   signal: AbortSignal,
@@ -22,7 +22,7 @@ export const tidyWorktrees = async (
     if (!retries.isDue(id, now().getTime())) continue;
     try {
       if (record.status === "removed") await records.remove(id);
-      else await removeInTurn(deps, id);
+      else await removeIfDue(deps, id);
       retries.succeeded(id);
     } catch (err) {
       // One that cannot be removed must not keep the others; it is tried again, less and less often.
@@ -43,7 +43,7 @@ const mayBeDue = (record: WorktreeRecord, { settings, now }: Clock): boolean => 
   );
 };
 
-const isDue = (known: Known, { settings, now }: Clock): boolean => {
+const isDue = (known: WorktreeFacts, { settings, now }: Clock): boolean => {
   const { record, uses } = known;
   if (record === null || record.status === "preparing" || record.status === "removed") return false;
   if (activeUses(known).length > 0) return false;
@@ -58,26 +58,26 @@ const isDue = (known: Known, { settings, now }: Clock): boolean => {
 const isOver = (since: string | null, ms: number, now: Date): boolean =>
   since !== null && Date.parse(since) + ms <= now.getTime();
 
-const removeInTurn = (deps: Dependencies, id: string): Promise<void> =>
-  deps.turns.inTurn(id, async () => {
+const removeIfDue = (deps: Dependencies, id: string): Promise<void> =>
+  deps.mutex.runExclusive(id, async () => {
     using reserved = deps.reserve(id);
     const known = await lookUp(deps, id);
     if (reserved === null || known === null || !isDue(known, deps)) return;
-    await removeKnown(deps, known);
+    await removeWorktree(deps, known);
   });
 
 /**
  * When the time of a job's worktree is over. A worktree of the job's own is saved and removed; a prepared one only
  * remembers when it was used last. To be called with jobs kept out of the worktree.
  */
-export const leaveWorktree = async (deps: Dependencies, job: JobRecord): Promise<void> => {
+export const releaseWorktree = async (deps: Dependencies, job: JobRecord): Promise<void> => {
   const id = job.worktree_id ?? job.id;
-  await deps.turns.inTurn(id, async () => {
+  await deps.mutex.runExclusive(id, async () => {
     const known = await lookUp(deps, id);
     // What another instance has taken over is a stray here.
-    if (known === null || known.elsewhere !== null) return;
+    if (known === null || known.otherHost !== null) return;
     if (known.record === null) {
-      await removeKnown(deps, known);
+      await removeWorktree(deps, known);
       return;
     }
     const used = [known.record.used_at, job.ended_at].filter((at) => at !== null).toSorted();

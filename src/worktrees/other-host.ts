@@ -1,11 +1,11 @@
 import { isFinal } from "../contract/job.ts";
-import type { WorktreeSurvey } from "../repos/repos.ts";
+import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
 import type { Dependencies } from "./dependencies.ts";
 
 /** A worktree on the disk of another instance: that one alone can look at it. */
-export type Elsewhere = {
+export type OtherHost = {
   podName: string;
   /** It holds its lease. */
   isAlive: boolean;
@@ -19,16 +19,16 @@ type Sources = Pick<Dependencies, "jobs" | "isAlive"> & { settings: { podName: s
  * Whether what lies under our root is ours to look after: made by this instance, or by one that is gone and has left us its
  * disk. Another's that is alive has its own root by mistake in the same place.
  */
-export const isOurs = async (
+export const isOwnedHere = async (
   { isAlive, settings }: Omit<Sources, "jobs">,
-  { instance }: WorktreeSurvey,
+  { instance }: WorktreeOnDisk,
 ): Promise<boolean> => instance === null || instance === settings.podName || !(await isAlive(instance));
 
 /**
  * Where the jobs say that a worktree stands which was not prepared: the job that ran in it last; null: nowhere. Those that
  * wait do not tell, but that they are bound to an instance says that it stands.
  */
-export const holderOf = async (
+export const lastRunIn = async (
   jobs: Sources["jobs"],
   uses: WorktreeUse[],
 ): Promise<(JobRecord & { pod_name: string }) | null> => {

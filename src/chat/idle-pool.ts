@@ -1,6 +1,6 @@
-import type { Seat } from "./processes.ts";
+import type { WarmProcess } from "./processes.ts";
 
-type Entry = { seat: Seat; since: number; bytes: number; version: string };
+type Entry = { seat: WarmProcess; since: number; bytes: number; version: string };
 
 type Dependencies = {
   limits: { count: number; bytes: number; seconds: number };
@@ -9,7 +9,7 @@ type Dependencies = {
 };
 
 /** Processes that wait for the next turn of their conversation. */
-export const createKept = ({ limits, clock }: Dependencies) => {
+export const createIdlePool = ({ limits, clock }: Dependencies) => {
   /** The longest unused first. */
   const entries = new Map<string, Entry>();
   /** Processes on their way out: the next one must not go on with a session before they are gone. */
@@ -42,7 +42,7 @@ export const createKept = ({ limits, clock }: Dependencies) => {
 
   return {
     /** The conversation's process, which is then the caller's; null: there is none that is as it was at `version`. */
-    take: async (key: string, version: string): Promise<Seat | null> => {
+    take: async (key: string, version: string): Promise<WarmProcess | null> => {
       const entry = entries.get(key);
       if (entry === undefined) {
         await leaving.get(key);
@@ -56,7 +56,7 @@ export const createKept = ({ limits, clock }: Dependencies) => {
       return entry.seat;
     },
     /** Keeps a process for its conversation's next turn, as far as there is room. */
-    put: async (key: string, seat: Seat, version: string): Promise<void> => {
+    put: async (key: string, seat: WarmProcess, version: string): Promise<void> => {
       await end(key);
       const bytes = await seat.process.residentBytes();
       if (limits.seconds === 0 || bytes === null || !seat.process.isIdle()) return seat.process.end();
@@ -67,7 +67,7 @@ export const createKept = ({ limits, clock }: Dependencies) => {
       trim();
     },
     /** Ends those that have waited too long, and those that `isStale`. */
-    tidy: async (isStale: (seat: Seat) => boolean): Promise<void> => {
+    tidy: async (isStale: (seat: WarmProcess) => boolean): Promise<void> => {
       const over = [...entries].filter(
         ([, { seat, since }]) => clock() - since > limits.seconds * 1000 || isStale(seat),
       );
@@ -80,4 +80,4 @@ export const createKept = ({ limits, clock }: Dependencies) => {
   };
 };
 
-export type Kept = ReturnType<typeof createKept>;
+export type IdlePool = ReturnType<typeof createIdlePool>;
