@@ -37,9 +37,9 @@ const comeAndGo = async (url: string): Promise<void> => {
   for (let count = 0; count < clients; count += 1) {
     const socket = connect(Number(port), hostname);
     socket.on("error", () => undefined);
-    const heard = new Promise((resolve) => void socket.once("data", resolve));
+    const firstData = new Promise((resolve) => void socket.once("data", resolve));
     socket.write(count % 2 === 0 ? opening : initialize);
-    await heard;
+    await firstData;
     sockets.push(socket);
   }
   for (const socket of sockets) socket.destroy();

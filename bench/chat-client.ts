@@ -7,7 +7,7 @@ type Asked = {
   text: string;
   /** Absent: a conversation of its own. */
   conversation?: string;
-  /** Told of each piece of text or thinking as it comes. */
+  /** Called with each piece of text or thinking as it arrives. */
   onPiece: (text: string) => void;
 };
 
@@ -61,5 +61,5 @@ type Chunk = {
   error?: { message: string };
 };
 
-/** Milliseconds of the clock that all processes of the machine share and nobody sets. */
+/** Milliseconds of the clock that all processes of the machine share and that never jumps. */
 export const machineTime = (): number => Number(process.hrtime.bigint()) / 1e6;

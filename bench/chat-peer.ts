@@ -62,7 +62,7 @@ const compared = (streams: number, ours: Measured, theirs: Measured): Figure[] =
     baseline: `${of(theirs).toFixed(2)} ${unit}`,
     value: of(ours) / of(theirs),
     unit: "x",
-    target: decides ? "≤ 1 ×" : "told",
+    target: decides ? "≤ 1 ×" : "reported",
     met: !decides || of(ours) <= of(theirs),
   });
   return [
@@ -98,7 +98,7 @@ const measure = async ({ url, pid }: Server, streams: number, gate: string): Pro
   return { ages, cpu: (cpu * 1e6) / (streams * (pieces - 1)), rss };
 };
 
-/** The clock of a process's processor time: /proc tells it in hundredths of a second, too few for one stream. */
+/** The clock of a process's processor time: /proc counts hundredths of a second, too coarse for one stream. */
 const cpuSecondsOf = (pid: number): number =>
   Number(
     execFileSync("perl", ["-MTime::HiRes=clock_gettime", "-e", `print clock_gettime((~${pid} << 3) | 2)`]),

@@ -57,7 +57,7 @@ export const chatStalled = (): Promise<Figure[]> =>
               baseline: `${none.toFixed(0)} MB with none`,
               value: each,
               unit: "MB" as const,
-              target: "told",
+              target: "reported",
               met: true,
             },
             {

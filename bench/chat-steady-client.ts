@@ -17,7 +17,7 @@ const one = async (_: unknown, number: number): Promise<void> => {
     const [n, at] = text.split(":");
     if (Number(n) !== next) lost += 1;
     next += 1;
-    // The first one waits for nobody: it says that the agent is there.
+    // The first one is not paced: it shows that the agent has started.
     if (next > 1) ages.push(now - Number(at));
   };
   try {

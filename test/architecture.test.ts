@@ -89,7 +89,7 @@ const objection = (file: string, specifier: string): string | null => {
     return allowed?.packages.includes(name) ? null : `${room} may not import the package ${name}`;
   }
   const target = relative(source, join(source, file, "..", specifier));
-  // The version is told by the package itself.
+  // The version comes from the package itself.
   if (target === "../package.json" && room === "main") return null;
   if (target.startsWith("..")) return `${specifier} leaves src/`;
   const other = target.split("/")[0] ?? "";

@@ -36,7 +36,7 @@ export const cuttableWay = async (to: number) => {
     port: (server.address() as AddressInfo).port,
     /** Ends what is connected; who tries again gets through. */
     interrupt: cutOff,
-    /** Lets nobody through until it is mended. */
+    /** Refuses all connections until `mend`. */
     cut: (): void => {
       isCut = true;
       cutOff();

@@ -63,7 +63,7 @@ const client: Door = {
 };
 
 /**
- * How each command is told its input; an input that is not named here cannot be given to it. Null: there is no such
+ * How each command gets its input; an input that is not named here cannot be given to it. Null: there is no such
  * command.
  */
 const commands: Record<keyof Operations, Command | null> = {
@@ -137,7 +137,7 @@ const cli: Door = {
     const env = { ...service.env, SERVICE_HOST: hostname, SERVICE_PORT: port };
     const [node, ...program] = svcProgram;
     const stdout = await new Promise<string>((resolve) => {
-      // A failure is told by the exit code too; its body is on stdout all the same.
+      // The exit code reports a failure too; its body is on stdout all the same.
       execFile(node, [...program, ...args], { env, maxBuffer: 1e8 }, (_, text) => resolve(text));
     });
     return { body: JSON.parse(stdout) as unknown };

@@ -14,7 +14,7 @@ export const lastingPort = async (): Promise<number> => {
   for (;;) {
     const port = first + (next++ % range);
     const server = createServer().listen(port, "127.0.0.1");
-    // `once` rejects when the server tells an error: the port is taken.
+    // `once` rejects on the server's error event: the port is in use.
     const free = await once(server, "listening").then(
       () => true,
       () => false,

@@ -35,7 +35,7 @@ const mcpDoor = (name: string, era: Era, transport: (service: Service) => Transp
         arguments: input,
         ...(idempotencyKey !== undefined && { _meta: { "svc/idempotency-key": idempotencyKey } }),
       });
-      return { body: told(result) };
+      return { body: structured(result) };
     },
   };
 };
@@ -59,7 +59,7 @@ const connected = async (transport: Transport, era: Era): Promise<Client | null>
 type Result = Awaited<ReturnType<Client["callTool"]>>;
 
 /** The structured body, which the text must repeat, and `isError` must not contradict. */
-const told = ({ content, structuredContent, isError = false }: Result): unknown => {
+const structured = ({ content, structuredContent, isError = false }: Result): unknown => {
   const [text, ...more] = content;
   const body = structuredContent as { success: boolean };
   if (text?.type !== "text" || text.text !== JSON.stringify(body) || more.length > 0)

@@ -14,7 +14,7 @@ export const startRedisCluster = async () => {
     for (const [n, client] of clients.entries()) {
       const [from, to] = [n, n + 1].map((third) => Math.floor((third * slots) / clients.length));
       await client.call("CLUSTER", "ADDSLOTSRANGE", String(from), String((to ?? 0) - 1));
-      // One that has heard of others by then, of a cluster that had this port before, finds an epoch by itself.
+      // A node that has met nodes of an earlier cluster on this port by then sets its epoch by itself.
       await client.call("CLUSTER", "SET-CONFIG-EPOCH", String(n + 1)).catch((error: unknown) => {
         if (!String(error).includes("does not know any other node")) throw error;
       });

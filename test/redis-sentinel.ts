@@ -11,7 +11,7 @@ import { until } from "./until.ts";
 
 const name = "jobs";
 
-/** A real master, its replica and three sentinels that take the replica for a master that is gone for a second; killed after the file. */
+/** A real master, its replica and three sentinels that promote the replica when the master is unreachable for a second; killed after the file. */
 export const startRedisSentinel = async () => {
   const master = await startRedis();
   const replica = await startRedis({ args: ["--replicaof", "127.0.0.1", String(master.port)] });

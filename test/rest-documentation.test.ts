@@ -9,14 +9,14 @@ const page = await readFile(join(import.meta.dirname, "../docs/rest.md"), "utf8"
 
 test("docs/rest.md has each code of failure in the row of its status, and none that there is not", () => {
   const rows = [...page.matchAll(/^\| (\d{3}(?:, \d{3})*) \| (.*) \|$/gm)];
-  const told = rows.flatMap(([, statuses = "", words = ""]) =>
+  const documented = rows.flatMap(([, statuses = "", words = ""]) =>
     // What node refuses before there is a request has codes of other statuses.
     statuses === "408, 431"
       ? []
       : [...words.matchAll(/`([a-z_]+)`/g)].map(([, code]) => `${statuses} ${code}`),
   );
   const known = Object.entries(statusOf).map(([code, status]) => `${status} ${code}`);
-  expect(told.toSorted()).toEqual(known.filter((row) => row !== "401 unauthorized").toSorted());
+  expect(documented.toSorted()).toEqual(known.filter((row) => row !== "401 unauthorized").toSorted());
 });
 
 test("docs/rest.md has each metric of the service", async () => {

@@ -83,7 +83,7 @@ describe("the Containerfile", () => {
     expect(step).toContain("rm -rf /var/lib/apt/lists/*");
   });
 
-  test("runs the service as a user with a number of its own, the one that Kubernetes is told", async () => {
+  test("runs the service as a user with a number of its own, the one that the Kubernetes manifests name", async () => {
     const [user = ""] = await instructions("USER");
     expect(user).toMatch(/^(\d+):\1$/);
     const id = Number(user.split(":")[0]);
@@ -169,7 +169,7 @@ describe("the steps of the build, run here", () => {
     });
   });
 
-  test("give a service that the image's health check finds well, and not when it is gone", async () => {
+  test("give a service that the image's health check finds healthy, and unhealthy once it has stopped", async () => {
     const service = await spawnService({
       home: environment["HOME"] ?? "",
       program: [join(out, "bin", "node"), join(out, "dist", "svc.mjs")],

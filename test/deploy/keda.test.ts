@@ -60,7 +60,7 @@ test("there are as many instances as waiting and running jobs need, at the numbe
   expect(spec.triggers.map(({ metadata }) => metadata["listLength"])).toEqual([each, each]);
 });
 
-test("the autoscaler alone says how many there are, from one on, and keeps them while the store is away", async () => {
+test("the autoscaler alone sets the number of instances, at least one, and keeps it while the store is unreachable", async () => {
   const objects = await render("keda");
   const spec = await scaled();
   expect(spec.scaleTargetRef).toEqual({
@@ -75,7 +75,7 @@ test("the autoscaler alone says how many there are, from one on, and keeps them 
   expect(spec.fallback).toMatchObject({ behavior: "currentReplicas" });
 });
 
-test("instances are taken away one by one, each when the one before has stopped", async () => {
+test("instances are removed one by one, each when the one before has stopped", async () => {
   const grace =
     serviceSet(await render("keda")).spec?.template.spec?.terminationGracePeriodSeconds ?? Infinity;
   const down = (await scaled()).advanced?.horizontalPodAutoscalerConfig?.behavior?.scaleDown;

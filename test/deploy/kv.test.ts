@@ -45,7 +45,7 @@ const start = async (command: string[]) => {
 };
 
 describe.each(["compose", "kubernetes"] as const)("the store of %s", (where) => {
-  test("is one that the service can rely on, and that nobody uses without the password", async () => {
+  test("is durable, and refuses clients without the password", async () => {
     const { place, port, client, pid } = await start((await commandOf[where]()) ?? []);
     const setting = async (name: string) => ((await client.config("GET", name)) as string[])[1];
     expect(await setting("maxmemory-policy")).toBe("noeviction");

@@ -222,7 +222,7 @@ test("one instance has no store and a disk for itself, three have a store and a 
   expect(await shape("keda")).toEqual({ replicas: undefined, modes: ["ReadWriteMany"], kv });
 });
 
-test("the shared file system is prepared by the program itself, and the job goes away so that an update can bring it anew", async () => {
+test("the shared file system is prepared by the program itself, and the job goes away so that an update can create it again", async () => {
   const { spec } = find<IJob>(await render("cluster"), "Job", "svc-init-shared-fs");
   expect(spec?.template.spec?.containers[0]).toMatchObject({
     args: ["init-shared-fs"],

@@ -22,7 +22,7 @@ const modules = join(import.meta.dirname, "..", "..", "node_modules");
 
 type Model = { validate: () => void };
 
-/** What may be in an overlay. A LoadBalancer's Service is refused elsewhere; an Ingress is refused by not standing here. */
+/** What may be in an overlay. A LoadBalancer's Service is refused by another test; an Ingress is refused because it is not in this list. */
 const models: Record<string, (data: never) => Model> = {
   "apps/v1/StatefulSet": (data) => new StatefulSet(data),
   "batch/v1/Job": (data) => new Job(data),

@@ -50,7 +50,7 @@ describe.each(overlays)("the variables of the overlay %s", (overlay) => {
     });
   });
 
-  test("let nobody in without a key", async () => {
+  test("refuse requests without a key", async () => {
     const { SERVICE_API_KEYS: _, ...open } = await podEnvironment(overlay);
     await expect(load(open)).rejects.toThrow(ConfigError);
     await expect(load(open)).rejects.toThrow("SERVICE_API_KEYS is not set");
@@ -95,7 +95,7 @@ describe("the variables of the Compose file", () => {
     }
   });
 
-  test("let nobody in without a key", async () => {
+  test("refuse requests without a key", async () => {
     const { services } = await readCompose(values);
     const open = { ...(await imageEnvironment()), ...services["svc-1"]?.environment };
     await expect(load(open)).rejects.toThrow("SERVICE_API_KEYS is not set");

@@ -70,7 +70,7 @@ test("an empty repository gets its first commit on the job's branch", async () =
   expect(await git(path, "rev-parse", String(job.branch))).toBe(job.commit_sha);
 });
 
-test("submodules and files in LFS are told as warnings, and the job goes on", async () => {
+test("submodules and files in LFS become warnings, and the job continues", async () => {
   const remote = await makeRemote();
   const { work } = remote;
   await mkdir(join(work, "assets"));

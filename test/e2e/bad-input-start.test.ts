@@ -92,7 +92,7 @@ test("a second service on the same worktrees ends with a sentence, and one that 
   await startService({ env: { SERVICE_WORKTREE_ROOT: root } });
 });
 
-test("a profile that cannot be used is told at the start, with its file and its fault", async () => {
+test("the start warns of a profile that cannot be used, with its file and its fault", async () => {
   const own = await temporaryDirectory();
   await mkdir(join(own, ".service", "profiles"), { recursive: true });
   await writeFile(join(own, ".service", "profiles", "mine.yml"), "nonsense: 1\n");
@@ -101,7 +101,7 @@ test("a profile that cannot be used is told at the start, with its file and its 
   );
 });
 
-test("a missing agent CLI is told at the start and by each job, until it is there", async () => {
+test("the start and each job report a missing agent CLI until it is installed", async () => {
   const cli = join(home, "cli", "claude");
   const service = await startService({ env: { SERVICE_AGENT_CLI_BINARY: cli } });
   const run = async () => (await service.client.run_task({ task: "Do the default thing", wait: true })).job;

@@ -201,7 +201,7 @@ test.each<[what: string, body: string, contentType: string, status: number, code
   expect(answer.body.error).toMatch(words);
 });
 
-test("svc tells a refusal on stderr in the service's words and exits 2", async () => {
+test("svc prints a refusal on stderr in the service's words and exits 2", async () => {
   const env = { SERVICE_PORT: new URL(service.url).port };
   const [url, profile, task, id] = await Promise.all([
     svc(["run", "Do it", "--repo", "ext::sh"], { env }),

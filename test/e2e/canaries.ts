@@ -16,7 +16,7 @@ const formsOf = (secret: string): string[] =>
       Buffer.from(`x-access-token:${line}`).toString("base64").replace(/=+$/, ""),
     ]);
 
-/** Names of the secrets that a text gives away. */
+/** Names of the secrets that a text contains. */
 export const betrayed = (text: string | Buffer, canaries: Canaries): string[] =>
   Object.entries(canaries).flatMap(([name, secret]) =>
     formsOf(secret).some((form) => text.includes(form)) ? [name] : [],

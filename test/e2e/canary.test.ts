@@ -9,7 +9,7 @@ import { startCanaryWorld, type CanaryWorld, type Way } from "./canary-world.ts"
 import { runJob } from "./ended-job.ts";
 import type { Recorded } from "./recorded-programs.ts";
 
-/** A job whose agent tells all it can find out. */
+/** A job whose agent prints everything that it can find out. */
 const talkativeJob = async (
   world: CanaryWorld,
   name: string,
@@ -24,7 +24,7 @@ const talkativeJob = async (
 
 type Ending = "good" | "failing" | "push" | "pull" | "clone";
 
-/** Jobs that end in these ways, one after another, each of which has secrets in what it is told. */
+/** Jobs that end in these ways, one after another, each with secrets in its input. */
 const runJobs = async (world: CanaryWorld, endings: readonly Ending[]): Promise<Job[]> => {
   const message = `denied for ${world.token} ${Buffer.from(`x-access-token:${world.token}`).toString("base64")}`;
   const how: Record<Ending, [Parameters<typeof talkativeJob>[2], Partial<Job>]> = {

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterFile } from "../cleanup.ts";
 import { createCertificate } from "../fake-git-host/certificate.ts";
 
-type Heard = { method: string; url: string; headers: IncomingMessage["headers"] };
+type ReceivedRequest = { method: string; url: string; headers: IncomingMessage["headers"] };
 
 /**
  * Another https server on loopback, which writes down what it hears. It asks for credentials at once, or sends everybody
@@ -12,9 +12,9 @@ type Heard = { method: string; url: string; headers: IncomingMessage["headers"] 
  */
 export const startEavesdropper = async ({ redirectTo }: { redirectTo?: string } = {}) => {
   const { key, certificate } = await createCertificate();
-  const heard: Heard[] = [];
+  const requests: ReceivedRequest[] = [];
   const server = createServer({ key, cert: certificate }, (request, response) => {
-    heard.push({ method: request.method ?? "", url: request.url ?? "", headers: request.headers });
+    requests.push({ method: request.method ?? "", url: request.url ?? "", headers: request.headers });
     request.resume();
     if (redirectTo !== undefined && request.headers.authorization !== undefined) {
       response.writeHead(307, { location: redirectTo + (request.url ?? "") }).end();
@@ -27,7 +27,7 @@ export const startEavesdropper = async ({ redirectTo }: { redirectTo?: string } 
     server.close();
     server.closeAllConnections();
   });
-  return { host: `localhost:${port}`, origin: `https://localhost:${port}`, port, certificate, heard };
+  return { host: `localhost:${port}`, origin: `https://localhost:${port}`, port, certificate, requests };
 };
 
 const listen = (server: Server): Promise<number> =>

@@ -74,9 +74,9 @@ test("a host that breaks off or does not know the token is not taken for a missi
   }
 });
 
-test("a repository that somebody else makes between the look and the making is used", async () => {
+test("a repository that another client creates between the check and the creation is used", async () => {
   await host.createRepository("guild", "raced", { private: true });
-  // The look is told what it would have been told before.
+  // The check gets the answer from before the creation.
   using _refusal = host.refuse({ what: "git_read", how: 404, message: "Repository not found.", times: 1 });
   const job = await create("guild/raced");
   expect(creations("raced")).toHaveLength(1);

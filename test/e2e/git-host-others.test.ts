@@ -24,7 +24,7 @@ const trusting = async (...certificates: string[]): Promise<Record<string, strin
   return { SSL_CERT_FILE: file, GIT_SSL_CAINFO: file, NODE_EXTRA_CA_CERTS: file };
 };
 
-const withCredentials = (headers: Eavesdropper["heard"][number]["headers"]): boolean =>
+const withCredentials = (headers: Eavesdropper["requests"][number]["headers"]): boolean =>
   headers.authorization !== undefined || JSON.stringify(headers).includes("ghp_");
 
 test("a repository on another host gets no credentials, though it asks for them", async () => {
@@ -35,7 +35,7 @@ test("a repository on another host gets no credentials, though it asks for them"
       ...(await trusting(host.certificate, other.certificate)),
     },
   });
-  const before = other.heard.length;
+  const before = other.requests.length;
   // The same name with another port, and the same port by another name.
   for (const origin of [other.origin, `https://127.0.0.1:${other.port}`]) {
     for (const create_repo of [false, true]) {
@@ -49,11 +49,11 @@ test("a repository on another host gets no credentials, though it asks for them"
   });
   expect(local).toMatchObject({ status: "failed", failure_reason: "clone_failed" });
   expect(host.requests.filter(({ authorization }) => authorization !== undefined)).toEqual([]);
-  expect(other.heard.length).toBeGreaterThan(before);
-  expect(other.heard.filter(({ headers }) => withCredentials(headers))).toEqual([]);
+  expect(other.requests.length).toBeGreaterThan(before);
+  expect(other.requests.filter(({ headers }) => withCredentials(headers))).toEqual([]);
 });
 
-test("a git host that sends its visitors elsewhere does not send the credentials with them", async () => {
+test("a git host that redirects requests to another host does not send the credentials with them", async () => {
   const host = await startEavesdropper({ redirectTo: other.origin });
   const service = await startService({
     env: {
@@ -62,12 +62,12 @@ test("a git host that sends its visitors elsewhere does not send the credentials
       ...(await trusting(host.certificate, other.certificate)),
     },
   });
-  const before = other.heard.length;
+  const before = other.requests.length;
   const job = await runJob(service, "Do it", { repo_url: `${host.origin}/acme/app.git` });
   expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed" });
-  expect(host.heard.some(({ headers }) => withCredentials(headers))).toBe(true);
-  expect(other.heard.length).toBeGreaterThan(before);
-  expect(other.heard.filter(({ headers }) => withCredentials(headers))).toEqual([]);
+  expect(host.requests.some(({ headers }) => withCredentials(headers))).toBe(true);
+  expect(other.requests.length).toBeGreaterThan(before);
+  expect(other.requests.filter(({ headers }) => withCredentials(headers))).toEqual([]);
 });
 
 test("submodules and LFS of a repository that lead to another host are not asked for", async () => {
@@ -91,9 +91,9 @@ test("submodules and LFS of a repository that lead to another host are not asked
       ...(await trusting(host.certificate, other.certificate)),
     },
   });
-  const before = other.heard.length;
+  const before = other.requests.length;
   const job = await runJob(service, 'scenario: work {"file": "more.bin"}', { repo_url: repository.url });
   expect(job).toMatchObject({ status: "succeeded", pr_url: expect.stringContaining("/pull/1") as string });
   expect(job.warnings.join()).toMatch(/Submodules are not checked out: lib.*LFS/);
-  expect(other.heard.slice(before)).toEqual([]);
+  expect(other.requests.slice(before)).toEqual([]);
 });

@@ -89,7 +89,7 @@ const pathWithoutGh = async (): Promise<string> => {
   return bin;
 };
 
-test.concurrent("without gh the branch is pushed, the job succeeds and tells why there is no pull request", async () => {
+test.concurrent("without gh the branch is pushed, the job succeeds and says why there is no pull request", async () => {
   const repository = await host.createRepository("acme", "no-gh");
   const bare = await startService({
     env: { ...hostVariables(host, host.createToken()), PATH: await pathWithoutGh() },
@@ -100,7 +100,7 @@ test.concurrent("without gh the branch is pushed, the job succeeds and tells why
   expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
 });
 
-test.concurrent("without a token a repository that takes anonymous pushes gets the branch, and the job tells why there is no pull request", async () => {
+test.concurrent("without a token a repository that takes anonymous pushes gets the branch, and the job says why there is no pull request", async () => {
   const repository = await host.createRepository("acme", "no-token");
   const anonymous = await startService({ env: hostVariables(host, null) });
   const job = await runJob(anonymous, "Do it", { repo_url: repository.directory });

@@ -44,7 +44,7 @@ beforeEach(async () => {
 
 const touch = (name: string): string => `touch ${join(canaries, name)}`;
 
-/** Every key of git's configuration that runs a program, and those that lead elsewhere. */
+/** Every key of git's configuration that runs a program, and those that redirect it. */
 const evilConfig = (): string => `
 [core]
 	fsmonitor = "${touch("fsmonitor")}; false"

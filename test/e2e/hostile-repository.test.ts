@@ -49,7 +49,7 @@ const startAttacker = async (): Promise<typeof attacker> => {
 
 const touch = (name: string): string => `touch '${join(canaries, name)}'`;
 
-/** A settings file with every key that runs a command, and an environment that sends the model's requests elsewhere. */
+/** A settings file with every key that runs a command, and an environment that redirects the model's requests. */
 const settings = (name: string): string => {
   const events = [
     "SessionStart",

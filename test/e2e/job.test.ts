@@ -91,7 +91,7 @@ test("a job that fails keeps its work under a salvage ref of the cached clone an
   expect(await remote.branches()).toEqual(["main"]);
 });
 
-test("a cancelled job ends at once, its agent with all it started is gone, and its work is saved", async () => {
+test("a cancelled job ends at once, with its agent and all that it started, and its work is saved", async () => {
   const remote = await makeRemote();
   const { id } = await submit('scenario: grandchildren {"dirt": true}', { repo_url: remote.path });
   await until(async () =>
@@ -140,7 +140,7 @@ test("a session is resumed in the worktree and branch it ran in", async () => {
   expect(second.commit_sha).not.toBe(first.commit_sha);
 });
 
-test("the review profile changes nothing and tells what it threw away", async () => {
+test("the review profile changes nothing and lists what it threw away", async () => {
   const remote = await makeRemote();
   const task = "Review this. scenario: commit-dirt";
   const job = await ended((await submit(task, { repo_url: remote.path, profile: "review" })).id);

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => model.close());
 
-test("a session of the real CLI goes on where its worktree is, and elsewhere once that instance is gone", async () => {
+test("a session of the real CLI continues where its worktree is, and on another instance once that one is lost", async () => {
   const cluster = await createCluster({
     kvUrl: (await startRedis()).url,
     env: {

@@ -71,5 +71,5 @@ test("a cancelled job leaves nothing running, not even a shell command in a sess
   const { id } = await ask.submit({ task: `scenario: bash ${JSON.stringify({ command })}` });
   await until(() => processesMarked(id).length >= 4, { seconds: 30, what: "the command to run" });
   expect((await service.client.cancel_job({ job_id: id })).job.status).toBe("cancelled");
-  await until(() => processesMarked(id).length === 0, { what: "the processes to be gone" });
+  await until(() => processesMarked(id).length === 0, { what: "the processes to have ended" });
 });

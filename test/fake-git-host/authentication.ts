@@ -2,7 +2,7 @@ import { HostError } from "./host-error.ts";
 import type { State, Token } from "./state.ts";
 
 /**
- * Who asks. No Authorization header: nobody (null).
+ * The caller; null without an Authorization header.
  * @throws HostError 401 when there is one that is not good
  */
 export const authenticate = (state: State, header: string | undefined): Token | null => {

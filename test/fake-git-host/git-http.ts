@@ -33,7 +33,7 @@ export const serveGit = async (
 ): Promise<void> => {
   const token = authenticate(state, request.headers.authorization);
   const repository = state.repositories.get(fullName(git.owner, git.name));
-  // As the real host does: nobody learns whether a repository exists before saying who they are.
+  // As the real host does: without authentication a client cannot learn whether a repository exists.
   if (!token && (!repository || repository.private || git.writes))
     throw new HostError(401, "Authentication required");
   if (!repository || !may(token, "read", repository)) throw new HostError(404, "Repository not found.");

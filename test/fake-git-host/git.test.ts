@@ -99,7 +99,7 @@ test("without a token a public repository can be read, and nothing else", async 
   }
 });
 
-test("a token that is wrong, expired, read-only or for another repository is told so", async () => {
+test("a token that is wrong, expired, read-only or for another repository is refused with the reason", async () => {
   const repository = await host.createRepository("acme", "guarded", { private: true });
   const say = async (token: string, ...args: string[]) => (await git(args, token)).stderr;
   expect(await say("nonsense", "ls-remote", repository.url)).toContain("Authentication failed");

@@ -1,6 +1,6 @@
 /**
  * Runs the stand-in by hand: `node test/fake-git-host/main.ts [owner/name …]` makes the named repositories, prints one
- * JSON line with everything a client needs, and serves until it is told to stop.
+ * JSON line with everything a client needs, and serves until it gets SIGTERM or SIGINT.
  */
 import { startFakeGitHost } from "./fake-git-host.ts";
 

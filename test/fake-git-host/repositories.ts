@@ -11,14 +11,14 @@ export type NewRepository = {
   seed?: Record<string, string> | null;
 };
 
-/** The environment variable by which a push is told to fail in the pre-receive hook. */
+/** The environment variable that makes a push fail in the pre-receive hook. */
 export const refusePushVariable = "FAKE_GIT_HOST_REFUSE_PUSH";
 
 const preReceiveHook = `#!/bin/sh
 if [ -n "$${refusePushVariable}" ]; then echo "error: $${refusePushVariable}" >&2; exit 1; fi
 `;
 
-/** Makes a real bare repository. An owner nobody knows yet becomes an organization. @throws HostError 422 */
+/** Makes a real bare repository. An unknown owner becomes an organization. @throws HostError 422 */
 export const addRepository = async (
   state: State,
   owner: string,

@@ -81,7 +81,7 @@ export const addToken = (
   return token;
 };
 
-/** Whether the token (null: nobody) may read or write the repository. */
+/** Whether the token (null: anonymous) may read or write the repository. */
 export const may = (token: Token | null, access: Token["access"], repository: Repository): boolean => {
   if (access === "read" && !repository.private) return true;
   if (token === null || (access === "write" && token.access === "read")) return false;

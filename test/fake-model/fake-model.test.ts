@@ -139,7 +139,7 @@ test.for([
   },
 );
 
-test("a rate limit tells when it ends", async () => {
+test("a rate limit says when it ends", async () => {
   const before = Date.now() / 1000;
   const answer = await ask("error", { status: 429, retryAfter: 7, resetsIn: 3600 });
   expect(answer.status).toBe(429);
@@ -177,7 +177,7 @@ test.for([
   expect(run.code).toBe(code);
 });
 
-test("a mistake in the scenario's name or parameters is told, not passed over", async () => {
+test("a mistake in the scenario's name or parameters is an error", async () => {
   const unknown = await ask("nonsense", {});
   expect(unknown.status).toBe(400);
   expect(await unknown.text()).toContain("there is no scenario nonsense; there are auto, code,");

@@ -17,7 +17,7 @@ export type FakeModel = AsyncDisposable & {
 
 type Options = {
   port?: number;
-  /** Requests must carry it, as bearer or as x-api-key; default: anybody may ask. */
+  /** Requests must carry it, as bearer or as x-api-key; default: no authentication. */
   token?: string;
   /** Scenario of a prompt that names none. */
   defaultScenario?: string;

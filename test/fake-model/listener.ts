@@ -87,7 +87,7 @@ export const createListener = ({ requests, scripts, token, defaultScenario, sign
 
   return (request: IncomingMessage, response: ServerResponse): void => {
     answer(request, response).catch((error: unknown) => {
-      // A reader that left is no failure; everything else is a mistake in the script, told as a 400, which is not tried again.
+      // A reader that left is no failure; everything else is a mistake in the script, answered with a 400, which is not retried.
       if (response.headersSent || response.destroyed) return void response.destroy();
       sendError(response, {
         kind: "error",

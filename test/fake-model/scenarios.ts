@@ -7,7 +7,7 @@ import { review } from "./review.ts";
 /** How often a scenario was asked before in this session: by it an error can be given a number of times and then healed. */
 type Scenario = (conversation: Conversation, parameters: unknown, asked: number) => Answer;
 
-/** A scenario whose parameters are checked, so that a typing error in a test is told instead of ignored. */
+/** A scenario whose parameters are checked, so that a typing error in a test fails instead of being ignored. */
 const scenario =
   <Schema extends z.ZodType>(
     schema: Schema,

@@ -40,8 +40,8 @@ export const openDoors = (service: Service, repository: string) => {
     try {
       outgoing.end(body);
       const [incoming] = (await once(outgoing, "response")) as [IncomingMessage];
-      const { statusCode: status, headers: told } = incoming;
-      return { ...answer, status, type: told["content-type"], body: await text(incoming) };
+      const { statusCode: status, headers } = incoming;
+      return { ...answer, status, type: headers["content-type"], body: await text(incoming) };
     } catch (error) {
       const { code } = error as { code?: string };
       const wasCut = code === "ECONNRESET" || code === "EPIPE";
@@ -55,12 +55,12 @@ export const openDoors = (service: Service, repository: string) => {
 
   const broken = async (bytes: string): Promise<Answer> => {
     const socket = connect(Number(port), hostname);
-    let heard = "";
-    socket.on("error", () => undefined).on("data", (data: Buffer) => (heard += data.toString()));
+    let received = "";
+    socket.on("error", () => undefined).on("data", (data: Buffer) => (received += data.toString()));
     socket.write(bytes);
     await Promise.race([once(socket, "close"), delay(500)]);
     socket.destroy();
-    const [, status, body] = /^HTTP\/1\.1 (\d+)[^]*?\r\n\r\n([^]*)$/.exec(heard) ?? [];
+    const [, status, body] = /^HTTP\/1\.1 (\d+)[^]*?\r\n\r\n([^]*)$/.exec(received) ?? [];
     return status === undefined
       ? { door: "broken", body: "", left: true }
       : { door: "broken", status: Number(status), body: body ?? "" };
@@ -75,10 +75,12 @@ export const openDoors = (service: Service, repository: string) => {
         operation: operationId as keyof Operations,
         input: JSON.parse(input) as Record<string, string>,
       });
-      const told = await Promise.race([asked, delay(patience.mayWait)]);
+      const answered = await Promise.race([asked, delay(patience.mayWait)]);
       // Whatever becomes of one that was left is not looked at.
       asked.catch(() => undefined);
-      return told === undefined ? { ...answer, left: true } : { ...answer, body: JSON.stringify(told) };
+      return answered === undefined
+        ? { ...answer, left: true }
+        : { ...answer, body: JSON.stringify(answered) };
     } catch (error) {
       const { message } = error as Error;
       // What is no message that is taken is refused by the transport: the client throws.

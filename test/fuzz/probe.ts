@@ -17,7 +17,7 @@ export const probedProgram = [
 
 /** What is measured in such a service. */
 export const probeOf = ({ url, output, pid }: Service) => {
-  const told = (what: string): number[] =>
+  const reports = (what: string): number[] =>
     [...output.stderr.matchAll(new RegExp(`^probe: ${what} (\\d+)$`, "gm"))].map(([, value]) =>
       Number(value),
     );
@@ -25,17 +25,17 @@ export const probeOf = ({ url, output, pid }: Service) => {
   return {
     /** The longest block of the event loop since this was last asked, CPU ms; 0: none worth telling. */
     block: async (): Promise<number> => {
-      // Once it answers this it has told of what was before; after a turn of ours we have read it.
+      // Its answer comes after all earlier reports; the next turn of our event loop has read them.
       await (await fetch(`${url}/health`)).arrayBuffer();
       await turn();
-      const blocks = told("blocked");
+      const blocks = reports("blocked");
       return Math.max(0, ...blocks.slice(seen, (seen = blocks.length)));
     },
     /** Bytes after a collection. */
     heap: async (): Promise<number> => {
-      const before = told("heap").length;
+      const before = reports("heap").length;
       process.kill(pid, "SIGUSR2");
-      return await until(() => told("heap")[before], { what: "the size of the heap" });
+      return await until(() => reports("heap")[before], { what: "the size of the heap" });
     },
     /** Open files and connections. */
     files: async (): Promise<number> => (await readdir(`/proc/${pid}/fd`)).length,

@@ -17,7 +17,7 @@ export const words: Record<string, readonly string[]> = {
   name: ["list_jobs", "get_job", "run_task", "nothing"],
 };
 
-/** What nobody ought to send. */
+/** Input that no client should send. */
 export const hostileValues: readonly unknown[] = [
   ..."__proto__ -1 01 %00 ../../../etc/passwd -oProxyCommand=x ${x}".split(" "),
   ..."@long:70000 @slashes:20000 @items:5000 @keys:5000 @deep:500".split(" "),

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../temporary.ts";
 
-/** Notes what it was asked and which home it had; `check` and `test` end as told. */
+/** Records its arguments and HOME; `check` and `test` end with the given exit codes. */
 const npm = `#!/bin/sh
 [ "$1" = config ] && exec echo "/the/$3"
 echo "$* with \${HOME##*/}" >> "$CALLS"

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { identify, isAlive } from "../../src/lib/process/identity.ts";
 import { isSwapped, putBack } from "./swap.ts";
 
-/** npm takes seconds to pack; a guard that outlived this would hold up nobody but itself. */
+/** npm takes seconds to pack; a guard that outlives npm only delays itself. */
 const longestMs = 120_000;
 
 /** Starts a process that puts package.json back when npm dies before it has called postpack. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 /** The licence texts of these packages, each from the package itself. Fails for a package that has none. */
 export const collectLicences = async (packages: readonly string[]): Promise<string> => {
   const entries = await Promise.all([...new Set(packages)].map(entryOf));
-  // Two copies of a package at one version are told once.
+  // Two copies of a package at one version are listed once.
   const byName = new Map(entries.map((entry) => [entry.title, entry.text]));
   const sorted = [...byName].toSorted(([one], [other]) => (one < other ? -1 : 1));
   const head = "This program contains the packages below, each under its own licence.\n";
@@ -28,5 +28,5 @@ const entryOf = async (directory: string): Promise<{ title: string; text: string
   return { title, text: texts.map((text) => text.replaceAll("\r\n", "\n").trim()).join("\n\n") };
 };
 
-/** Also what a ready-made bundle tells about its own contents, but not that of its other builds. */
+/** Also what a ready-made bundle says of its own contents, but not that of its other builds. */
 const licenceFile = /^(licen[cs]e|copying|notice)([.-].*)?$|^swagger-ui-bundle\.js\.LICENSE\.txt$/i;

@@ -15,7 +15,7 @@ export const swapIn = async (root: string): Promise<void> => {
   await rename(`${manifest}.published`, manifest);
 };
 
-/** What was found in the place of package.json: the published one, or one that somebody has edited; null: nothing was set aside. */
+/** What was found in the place of package.json: the published one, or one that was edited since; null: no copy was set aside. */
 export const putBack = async (root: string): Promise<"published" | "edited" | null> => {
   const { manifest, aside } = places(root);
   const original = await readFile(aside, "utf8").catch(missing);
@@ -25,7 +25,7 @@ export const putBack = async (root: string): Promise<"published" | "edited" | nu
     await rm(aside, { force: true });
     return "edited";
   }
-  // The guard and postpack may both be at it: the one that comes second has nothing left to do.
+  // The guard and postpack may run at once: the second has nothing left to do.
   await rename(aside, manifest).catch(missing);
   return "published";
 };
