@@ -54,7 +54,7 @@ export const worktreeRounds = async ({
         ),
       ];
       for (const answer of asked) answer.catch(() => undefined);
-      await delay(random() * 250);
+      await delay(random() * 1000);
       await service.kill();
       tally.kills += 1;
       await Promise.allSettled(asked);
