@@ -4,26 +4,26 @@ import type { Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
 
-/** How often the queue looks after itself, and about how long an entry rests that could not begin, ms. */
+/** Interval of the queue's own upkeep, and about how long an entry that could not begin rests, ms. */
 const rest = 1000;
 
-/** How many rested entries go back at once: thousands that wait for one worktree must not keep others from their turn. */
+/** Rested entries that return at once. Thousands may wait for one worktree; they must not delay all others. */
 const mostBack = 50;
 
-/** What a dashboard still shows of entries that are done with. */
+/** Finished entries that a dashboard still shows. */
 const kept = { age: 86_400, count: 10_000 };
 
-/** The queue of an instance is deleted when nothing was put into it for so long, ms: the instance may never come back. */
+/** An instance's queue that got no entry for this long is deleted, ms: the instance may never come back. */
 const abandoned = 86_400_000;
 
-/** How long a close waits for a store that is away, ms. */
+/** How long `close` waits for an unreachable store, ms. */
 const patience = 3000;
 
 type Options = {
   kv: Kv;
   podName: string;
   concurrency: number;
-  /** After so long an entry of an instance that is gone is delivered again. */
+  /** Seconds after which an entry of a lost instance is redelivered. */
   lockSeconds: number;
   /** Called when a worker threw. */
   onError: (error: unknown, id: string) => void;
@@ -31,18 +31,18 @@ type Options = {
 };
 
 /**
- * BullMQ on the shared store: a queue for all instances and one for each. Both workers share the slots, and the instance's
- * own queue goes first: an entry that finds no free slot goes back in front. An entry that is delivered again, when its
- * lock has lapsed, only makes a worker look at the record.
+ * BullMQ on the shared store: one queue for all instances and one per instance. Both workers share the slots. The
+ * instance's own queue has priority: its entry that finds no free slot returns to the front. A redelivered entry (its
+ * lock has lapsed) only makes a worker read the record again.
  */
 export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError, log }: Options): Queue => {
-  /** Waits for a store that is away. */
+  /** This connection waits for an unreachable store. */
   const connection = kv.dedicated();
   const running = new Map<string, Promise<Answer>>();
   const resting = new Set<{ job: Job; since: number }>();
   let work: Work | null = null;
   let paused = false;
-  /** An entry of the instance's own queue has found no free slot. */
+  /** An entry of the instance's own queue found no free slot. */
   let ownWaits = false;
   let timer: NodeJS.Timeout | undefined;
 
@@ -55,13 +55,13 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
       concurrency,
       lockDuration: lockSeconds * 1000,
       stalledInterval: lockSeconds * 250,
-      // Whether a job is lost is for the leases to say.
+      // The leases decide whether a job is lost.
       maxStalledCount: 2 ** 31,
       removeOnComplete: kept,
       removeOnFail: kept,
     });
     const consumer: Consumer = { worker, busy: 0 };
-    // A worker asks again at once when the store refuses: it rests until the next tick.
+    // A worker retries at once when the store refuses. It rests until the next tick instead.
     worker.on("error", (err) => {
       log.debug({ err }, "the queue's worker failed; it goes on in a moment");
       void worker.pause(true);
@@ -92,14 +92,14 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
   const conclude = async (job: Job, token: string, answer: Answer): Promise<void> => {
     if (answer === "done") return;
     if (paused || work === null) return await putBack(job, token);
-    // It is put in front before that; BullMQ itself would put it last.
+    // It returns to the front before that; BullMQ itself would put it last.
     const latest = rest * (2 + Math.floor(resting.size / mostBack));
     await job.moveToDelayed(Date.now() + latest, token);
     resting.add({ job, since: performance.now() });
     throw new DelayedError();
   };
 
-  /** In front. */
+  /** To the front. */
   const putBack = async (job: Job, token: string): Promise<never> => {
     await job.moveToWait(token);
     throw new WaitingError();
@@ -126,7 +126,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     return answer;
   };
 
-  /** Its lock lapsed while it is worked on here: it stays active until that ends, in a slot of its own. */
+  /** Its lock lapsed while this instance works on it. It stays active until that work ends, in a slot of its own. */
   const again = async ({ worker }: Consumer, known: Promise<Answer>): Promise<Answer> => {
     worker.concurrency += 1;
     const answer = await known;
@@ -134,12 +134,12 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     return answer;
   };
 
-  /** Says which worker may take entries: that of the shared queue none while one of the instance's own waits. */
+  /** Chooses which worker may fetch: the shared one pauses while an entry of the instance's own queue waits. */
   const steer = (): void => {
     const busy = own.busy + shared.busy;
     const hasRoom = busy < concurrency;
     set(own, hasRoom || !ownWaits);
-    // A worker that has all the slots takes no more by itself.
+    // A worker whose slots are all in use fetches nothing by itself.
     set(shared, !ownWaits && (hasRoom || shared.busy === busy));
     if (paused || work === null) putForward(Infinity, Infinity);
   };
@@ -147,11 +147,11 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
   const set = ({ worker }: Consumer, mayTake: boolean): void =>
     void (mayTake && !paused && work !== null ? worker.resume() : worker.pause(true));
 
-  /** Puts the oldest entries that rest in front. */
+  /** Returns the oldest rested entries to the front. */
   const putForward = (before: number, most: number): void => {
     const rested = [...resting].filter(({ since }) => since <= before).slice(0, most);
     for (const one of rested) resting.delete(one);
-    // One connection: this order. An entry that was removed, or is worked on, stays as it is.
+    // One connection keeps this order. An entry that was removed, or is active, stays as it is.
     void Promise.allSettled([
       ...rested.map(({ job }) => job.promote()),
       ...rested.toReversed().map(({ job }) => job.changePriority({ priority: 0, lifo: true })),
@@ -164,7 +164,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
   };
 
   const use = async (pod: string | null, work: (queue: BullQueue) => Promise<unknown>): Promise<void> => {
-    // Those of instances are used seldom and are many in time: they are not kept.
+    // Queues of instances are rarely used and become many over time: they are not cached.
     const queue = pod === null ? sharedQueue : openQueue(kv, pod);
     try {
       await work(queue);
@@ -173,7 +173,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     }
   };
 
-  /** Notes which instances have queues, and deletes what is left of those that were. */
+  /** Records which instances have queues, and deletes abandoned ones. */
   const note = async (pod: string): Promise<void> => {
     const [register, now] = [kv.key("queues"), kv.now().getTime()];
     await kv.client.zadd(register, now, pod);
@@ -224,10 +224,10 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
       work = null;
       clearInterval(timer);
       steer();
-      // What has ended a moment ago is about to be told.
+      // Lets jobs that have just ended acknowledge their entries.
       await setImmediate();
       await Promise.all([own.worker.close(true), shared.worker.close(true), sharedQueue.close()]);
-      // Answered after all that was told before.
+      // The answer comes after those of all earlier commands.
       const quit = connection.quit().catch(() => undefined);
       await Promise.race([quit, sleep(patience, null, { ref: false })]);
       connection.disconnect();
@@ -239,22 +239,22 @@ type Work = Parameters<Queue["start"]>[0];
 
 type Answer = Awaited<ReturnType<Work>>;
 
-/** A worker of BullMQ, and how many entries it works on. */
+/** A BullMQ worker and the number of its active entries. */
 type Consumer = { worker: Worker; busy: number };
 
-/** What a queue's name may not contain is written as in an address. */
+/** Characters that a queue name may not contain are percent-encoded. */
 const nameOf = (pod: string | null): string => (pod === null ? "jobs" : `jobs.${encodeURIComponent(pod)}`);
 
-/** The braces keep all keys of the queues in one slot. */
+/** The braces place all keys of the queues in one hash slot. */
 const optionsOf = (kv: Kv) => ({ prefix: `{${kv.prefix}:q}`, skipVersionCheck: true });
 
-/** To add to and remove from: its connection fails at once while the store is away. */
+/** A producer. Its commands fail at once while the store is unreachable. */
 const openQueue = (kv: Kv, pod: string | null): BullQueue => {
   const queue = new BullQueue(nameOf(pod), {
     ...optionsOf(kv),
     connection: kv.client,
     skipWaitingForReady: true,
-    // It would be written each time.
+    // Otherwise each addition writes it.
     skipMetasUpdate: pod !== null,
     streams: { events: { maxLen: 100 } },
   });
@@ -262,7 +262,7 @@ const openQueue = (kv: Kv, pod: string | null): BullQueue => {
   return queue;
 };
 
-/** An entry that waits, or is worked on, stays as it is; one that is done with is added anew. The record says the rest. */
+/** A waiting or active entry stays as it is; a finished one is added again. The record decides the rest. */
 const addOne = async (queue: BullQueue, id: string): Promise<void> => {
   const add = (): Promise<unknown> => queue.add("run", {}, { jobId: id });
   const [known] = await Promise.all([queue.getJob(id), add()]);

@@ -3,33 +3,33 @@ import type { StageName } from "../contract/job.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
-/** Does a claimed job. Given to the worker by the composition root: the engine knows no agent and no git. */
+/** Runs a claimed job. The composition root passes it to the worker: the engine knows neither agents nor git. */
 export type Execute = (record: JobRecord, run: Run) => Promise<Outcome>;
 
-/** How an execution tells what it does, and hears that it shall stop. */
+/** How an execution reports progress and learns that it must stop. */
 export type Run = {
   /** Aborted with a reason `Interruption`. */
   signal: AbortSignal;
-  /** Stages from the push on are written at once: by them a job is finished whose instance is lost after it. */
+  /** Stages from the push on are written at once: they decide whether a job whose instance is lost has succeeded. */
   stage: (stage: StageName, detail?: string) => void;
   event: (event: AgentEvent) => void;
   /** Adds a sentence to the job's warnings and to its events. */
   warn: (message: string) => void;
-  /** Progress that a crash may lose. */
+  /** Records progress that a crash may lose. */
   note: (patch: JobPatch) => void;
-  /** Progress that must not be lost. False: the job is no longer this run's (cancelled): stop. */
+  /** Records progress durably. False: the run no longer owns the job (cancelled, say) and must stop. */
   record: (patch: JobPatch) => Promise<boolean>;
-  /** Whether the job still is this run's: to be asked before something is done that cannot be taken back. */
+  /** Whether the run still owns the job. Ask before anything that cannot be undone. */
   isOwner: () => Promise<boolean>;
 };
 
-/** Why a run is to stop: the job was cancelled, this instance shuts down, or the job is (or may be) another instance's by now. */
+/** Why a run must stop: the job was cancelled, this instance shuts down, or another instance (perhaps) owns the job. */
 export type Interruption = "cancel" | "shutdown" | "fence";
 
 export type Outcome = { kind: "succeeded" | "failed" | "requeue"; patch: JobPatch };
 
 /**
- * Cleans up after a run whose process is gone (crash, kill -9): ends what is left of its agent, saves its work. Says
- * what is to become of the job; the patch is applied whatever the job's state is.
+ * Cleans up after a run whose process was lost (crash, kill -9): ends the rest of its agent and saves its work.
+ * `requeue`: whether the job may run again. The patch applies in any state of the job.
  */
 export type SettleLost = (record: JobRecord) => Promise<{ requeue: boolean; patch: JobPatch }>;

@@ -4,7 +4,7 @@ import type { RunTaskInput } from "../contract/job.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 /**
- * Digests of an `Idempotency-Key`, scoped by caller, and of the request it came with; null without a key.
+ * Digests of an `Idempotency-Key`, scoped by caller, and of its request; null without a key.
  * @throws ServiceError `invalid_request`
  */
 export const idempotencyOf = (
@@ -19,7 +19,7 @@ export const idempotencyOf = (
       "Idempotency-Key: must be 1 to 255 printable ASCII characters without spaces",
     );
   }
-  // Whether the caller waits for the end does not change what is asked.
+  // `wait` does not change what is asked for.
   const { wait: _wait, ...body } = input;
   return { key: digest(`${principal}\0${key}`), body: digest(JSON.stringify(body)) };
 };

@@ -1,6 +1,6 @@
 import type { InstanceFacts, Instances, Renewal } from "../store/instances.ts";
 
-/** The lease by which this instance has its name, and what this instance knows of it without asking. */
+/** The lease on this instance's name, with what can be said of it without asking the store. */
 export const createInstanceLease = (instances: Instances, leaseSeconds: number) => {
   let renewed = performance.now();
   /** Null: the last renewal failed. */
@@ -10,7 +10,7 @@ export const createInstanceLease = (instances: Instances, leaseSeconds: number) 
 
   return {
     seconds: leaseSeconds,
-    /** @throws Error with a sentence for the operator when the name is taken */
+    /** @throws Error with a sentence for the operator when the name is in use */
     join: async (facts: InstanceFacts): Promise<void> => {
       const asked = performance.now();
       await instances.join(facts);
@@ -23,16 +23,16 @@ export const createInstanceLease = (instances: Instances, leaseSeconds: number) 
         throw error;
       });
       if (result === "taken") return result;
-      // The lease counts from when it was asked for: the store's may end later, never earlier.
+      // The lease counts from the request. In the store it may end later, never earlier.
       renewed = asked;
-      // Just now, not when it was asked for: others could not renew theirs before either.
+      // From now, not from the request: the other instances could not renew theirs before either.
       if (renewingSince === null || result === "lapsed") renewingSince = performance.now();
       return result;
     },
     leave: instances.leave,
-    /** As far as can be told without the store. */
+    /** Judged without the store. */
     mayHaveLapsed,
-    /** Since when renewals have succeeded without a break, ms of `performance.now()`; now, if they do not. */
+    /** Since when all renewals have succeeded, ms of `performance.now()`; now, if the last one failed. */
     renewingSince: (): number =>
       renewingSince === null || mayHaveLapsed() ? performance.now() : renewingSince,
   };

@@ -2,29 +2,29 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { Lock, Locks } from "../store/locks.ts";
 
-/** What a run holds while it goes on. */
+/** What a run holds until it ends. */
 export type HeldLocks = { names: string[]; lock: Lock | null };
 
 type Dependencies = {
   store: Pick<JobStore, "unsettled" | "get" | "usesOfWorktree" | "queuedInSession">;
-  /** Keeps jobs of one agent session apart, on whatever instance they run. */
+  /** Locks on agent sessions, across instances. */
   locks: Locks;
   settings: { lostInstanceGrace: number };
   now: () => Date;
 };
 
-/** Keeps apart what only one job at a time may use: a worktree of this instance, an agent session of all of them. */
+/** Locks what only one job at a time may use: a worktree of this instance, an agent session across all instances. */
 export const createJobLocks = ({ store, locks, settings, now }: Dependencies) => {
   const busy = new Set<string>();
 
   /**
-   * Whether a run that is not cleaned up after may be at work, also when its job has ended: that was somebody else's word. For
-   * an instance that is not there it is waited no longer than for its worktrees.
+   * Whether a run that was not cleaned up may still be active, even if another instance ended its job. The wait for a
+   * lost instance lasts as long as that for its worktrees.
    */
   const mayGoOn = (ended: number | null): boolean =>
     ended === null || now().getTime() - ended < settings.lostInstanceGrace * 1000;
 
-  /** A lock lapses with a store that was away for long; a run goes on meanwhile: the records tell. */
+  /** A lock lapses when the store is unreachable for long while the run continues. The records decide. */
   const isSessionInUse = async ({ id, session_id }: JobRecord): Promise<boolean> => {
     const others = (await store.unsettled()).filter((run) => run.id !== id);
     const records = await Promise.all(others.map((run) => store.get(run.id)));
@@ -41,7 +41,7 @@ export const createJobLocks = ({ store, locks, settings, now }: Dependencies) =>
     return uses.some(({ jobId, unsettled, ended }) => unsettled && jobId !== id && mayGoOn(ended));
   };
 
-  /** Jobs of a session run in the order in which they came. */
+  /** Jobs of a session run in the order of their submission. */
   const isItsTurn = async ({ id, session_id }: JobRecord): Promise<boolean> => {
     return session_id === null || (await store.queuedInSession(session_id)).indexOf(id) <= 0;
   };
@@ -82,7 +82,7 @@ export const createJobLocks = ({ store, locks, settings, now }: Dependencies) =>
       for (const name of names) busy.delete(name);
       await lock?.release();
     },
-    /** Keeps jobs out of a worktree until it is disposed of; null: a job uses it. */
+    /** Keeps jobs out of a worktree until disposed; null: a job uses it. */
     reserveWorktree: (worktreeId: string): Disposable | null => {
       const need = `worktree ${worktreeId}`;
       if (busy.has(need)) return null;

@@ -5,11 +5,11 @@ import type { ListQuery } from "../store/job-store.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 type Dependencies = Settling & {
-  /** Ends the run of a cancelled job if it is here. */
+  /** Ends the run of a cancelled job if it is on this instance. */
   interrupt: (record: JobRecord) => void;
 };
 
-/** What a caller can do with jobs that are there. */
+/** Operations on existing jobs. */
 export const createJobs = (deps: Dependencies) => {
   const { store, jobEnds } = deps;
 
@@ -19,7 +19,7 @@ export const createJobs = (deps: Dependencies) => {
     return record;
   };
 
-  /** Final at once; the agent is ended and its work saved behind it. */
+  /** Final at once; the agent is ended and its work is saved in the background. */
   const cancel = async (id: string, reason?: string): Promise<JobRecord> => {
     await get(id);
     const error = reason === undefined ? {} : { error: reason };
@@ -33,7 +33,10 @@ export const createJobs = (deps: Dependencies) => {
     get,
     cancel: (id: string): Promise<JobRecord> => cancel(id),
     list: (query: ListQuery) => store.list(query),
-    /** Cancels a job, with a reason for its owner; resolves when its agent is gone and its work is saved. Rejects when the signal aborts before. */
+    /**
+     * Cancels a job with a reason. Resolves when its agent has ended and its work is saved; rejects when the signal
+     * aborts first.
+     */
     end: async (id: string, reason: string, signal: AbortSignal): Promise<void> => {
       await cancel(id, reason);
       for (;;) {
@@ -44,7 +47,7 @@ export const createJobs = (deps: Dependencies) => {
         await told;
       }
     },
-    /** Resolves to the job when it is final, or as it is when the signal aborts. */
+    /** Resolves to the job once it is final, or as it is when the signal aborts. */
     untilFinal: async (id: string, signal: AbortSignal): Promise<JobRecord> => {
       for (;;) {
         const told = jobEnds.waitFor(id, signal);

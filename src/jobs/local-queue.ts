@@ -1,11 +1,11 @@
 import type { Queue } from "./queue.ts";
 
-/** How long an id rests at most that has to wait, or whose worker threw (the store was away), ms. */
+/** Longest rest of an id that could not begin, or whose worker threw (the store was unreachable), ms. */
 const rest = 1000;
 
 /**
- * In process, for the one instance that there is: bound ids wait with all others. `onError` hears of a worker that
- * threw; an id that rested is handed out before those that came after it.
+ * In process, for a single instance: bound ids wait with all others. Calls `onError` when a worker throws. A rested id
+ * goes ahead of those added after it.
  */
 export const createLocalQueue = ({
   concurrency,
@@ -14,7 +14,7 @@ export const createLocalQueue = ({
   concurrency: number;
   onError: (error: unknown, id: string) => void;
 }): Queue => {
-  /** In their order; sets, since thousands may wait and each addition asks whether it is known. */
+  /** In order. Sets, because thousands may wait and each addition checks membership. */
   let waiting = new Set<string>();
   let held = new Set<string>();
   const active = new Set<string>();
@@ -29,7 +29,9 @@ export const createLocalQueue = ({
 
   let resting: NodeJS.Timeout | null = null;
 
-  /** What it needs may have come free while the worker said so, or be in use by no job: it is looked at again. */
+  /**
+   * What it needs may have been freed in the meantime, or be in use by something other than a job: it is tried again.
+   */
   const hold = (id: string): void => {
     held.add(id);
     resting ??= setTimeout(() => {

@@ -10,24 +10,24 @@ type Dependencies = {
   ownership: Ownership;
   queue: Pick<Queue, "pause" | "resume">;
   lease: InstanceLease;
-  /** Told when another start has taken this instance's name: it must end. */
+  /** Called when another process has taken over this instance's name: this one must end. */
   onSuperseded: () => void;
   log: Log;
 };
 
-/** What this instance says about itself now. */
+/** The present state of this instance. */
 type Facts = () => InstanceFacts;
 
-/** How often an instance looks at its own runs and whether it is asked to drain, ms. */
+/** How often an instance checks its own runs and drain requests, ms. */
 const interval = 1000;
 
-/** How soon a look at its own runs is repeated that the store did not answer, ms: it may be just back, and so may be this instance. */
+/** Delay before an unanswered check is repeated, ms: the store, or this instance, may have just come back. */
 const again = 150;
 
-/** How long after the request to drain is gone jobs are taken again, ms: not between the end of a drain and the SIGTERM. */
+/** Jobs are accepted again this long after a drain request ended, ms: not between the end of a drain and SIGTERM. */
 const afterDrain = 10_000;
 
-/** What an instance does to be one of several: renews its lease, watches its own runs, drains when asked. */
+/** Takes part in a fleet: renews the instance's lease, checks its runs, drains on request. */
 export const createMembership = ({ instances, ownership, queue, lease, onSuperseded, log }: Dependencies) => {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -43,7 +43,7 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
     }
     if (result !== "lapsed") return;
     log.warn("the lease of this instance had lapsed: it was frozen, overloaded or cut off from the store");
-    // Others may have settled its jobs meanwhile.
+    // Others may have settled its jobs in the meantime.
     await ownership.look();
   };
 
@@ -59,10 +59,10 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
     await renew(facts);
   };
 
-  // The store's own connection tells when it cannot be reached.
+  // The store's own connection reports when it is unreachable.
   const quietly = (err: unknown): void => log.debug({ err }, "the key-value store could not be asked");
 
-  /** A step that gives false is repeated sooner. */
+  /** A step that returns false is repeated sooner. */
   const repeat = async (ms: number, step: () => Promise<void | boolean>): Promise<void> => {
     while (!signal.aborted) {
       const went = await step().catch(quietly);
@@ -83,7 +83,7 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
       ]);
     },
     isDraining: (): boolean => askedToDrain,
-    /** Gives the name back; to be called when no run is left. */
+    /** Releases the name. Call it once no run is left. */
     stop: async (): Promise<void> => {
       stopping.abort();
       await loops;

@@ -10,16 +10,16 @@ export type NewRecord = {
   profile: { name: string; model: string; retryLost: boolean; rule: string };
   ttlSeconds: number;
   idempotency: JobRecord["idempotency"];
-  /** The worktree to run in and its branch; null: one of the job's own. */
+  /** The worktree to run in and its branch; null: the job gets its own. */
   worktree: { id: string | null; branch: string | null } | null;
-  /** Instance on whose disk that worktree is; null: any instance may run the job. */
+  /** Instance on whose disk the worktree is; null: any instance may run the job. */
   boundTo: string | null;
 };
 
 const noRepository =
   "No repository was given: the agent works in a directory of its own, and nothing is pushed";
 
-/** A job as it is accepted. */
+/** The record of a job as it is accepted. */
 export const newRecord = ({
   id,
   now,

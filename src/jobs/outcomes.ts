@@ -8,19 +8,19 @@ import type { Spool, Spooled } from "./spool.ts";
 
 type Dependencies = Settling & {
   spool: Spool;
-  /** Hears of each job that was brought to its end here. */
+  /** Called after each job that ended here. */
   onEnded: (job: Job) => void;
   redact: Redactor;
-  /** Aborted when the service stops: what is not written then stays in the spool. */
+  /** Aborted when the service stops: unwritten outcomes then stay in the spool. */
   stopping: AbortSignal;
 };
 
-/** How runs ended, brought to the store however long that takes. */
+/** Writes outcomes of runs to the store, however long that takes. */
 export const createOutcomes = (deps: Dependencies) => {
   const { redact, now, log, stopping } = deps;
   /**
-   * Writes the outcome, however long the store is away: an outcome that is not written would be a lost job. When the service
-   * stops meanwhile, the next start writes it from the spool.
+   * Retries while the store is unreachable: an unwritten outcome would be a lost job. When the service stops first,
+   * the next start writes it from the spool.
    */
   const write = async (record: JobRecord, { kind, patch }: Outcome): Promise<JobStatus | null> => {
     const { id, attempt } = record;

@@ -9,21 +9,20 @@ type Dependencies = {
   store: Pick<JobStore, "get">;
   worker: Pick<Worker, "runs" | "interrupt">;
   epoch: string;
-  /** Whether this instance's lease may have lapsed, as far as it can tell without the store. */
+  /** Whether this instance's lease may have lapsed, judged without the store. */
   leaseMayHaveLapsed: () => boolean;
   log: Log;
 };
 
 /**
- * How long the store is waited for at a look, ms: one that is cut off answers much later or never, and what may be run twice
- * must have ended before others may begin, half a lease after the lapse.
+ * Limit of one check, ms. A store behind a cut connection answers much later or never. A run that others may repeat
+ * must end half a lease after the lapse, before they begin.
  */
 const patience = 500;
 
 /**
- * The fence: sees to it that what this instance runs still is its own. A job may have been cancelled elsewhere, or, when
- * this instance was frozen or cut off for longer than its lease, been settled or taken over by another: then its agent
- * must not go on.
+ * The fence: checks that this instance still owns its runs. Another instance may have cancelled a job, or settled or
+ * taken it over while this one was frozen or cut off for longer than its lease. The agent must then stop.
  */
 export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log }: Dependencies) => {
   const act = (run: OwnRun, reason: Interruption | null): void => {
@@ -33,7 +32,7 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
     worker.interrupt(run.id, reason);
   };
 
-  /** False: the store could not be asked, or did not answer in time. An answer that comes later counts all the same. */
+  /** False: the store did not answer in time. A late answer counts all the same. */
   const lookAt = async (run: OwnRun): Promise<boolean> => {
     const asking = store.get(run.id).then((record) => act(run, judge(record, run, epoch)));
     return await inTime(asking).then(
@@ -47,8 +46,8 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
 
   return {
     /**
-     * Looks at all runs; false: the store could not be asked. Never rejects: while the store is away runs go on, unless
-     * they may be run twice.
+     * Checks all runs; false: the store did not answer. Never rejects. While the store is unreachable, runs continue
+     * unless they may be repeated.
      */
     look: async (): Promise<boolean> => (await Promise.all(worker.runs().map(lookAt))).every(Boolean),
   };
@@ -64,10 +63,10 @@ const inTime = <Value>(answer: Promise<Value>): Promise<Value> => {
   return Promise.race([answer, late]);
 };
 
-/** Why the run must end; null: it is still this instance's, or has not been claimed yet. */
+/** Why the run must end; null: this instance owns it, or has not claimed it yet. */
 const judge = (record: JobRecord | null, run: OwnRun, epoch: string): Interruption | null => {
   if (record === null) return "fence";
-  // The claim is under way.
+  // The claim is in flight.
   if (record.status === "queued" && record.attempt === run.attempt - 1) return null;
   if (record.attempt !== run.attempt || record.instance_epoch !== epoch) return "fence";
   if (record.status === "cancelled") return "cancel";

@@ -3,23 +3,25 @@ import type { Instances } from "../store/instances.ts";
 type Dependencies = {
   instances: Instances;
   settings: { podName: string; instanceLease: number };
-  /** When the store last came back after it had been away, ms of `performance.now()`. */
+  /** When the store last became reachable again, ms of `performance.now()`. */
   backSince: () => number;
-  /** Since when this instance's own renewals have succeeded without a break, ms of `performance.now()`; now, if they do not. */
+  /**
+   * Since when all renewals of this instance have succeeded, ms of `performance.now()`; now, if the last one failed.
+   */
   renewingSince: () => number;
 };
 
 /**
- * Who is there. An instance counts as lost when this one has seen it without a lease for half a lease, in contact with
- * the store and able to renew its own all the time: a store that was away, or that took no renewals, must not make all
- * of them lost.
+ * Which instances are alive. An instance is lost when this one has seen it without a lease for half a lease, while
+ * this one reached the store and renewed its own lease throughout. An outage of the store must not make all instances
+ * lost.
  */
 export const createPresence = ({ instances, settings, backSince, renewingSince }: Dependencies) => {
   const missingSince = new Map<string, number>();
   const seen = new Set<string>();
   let living = new Set<string>();
 
-  /** Of one that is not there: for how long that has been known, ms. */
+  /** How long a missing instance has been known to be missing, ms. */
   const missingFor = (name: string): number => {
     const since = missingSince.get(name);
     if (since === undefined) return 0;
@@ -35,7 +37,7 @@ export const createPresence = ({ instances, settings, backSince, renewingSince }
   };
 
   return {
-    /** Looks who is there now. Rejects when the store is away. */
+    /** Reads which instances are alive. Rejects when the store is unreachable. */
     refresh: async (): Promise<void> => {
       living = new Set((await instances.list()).map(({ name }) => name));
       for (const name of living) {
@@ -44,12 +46,15 @@ export const createPresence = ({ instances, settings, backSince, renewingSince }
       }
       noteMissing(seen);
     },
-    /** Makes known the names of instances that others' records tell of. */
+    /** Adds names of instances that occur in records. */
     noteMissing,
     missingFor,
     isLost,
     isHere: (name: string): boolean => living.has(name),
-    /** One that was here lives until it is lost: one look, just after the store was away, says little. One's own name always lives. */
+    /**
+     * An instance that was alive stays so until it is lost: one reading, just after an outage, proves little. One's
+     * own name is always alive.
+     */
     isLiving: (name: string): boolean =>
       name === settings.podName || living.has(name) || (seen.has(name) && !isLost(name)),
     forget: (): void => missingSince.clear(),

@@ -1,23 +1,23 @@
 /**
- * PORT. Ids of queued jobs, first in first out, shared by all instances; those bound to one instance wait in a line of
- * their own. The records are the truth: a queue can be rebuilt from them, and an id handed out in vain does no harm.
+ * PORT. Ids of queued jobs, first in first out, shared by all instances; ids bound to one instance wait in a queue of
+ * their own. The records are the truth: a queue can be rebuilt from them, and an unnecessary delivery does no harm.
  */
 export type Queue = {
-  /** Adding an id that waits already, or is being worked on, changes nothing. Never rejects: what it could not add is added by a sweep. */
+  /** Adding an id that waits or is active changes nothing. Never rejects: the sweep adds what could not be added. */
   add: (...entries: QueueEntry[]) => Promise<void>;
-  /** Forgets a waiting id; one that is being worked on is not touched. Never rejects. */
+  /** Removes a waiting id; an active one is not touched. Never rejects. */
   remove: (entry: QueueEntry) => Promise<void>;
   /**
-   * Begins to hand out ids, at most as many at once as the adapter was made for. A worker that answers `later` could
-   * not begin (something it needs is in use): the id is handed out again after a while. One that throws: likewise.
+   * Begins to deliver ids, at most as many at once as the adapter was made for. An id whose worker answers `later`
+   * (something it needs is in use) or throws is redelivered after a while.
    */
   start: (work: (id: string) => Promise<"done" | "later">) => void;
-  /** Hands out no more until `resume`; what is being worked on goes on. */
+  /** Delivers nothing until `resume`; active ids continue. */
   pause: () => void;
   resume: () => void;
-  /** Hands out no more; what is being worked on goes on. */
+  /** Delivers nothing more; active ids continue. */
   stop: () => void;
-  /** To be called when nothing is being worked on any more. */
+  /** To be called once no id is active. */
   close: () => Promise<void>;
 };
 

@@ -12,30 +12,31 @@ export type Recovery = Settling & {
   queue: Queue;
   spool: Spool;
   settleLost: SettleLost;
-  /** Whether a run was one of an earlier start of this instance. */
+  /** Whether a run belongs to an earlier start of this instance. */
   wasOurs: (run: UnsettledRun) => boolean;
-  /** What may begin only once the jobs of the earlier start have their state, in this order. */
+  /** Steps that may begin only once the jobs of the earlier start have their state, in this order. */
   afterwards: readonly (() => Promise<unknown>)[];
   /** Aborted when the service stops. */
   signal: AbortSignal;
 };
 
 /**
- * What a start does with what an earlier one has left, however long the store cannot be asked:
+ * Settles what an earlier start left, however long the store is unreachable:
  *
- * 1. outcomes that the earlier start could not write are written from the spool;
- * 2. jobs that it left running get their state: those that may run again are queued, once nothing of them runs any more; of
- *    the others the final state is written, and what they left (`unsettled` says so) waits for step 4;
- * 3. what is new begins (`afterwards`);
- * 4. behind that, what the other jobs left running is ended and their work is saved.
+ * 1. writes outcomes from the spool that the earlier start could not write;
+ * 2. gives jobs that it left running their state: those that may run again are queued once none of their processes is
+ * left;
+ *    the others become final, and `unsettled` marks them for step 4;
+ * 3. runs `afterwards`: new work begins;
+ * 4. in the background, ends what the other jobs left running and saves their work.
  *
- * One job that cannot be settled does not keep the others, and is tried again. Resolves when all is done, or the service
+ * A job that cannot be settled does not block the others, and is retried. Resolves when all is done or the service
  * stops; never rejects.
  */
 export const recover = async (deps: Recovery): Promise<void> => {
   const { log, signal } = deps;
 
-  /** Does a step until it succeeds. A failure that is not the store's ends it unless it is `patient`. */
+  /** Repeats a step until it succeeds. A failure that is not the store's ends it unless it is `patient`. */
   const insist = async (step: () => Promise<unknown>, { patient = false } = {}): Promise<void> => {
     let failures = 0;
     const onFailure = (err: unknown): void => {
@@ -55,7 +56,7 @@ export const recover = async (deps: Recovery): Promise<void> => {
   await cleanedUp;
 };
 
-/** Where the queue does not outlive the service: queues the jobs that wait, oldest first. */
+/** For a queue that does not outlive the process: adds all waiting jobs, oldest first. */
 export const queueWaiting = async ({ store, queue }: Pick<Recovery, "store" | "queue">): Promise<void> => {
   for (const id of await store.ids("queued")) await queue.add({ id, boundTo: null });
 };
@@ -64,7 +65,7 @@ const replay = async (deps: Recovery): Promise<void> => {
   for (const spooled of await deps.spool.all()) {
     const { id } = spooled;
     try {
-      // It may have been written although the reply was lost, by the earlier start or at the try before.
+      // The earlier start, or the try before, may have written it although the reply was lost.
       const settled = await settle(deps, spooled, { kind: "outcome", ...spooled, again: true });
       if (settled?.record.status === "queued") await deps.queue.add({ id, boundTo: settled.record.bound_to });
       await deps.spool.drop(spooled);
@@ -110,6 +111,6 @@ const forEachEarlier = async (
   return unsettled.length;
 };
 
-/** Whether it is because of the store that something could not be recovered, and not because of a job. */
+/** Whether the store, and not the job, caused a failure. */
 const isOfStore = (error: unknown): boolean =>
   error instanceof AggregateError ? error.errors.some(isOfStore) : failureOf(error) !== "value";

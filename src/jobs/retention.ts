@@ -4,20 +4,23 @@ import type { JobRecord } from "../store/job-record.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 export type Retention = Settling & {
-  /** Seconds a worktree is kept after its job's end. */
+  /** Seconds that a worktree stays after its job's end. */
   worktreeTtl: number;
   /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
   removeWorktree: (record: JobRecord) => Promise<void>;
   removeConfig: (record: JobRecord) => Promise<void>;
-  /** Keeps jobs out of a worktree until it is disposed of; null: a running job uses it. */
+  /** Keeps jobs out of a worktree until disposed; null: a running job uses it. */
   reserveWorktree: (worktreeId: string) => Disposable | null;
-  /** Where a job's worktree is: on this instance's disk, on another's that lives, or nowhere that anybody can reach. */
+  /**
+   * Where a job's worktree is: on this instance's disk, on that of another living instance, or on none that can be
+   * reached.
+   */
   placeOf: (record: JobRecord) => "here" | "elsewhere" | "nowhere";
-  /** Kept from one round to the next. */
+  /** Shared by all rounds. */
   retries: Retries;
 };
 
-/** One round: expires jobs that waited too long, removes worktrees and records whose time is over. */
+/** One round: expires jobs that waited too long, and removes worktrees and records whose time is over. */
 export const applyRetention = async (deps: Retention, signal: AbortSignal): Promise<void> => {
   const { store, now } = deps;
   const { expired, removable } = await store.due(now().getTime());
@@ -31,7 +34,7 @@ export const applyRetention = async (deps: Retention, signal: AbortSignal): Prom
     for (const id of ids) {
       if (signal.aborted) return;
       if (!deps.retries.isDue(id, now().getTime())) continue;
-      // One job that cannot be tidied must not keep the others; it is tried again, less and less often.
+      // One job's failure must not block the others. It is retried with growing pauses.
       await step(id, deps).then(
         () => deps.retries.succeeded(id),
         (error: unknown) => {
@@ -53,10 +56,10 @@ const expire = async (id: string, deps: Retention): Promise<void> => {
 const removeWorktree = async (id: string, deps: Retention): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null || record.worktree_id === null) return;
-  // A job that resumes the session meanwhile waits: it must not start in a directory that is being removed.
+  // A job that resumes the session waits in the meantime: it must not start in a directory that is being removed.
   using reserved = deps.reserveWorktree(record.worktree_id);
   if (reserved === null) return;
-  // A later job has taken the worktree over: it goes with that one.
+  // A later job uses the worktree: it is removed with that one.
   const newest = (await deps.store.usesOfWorktree(record.worktree_id)).at(-1);
   if (newest === undefined || newest.jobId === id) await deps.removeWorktree(record);
   await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
@@ -66,7 +69,7 @@ const removeRecord = async (id: string, deps: Retention): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null) return;
   const place = deps.placeOf(record);
-  // The instance that has it removes it.
+  // Its own instance removes it.
   if (place === "elsewhere") return;
   if (place === "here" && record.worktree_path !== null && record.worktree_removed_at === null) {
     await removeWorktree(id, deps);

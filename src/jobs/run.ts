@@ -10,10 +10,10 @@ import { maskEvents } from "../store/mask-events.ts";
 
 type Dependencies = { store: JobStore; events: EventLog; now: () => Date; redact: Redactor; log: Log };
 
-/** How often a store that is away is asked again, ms. */
+/** Interval at which an unreachable store is tried again, ms. */
 const retryAfter = 200;
 
-/** How the execution of a claimed job tells what it does. */
+/** Makes the `Run` through which a claimed job reports. */
 export const createRun = (
   { store, events, now, redact, log }: Dependencies,
   record: JobRecord,
@@ -26,7 +26,7 @@ export const createRun = (
       log.warn({ err: error, job: record.id }, "progress of the job was not noted");
     });
   };
-  /** While the store is away the run waits, until it is to end. */
+  /** Waits while the store is unreachable, until the run must end. */
   const whenThere = async <Value>(ask: () => Promise<Value>): Promise<Value> => {
     for (;;) {
       try {
@@ -48,7 +48,7 @@ export const createRun = (
     warn: (message) => {
       const text = redact(message);
       events.append(record.id, record.attempt, { type: "warning", message: text });
-      // Added to what others may have told of the job meanwhile.
+      // Added to warnings that other writers may have recorded in the meantime.
       note(({ warnings }) => ({ warnings: [...warnings, text] }));
     },
     note: (patch) => note(redactDeep(patch, redact)),
@@ -58,7 +58,7 @@ export const createRun = (
         const current = await store.get(record.id);
         return current?.status === "running" && current.attempt === record.attempt;
       };
-      // While the store is away it may be run by another by now only if it may be run twice.
+      // While the store is unreachable, only a job that may run twice can have another owner.
       if (record.retry_lost === true) return await whenThere(look);
       return await look().catch((error: unknown) => {
         if (!(error instanceof ServiceError)) throw error;

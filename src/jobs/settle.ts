@@ -11,7 +11,7 @@ export type Settling = {
   store: JobStore;
   events: EventLog;
   queue: Pick<Queue, "add" | "remove">;
-  /** Rung with its id when a job has ended. */
+  /** Notified with its id when a job has ended. */
   jobEnds: Notifier;
   now: () => Date;
   log: Log;
@@ -19,17 +19,23 @@ export type Settling = {
 
 /** Why a run is over. */
 export type Cause =
-  /** Its worker says how it ended, at a time in ISO 8601. `again`: an earlier try may have succeeded although the reply was lost. */
+  /**
+   * Its worker reports the outcome, at an ISO 8601 time. `again`: an earlier try may have succeeded although the reply
+   * was lost.
+   */
   | { kind: "outcome"; outcome: Outcome; at: string; again?: boolean }
-  /** Its instance is gone, or does not know it. `cleaned`: what was found when it was cleaned up after; null: its instance does that when it is back. */
+  /**
+   * Its instance is lost, or does not know the run. `cleaned`: what the clean-up found; null: its instance cleans up
+   * when it is back.
+   */
   | { kind: "lost"; cleaned: { requeue: boolean; patch: JobPatch } | null };
 
-/** `ended`: the job has ended, and nobody had told that before. */
+/** `ended`: this call ended the job. */
 export type Settled = { record: JobRecord; ended: boolean };
 
 /**
- * How a run ends. The worker, the recovery of a start and the sweep for lost instances say why; what becomes of the job is
- * decided here, in one compare-and-set on its record:
+ * How a run ends. The worker, recovery and the sweep for lost instances supply the cause; one compare-and-set on the
+ * record decides what becomes of the job:
  *
  * | the record says           | why the run is over           | the job                                                   |
  * |---------------------------|-------------------------------|-----------------------------------------------------------|
@@ -37,11 +43,11 @@ export type Settled = { record: JobRecord; ended: boolean };
  * | running, this attempt     | lost, and it may run again    | queued again                                              |
  * | running, this attempt     | lost after its push           | succeeded; warned if no pull request is known             |
  * | running, this attempt     | lost otherwise                | failed, `instance_lost`                                   |
- * | ended, not cleaned up     | outcome, or it is cleaned up  | stays as it is; where the run's work is is added          |
+ * | ended, not cleaned up     | outcome, or it is cleaned up  | unchanged, but for where the run's work is                |
  * | anything else             |                               | untouched (null): another run's, or settled already       |
  *
- * A lost job may run again when nothing is pushed, it was tried fewer than five times, and its agent never started or its
- * profile allows it. State first: a run that nobody has cleaned up after stays `unsettled`, and its work is saved later.
+ * A lost job may run again when nothing is pushed, it had fewer than five attempts, and its agent never started or its
+ * profile allows it. State first: a run that was not cleaned up stays `unsettled`, and its work is saved later.
  */
 export const settle = async (
   deps: Settling,
@@ -61,7 +67,7 @@ export const settle = async (
     return cause.kind === "outcome" ? await settledBefore(deps, { id, attempt }, cause) : null;
   if (cause.kind === "lost" && wasRunning) await afterLoss(deps, record);
   if (record.status === "queued") return { record, ended: false };
-  // Who called a job lost has said that it ended; a cancelled one ends for its readers only when nothing of it is left.
+  // A job called lost has had its end announced; a cancelled one ends for its readers once nothing of it runs.
   const ended = wasRunning || (record.status === "cancelled" && !record.unsettled);
   if (ended) announceEnd(deps, record);
   else deps.jobEnds.notify(id);
@@ -70,7 +76,7 @@ export const settle = async (
   return { record, ended };
 };
 
-/** Ends a job that waits, or that its caller cancels. Null: it has ended already. What runs of it is not ended here. */
+/** Ends a waiting job, or one that its caller cancels; null: it has ended already. Does not end its run. */
 export const endJob = async (
   deps: Omit<Settling, "log">,
   id: string,
@@ -91,16 +97,16 @@ export const endJob = async (
   return record;
 };
 
-/** A job whose instance died this often is not tried again: it may be the cause. */
+/** A job whose instance died this often is not retried: it may be the cause. */
 const maxAttempts = 5;
 
 export const mayRunAgain = (record: JobRecord): boolean => record.attempt < maxAttempts && !wasPushed(record);
 
-/** Whether this attempt has pushed its branch, which comes after a good result only. */
+/** Whether this attempt has pushed its branch, which happens only after a good result. */
 export const wasPushed = ({ stages, attempt }: JobRecord): boolean =>
   stages.some((passed) => passed.stage === "pushed" && passed.attempt === attempt);
 
-/** The warning of a job that was interrupted between its push and the word of its pull request. */
+/** Warning of a job that was interrupted between its push and the answer about its pull request. */
 export const pullRequestUnknown = (branch: string | null): string =>
   `The branch ${branch} was pushed, but the service ended before it knew of a pull request: look whether there is one, or open it by hand`;
 
@@ -137,20 +143,20 @@ const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
   return { ...endPatch(record, now), ...told, ...patch, ...statusAfter(record, "succeed") };
 };
 
-/** What a run left is added to a job that has ended otherwise; null: nobody has cleaned up after it yet. */
+/** Adds what a run left to a job that ended otherwise; null: the run was not cleaned up yet. */
 const leftBy = (record: JobRecord, cause: Cause): JobPatch | null => {
   const patch = cause.kind === "outcome" ? cause.outcome.patch : cause.cleaned?.patch;
   if (patch === undefined) return null;
   const settled = { unsettled: false, ...(cause.kind === "lost" && { process: null }) };
   const { failure_reason: _reason, retryable: _retryable, error: _error, ...added } = patch;
   if (record.status === "cancelled") return { ...added, ...settled };
-  // Called lost, or finished after its push: what was said of it stays; where its work is must be findable.
+  // Called lost, or finished after its push: the outcome stays; the location of its work is added.
   const { salvage_ref = record.salvage_ref, branch = record.branch } = patch;
   const { commit_sha = record.commit_sha, pr_url = record.pr_url, warnings = record.warnings } = patch;
   return { salvage_ref, branch, commit_sha, pr_url, warnings, ...settled };
 };
 
-/** Whether this very outcome was written by an earlier try; then its end is told now. */
+/** An earlier try may have written this very outcome; its end is announced now. */
 const settledBefore = async (
   deps: Settling,
   { id, attempt }: Pick<JobRecord, "id" | "attempt">,
@@ -170,16 +176,16 @@ const afterLoss = async ({ store, queue, log }: Settling, record: JobRecord): Pr
     status === "queued" ? "job of a lost run queued again" : `job of a lost run ${status}`,
   );
   const what = status === "queued" ? "recovered" : status === "failed" ? "lost" : null;
-  // What is counted is nothing to the job: its next step must not be left out for it.
+  // A failed counter must not stop the job's next step.
   if (what !== null)
     await store.count(what).catch((err: unknown) => log.debug({ err }, `a ${what} job could not be counted`));
   if (status !== "queued") return;
-  // What is left of the old entry must not stand in the way of the new one.
+  // The old entry would block the new one.
   await queue.remove({ id, boundTo });
   await queue.add({ id, boundTo });
 };
 
-/** Wakes those who wait for a job that has ended, and ends its event log in the background. */
+/** Wakes those who wait for an ended job, and ends its event log in the background. */
 const announceEnd = ({ events, jobEnds }: Pick<Settling, "events" | "jobEnds">, record: JobRecord): void => {
   jobEnds.notify(record.id);
   events.append(record.id, record.attempt, { type: "stage", stage: "ended", detail: record.status });
@@ -196,7 +202,7 @@ export const endPatch = (record: JobRecord, at: Date) => ({
 const sentence = (record: JobRecord, { salvage_ref, unsettled }: JobPatch): string => {
   if (record.process === null)
     return `The service ended ${record.attempt} times while it prepared this job; submit it again if the service is stable`;
-  // Nothing is saved when the work is kept for the instance to save it when it is back.
+  // The work stays with the instance, which saves it when it is back.
   if (unsettled === true)
     return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved under salvage_ref when it comes back. Submit the task again`;
   const work = (salvage_ref ?? null) === null ? "" : "its unfinished work is in salvage_ref, ";

@@ -4,7 +4,7 @@ import { temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
 import type { Log } from "../lib/log.ts";
 import type { Outcome } from "./execute.ts";
 
-/** How a run ended, kept on this instance's disk while the store cannot be told. `at`: when it ended, ISO 8601. */
+/** Outcome of a run, on this instance's disk until the store takes it. `at`: when it ended, ISO 8601. */
 export type Spooled = { id: string; attempt: number; at: string; outcome: Outcome };
 
 /** One file per run under `directory`, durable when written. */
@@ -14,14 +14,14 @@ export const openSpool = async (directory: string, log: Log) => {
     join(directory, `${id}.${attempt}.json`);
 
   return {
-    /** Never rejects: what cannot be spooled is still in memory. */
+    /** Never rejects: an outcome that cannot be spooled is still in memory. */
     keep: async (spooled: Spooled): Promise<void> => {
       await writeFileAtomic(file(spooled), JSON.stringify(spooled)).catch((err: unknown) =>
         log.error({ err, job: spooled.id }, "the outcome of the job cannot be spooled to disk either"),
       );
     },
     drop: (spooled: Pick<Spooled, "id" | "attempt">): Promise<void> => rm(file(spooled), { force: true }),
-    /** What an earlier start has left. A torn or foreign file is skipped with a warning. */
+    /** What an earlier start has left. Skips a torn or foreign file with a warning. */
     all: async (): Promise<Spooled[]> => {
       const found: Spooled[] = [];
       for (const name of await readdir(directory)) {

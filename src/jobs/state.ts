@@ -6,12 +6,12 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
  * The life of a job.
  *
  * A job is accepted as `queued`. A worker claims it, which makes it `running` and counts one `attempt`. It ends
- * `succeeded` when the agent finished well and what was asked after it (commit, push, pull request) is done, `failed` on
- * anything else. A caller may cancel it until it has ended; a job that waits longer than its time expires. When the
- * instance that ran it is gone, a job that had pushed its branch has succeeded, and one whose agent had not been started (or
- * whose profile says so) is queued again; one that waits for a worktree on the disk of an instance that is gone is given up.
+ * `succeeded` when the agent finished well and the steps after it (commit, push, pull request) are done, `failed` on
+ * anything else. A caller may cancel it until it has ended; a job that waits too long expires. When its instance is
+ * lost, a job that had pushed its branch has succeeded, and one whose agent had not started (or whose profile allows
+ * it) is queued again; one that waits for a worktree of a lost instance fails.
  *
- * Final states are written once: every transition is one compare-and-set on the status and, while running, on the
+ * Final states are written once: every transition is a compare-and-set on the status and, while running, on the
  * attempt, so that a late or frozen writer loses.
  */
 type Trigger = "claim" | "cancel" | "expire" | "succeed" | "fail" | "requeue" | "giveUp";
@@ -32,14 +32,14 @@ type Step = {
   patch: (record: JobRecord) => Omit<JobPatch, "status">;
 };
 
-/** The status that a trigger leads to. @throws Error when the table has no such step */
+/** The status after a trigger. @throws Error when the table has no such transition */
 export const statusAfter = ({ status }: JobRecord, trigger: Trigger): { status: JobStatus } => {
   const next = transitions[status][trigger];
   if (next === undefined) throw new Error(`no ${trigger} of a job that is ${status}`);
   return { status: next };
 };
 
-/** Takes a job one step on and returns the new record; null when it is not (or no longer) in a state that allows it. */
+/** Takes a job one step further and returns the new record; null when its state does not allow the step (any more). */
 export const takeStep = (
   store: JobStore,
   { id, trigger, attempt, patch }: Step,
@@ -51,7 +51,7 @@ export const takeStep = (
 
 type Claimer = { instance: { podName: string; epoch: string }; at: Date };
 
-/** Makes a queued job this instance's; null when its time is over or somebody else was faster. */
+/** Claims a queued job for this instance; null when it has expired or another claim was faster. */
 export const claimed = async (
   store: JobStore,
   queued: JobRecord,

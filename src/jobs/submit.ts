@@ -15,11 +15,11 @@ type Dependencies = {
   newId: () => string;
   /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
   check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
-  /** Instance on whose disk the worktree of an earlier job still is, if that one must run what goes on there; null: any may. */
+  /** Instance on whose disk an earlier job's worktree is, if a follow-up must run there; null: any may. */
   instanceWith: (previous: JobRecord) => Promise<string | null>;
-  /** Throws a `ServiceError` when no new work is taken: draining, or too little room on a disk. */
+  /** Throws a `ServiceError` when no new work is accepted: draining, or too little disk space. */
   admit: () => Promise<void>;
-  /** Accepts a job into a worktree: runs `accept` while nothing can take the worktree away. Throws a `ServiceError`. */
+  /** Accepts a job into a worktree: runs `accept` while the worktree cannot be removed. Throws a `ServiceError`. */
   joinWorktree: (id: string, accept: (worktree: NamedWorktree) => Promise<JobRecord>) => Promise<JobRecord>;
 };
 
@@ -27,7 +27,7 @@ type AcceptedProfile = NewRecord["profile"];
 
 type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string; boundTo: string | null };
 
-/** How a job is accepted: checked, stored, queued. Knows no agent and no git. */
+/** Accepts jobs: checks, stores, queues them. Knows neither agents nor git. */
 export const createSubmit = (deps: Dependencies) => {
   const { store, queue, settings, now } = deps;
 
@@ -64,12 +64,12 @@ export const createSubmit = (deps: Dependencies) => {
         `Idempotency-Key: was used for job ${record.id} with another request; use a new key`,
       );
     }
-    // Also for a repeated request: the first may have been cut off before the job was in the queue.
+    // Also for a repeated request: the first may have been cut off before the job was queued.
     if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
     return record;
   };
 
-  /** Stores a new job, under another id when the first eight digits of its id are another job's. */
+  /** Stores a new job, with another id when another job has the same first eight digits. */
   const createWith = async (fresh: () => JobRecord): Promise<{ record: JobRecord; created: boolean }> => {
     for (;;) {
       const creation = await store.create(fresh(), { maxQueued: settings.maxQueuedJobs });
@@ -84,12 +84,12 @@ export const createSubmit = (deps: Dependencies) => {
     }
   };
 
-  /** A job goes on where its worktree is. */
+  /** A job runs where its worktree is. */
   const boundToOf = async (origin: Origin, worktree: NewRecord["worktree"]): Promise<string | null> => {
     if (origin.worktree !== null) return origin.worktree.boundTo;
     const { previous } = origin;
     if (worktree === null || previous === null) return null;
-    // One that waits itself goes on where the ones before it ran.
+    // A waiting job runs where the ones before it ran.
     return previous.status === "queued" ? previous.bound_to : await deps.instanceWith(previous);
   };
 
@@ -116,7 +116,7 @@ type Origin = {
   idempotency: JobRecord["idempotency"];
 };
 
-/** A named worktree says what repository it is of; a resumed session goes on in its own unless another is named. */
+/** A named worktree determines the repository; a resumed session stays in its own unless another is named. */
 const completed = (
   input: RunTaskInput,
   previous: JobRecord | null,

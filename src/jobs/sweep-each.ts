@@ -3,8 +3,8 @@ import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 
 /**
- * Does things for one job after another, so that a job that cannot be read keeps none of the others: it is warned of,
- * once. Rejects when it is the store that fails.
+ * Runs steps for one job after another, so that an unreadable record does not block the others: it is warned of once.
+ * Rejects when the store fails.
  */
 export const createEach = (log: Log) => {
   const warnings = createWarnOnce();

@@ -10,22 +10,22 @@ type Dependencies = Settling & {
   each: Each;
 };
 
-/** How old a queued job must be before its place in the queue is looked after, ms: it may just be on its way there. */
+/** Age at which a queued job's queue entry is checked, ms: a younger one may just be on its way there. */
 const settled = 5000;
 
-/** How many waiting jobs are looked after in one round. */
+/** Waiting jobs checked in one round. */
 const looked = 200;
 
-/** Looks after jobs that wait: that they have their place in the queue, and that none waits for an instance for ever. */
+/** Checks waiting jobs: that each has a queue entry, and that none waits for an instance for ever. */
 export const createQueueSweep = (deps: Dependencies) => {
   const { store, queue, settings, presence, each, log } = deps;
-  /** Where the next round begins. They are looked after in turn: those that have to wait keep none behind them from it. */
+  /** Where the next round begins: rounds cycle through the waiting jobs, so that none is starved. */
   let from = 0;
 
   const isGivenUp = (name: string): boolean =>
     !presence.isHere(name) && presence.missingFor(name) >= settings.lostInstanceGrace * 1000;
 
-  /** What is to have its place in the queue; null: there is nothing to do. */
+  /** The entry to add; null: nothing to do. */
   const lookAt = async (id: string): Promise<QueueEntry | null> => {
     const record = await store.get(id);
     if (record === null || record.status !== "queued") return null;
@@ -42,7 +42,7 @@ export const createQueueSweep = (deps: Dependencies) => {
     return null;
   };
 
-  /** So that whoever waits for the job knows what it waits for. */
+  /** Readers of the job then know what it waits for. */
   const tell = async ({ id, warnings, request }: JobRecord, name: string): Promise<void> => {
     const then = request.session_id === "" ? "it fails" : "it goes on on another instance";
     const warning = `It waits for the instance ${name}, on whose disk its worktree is and which does not answer; ${then} when ${name} has been away for ${settings.lostInstanceGrace} s`;
@@ -52,7 +52,10 @@ export const createQueueSweep = (deps: Dependencies) => {
     );
   };
 
-  /** A session can go on elsewhere, from its branch; a worktree that was asked for by name is gone with its instance. */
+  /**
+   * A session can continue on another instance, from its branch; a worktree that was asked for by name is lost with
+   * its instance.
+   */
   const rescue = async (record: JobRecord): Promise<void> => {
     const { id, bound_to: boundTo } = record;
     if (record.request.session_id !== "") {

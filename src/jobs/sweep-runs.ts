@@ -8,23 +8,23 @@ type Dependencies = Settling & {
   settings: { podName: string };
   /** This start of the instance. */
   epoch: string;
-  /** Ids of the jobs that this instance claims, works on or settles; null: that is not to be gone by. */
+  /** Ids of jobs that this instance claims, works on or settles; null: unknown at present. */
   ownRuns: () => ReadonlySet<string> | null;
   presence: Presence;
   each: Each;
 };
 
-/** How long a run of this start must have been unknown here, in one round after another, to be nobody's, ms. */
+/** How long a run of this start must be unknown here, over consecutive rounds, to count as abandoned, ms. */
 const unknownFor = 2000;
 
-/** Settles runs that nobody will settle: those of lost instances, and those of this start that this instance knows nothing of. */
+/** Settles abandoned runs: those of lost instances, and those of this start that this instance does not know. */
 export const createRunsSweep = (deps: Dependencies) => {
   const { store, settings, presence, each } = deps;
   let unknownSince = new Map<string, number>();
-  /** Lost runs, by id and epoch, whose job has ended: when its time is over, ms. Before that there is nothing to look after. */
+  /** Lost runs of ended jobs, by id and epoch, with the time, ms, before which there is nothing to do for them. */
   let over = new Map<string, number>();
 
-  /** The lost instance cleans up after the run when it is back; what callers wait for is written now. */
+  /** The lost instance cleans up after the run when it is back; callers get the outcome now. */
   const settleLostRun = async ({ id, epoch }: UnsettledRun): Promise<void> => {
     const record = await store.get(id);
     if (record === null || record.instance_epoch !== epoch) return;
@@ -36,13 +36,13 @@ export const createRunsSweep = (deps: Dependencies) => {
   };
 
   /**
-   * A run whose claim was done without our hearing of it, and whose place in the queue somebody else has taken; or whose end
-   * the store has lost again.
+   * A run whose claim succeeded although the reply was lost, and whose queue entry another job has replaced; or whose
+   * end the store has lost again.
    */
   const settleUnknownRun = async ({ id }: UnsettledRun): Promise<void> => {
     const record = await store.get(id);
     if (record === null || record.instance_epoch !== deps.epoch || isOwn(id)) return;
-    // The epoch is taken away, so that a run which begins in this moment is seen not to be its own.
+    // Without an epoch, a run that begins in this moment finds that it does not own the job.
     const cleaned = { requeue: record.process === null, patch: { instance_epoch: null } };
     await settle(deps, record, { kind: "lost", cleaned });
   };
@@ -82,7 +82,7 @@ export const createRunsSweep = (deps: Dependencies) => {
   };
 };
 
-/** Nobody will clean up after it any more. */
+/** There is nothing left to clean up. */
 const nothingLeft = { kind: "lost", cleaned: { requeue: false, patch: {} } } as const;
 
 const keyOf = ({ id, epoch }: Pick<UnsettledRun, "id" | "epoch">): string => `${id} ${epoch}`;

@@ -10,17 +10,14 @@ type Dependencies = Settling & {
   settings: { podName: string; lostInstanceGrace: number };
   /** This start of the instance. */
   epoch: string;
-  /** Ids of the jobs that this instance claims, works on or settles; null: that is not to be gone by. */
+  /** Ids of jobs that this instance claims, works on or settles; null: unknown at present. */
   ownRuns: () => ReadonlySet<string> | null;
 };
 
-/** How often jobs that wait are looked after, ms. */
+/** Interval at which waiting jobs are checked, ms. */
 const queueInterval = 5000;
 
-/**
- * Does for instances that are lost what they cannot do themselves. Every instance does it: each step is a
- * compare-and-set, so that doing it twice does no harm.
- */
+/** Acts for lost instances. Every instance does it: each step is a compare-and-set, so doing it twice does no harm. */
 export const createSweep = (deps: Dependencies) => {
   const { presence } = deps;
   const each = createEach(deps.log);
@@ -29,7 +26,7 @@ export const createSweep = (deps: Dependencies) => {
   let queueLookedAt = Number.NEGATIVE_INFINITY;
 
   const forgetWhenAway = (error: unknown): void => {
-    // What was seen until now may have been seen through a store that was going away.
+    // Earlier readings may come from a store that was about to become unreachable.
     if (failureOf(error) !== "away") return;
     presence.forget();
     runs.forget();
@@ -49,7 +46,7 @@ export const createSweep = (deps: Dependencies) => {
         throw error;
       }
     },
-    /** A round of an instance that shares its store with nobody. Rejects when the store fails. */
+    /** A round of an instance that shares its store with no other. Rejects when the store fails. */
     ownRound: runs.lookAfterOwn,
   };
 };

@@ -12,11 +12,11 @@ import { claimed } from "./state.ts";
 import type { Spool } from "./spool.ts";
 
 type Dependencies = Settling & {
-  /** Keeps jobs of one agent session apart, on whatever instance they run. */
+  /** Locks on agent sessions, across instances. */
   locks: Locks;
   spool: Spool;
   execute: Execute;
-  /** Hears of each job that this worker has brought to its end. */
+  /** Called after each job this worker finishes. */
   onEnded: (job: Job) => void;
   instance: { podName: string; epoch: string };
   settings: { lostInstanceGrace: number };
@@ -29,25 +29,25 @@ export type OwnRun = { id: string; attempt: number; retryLost: boolean };
 type Entry = OwnRun & { controller: AbortController; done: Promise<void> };
 
 /**
- * Works on one job after another (the queue decides how many at once): claims the record, runs it, writes how it
- * ended. Jobs of the same agent session or worktree never overlap.
+ * Works on one job after another (the queue decides how many at once): claims the record, runs it, writes the outcome.
+ * Jobs of one agent session or worktree never overlap.
  */
 export const createWorker = (deps: Dependencies) => {
   const { store, events, now, log } = deps;
   const running = new Map<string, Entry>();
-  /** Of what is in use by runs that are over but for writing their outcome: when it is free. */
+  /** By lock name: resolves once an ended run, whose outcome is being written, has released it. */
   const endings = new Map<string, Promise<unknown>>();
   const stopping = new AbortController();
   const needsKept = createJobLocks(deps);
   const outcomes = createOutcomes({ ...deps, stopping: stopping.signal });
 
-  /** Handed to the queue. */
+  /** Passed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
     const turn = takeTurn();
     try {
       const claim = await underWay(id, tryClaim(id, turn.leave));
       if (claim === "later" || claim === null) return claim ?? "done";
-      // Claims go on side by side; what they claimed begins in the order in which it was handed out.
+      // Claims run side by side; claimed jobs begin in the order of their delivery.
       await turn.comes;
       const run = runClaimed(claim.record, claim.entry);
       turn.leave();
@@ -59,12 +59,12 @@ export const createWorker = (deps: Dependencies) => {
 
   const conclude = async (claim: Claim, outcome: Outcome): Promise<"done" | "later"> => {
     const ending = ended(claim, outcome);
-    // A job that is to be run again keeps its place in the queue; of any other the outcome is written while its slot works
-    // on the next one already.
+    // A job to be run again keeps its queue entry. For any other, the outcome is written while the slot already works
+    // on the next job.
     return outcome.kind === "requeue" && (await ending) === "queued" ? "later" : "done";
   };
 
-  /** Writes the outcome, then gives back what the run held. Never rejects. Resolves to the state that the job has then; null: unknown. */
+  /** Writes the outcome, then releases the locks. Never rejects. Resolves to the job's state; null: unknown. */
   const ended = ({ record, needs, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
     const finish = async (): Promise<JobStatus | null> => {
       const status = await outcomes.write(record, outcome).catch((err: unknown) => {
@@ -87,25 +87,25 @@ export const createWorker = (deps: Dependencies) => {
   const claims = new Map<Promise<unknown>, string>();
   let lastTurn: Promise<unknown> = Promise.resolve();
 
-  /** `comes` when those that were handed out before have begun, or have left. */
+  /** `comes` resolves when all earlier deliveries have begun or left. */
   const takeTurn = () => {
     const comes = lastTurn;
     const { promise: left, resolve: leave } = Promise.withResolvers<void>();
-    // No result of the one before is kept: these would hang on each other for ever.
+    // Keeps no earlier result: the promises would form an endless chain.
     lastTurn = left.then(() => comes);
     return { comes, leave };
   };
 
-  /** Whoever stops must wait for it: a claim under way is a run a moment later. */
+  /** A stop must wait for it: a claim in flight is a run a moment later. */
   const underWay = <Value>(id: string, claim: Promise<Value>): Promise<Value> => {
     claims.set(claim, id);
     return claim.finally(() => claims.delete(claim));
   };
 
-  /** The claimed job; null: there is nothing to do any more; later: what it needs is in use. */
+  /** The claimed job; null: there is nothing to do; later: something it needs is in use. */
   const tryClaim = async (id: string, leaveTurn: () => void): Promise<Claim | "later" | null> => {
     const found = await store.get(id);
-    // Once the service stops no run begins any more: the next start takes the job up.
+    // While the service stops no run begins: the next start recovers the job.
     if (found === null || stopping.signal.aborted || isElsewhere(found)) return null;
     return found.status === "queued" || wasClaimed(found) ? await claimAs(found, leaveTurn) : null;
   };
@@ -117,7 +117,7 @@ export const createWorker = (deps: Dependencies) => {
     await Promise.all(awaited);
     const needs = await needsKept.acquire(found);
     if (needs === null) return "later" as const;
-    // Known before it is claimed: a cancel that comes in the same moment must find the run.
+    // Registered before the claim: a cancel at the same moment must find the run.
     const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
     let record: JobRecord | null = null;
     try {
@@ -136,7 +136,10 @@ export const createWorker = (deps: Dependencies) => {
   const isElsewhere = ({ bound_to }: JobRecord): boolean =>
     bound_to !== null && bound_to !== deps.instance.podName;
 
-  /** Claimed by us without our hearing of it, as the store went away before it answered: the run begins, or ends, now. */
+  /**
+   * Claimed by this instance although the reply was lost, as the store became unreachable: the run begins, or ends,
+   * now.
+   */
   const wasClaimed = ({ id, status, unsettled, process, instance_epoch }: JobRecord): boolean =>
     (status === "running" || status === "cancelled") &&
     unsettled &&
@@ -182,7 +185,7 @@ export const createWorker = (deps: Dependencies) => {
 
   return {
     work,
-    /** Ends the run of a job for this reason, if there is one here. */
+    /** Ends the run of a job for this reason, if it is on this instance. */
     interrupt: (id: string, reason: Interruption = "cancel"): void =>
       running.get(id)?.controller.abort(reason satisfies Interruption),
     /** Resolves when no run is left, or the signal aborts. */
@@ -193,7 +196,7 @@ export const createWorker = (deps: Dependencies) => {
       };
       await orAborted(all(), signal).catch(() => undefined);
     },
-    /** Ends every run and waits until all have been settled. */
+    /** Ends every run and waits until all are settled. */
     stop: async (): Promise<void> => {
       stopping.abort();
       await Promise.allSettled(claims.keys());
@@ -203,7 +206,7 @@ export const createWorker = (deps: Dependencies) => {
     },
     runs: (): OwnRun[] => [...running.values()],
     reserveWorktree: needsKept.reserveWorktree,
-    /** A claim under way counts. */
+    /** A claim in flight counts. */
     runningCount: (): number => new Set([...running.keys(), ...claims.values()]).size,
   };
 };
