@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { loadSettings } from "../src/config/settings.ts";
-import { openSpool } from "../src/jobs/spool.ts";
+import { openSpool } from "../src/jobs/outcomes.ts";
 import { createWorker } from "../src/jobs/worker.ts";
 import { createLog } from "../src/lib/log.ts";
 import { createRedactor } from "../src/lib/redact.ts";

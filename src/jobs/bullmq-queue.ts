@@ -5,19 +5,19 @@ import type { Log } from "../lib/log.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
 
 /** Interval of the queue's own upkeep, and about how long an entry that could not begin rests, ms. */
-const rest = 1000;
+const restMs = 1000;
 
 /** Rested entries that return at once. Thousands may wait for one worktree; they must not delay all others. */
-const mostBack = 50;
+const maxReturned = 50;
 
 /** Finished entries that a dashboard still shows. */
-const kept = { age: 86_400, count: 10_000 };
+const retained = { age: 86_400, count: 10_000 };
 
 /** An instance's queue that got no entry for this long is deleted, ms: the instance may never come back. */
-const abandoned = 86_400_000;
+const abandonedAfter = 86_400_000;
 
 /** How long `close` waits for an unreachable store, ms. */
-const patience = 3000;
+const closeTimeout = 3000;
 
 type Options = {
   kv: Kv;
@@ -57,8 +57,8 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
       stalledInterval: lockSeconds * 250,
       // The leases decide whether a job is lost.
       maxStalledCount: 2 ** 31,
-      removeOnComplete: kept,
-      removeOnFail: kept,
+      removeOnComplete: retained,
+      removeOnFail: retained,
     });
     const consumer: Consumer = { worker, busy: 0 };
     // A worker retries at once when the store refuses. It rests until the next tick instead.
@@ -84,23 +84,23 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     if (paused || work === null || own.busy + shared.busy >= concurrency) {
       ownWaits ||= consumer === own;
       steer();
-      return await putBack(job, token);
+      return await returnToFront(job, token);
     }
     return await conclude(job, token, await begin(consumer, id, work));
   };
 
   const conclude = async (job: Job, token: string, answer: Answer): Promise<void> => {
     if (answer === "done") return;
-    if (paused || work === null) return await putBack(job, token);
+    if (paused || work === null) return await returnToFront(job, token);
     // It returns to the front before that; BullMQ itself would put it last.
-    const latest = rest * (2 + Math.floor(resting.size / mostBack));
+    const latest = restMs * (2 + Math.floor(resting.size / maxReturned));
     await job.moveToDelayed(Date.now() + latest, token);
     resting.add({ job, since: performance.now() });
     throw new DelayedError();
   };
 
   /** To the front. */
-  const putBack = async (job: Job, token: string): Promise<never> => {
+  const returnToFront = async (job: Job, token: string): Promise<never> => {
     await job.moveToWait(token);
     throw new WaitingError();
   };
@@ -141,14 +141,14 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     set(own, hasRoom || !ownWaits);
     // A worker whose slots are all in use fetches nothing by itself.
     set(shared, !ownWaits && (hasRoom || shared.busy === busy));
-    if (paused || work === null) putForward(Infinity, Infinity);
+    if (paused || work === null) returnRested(Infinity, Infinity);
   };
 
   const set = ({ worker }: Consumer, mayTake: boolean): void =>
     void (mayTake && !paused && work !== null ? worker.resume() : worker.pause(true));
 
   /** Returns the oldest rested entries to the front. */
-  const putForward = (before: number, most: number): void => {
+  const returnRested = (before: number, most: number): void => {
     const rested = [...resting].filter(({ since }) => since <= before).slice(0, most);
     for (const one of rested) resting.delete(one);
     // One connection keeps this order. An entry that was removed, or is active, stays as it is.
@@ -160,7 +160,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
 
   const tick = (): void => {
     steer();
-    putForward(performance.now() - rest / 2, mostBack);
+    returnRested(performance.now() - restMs / 2, maxReturned);
   };
 
   const use = async (pod: string | null, work: (queue: BullQueue) => Promise<unknown>): Promise<void> => {
@@ -174,10 +174,10 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
   };
 
   /** Records which instances have queues, and deletes abandoned ones. */
-  const note = async (pod: string): Promise<void> => {
+  const registerQueue = async (pod: string): Promise<void> => {
     const [register, now] = [kv.key("queues"), kv.now().getTime()];
     await kv.client.zadd(register, now, pod);
-    for (const gone of await kv.client.zrangebyscore(register, 0, now - abandoned)) {
+    for (const gone of await kv.client.zrangebyscore(register, 0, now - abandonedAfter)) {
       await use(gone, (queue) => queue.obliterate({ force: true }));
       await kv.client.zrem(register, gone);
     }
@@ -186,7 +186,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
   const addTo = async (pod: string | null, entries: QueueEntry[]): Promise<void> => {
     try {
       await use(pod, (queue) => Promise.all(entries.map(({ id }) => addOne(queue, id))));
-      if (pod !== null) await note(pod);
+      if (pod !== null) await registerQueue(pod);
     } catch (err) {
       const jobs = entries.map(({ id }) => id);
       log.warn({ err, jobs }, "jobs could not be put into the queue; the next sweep does it");
@@ -205,7 +205,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     },
     start: (handle) => {
       work = handle;
-      timer ??= setInterval(tick, rest);
+      timer ??= setInterval(tick, restMs);
       steer();
     },
     pause: () => {
@@ -229,7 +229,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
       await Promise.all([own.worker.close(true), shared.worker.close(true), sharedQueue.close()]);
       // The answer comes after those of all earlier commands.
       const quit = connection.quit().catch(() => undefined);
-      await Promise.race([quit, sleep(patience, null, { ref: false })]);
+      await Promise.race([quit, sleep(closeTimeout, null, { ref: false })]);
       connection.disconnect();
     },
   };

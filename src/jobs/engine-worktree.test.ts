@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { never, startEngine } from "./engine.fixture.ts";
-import type { Execute } from "./execute.ts";
+import type { Execute } from "./run.ts";
 
 const session = "6f0c2b1e-7d0a-4d0e-9b7c-1f2e3d4c5b6a";
 

@@ -7,7 +7,7 @@ import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
 import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import type { Execute, SettleLost } from "./execute.ts";
+import type { Execute, SettleLost } from "./run.ts";
 import { applyRetention } from "./retention.ts";
 import { createJobs } from "./jobs.ts";
 import { createSubmit } from "./submit.ts";
@@ -15,7 +15,7 @@ import { createLocalQueue } from "./local-queue.ts";
 import { queueWaiting, recover } from "./recovery.ts";
 import { createNotifier } from "../lib/notifier.ts";
 import { createLocalLocks } from "../store/local-leases.ts";
-import { openSpool } from "./spool.ts";
+import { openSpool } from "./outcomes.ts";
 import { createWorker } from "./worker.ts";
 
 const log = createLog("silent", (text) => text);
@@ -107,7 +107,7 @@ export const startEngine = async ({
         removeWorktree,
         removeConfig: async () => undefined,
         reserveWorktree: worker.reserveWorktree,
-        placeOf: () => "here",
+        locationOf: () => "here",
         retries,
         now,
         log,
@@ -133,7 +133,7 @@ export const startEngine = async ({
         spool,
         jobEnds,
         settleLost,
-        wasOurs: () => true,
+        wasOwn: () => true,
         afterwards: [() => queueWaiting({ store, queue })],
         signal: never,
         now,

@@ -21,7 +21,7 @@ export const createJobLocks = ({ store, locks, settings, now }: Dependencies) =>
    * Whether a run that was not cleaned up may still be active, even if another instance ended its job. The wait for a
    * lost instance lasts as long as that for its worktrees.
    */
-  const mayGoOn = (ended: number | null): boolean =>
+  const mayBeActive = (ended: number | null): boolean =>
     ended === null || now().getTime() - ended < settings.lostInstanceGrace * 1000;
 
   /** A lock lapses when the store is unreachable for long while the run continues. The records decide. */
@@ -32,13 +32,13 @@ export const createJobLocks = ({ store, locks, settings, now }: Dependencies) =>
       (record) =>
         record?.unsettled === true &&
         record.session_id === session_id &&
-        mayGoOn(record.ended_at === null ? null : Date.parse(record.ended_at)),
+        mayBeActive(record.ended_at === null ? null : Date.parse(record.ended_at)),
     );
   };
 
   const isWorktreeInUse = async ({ id, worktree_id }: JobRecord): Promise<boolean> => {
     const uses = worktree_id === null ? [] : await store.usesOfWorktree(worktree_id);
-    return uses.some(({ jobId, unsettled, ended }) => unsettled && jobId !== id && mayGoOn(ended));
+    return uses.some(({ jobId, unsettled, ended }) => unsettled && jobId !== id && mayBeActive(ended));
   };
 
   /** Jobs of a session run in the order of their submission. */

@@ -40,20 +40,20 @@ export const createJobs = (deps: Dependencies) => {
     end: async (id: string, reason: string, signal: AbortSignal): Promise<void> => {
       await cancel(id, reason);
       for (;;) {
-        const told = jobEnds.waitFor(id, signal);
+        const ended = jobEnds.waitFor(id, signal);
         const record = await store.get(id);
         if (record?.unsettled !== true) return;
         signal.throwIfAborted();
-        await told;
+        await ended;
       }
     },
     /** Resolves to the job once it is final, or as it is when the signal aborts. */
     untilFinal: async (id: string, signal: AbortSignal): Promise<JobRecord> => {
       for (;;) {
-        const told = jobEnds.waitFor(id, signal);
+        const ended = jobEnds.waitFor(id, signal);
         const record = await get(id);
         if (isFinal(record.status) || signal.aborted) return record;
-        await told;
+        await ended;
       }
     },
   };

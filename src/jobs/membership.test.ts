@@ -6,8 +6,7 @@ import { startRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedisInstances } from "../store/redis-instances.ts";
-import { createInstanceLease } from "./instance-lease.ts";
-import { createMembership } from "./membership.ts";
+import { createInstanceLease, createMembership } from "./membership.ts";
 
 const log = createLog("silent", (text) => text);
 
@@ -31,7 +30,7 @@ test("an instance knows since when its own renewals have succeeded: not while th
   const membership = createMembership({
     instances,
     lease,
-    ownership: { look: async () => true },
+    ownership: { checkAll: async () => true },
     queue: { pause: () => undefined, resume: () => undefined },
     onSuperseded: () => expect.fail("nobody else has the name"),
     log,

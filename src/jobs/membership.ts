@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Log } from "../lib/log.ts";
-import type { InstanceFacts, Instances } from "../store/instances.ts";
-import type { InstanceLease } from "./instance-lease.ts";
+import type { InstanceFacts, Instances, Renewal } from "../store/instances.ts";
 import type { Ownership } from "./ownership.ts";
 import type { Queue } from "./queue.ts";
 
@@ -22,7 +21,7 @@ type Facts = () => InstanceFacts;
 const interval = 1000;
 
 /** Delay before an unanswered check is repeated, ms: the store, or this instance, may have just come back. */
-const again = 150;
+const retryDelay = 150;
 
 /** Jobs are accepted again this long after a drain request ended, ms: not between the end of a drain and SIGTERM. */
 const afterDrain = 10_000;
@@ -44,7 +43,7 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
     if (result !== "lapsed") return;
     log.warn("the lease of this instance had lapsed: it was frozen, overloaded or cut off from the store");
     // Others may have settled its jobs in the meantime.
-    await ownership.look();
+    await ownership.checkAll();
   };
 
   const heedDrain = async (facts: Facts): Promise<void> => {
@@ -65,8 +64,8 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
   /** A step that returns false is repeated sooner. */
   const repeat = async (ms: number, step: () => Promise<void | boolean>): Promise<void> => {
     while (!signal.aborted) {
-      const went = await step().catch(quietly);
-      await delay(went === false ? Math.min(again, ms) : ms, undefined, { signal, ref: false }).catch(
+      const result = await step().catch(quietly);
+      await delay(result === false ? Math.min(retryDelay, ms) : ms, undefined, { signal, ref: false }).catch(
         () => undefined,
       );
     }
@@ -78,7 +77,7 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
     start: (facts: Facts): void => {
       loops = Promise.all([
         repeat(beat, () => renew(facts)),
-        repeat(Math.min(interval, beat), () => ownership.look()),
+        repeat(Math.min(interval, beat), () => ownership.checkAll()),
         repeat(interval, () => heedDrain(facts)),
       ]);
     },
@@ -91,3 +90,43 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
     },
   };
 };
+
+/** The lease on this instance's name, with what can be said of it without asking the store. */
+export const createInstanceLease = (instances: Instances, leaseSeconds: number) => {
+  let renewed = performance.now();
+  /** Null: the last renewal failed. */
+  let renewingSince: number | null = performance.now();
+
+  const mayHaveLapsed = (): boolean => performance.now() - renewed >= leaseSeconds * 1000;
+
+  return {
+    seconds: leaseSeconds,
+    /** @throws Error with a sentence for the operator when the name is in use */
+    join: async (facts: InstanceFacts): Promise<void> => {
+      const asked = performance.now();
+      await instances.join(facts);
+      renewed = asked;
+    },
+    renew: async (facts: InstanceFacts): Promise<Renewal> => {
+      const asked = performance.now();
+      const result = await instances.renew(facts).catch((error: unknown) => {
+        renewingSince = null;
+        throw error;
+      });
+      if (result === "taken") return result;
+      // The lease counts from the request. In the store it may end later, never earlier.
+      renewed = asked;
+      // From now, not from the request: the other instances could not renew theirs before either.
+      if (renewingSince === null || result === "lapsed") renewingSince = performance.now();
+      return result;
+    },
+    leave: instances.leave,
+    /** Judged without the store. */
+    mayHaveLapsed,
+    /** Since when all renewals have succeeded, ms of `performance.now()`; now, if the last one failed. */
+    renewingSince: (): number =>
+      renewingSince === null || mayHaveLapsed() ? performance.now() : renewingSince,
+  };
+};
+
+export type InstanceLease = ReturnType<typeof createInstanceLease>;

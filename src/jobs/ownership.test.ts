@@ -11,7 +11,7 @@ const mine = sampleRecord({ status: "running", attempt: 2, instance_epoch: "now"
 /** What a look at a run makes of the record that the store gives. */
 const looked = (get: () => Promise<JobRecord | null>, { retryLost = false, lapsed = false } = {}) => {
   const interrupted: string[] = [];
-  const { look } = createOwnership({
+  const { checkAll: look } = createOwnership({
     store: { get },
     worker: {
       runs: () => [{ id: mine.id, attempt: 2, retryLost }],

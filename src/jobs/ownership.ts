@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Log } from "../lib/log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import type { Interruption } from "./execute.ts";
+import type { Interruption } from "./run.ts";
 import type { OwnRun, Worker } from "./worker.ts";
 
 type Dependencies = {
@@ -18,7 +18,7 @@ type Dependencies = {
  * Limit of one check, ms. A store behind a cut connection answers much later or never. A run that others may repeat
  * must end half a lease after the lapse, before they begin.
  */
-const patience = 500;
+const checkTimeout = 500;
 
 /**
  * The fence: checks that this instance still owns its runs. Another instance may have cancelled a job, or settled or
@@ -33,7 +33,7 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
   };
 
   /** False: the store did not answer in time. A late answer counts all the same. */
-  const lookAt = async (run: OwnRun): Promise<boolean> => {
+  const check = async (run: OwnRun): Promise<boolean> => {
     const asking = store.get(run.id).then((record) => act(run, judge(record, run, epoch)));
     return await inTime(asking).then(
       () => true,
@@ -49,7 +49,7 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
      * Checks all runs; false: the store did not answer. Never rejects. While the store is unreachable, runs continue
      * unless they may be repeated.
      */
-    look: async (): Promise<boolean> => (await Promise.all(worker.runs().map(lookAt))).every(Boolean),
+    checkAll: async (): Promise<boolean> => (await Promise.all(worker.runs().map(check))).every(Boolean),
   };
 };
 
@@ -57,7 +57,7 @@ export type Ownership = ReturnType<typeof createOwnership>;
 
 const inTime = <Value>(answer: Promise<Value>): Promise<Value> => {
   answer.catch(() => undefined);
-  const late = delay(patience, undefined, { ref: false }).then(() => {
+  const late = delay(checkTimeout, undefined, { ref: false }).then(() => {
     throw new Error("the store did not answer in time");
   });
   return Promise.race([answer, late]);

@@ -36,7 +36,7 @@ const startTakeUp = async ({ fail, requeue = false, signal = new AbortController
     spool,
     jobEnds,
     settleLost,
-    wasOurs,
+    wasOwn: wasOurs,
     now,
     log,
     afterwards: [note("new jobs")],

@@ -2,10 +2,10 @@ import { failureOf } from "../kv/failure.ts";
 import { retry } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
-import type { SettleLost } from "./execute.ts";
+import type { SettleLost } from "./run.ts";
 import type { Queue } from "./queue.ts";
 import { mayRunAgain, settle, type Settling } from "./settle.ts";
-import type { Spool } from "./spool.ts";
+import type { Spool } from "./outcomes.ts";
 
 export type Recovery = Settling & {
   store: JobStore;
@@ -13,7 +13,7 @@ export type Recovery = Settling & {
   spool: Spool;
   settleLost: SettleLost;
   /** Whether a run belongs to an earlier start of this instance. */
-  wasOurs: (run: UnsettledRun) => boolean;
+  wasOwn: (run: UnsettledRun) => boolean;
   /** Steps that may begin only once the jobs of the earlier start have their state, in this order. */
   afterwards: readonly (() => Promise<unknown>)[];
   /** Aborted when the service stops. */
@@ -37,7 +37,7 @@ export const recover = async (deps: Recovery): Promise<void> => {
   const { log, signal } = deps;
 
   /** Repeats a step until it succeeds. A failure that is not the store's ends it unless it is `patient`. */
-  const insist = async (step: () => Promise<unknown>, { patient = false } = {}): Promise<void> => {
+  const untilDone = async (step: () => Promise<unknown>, { patient = false } = {}): Promise<void> => {
     let failures = 0;
     const onFailure = (err: unknown): void => {
       failures += 1;
@@ -49,10 +49,10 @@ export const recover = async (deps: Recovery): Promise<void> => {
     await retry(work, { first: 250, longest: 5000, signal, onFailure }).catch(() => undefined);
   };
 
-  await insist(() => replay(deps));
-  await insist(() => settleEarlier(deps));
-  const cleanedUp = insist(() => cleanUpEarlier(deps), { patient: true });
-  for (const step of deps.afterwards) await insist(step);
+  await untilDone(() => replay(deps));
+  await untilDone(() => settleEarlier(deps));
+  const cleanedUp = untilDone(() => cleanUpEarlier(deps), { patient: true });
+  for (const step of deps.afterwards) await untilDone(step);
   await cleanedUp;
 };
 
@@ -99,7 +99,7 @@ const forEachEarlier = async (
   deps: Recovery,
   step: (record: JobRecord) => Promise<void>,
 ): Promise<number> => {
-  const unsettled = (await deps.store.unsettled()).filter(deps.wasOurs);
+  const unsettled = (await deps.store.unsettled()).filter(deps.wasOwn);
   const done = await Promise.allSettled(
     unsettled.map(async ({ id }) => {
       const record = await deps.store.get(id);

@@ -15,7 +15,7 @@ export type Retention = Settling & {
    * Where a job's worktree is: on this instance's disk, on that of another living instance, or on none that can be
    * reached.
    */
-  placeOf: (record: JobRecord) => "here" | "elsewhere" | "nowhere";
+  locationOf: (record: JobRecord) => "here" | "other" | "lost";
   /** Shared by all rounds. */
   retries: Retries;
 };
@@ -68,10 +68,10 @@ const removeWorktree = async (id: string, deps: Retention): Promise<void> => {
 const removeRecord = async (id: string, deps: Retention): Promise<void> => {
   const record = await deps.store.get(id);
   if (record === null) return;
-  const place = deps.placeOf(record);
+  const location = deps.locationOf(record);
   // Its own instance removes it.
-  if (place === "elsewhere") return;
-  if (place === "here" && record.worktree_path !== null && record.worktree_removed_at === null) {
+  if (location === "other") return;
+  if (location === "here" && record.worktree_path !== null && record.worktree_removed_at === null) {
     await removeWorktree(id, deps);
     if ((await deps.store.get(id))?.worktree_removed_at === null) return;
   }

@@ -5,13 +5,14 @@ import { redactDeep, type Redactor } from "../lib/redact.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
-import type { Run } from "./execute.ts";
 import { maskEvents } from "../store/mask-events.ts";
+import type { AgentEvent } from "../contract/event.ts";
+import type { StageName } from "../contract/job.ts";
 
 type Dependencies = { store: JobStore; events: EventLog; now: () => Date; redact: Redactor; log: Log };
 
 /** Interval at which an unreachable store is tried again, ms. */
-const retryAfter = 200;
+const retryMs = 200;
 
 /** Makes the `Run` through which a claimed job reports. */
 export const createRun = (
@@ -27,13 +28,13 @@ export const createRun = (
     });
   };
   /** Waits while the store is unreachable, until the run must end. */
-  const whenThere = async <Value>(ask: () => Promise<Value>): Promise<Value> => {
+  const whileReachable = async <Value>(ask: () => Promise<Value>): Promise<Value> => {
     for (;;) {
       try {
         return await ask();
       } catch (error) {
         if (!(error instanceof ServiceError) || error.code !== "store_unavailable") throw error;
-        await delay(retryAfter, undefined, { signal });
+        await delay(retryMs, undefined, { signal });
       }
     }
   };
@@ -52,14 +53,14 @@ export const createRun = (
       note(({ warnings }) => ({ warnings: [...warnings, text] }));
     },
     note: (patch) => note(redactDeep(patch, redact)),
-    record: async (patch) => (await whenThere(() => store.update(record.id, guard, patch))) !== null,
+    record: async (patch) => (await whileReachable(() => store.update(record.id, guard, patch))) !== null,
     isOwner: async () => {
       const look = async (): Promise<boolean> => {
         const current = await store.get(record.id);
         return current?.status === "running" && current.attempt === record.attempt;
       };
       // While the store is unreachable, only a job that may run twice can have another owner.
-      if (record.retry_lost === true) return await whenThere(look);
+      if (record.retry_lost === true) return await whileReachable(look);
       return await look().catch((error: unknown) => {
         if (!(error instanceof ServiceError)) throw error;
         return true;
@@ -67,3 +68,34 @@ export const createRun = (
     },
   };
 };
+
+/** Runs a claimed job. The composition root passes it to the worker: the engine knows neither agents nor git. */
+export type Execute = (record: JobRecord, run: Run) => Promise<Outcome>;
+
+/** How an execution reports progress and learns that it must stop. */
+export type Run = {
+  /** Aborted with a reason `Interruption`. */
+  signal: AbortSignal;
+  /** Stages from the push on are written at once: they decide whether a job whose instance is lost has succeeded. */
+  stage: (stage: StageName, detail?: string) => void;
+  event: (event: AgentEvent) => void;
+  /** Adds a sentence to the job's warnings and to its events. */
+  warn: (message: string) => void;
+  /** Records progress that a crash may lose. */
+  note: (patch: JobPatch) => void;
+  /** Records progress durably. False: the run no longer owns the job (cancelled, say) and must stop. */
+  record: (patch: JobPatch) => Promise<boolean>;
+  /** Whether the run still owns the job. Ask before anything that cannot be undone. */
+  isOwner: () => Promise<boolean>;
+};
+
+/** Why a run must stop: the job was cancelled, this instance shuts down, or another instance (perhaps) owns the job. */
+export type Interruption = "cancel" | "shutdown" | "fence";
+
+export type Outcome = { kind: "succeeded" | "failed" | "requeue"; patch: JobPatch };
+
+/**
+ * Cleans up after a run whose process was lost (crash, kill -9): ends the rest of its agent and saves its work.
+ * `requeue`: whether the job may run again. The patch applies in any state of the job.
+ */
+export type SettleLost = (record: JobRecord) => Promise<{ requeue: boolean; patch: JobPatch }>;

@@ -3,7 +3,7 @@ import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
-import type { Outcome } from "./execute.ts";
+import type { Outcome } from "./run.ts";
 import type { Queue } from "./queue.ts";
 import { statusAfter, takeStep } from "./state.ts";
 
@@ -61,7 +61,7 @@ export const settle = async (
     wasRunning = current.status === "running";
     if (wasRunning)
       return cause.kind === "outcome" ? endedAs(current, cause) : lostAs(current, cause, deps.now());
-    return current.unsettled ? leftBy(current, cause) : null;
+    return current.unsettled ? afterEnd(current, cause) : null;
   });
   if (record === null)
     return cause.kind === "outcome" ? await settledBefore(deps, { id, attempt }, cause) : null;
@@ -139,12 +139,12 @@ const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
     } as const;
     return { ...endPatch(record, now), ...failure, ...patch, ...statusAfter(record, "fail") };
   }
-  const told = pr_url === null ? { warnings: [...warnings, pullRequestUnknown(branch)] } : {};
-  return { ...endPatch(record, now), ...told, ...patch, ...statusAfter(record, "succeed") };
+  const warned = pr_url === null ? { warnings: [...warnings, pullRequestUnknown(branch)] } : {};
+  return { ...endPatch(record, now), ...warned, ...patch, ...statusAfter(record, "succeed") };
 };
 
 /** Adds what a run left to a job that ended otherwise; null: the run was not cleaned up yet. */
-const leftBy = (record: JobRecord, cause: Cause): JobPatch | null => {
+const afterEnd = (record: JobRecord, cause: Cause): JobPatch | null => {
   const patch = cause.kind === "outcome" ? cause.outcome.patch : cause.cleaned?.patch;
   if (patch === undefined) return null;
   const settled = { unsettled: false, ...(cause.kind === "lost" && { process: null }) };

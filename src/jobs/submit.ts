@@ -3,9 +3,9 @@ import type { RunTaskInput } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import { idempotencyOf } from "./idempotency.ts";
 import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
+import { createHash } from "node:crypto";
 
 type Dependencies = {
   store: JobStore;
@@ -149,12 +149,35 @@ const worktreeOf = ({ previous, worktree }: Origin, repoUrl: string): NewRecord[
       `repo_url: the worktree ${worktree.id} ${own}; leave repo_url out`,
     );
   }
-  const elsewhere = previous?.worktree_id ?? worktree.id;
-  if (elsewhere !== worktree.id) {
+  const own = previous?.worktree_id ?? worktree.id;
+  if (own !== worktree.id) {
     throw new ServiceError(
       "invalid_request",
-      `session_id: this session ran in the worktree ${elsewhere}; leave worktree_id out to resume it there`,
+      `session_id: this session ran in the worktree ${own}; leave worktree_id out to resume it there`,
     );
   }
   return worktree;
 };
+
+/**
+ * Digests of an `Idempotency-Key`, scoped by caller, and of its request; null without a key.
+ * @throws ServiceError `invalid_request`
+ */
+export const idempotencyOf = (
+  key: string | undefined,
+  principal: string,
+  input: RunTaskInput,
+): JobRecord["idempotency"] => {
+  if (key === undefined) return null;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw new ServiceError(
+      "invalid_request",
+      "Idempotency-Key: must be 1 to 255 printable ASCII characters without spaces",
+    );
+  }
+  // `wait` does not change what is asked for.
+  const { wait: _wait, ...body } = input;
+  return { key: digest(`${principal}\0${key}`), body: digest(JSON.stringify(body)) };
+};
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("hex");

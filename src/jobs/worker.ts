@@ -3,13 +3,11 @@ import type { Redactor } from "../lib/redact.ts";
 import { orAborted } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Locks } from "../store/locks.ts";
-import type { Execute, Interruption, Outcome } from "./execute.ts";
+import { type Execute, type Interruption, type Outcome, createRun } from "./run.ts";
 import { createJobLocks, lockNames, type HeldLocks } from "./job-locks.ts";
-import { createOutcomes } from "./outcomes.ts";
-import { createRun } from "./run.ts";
+import { createOutcomes, type Spool } from "./outcomes.ts";
 import type { Settling } from "./settle.ts";
 import { claimed } from "./state.ts";
-import type { Spool } from "./spool.ts";
 
 type Dependencies = Settling & {
   /** Locks on agent sessions, across instances. */
@@ -36,24 +34,24 @@ export const createWorker = (deps: Dependencies) => {
   const { store, events, now, log } = deps;
   const running = new Map<string, Entry>();
   /** By lock name: resolves once an ended run, whose outcome is being written, has released it. */
-  const endings = new Map<string, Promise<unknown>>();
+  const releases = new Map<string, Promise<unknown>>();
   const stopping = new AbortController();
-  const needsKept = createJobLocks(deps);
+  const jobLocks = createJobLocks(deps);
   const outcomes = createOutcomes({ ...deps, stopping: stopping.signal });
 
   /** Passed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
-    const turn = takeTurn();
+    const line = enterLine();
     try {
-      const claim = await underWay(id, tryClaim(id, turn.leave));
+      const claim = await trackClaim(id, tryClaim(id, line.leave));
       if (claim === "later" || claim === null) return claim ?? "done";
       // Claims run side by side; claimed jobs begin in the order of their delivery.
-      await turn.comes;
+      await line.ready;
       const run = runClaimed(claim.record, claim.entry);
-      turn.leave();
+      line.leave();
       return await conclude(claim, await run);
     } finally {
-      turn.leave();
+      line.leave();
     }
   };
 
@@ -65,75 +63,75 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   /** Writes the outcome, then releases the locks. Never rejects. Resolves to the job's state; null: unknown. */
-  const ended = ({ record, needs, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
+  const ended = ({ record, locks, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
     const finish = async (): Promise<JobStatus | null> => {
       const status = await outcomes.write(record, outcome).catch((err: unknown) => {
         log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
         return null;
       });
       entry.finish();
-      await needsKept.release(needs).catch((err: unknown) => {
+      await jobLocks.release(locks).catch((err: unknown) => {
         log.debug({ err, job: record.id }, "the lock on the job's session lapses by itself");
       });
       return status;
     };
     const ending = finish().finally(() => {
-      for (const name of needs.names) if (endings.get(name) === ending) endings.delete(name);
+      for (const name of locks.names) if (releases.get(name) === ending) releases.delete(name);
     });
-    for (const name of needs.names) endings.set(name, ending);
+    for (const name of locks.names) releases.set(name, ending);
     return ending;
   };
 
   const claims = new Map<Promise<unknown>, string>();
-  let lastTurn: Promise<unknown> = Promise.resolve();
+  let lastLeft: Promise<unknown> = Promise.resolve();
 
-  /** `comes` resolves when all earlier deliveries have begun or left. */
-  const takeTurn = () => {
-    const comes = lastTurn;
+  /** Keeps the order of deliveries. `ready` resolves when all earlier ones have begun or left. */
+  const enterLine = () => {
+    const ready = lastLeft;
     const { promise: left, resolve: leave } = Promise.withResolvers<void>();
     // Keeps no earlier result: the promises would form an endless chain.
-    lastTurn = left.then(() => comes);
-    return { comes, leave };
+    lastLeft = left.then(() => ready);
+    return { ready, leave };
   };
 
   /** A stop must wait for it: a claim in flight is a run a moment later. */
-  const underWay = <Value>(id: string, claim: Promise<Value>): Promise<Value> => {
+  const trackClaim = <Value>(id: string, claim: Promise<Value>): Promise<Value> => {
     claims.set(claim, id);
     return claim.finally(() => claims.delete(claim));
   };
 
   /** The claimed job; null: there is nothing to do; later: something it needs is in use. */
-  const tryClaim = async (id: string, leaveTurn: () => void): Promise<Claim | "later" | null> => {
+  const tryClaim = async (id: string, leaveLine: () => void): Promise<Claim | "later" | null> => {
     const found = await store.get(id);
     // While the service stops no run begins: the next start recovers the job.
-    if (found === null || stopping.signal.aborted || isElsewhere(found)) return null;
-    return found.status === "queued" || wasClaimed(found) ? await claimAs(found, leaveTurn) : null;
+    if (found === null || stopping.signal.aborted || isBoundToAnother(found)) return null;
+    return found.status === "queued" || wasClaimed(found) ? await claimAs(found, leaveLine) : null;
   };
 
-  const claimAs = async (found: JobRecord, leaveTurn: () => void): Promise<Claim | "later" | null> => {
+  const claimAs = async (found: JobRecord, leaveLine: () => void): Promise<Claim | "later" | null> => {
     const isClaimed = found.status !== "queued";
-    const awaited = lockNames(found).flatMap((name) => endings.get(name) ?? []);
-    if (awaited.length > 0) leaveTurn();
+    const awaited = lockNames(found).flatMap((name) => releases.get(name) ?? []);
+    if (awaited.length > 0) leaveLine();
     await Promise.all(awaited);
-    const needs = await needsKept.acquire(found);
-    if (needs === null) return "later" as const;
+    const locks = await jobLocks.acquire(found);
+    if (locks === null) return "later" as const;
     // Registered before the claim: a cancel at the same moment must find the run.
     const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
     let record: JobRecord | null = null;
     try {
       record = isClaimed ? found : await claimed(store, found, { instance: deps.instance, at: now() });
       if (record?.status === "cancelled") entry.controller.abort("cancel" satisfies Interruption);
-      return record === null ? null : { record, needs, entry };
+      return record === null ? null : { record, locks, entry };
     } finally {
       if (record === null) {
         entry.finish();
-        await needsKept.release(needs);
+        await jobLocks.release(locks);
       }
     }
   };
 
   /** Another instance's queue is the right one for it. */
-  const isElsewhere = ({ bound_to }: JobRecord): boolean =>
+  const isBoundToAnother = ({ bound_to }: JobRecord): boolean =>
     bound_to !== null && bound_to !== deps.instance.podName;
 
   /**
@@ -205,7 +203,7 @@ export const createWorker = (deps: Dependencies) => {
       await Promise.all(runs.map((run) => run.done));
     },
     runs: (): OwnRun[] => [...running.values()],
-    reserveWorktree: needsKept.reserveWorktree,
+    reserveWorktree: jobLocks.reserveWorktree,
     /** A claim in flight counts. */
     runningCount: (): number => new Set([...running.keys(), ...claims.values()]).size,
   };
@@ -213,4 +211,4 @@ export const createWorker = (deps: Dependencies) => {
 
 export type Worker = ReturnType<typeof createWorker>;
 
-type Claim = { record: JobRecord; needs: HeldLocks; entry: Entry & { finish: () => void } };
+type Claim = { record: JobRecord; locks: HeldLocks; entry: Entry & { finish: () => void } };

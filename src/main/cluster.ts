@@ -118,9 +118,9 @@ export const createCluster = ({
       if (pod_name === podName) worker.interrupt(id);
     },
     /** Where the worktree of a job is. */
-    placeOf: ({ pod_name }: JobRecord): "here" | "elsewhere" | "nowhere" => {
+    locationOf: ({ pod_name }: JobRecord): "here" | "other" | "lost" => {
       if (!stores.shared || pod_name === null || pod_name === podName) return "here";
-      return isLiving(pod_name) ? "elsewhere" : "nowhere";
+      return isLiving(pod_name) ? "other" : "lost";
     },
     /** The instance on whose disk the worktree of a job still is; null: any may go on with it. */
     instanceWith: async ({

@@ -6,7 +6,7 @@ import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { queueWaiting, recover } from "../jobs/recovery.ts";
-import { openSpool } from "../jobs/spool.ts";
+import { openSpool } from "../jobs/outcomes.ts";
 import { createSubmit } from "../jobs/submit.ts";
 import { createWorker } from "../jobs/worker.ts";
 import { createLog } from "../lib/log.ts";
@@ -233,7 +233,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     spool,
     jobEnds,
     settleLost: runner.settleLost,
-    wasOurs,
+    wasOwn: wasOurs,
     now,
     log,
     afterwards: [
@@ -253,7 +253,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     worktrees,
     removeConfig: runner.removeConfig,
     reserveWorktree: worker.reserveWorktree,
-    placeOf: cluster.placeOf,
+    locationOf: cluster.locationOf,
     now,
     log,
   });

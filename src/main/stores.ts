@@ -2,7 +2,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { isFinal } from "../contract/job.ts";
-import { createInstanceLease, type InstanceLease } from "../jobs/instance-lease.ts";
+import { createInstanceLease, type InstanceLease } from "../jobs/membership.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
 import { createPresence, type Presence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";

@@ -1,4 +1,4 @@
-import type { Run } from "../jobs/execute.ts";
+import type { Run } from "../jobs/run.ts";
 import type { CachedRepo, Repos, Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 

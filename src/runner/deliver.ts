@@ -1,5 +1,5 @@
 import type { TurnOutcome } from "../agents/agent.ts";
-import type { Run } from "../jobs/execute.ts";
+import type { Run } from "../jobs/run.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";

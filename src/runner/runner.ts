@@ -1,5 +1,5 @@
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
-import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/execute.ts";
+import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/run.ts";
 import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
 import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";

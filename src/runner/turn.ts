@@ -1,6 +1,6 @@
 import type { Agent, AgentLaunch, AgentTurn, TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
-import type { Run } from "../jobs/execute.ts";
+import type { Run } from "../jobs/run.ts";
 import type { Log } from "../lib/log.ts";
 import { cutFront } from "../lib/tail-buffer.ts";
 import type { Profiles } from "../profiles/profile.ts";
