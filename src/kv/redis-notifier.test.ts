@@ -17,9 +17,9 @@ const never = new AbortController().signal;
 
 const openBell = async (prefix: string) => {
   const kv = await openKv(redis.url, prefix);
-  const bell = createRedisNotifier({ kv, log: createLog("silent", (line) => line) });
-  afterFile(() => bell.close());
-  return { kv, bell };
+  const notifier = createRedisNotifier({ kv, log: createLog("silent", (line) => line) });
+  afterFile(() => notifier.close());
+  return { kv, notifier };
 };
 
 /** How many connections listen to the channel. */
@@ -32,9 +32,9 @@ test("a ring is heard on the other instance, and by nobody who waits for another
   await until(async () => (await listeners(a)) === 2);
   const order: string[] = [];
   const waits = ["with: colons and späße", "other"].map((name) =>
-    b.bell.waitFor(name, never).then(() => order.push(name)),
+    b.notifier.waitFor(name, never).then(() => order.push(name)),
   );
-  a.bell.notify("with: colons and späße");
+  a.notifier.notify("with: colons and späße");
   await Promise.all(waits);
   // Nobody rang for the other: it went on when its time was over.
   expect(order).toEqual(["with: colons and späße", "other"]);
@@ -44,8 +44,8 @@ test("rings are heard again after the connections were cut, and nobody waits for
   const a = await openBell(`test-${randomUUID()}`);
   await until(async () => (await listeners(a)) === 1);
   await redis.kill();
-  a.bell.notify("into the void");
-  await a.bell.waitFor("x", never);
+  a.notifier.notify("into the void");
+  await a.notifier.waitFor("x", never);
   await redis.restart();
   await until(async () => (await listeners(a)) === 1);
 });
@@ -54,8 +54,8 @@ test("a ring is heard on its own instance although the store is away", async () 
   const a = await openBell(`test-${randomUUID()}`);
   await redis.kill();
   const order: string[] = [];
-  const waits = ["unheard", "x"].map((name) => a.bell.waitFor(name, never).then(() => order.push(name)));
-  a.bell.notify("x");
+  const waits = ["unheard", "x"].map((name) => a.notifier.waitFor(name, never).then(() => order.push(name)));
+  a.notifier.notify("x");
   await Promise.all(waits);
   expect(order).toEqual(["x", "unheard"]);
   await redis.restart();
@@ -66,8 +66,8 @@ test("where the store refuses to pass rings on, nothing fails: who waits goes on
   await until(async () => (await listeners(a)) === 1);
   await a.kv.client.call("ACL", "SETUSER", "default", "-subscribe", "-publish");
   await a.kv.client.call("CLIENT", "KILL", "TYPE", "pubsub");
-  await a.bell.waitFor("x", never);
-  a.bell.notify("x");
+  await a.notifier.waitFor("x", never);
+  a.notifier.notify("x");
   await a.kv.check();
   expect(await listeners(a)).toBe(0);
   await a.kv.client.call("ACL", "SETUSER", "default", "+subscribe", "+publish");

@@ -11,7 +11,7 @@ const poll = 2000;
 const gathering = 10;
 
 /**
- * A bell that all instances on the store hear. Rings may get lost, and `next` resolves after 2 s at the latest without
+ * A notifier that all instances on the store hear. Rings may get lost, and `next` resolves after 2 s at the latest without
  * one: who waits looks again, in a loop.
  */
 export const createRedisNotifier = ({
@@ -21,14 +21,14 @@ export const createRedisNotifier = ({
   kv: Kv;
   log: Log;
 }): Notifier & { close: () => Promise<void> } => {
-  const bell = createNotifier(poll);
+  const notifier = createNotifier(poll);
   const channel = kv.key("bell");
   const self = randomUUID();
   const subscriber = kv.dedicated();
 
   subscriber.on("message", (_channel: string, message: string) => {
     const [from, ...names] = message.split("\n");
-    if (from !== self) for (const name of names) bell.notify(name);
+    if (from !== self) for (const name of names) notifier.notify(name);
   });
   // A single connection subscribes anew by our hand: when it is closed in the middle of that, ioredis lets the failure of
   // its own attempt escape as an unhandled rejection. That of a Cluster does so by itself.
@@ -50,11 +50,11 @@ export const createRedisNotifier = ({
 
   return {
     notify: (name) => {
-      bell.notify(name);
+      notifier.notify(name);
       if (rung.size === 0) setTimeout(tell, gathering);
       rung.add(name);
     },
-    waitFor: bell.waitFor,
+    waitFor: notifier.waitFor,
     close: async () => subscriber.disconnect(),
   };
 };

@@ -10,7 +10,7 @@ import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
-import { startRepeating } from "./housekeeper.ts";
+import { startRepeating } from "./retention.ts";
 import type { Stores } from "./stores.ts";
 
 /** The part of the service that answers chat completions. */
@@ -18,11 +18,11 @@ export type AgentMode = {
   chat: Chat;
   completions: Completions;
   bus: EventBus;
-  /** For the metrics: turns under way, and processes of the agent. */
+  /** For metrics: turns in flight, and agent processes. */
   counts: () => { turns: number; processes: number };
-  /** Starts processes ahead of need; begins to settle what instances that are gone have left, and to end processes that are out of date. */
+  /** Prewarms processes; begins to settle what lost instances left and to end outdated processes. */
   start: () => void;
-  /** Resolves when no turn is under way, or the signal aborts. */
+  /** Resolves when no turn is in flight, or the signal aborts. */
   idle: (signal: AbortSignal) => Promise<void>;
   /** Ends all turns and processes. */
   stop: () => Promise<void>;

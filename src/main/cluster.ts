@@ -5,10 +5,12 @@ import { createOwnership } from "../jobs/ownership.ts";
 import { createSweep } from "../jobs/sweep.ts";
 import type { Worker } from "../jobs/worker.ts";
 import type { Log } from "../lib/log.ts";
-import type { InstanceFacts } from "../store/instances.ts";
+import type { InstanceFacts, Instances } from "../store/instances.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import { startRepeating } from "./housekeeper.ts";
+import { startRepeating } from "./retention.ts";
 import type { Stores } from "./stores.ts";
+import type { Overview } from "../contract/instance.ts";
+import type { JobStore } from "../store/job-store.ts";
 
 type Dependencies = {
   stores: Stores;
@@ -16,15 +18,15 @@ type Dependencies = {
   settings: Settings;
   /** This start of the instance. */
   self: { epoch: string; startedAt: Date; version: string };
-  /** Whether the instance takes no jobs any more, whatever others ask of it. */
+  /** Whether the instance accepts no more jobs, whatever others ask of it. */
   isEnding: () => boolean;
-  /** Told when another start has taken this instance's name: it must end. */
+  /** Called when another process has taken over this instance's name: this one must end. */
   onSuperseded: (error: Error) => void;
   now: () => Date;
   log: Log;
 };
 
-/** What makes the service one of several instances; alone it does the same with nobody else there. */
+/** Makes the service one of several instances. A single instance runs the same code. */
 export const createCluster = ({
   stores,
   worker,
@@ -61,12 +63,12 @@ export const createCluster = ({
     jobEnds: stores.jobEnds,
     settings,
     epoch: self.epoch,
-    // When the service ends, runs end here whose outcome the next start writes.
+    // While the service ends, some runs end here whose outcome the next start writes.
     ownRuns: () => (isEnding() ? null : new Set(worker.runs().map(({ id }) => id))),
     now,
     log,
   });
-  /** As of now: the last look may be a second old, and the instance back since. */
+  /** Reads it afresh: the last reading may be a second old, and the instance may have come back. */
   const isAlive = async (name: string): Promise<boolean> => {
     if (isLiving(name)) return true;
     await presence.refresh();
@@ -77,8 +79,8 @@ export const createCluster = ({
 
   return {
     /**
-     * Takes this instance's name; `turns`: chat turns and completions under way here.
-     * @throws Error with a sentence for the operator when the name is taken
+     * Takes this instance's name; `turns`: chat turns and completions in flight here.
+     * @throws Error with a sentence for the operator when the name is in use
      */
     join: async (turns: () => number): Promise<() => InstanceFacts> => {
       const facts = (): InstanceFacts => ({
@@ -92,11 +94,11 @@ export const createCluster = ({
         draining: isDraining(),
       });
       await lease.join(facts());
-      // Nobody is to be taken for lost only because this instance has not looked yet.
+      // Without a first reading, other instances would seem to be missing.
       await presence.refresh();
       return facts;
     },
-    /** Begins to renew the lease and to watch its runs. */
+    /** Begins to renew the lease and to check its runs. */
     start: (facts: () => InstanceFacts): void => {
       membership.start(facts);
       const round = stores.shared ? sweep.round : sweep.ownRound;
@@ -104,16 +106,19 @@ export const createCluster = ({
         await round().catch((err: unknown) => log.debug({ err }, "lost runs could not be looked for"));
       }, 1000);
     },
-    /** Whether it takes no new work. */
+    /** Whether it accepts no new work. */
     isDraining,
-    /** @throws ServiceError `draining` when it takes no new work */
+    /** @throws ServiceError `draining` when it accepts no new work */
     requireOpen: (): void => {
       if (!isDraining()) return;
       const message = `The instance ${podName} takes no new work; ask another one, or try again shortly`;
       throw new ServiceError("draining", message, { retryAfter: 10 });
     },
     isAlive,
-    /** Ends the run of a cancelled job if it is here; another instance sees it in the record, which it looks at every second. */
+    /**
+     * Ends the run of a cancelled job if it is here. Other instances see the cancel in the record, which they check
+     * every second.
+     */
     interrupt: ({ id, pod_name }: JobRecord): void => {
       if (pod_name === podName) worker.interrupt(id);
     },
@@ -122,7 +127,7 @@ export const createCluster = ({
       if (!stores.shared || pod_name === null || pod_name === podName) return "here";
       return isLiving(pod_name) ? "other" : "lost";
     },
-    /** The instance on whose disk the worktree of a job still is; null: any may go on with it. */
+    /** The instance on whose disk the worktree of a job is; null: any instance may continue it. */
     instanceWith: async ({
       pod_name,
       worktree_path,
@@ -139,10 +144,54 @@ export const createCluster = ({
   };
 };
 
-/** Another start has taken this instance's name: two of one name would take each other's jobs for their own. */
+/** Another process has taken over this instance's name: two of one name would treat each other's jobs as their own. */
 class Superseded extends Error {
   override name = "Superseded";
   constructor(podName: string) {
     super(`another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`);
   }
 }
+
+type ViewDependencies = {
+  store: Pick<JobStore, "counts" | "ids" | "get" | "tally" | "unsettled">;
+  instances: Pick<Instances, "list">;
+  now: () => Date;
+};
+
+/** The length of the queue and what each instance runs. Rejects with `ServiceError("store_unavailable")`. */
+export const createInstancesView = ({ store, instances, now }: ViewDependencies) => {
+  const oldestWait = async (): Promise<number | null> => {
+    // A claim between the two reads may remove the first; the next one is the oldest then.
+    for (const id of await store.ids("queued", 3)) {
+      const record = await store.get(id);
+      if (record?.status === "queued") {
+        const waited = now().getTime() - Date.parse(record.created_at);
+        return Math.max(0, Math.round(waited / 100) / 10);
+      }
+    }
+    return null;
+  };
+
+  return {
+    overview: async (): Promise<Overview> => {
+      const [counts, runs, oldest, { lost, recovered }, living] = await Promise.all([
+        store.counts(),
+        store.unsettled(),
+        oldestWait(),
+        store.tally(),
+        instances.list(),
+      ]);
+      return {
+        queue: { waiting: counts.queued, running: counts.running, oldest_wait_seconds: oldest },
+        lost,
+        recovered,
+        // The start of an instance is internal.
+        instances: living.map(({ epoch: _epoch, ...facts }) => ({
+          ...facts,
+          // Its own report may be seconds old.
+          running: runs.filter(({ podName }) => podName === facts.name).length,
+        })),
+      };
+    },
+  };
+};

@@ -12,11 +12,11 @@ import type { AgentMode } from "./agent-mode.ts";
 import { mcpIdentity } from "./version.ts";
 
 export type Doors = {
-  /** Where the service can be asked over HTTP; null: it cannot. */
+  /** URL of the service; null: it does not listen on HTTP. */
   url: string | null;
-  /** Aborted when nobody can ask any more: stdin has ended. Never for HTTP. */
-  gone: AbortSignal;
-  /** Gives requests under way `graceMs` to finish. */
+  /** Aborted when the only client has left (stdin has ended). Never for HTTP. */
+  clientLeft: AbortSignal;
+  /** Gives requests in flight `graceMs` to finish. */
   close: (graceMs: number) => Promise<void>;
 };
 
@@ -26,7 +26,7 @@ type Dependencies = Omit<AppDependencies, "routes" | "settings"> & {
   agentMode: Pick<AgentMode, "chat" | "bus"> | null;
 };
 
-/** How the service is reached: over HTTP (REST, /mcp, /sse), or by the one client at the other end of stdin and stdout. */
+/** How clients reach the service: over HTTP (REST, /mcp, /sse), or as the one client on stdin and stdout. */
 export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const { handlers, settings, log, closing, agentMode } = deps;
   const parts = { agent: settings.agentMode };
@@ -42,5 +42,5 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   ];
   const app = createApp({ ...deps, routes: [...mcpRoutes({ newServer, log, closing }), ...chatRoutes] });
   const server = await listen(app, settings);
-  return { url: server.url, gone: new AbortController().signal, close: server.close };
+  return { url: server.url, clientLeft: new AbortController().signal, close: server.close };
 };

@@ -2,16 +2,19 @@ import type { Settings } from "../config/variables.ts";
 import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
 import { createRedisInstances } from "../store/redis-instances.ts";
-import { createJobStore, jobKind } from "../store/job-store.ts";
+import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
-import { untilDrained, type Drained } from "./drained.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { ServiceError } from "../contract/errors.ts";
+import type { Instances } from "../store/instances.ts";
+import type { Worker } from "../jobs/worker.ts";
 
 type Named = Pick<Settings, "kvKeyPrefix" | "podName" | "instanceLease"> & { kvUrl: string };
 type Request = { timeout: number; signal: AbortSignal; say: (sentence: string) => void };
 
 /**
- * Lets the instance of this name take no new jobs and waits until it runs none, at most `timeout` seconds. Needs the
- * store only, and little of the program: it is run by hooks that have not long.
+ * Asks the instance of this name to accept no new jobs and waits until it runs none, at most `timeout` seconds. Loads
+ * only the store: shutdown hooks, which have little time, run it.
  * @throws Error with a sentence for the operator when the store cannot be used
  */
 export const drainInstance = async (
@@ -25,7 +28,7 @@ export const drainInstance = async (
       throw error;
     },
   );
-  if (kv === null) return { outcome: "interrupted", takenBack: false };
+  if (kv === null) return { outcome: "interrupted", withdrawn: false };
   try {
     const records = openRedisRecords(jobKind(podName), { kv, now: kv.now, log: silent });
     const store = createJobStore(records, podName);
@@ -42,9 +45,165 @@ export const drainInstance = async (
   }
 };
 
-/** How long the store is tried for before it counts as out of reach, ms. */
+/** Time after which the store counts as unreachable, ms. */
 const longestConnect = 15_000;
 
-/** What there is to say is said to the operator, in sentences. */
+/** Everything is reported to the operator in sentences instead. */
 const nothing = (): void => undefined;
 const silent: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
+
+type Dependencies = {
+  store: Pick<JobStore, "unsettled" | "get">;
+  instances: Pick<Instances, "askToDrain" | "list">;
+};
+
+type DrainRequest = {
+  /** The instance to drain. */
+  name: string;
+  /** Longest wait for its jobs, seconds. */
+  timeout: number;
+  signal: AbortSignal;
+  /** Called with a sentence about what is waited for. */
+  say: (sentence: string) => void;
+};
+
+/** `left`: what it still runs; null: it has not confirmed the drain. */
+export type Drained =
+  | { outcome: "drained"; jobs: string[]; seconds: number }
+  | { outcome: "absent" }
+  | { outcome: "late"; left: string | null }
+  | { outcome: "interrupted"; withdrawn: boolean };
+
+/** The drain request outlives the wait by so many seconds: after a timeout the instance is about to be stopped. */
+export const flagMargin = 60;
+
+const interval = 500;
+const progressEvery = 10_000;
+const askEvery = 2000;
+
+/**
+ * Asks an instance to accept no new jobs and waits until it runs no job and no turn. Then, or when interrupted,
+ * withdraws the request. After a timeout the request lapses by itself, so that no job begins just before the stop.
+ * @throws ServiceError `store_unavailable` when the store is unreachable at the beginning; later outages are waited for
+ */
+export const untilDrained = async (
+  { store, instances }: Dependencies,
+  { name, timeout, signal, say }: DrainRequest,
+): Promise<Drained> => {
+  const began = performance.now();
+  const left = (): number => timeout - (performance.now() - began) / 1000;
+  const read = reader({ store, instances }, name);
+  const seen = new Set<string>();
+  let reported = { at: began, what: "" };
+  let unreachable = false;
+  let asked = began;
+
+  const report = (what: string): void => {
+    const now = performance.now();
+    if (reported.what !== "" && now - reported.at < progressEvery) return;
+    say(reported.what === "" ? `Waiting for ${what}, at most ${timeout} s` : `Still waiting for ${what}`);
+    reported = { at: now, what };
+  };
+
+  const readAgain = async (last: Reading): Promise<Reading> => {
+    try {
+      // A restarted store may have forgotten the request, and another drain may have withdrawn it.
+      if (unreachable || performance.now() - asked > askEvery) {
+        await instances.askToDrain(name, Math.max(0, Math.ceil(left())) + flagMargin);
+        asked = performance.now();
+      }
+      const found = await read();
+      if (unreachable) say("The key-value store can be reached again");
+      unreachable = false;
+      return found;
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== "store_unavailable") throw error;
+      if (!unreachable) say(`${error.message}; waiting for it`);
+      unreachable = true;
+      return last;
+    }
+  };
+
+  const withdraw = (): Promise<boolean> =>
+    instances.askToDrain(name, 0).then(
+      () => true,
+      () => {
+        say(`It could not be taken back that ${name} takes no new jobs: that ends by itself`);
+        return false;
+      },
+    );
+
+  await instances.askToDrain(name, timeout + flagMargin);
+  try {
+    let found = await read();
+    const absent = !found.alive && found.jobs.length === 0;
+    while (unreachable || found.jobs.length > 0 || found.unconfirmed) {
+      for (const id of found.jobs) seen.add(id);
+      const work = workOf(found);
+      if (left() <= 0) return { outcome: "late", left: work };
+      report(work ?? `${name} to take no new jobs`);
+      await delay(Math.min(interval, Math.max(0, left() * 1000)), undefined, { signal });
+      found = await readAgain(found);
+    }
+    await withdraw();
+    if (absent) return { outcome: "absent" };
+    return { outcome: "drained", jobs: [...seen], seconds: timeout - left() };
+  } catch (error) {
+    const withdrawn = await withdraw();
+    if (signal.aborted) return { outcome: "interrupted", withdrawn };
+    throw error;
+  }
+};
+
+/** How many jobs, and which. */
+export const jobList = (ids: readonly string[]): string =>
+  `${ids.length} ${ids.length === 1 ? "job" : "jobs"} (${ids.join(", ")})`;
+
+/** `unconfirmed`: it is alive and has not yet reported that it accepts and runs nothing. */
+type Reading = { alive: boolean; jobs: string[]; turns: number; unconfirmed: boolean };
+
+/** Null: it runs nothing. */
+const workOf = ({ jobs, turns }: Reading): string | null => {
+  const parts = [
+    ...(jobs.length === 0 ? [] : [jobList(jobs)]),
+    ...(turns === 0 ? [] : [`${turns} ${turns === 1 ? "turn" : "turns"}`]),
+  ];
+  return parts.length === 0 ? null : parts.join(" and ");
+};
+
+const reader =
+  ({ store, instances }: Dependencies, name: string) =>
+  async (): Promise<Reading> => {
+    // Its report first: once it says that it claims no more, the runs found afterwards are the last.
+    const self = (await instances.list()).find((each) => each.name === name);
+    const runs = (await store.unsettled()).filter(({ podName }) => podName === name).map(({ id }) => id);
+    if (self !== undefined) {
+      const { draining, running, turns } = self;
+      return { alive: true, jobs: runs, turns, unconfirmed: !draining || running + turns > 0 };
+    }
+    // A lost instance cleans up ended jobs at its next start. What counts as running may really run, on a machine that
+    // is cut off.
+    const records = await Promise.all(runs.map((id) => store.get(id)));
+    const jobs = runs.filter((_, index) => records[index]?.status === "running");
+    return { alive: false, jobs, turns: 0, unconfirmed: false };
+  };
+
+type FinishDependencies = {
+  worker: Pick<Worker, "runningCount" | "idle">;
+  agentMode: { counts: () => { turns: number }; idle: (signal: AbortSignal) => Promise<void> } | null;
+  log: Log;
+};
+
+/** Gives work in flight `seconds` to end by itself, unless one of the signals is aborted. */
+export const finish = async (
+  { worker, agentMode, log }: FinishDependencies,
+  seconds: number,
+  hurry: AbortSignal[],
+): Promise<void> => {
+  const jobs = worker.runningCount();
+  const answers = agentMode?.counts().turns ?? 0;
+  if (seconds === 0 || jobs + answers === 0) return;
+  log.info({ jobs, answers }, `draining: what is under way gets ${seconds} s to finish`);
+  const signal = AbortSignal.any([...hurry, AbortSignal.timeout(seconds * 1000)]);
+  await Promise.all([worker.idle(signal), agentMode?.idle(signal)]);
+};

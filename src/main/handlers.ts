@@ -10,6 +10,8 @@ import type { Profiles } from "../profiles/profile.ts";
 import { toJob } from "../store/job-record.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
 import { waitForJob } from "./wait-for-job.ts";
+import type { RunTaskInput } from "../contract/job.ts";
+import type { Repos } from "../repos/repos.ts";
 
 type Dependencies = {
   jobs: Jobs;
@@ -73,15 +75,25 @@ export const createHandlers = ({
     const overview = await instances.overview();
     return { success: true, count: overview.instances.length, ...overview };
   },
-  agent_completions: (input, context) => on(agentMode).completions.submit(input, context),
-  get_completion: (input, context) => on(agentMode).completions.get(input, context),
-  list_completions: (input, context) => on(agentMode).completions.list(input, context),
-  cancel_completion: (input, context) => on(agentMode).completions.cancel(input, context),
+  agent_completions: (input, context) => required(agentMode).completions.submit(input, context),
+  get_completion: (input, context) => required(agentMode).completions.get(input, context),
+  list_completions: (input, context) => required(agentMode).completions.list(input, context),
+  cancel_completion: (input, context) => required(agentMode).completions.cancel(input, context),
 });
 
-/** The doors do not offer these operations when the part is off. */
-const on = <Part>(agentMode: Part | null): Part => {
+/** The doors do not offer these operations when agent mode is off. */
+const required = <Part>(agentMode: Part | null): Part => {
   if (agentMode === null)
     throw new ServiceError("not_found", "Agent mode is off; start the service with AGENT_MODE=true");
   return agentMode;
 };
+
+/** Checks what a submitted task names: repository, base ref, MCP file, profile. Throws a `ServiceError`. */
+export const createTaskCheck =
+  ({ repos, profiles }: { repos: Repos; profiles: Profiles }) =>
+  async ({ repo_url, base_ref, file_path, profile: name, task }: RunTaskInput) => {
+    const repoUrl = repos.parseUrl(repo_url);
+    if (base_ref !== "") repos.checkRef(base_ref);
+    await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(file_path)]);
+    return { repoUrl, profile: await profiles.route({ name, task, repoUrl }) };
+  };

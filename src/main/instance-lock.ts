@@ -1,17 +1,19 @@
 import { ftruncateSync, writeSync } from "node:fs";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
+import { createHash } from "node:crypto";
+import type { Settings } from "../config/variables.ts";
 
-/** What the holder says about itself; `url` is null when it can only be asked on its stdin. */
+/** What the holder says about itself; `url` is null when only its stdin can be used. */
 const Holder = z.object({ url: z.string().nullable(), pid: z.int() });
 export type Holder = z.infer<typeof Holder>;
 
 export type InstanceLock = FileLock & {
-  /** Says where the holder can be asked, to those who find the lock held. */
-  tell: (url: string | null) => void;
+  /** Publishes the holder's address to processes that find the lock held. */
+  publish: (url: string | null) => void;
 };
 
 /** Another service holds the directory. */
@@ -20,8 +22,8 @@ export class InstanceHeldError extends Error {
 }
 
 /**
- * One service per directory of job files: two would overwrite each other's records. The kernel gives the lock back
- * when the process is gone, however it went.
+ * Locks the directory of job files: two services would overwrite each other's records. The kernel releases the lock
+ * when the process ends, however it ends.
  * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
 const lockInstance = async (
@@ -33,9 +35,9 @@ const lockInstance = async (
   try {
     await mkdir(jobsDir, { recursive: true, mode: 0o700 });
     const lock = await lockFile({ path: lockPath(jobsDir), timeoutSeconds, signal });
-    // What a holder before has said about itself holds no longer.
+    // An earlier holder's address is no longer valid.
     ftruncateSync(lock.fd);
-    return { ...lock, tell: (url) => void writeSync(lock.fd, JSON.stringify({ url, pid: process.pid })) };
+    return { ...lock, publish: (url) => void writeSync(lock.fd, JSON.stringify({ url, pid: process.pid })) };
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof LockTimeoutError) {
@@ -52,8 +54,8 @@ const lockInstance = async (
 };
 
 /**
- * One service per directory of worktrees as well: two would remove each other's as orphans. Where it cannot be locked each
- * job tells why no worktree can be made.
+ * Locks the directory of worktrees as well: two services would remove each other's as orphans. Where it cannot be
+ * locked, each job reports why no worktree can be made.
  */
 export const lockDirectories = async (
   directory: string,
@@ -65,13 +67,13 @@ export const lockDirectories = async (
     async (error: unknown) => {
       if (!(error instanceof InstanceHeldError)) return null;
       await state.release();
-      // Not as an `InstanceHeldError`: the holder has other jobs, and a client cannot be passed on to it.
+      // Not an `InstanceHeldError`: the holder has other jobs, so it cannot answer for this process.
       throw new Error(error.message, { cause: error });
     },
   );
   return {
     ...state,
-    tell: (url) => [state, worktrees].forEach((lock) => lock?.tell(url)),
+    publish: (url) => [state, worktrees].forEach((lock) => lock?.publish(url)),
     release: async () => {
       await worktrees?.release();
       await state.release();
@@ -79,24 +81,27 @@ export const lockDirectories = async (
   };
 };
 
-/** Seconds that a service may take from locking its directory to saying where it can be asked. */
+/** Seconds that a service may take from locking its directory to publishing its address. */
 const longestStart = 20;
 
-/** Seconds that one is waited for which serves another client: a client that starts again starts before the old one has ended. */
+/**
+ * Seconds to wait for a holder that serves another client: a client that restarts starts before the old process has
+ * ended.
+ */
 const longestEnd = 5;
 
 /**
- * Who holds the directory of job files; null: nobody. Waits for a holder that is just starting, and a little for one that
- * may be ending. Only the lock tells whether there is one; what stands in the file is its word.
- * @param onWait told once, when one that may be ending is waited for
- * @throws Error when a holder says nothing about itself, or the directory cannot be used
+ * The holder of the directory of job files; null: none. Waits for a holder that is starting, and briefly for one that
+ * may be ending. Only the lock proves that there is a holder; the file only has its address.
+ * @param onWait called once when it waits for a holder that may be ending
+ * @throws Error when a holder publishes no address, or the directory cannot be used
  */
 export const holderOf = async (
   jobsDir: string,
   signal: AbortSignal,
   onWait: (holder: Holder, seconds: number) => void,
 ): Promise<Holder | null> => {
-  let told = false;
+  let hasReported = false;
   const started = performance.now();
   const within = (seconds: number): boolean => performance.now() < started + seconds * 1000;
   for (;;) {
@@ -109,8 +114,8 @@ export const holderOf = async (
     }
     const said = await readHolder(jobsDir);
     if (said !== null && (said.url !== null || !within(longestEnd))) return said;
-    if (said !== null && !told) {
-      told = true;
+    if (said !== null && !hasReported) {
+      hasReported = true;
       onWait(said, longestEnd);
     }
     await delay(50, undefined, { signal });
@@ -119,7 +124,7 @@ export const holderOf = async (
 
 const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
 
-/** Null: it is just being written, or was by an older version. */
+/** Null: it is being written, or an older version wrote it. */
 const readHolder = async (jobsDir: string): Promise<Holder | null> => {
   try {
     return Holder.parse(JSON.parse(await readFile(lockPath(jobsDir), "utf8")));
@@ -133,3 +138,17 @@ const described = (holder: Holder | null): string => {
   if (holder.url === null) return `Process ${holder.pid}, which serves a client on its standard input,`;
   return `The service at ${holder.url} (process ${holder.pid})`;
 };
+
+/**
+ * Directory of this instance alone, for its lock and spool: with a shared store, the directory of job files may be on
+ * a shared file system.
+ */
+export const stateDirectory = ({ jobsDir, kvUrl, podName }: Settings): string =>
+  kvUrl === null ? jobsDir : join(jobsDir, "instances", podName);
+
+/** Text that marks the processes of the instance with this directory, unique on this machine. */
+export const instanceMark = async (directory: string): Promise<string> =>
+  createHash("sha256")
+    .update(await realpath(directory))
+    .digest("hex")
+    .slice(0, 16);

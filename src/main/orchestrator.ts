@@ -22,28 +22,25 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
-import { createTaskCheck } from "./check-task.ts";
-import { createCluster } from "./cluster.ts";
+import { createTaskCheck, createHandlers } from "./handlers.ts";
+import { createCluster, createInstancesView } from "./cluster.ts";
 import { openDoors } from "./doors.ts";
-import { createHandlers } from "./handlers.ts";
-import { lockDirectories } from "./instance-lock.ts";
-import { createInstancesView } from "./instances-view.ts";
+import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.ts";
 import { createReadiness } from "./readiness.ts";
-import { finish } from "./finish.ts";
-import { startRetention } from "./tidying.ts";
+import { finish } from "./drain.ts";
+import { startRetention } from "./retention.ts";
 import { startWarnings } from "./start-warnings.ts";
-import { instanceMark, stateDirectory } from "./state-directory.ts";
 import { openStores } from "./stores.ts";
 import { serviceName, version } from "./version.ts";
 
 export type Orchestrator = {
-  /** Where it can be asked; null: only on stdin and stdout. */
+  /** URL of the service; null: only on stdin and stdout. */
   url: string | null;
-  /** Aborted when it must end by itself: its only client is gone, or (with an Error as reason) it may not go on. */
-  gone: AbortSignal;
+  /** Aborted when it must end by itself: its only client has left, or (reason: an Error) it may not continue. */
+  mustEnd: AbortSignal;
   /**
-   * Takes no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. With `drainSeconds` what
-   * runs gets so long to finish by itself, unless `hurry` is aborted.
+   * Accepts no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. With
+   * `drainSeconds`, work gets so long to finish by itself, unless `hurry` is aborted.
    */
   stop: (how?: { drainSeconds: number; hurry: AbortSignal }) => Promise<void>;
 };
@@ -58,11 +55,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   const closing = new AbortController();
   const ending = new AbortController();
-  const gone = new AbortController();
+  const mustEnd = new AbortController();
   const directory = stateDirectory(settings);
   const lock = await lockDirectories(directory, settings.worktreeRoot, closing.signal);
   const mark = await instanceMark(directory);
-  // Before this start has processes of its own: they carry the same mark.
+  // First, because this start's own processes will carry the same mark.
   await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
   const env = { ...given, [instanceVariable]: mark };
   const self = { podName: settings.podName, epoch: randomUUID(), startedAt: new Date(), version };
@@ -135,7 +132,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settings,
     self,
     isEnding: () => ending.signal.aborted,
-    onSuperseded: (error) => gone.abort(error),
+    onSuperseded: (error) => mustEnd.abort(error),
     now,
     log,
   });
@@ -221,8 +218,8 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await cluster.stop();
     return await giveUp(error);
   });
-  lock.tell(doors.url);
-  doors.gone.addEventListener("abort", () => gone.abort(), { once: true });
+  lock.publish(doors.url);
+  doors.clientLeft.addEventListener("abort", () => mustEnd.abort(), { once: true });
 
   const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
@@ -266,12 +263,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   return {
     url: doors.url,
-    gone: gone.signal,
+    mustEnd: mustEnd.signal,
     stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: closing.signal }) => {
       ending.abort();
       queue.stop();
       await recovered;
-      await finish({ worker, agentMode, log }, drainSeconds, [hurry, gone.signal]);
+      await finish({ worker, agentMode, log }, drainSeconds, [hurry, mustEnd.signal]);
       closing.abort();
       await agentMode?.stop();
       await worker.stop();
@@ -285,5 +282,5 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   };
 };
 
-/** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
+/** Seconds between SIGTERM and SIGKILL for orphans of an earlier start; short, since nothing reads their answer. */
 const orphanGrace = 1;

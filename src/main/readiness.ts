@@ -1,10 +1,12 @@
 import type { Readiness } from "../contract/health.ts";
 import type { JobStore } from "../store/job-store.ts";
 
-/** How long an answer of the store counts, ms: `/ready` is public, and each look at the store writes to the disk. */
-const fresh = 1000;
+/**
+ * How long an answer of the store is cached, ms: `/ready` is public, and each check of the store writes to the disk.
+ */
+const cacheMs = 1000;
 
-/** Tells whether new jobs are taken at present, and if not, why. */
+/** Reports whether new jobs are accepted, and if not, why. */
 export const createReadiness = ({
   store,
   disks,
@@ -16,28 +18,28 @@ export const createReadiness = ({
   disks: { requireRoom: (least?: number) => Promise<void> };
   isDraining: () => boolean;
   closing: AbortSignal;
-  /** Milliseconds of a clock that nobody sets. */
+  /** Milliseconds of a monotonic clock. */
   clock?: () => number;
 }): (() => Promise<Readiness>) => {
   let last: { at: number; problem: Promise<string | null> } | null = null;
 
   const storeProblem = (): Promise<string | null> => {
     const at = clock();
-    if (last === null || at - last.at >= fresh) last = { at, problem: problemOf(store.check()) };
+    if (last === null || at - last.at >= cacheMs) last = { at, problem: problemOf(store.check()) };
     return last.problem;
   };
 
   return async () => {
     const shutdown = closing.aborted ? "The service is shutting down" : null;
     const draining = shutdown === null && isDraining() ? "The instance is asked to drain" : null;
-    const found = [shutdown, draining, await storeProblem(), await problemOf(disks.requireRoom(leastRoom))];
+    const found = [shutdown, draining, await storeProblem(), await problemOf(disks.requireRoom(minRoom))];
     const reasons = found.filter((reason) => reason !== null);
     return { ready: reasons.length === 0, reasons };
   };
 };
 
 /** Bytes. With less no job can run, whatever the settings say. */
-const leastRoom = 1024 * 1024;
+const minRoom = 1024 * 1024;
 
 const problemOf = (check: Promise<void>): Promise<string | null> =>
   check.then(

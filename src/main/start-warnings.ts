@@ -13,8 +13,8 @@ type Surroundings = {
 };
 
 /**
- * What will make jobs fail or is dangerous, a sentence each: told at the start, not by the first job. The service starts
- * all the same, because jobs can be looked at without any of it, and it may be mended while the service runs.
+ * Faults that will fail jobs, and dangers, a sentence each. The service warns at start and starts all the same: jobs
+ * can be read without any of it, and the faults can be fixed while it runs.
  */
 export const startWarnings = async ({
   settings,
@@ -55,7 +55,7 @@ export const startWarnings = async ({
   ];
 };
 
-/** The CLI takes those of a cloud provider where a variable says that it is to. */
+/** The CLI uses a cloud provider's credentials where a variable asks for it. */
 const hasModelCredential = ({ agentOauthToken, modelAuthToken, modelApiKey, agentEnv }: Settings): boolean =>
   [agentOauthToken, modelAuthToken, modelApiKey].some((credential) => credential !== null) ||
   agentEnv.some((name) => name.startsWith("CLAUDE_CODE_USE_"));

@@ -4,18 +4,21 @@ import type { Settings } from "../config/variables.ts";
 import { createLog, type Log } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { openStdio } from "../mcp/stdio.ts";
-import { answerThrough } from "./front.ts";
-import { holderOf, InstanceHeldError, type Holder } from "./instance-lock.ts";
+import { holderOf, InstanceHeldError, type Holder, stateDirectory } from "./instance-lock.ts";
 import type { Orchestrator } from "./orchestrator.ts";
-import { stateDirectory } from "./state-directory.ts";
 import { mcpIdentity } from "./version.ts";
+import { setInterval } from "node:timers";
+import { ClientError } from "../client/client-error.ts";
+import { createClient, type Client } from "../client/client.ts";
+import { failedBy, toolInput, type Answer } from "../mcp/answer.ts";
+import { heartbeat, progressOf } from "./wait-for-job.ts";
 
 type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /**
- * MCP on stdin and stdout. Clients start a process each, but a directory of jobs belongs to one service: the first one
- * is that service; where one runs already that can be asked over HTTP, this process passes on what it is asked.
- * @param signal aborted: the start is given up
+ * MCP on stdin and stdout. Each client starts a process, but a directory of jobs belongs to one service: the first
+ * process is that service; later ones pass calls on to it over HTTP, if it listens.
+ * @param signal aborted: the start is abandoned
  */
 export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orchestrator> => {
   const { settings, env } = start;
@@ -32,7 +35,7 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orc
     try {
       return await startOrchestrator(start);
     } catch (error) {
-      // Another one was faster.
+      // Another process was faster.
       if (!(error instanceof InstanceHeldError)) throw error;
       holder = await held();
     }
@@ -52,5 +55,55 @@ const startFront = ({ settings, warnings }: Start, log: Log, url: string): Orche
   const parts = { agent: settings.agentMode };
   const stdio = openStdio({ answer, service: mcpIdentity, parts, log, newRequestId: randomUUID });
   log.info({ url }, "serving on stdin and stdout for the service that runs already");
-  return { url: null, gone: stdio.gone, stop: stdio.close };
+  return { url: null, mustEnd: stdio.clientLeft, stop: stdio.close };
 };
+
+type Dependencies = { url: string; apiKey: string | undefined; log: Log };
+
+/** Answers by asking the service at `url`; its failures are passed on unchanged. */
+export const answerThrough = ({ url, apiKey, log }: Dependencies): Answer => {
+  const client = createClient({ baseUrl: reachable(url), apiKey });
+  return async (name, given, context) => {
+    const { signal, idempotencyKey, progress } = context;
+    // The client is typed per operation; the compiler loses that in a lookup.
+    const ask = client[name] as (input: unknown, options: object) => ReturnType<Client[typeof name]>;
+    const stopPolling = progress === undefined ? null : pollProgress(client, { name, given, progress });
+    try {
+      const input = toolInput(name, given);
+      return {
+        body: await ask(input, { signal, ...(idempotencyKey !== undefined && { idempotencyKey }) }),
+        code: null,
+      };
+    } catch (error) {
+      if (!(error instanceof ClientError)) return failedBy(error, context, log);
+      const { message, code } = error;
+      return { body: { success: false, error: message, code }, code };
+    } finally {
+      stopPolling?.();
+    }
+  };
+};
+
+type Polling = { name: string; given: Record<string, unknown>; progress: (message: string) => void };
+
+/**
+ * REST has no progress messages: polls the job instead, and for other calls only reports that they are in flight.
+ * Returns a function that stops it.
+ */
+const pollProgress = (client: Client, { name, given, progress }: Polling): (() => void) => {
+  const { job_id } = given;
+  const poll = async (): Promise<void> => {
+    if (name !== "wait_for_job" || typeof job_id !== "string") return progress(`waiting for ${name}`);
+    const { job } = await client.get_job({ job_id });
+    progress(progressOf(job));
+  };
+  // The answer to the call itself reports faults of the service.
+  const pollQuietly = (): void => void poll().catch(() => undefined);
+  pollQuietly();
+  const timer = setInterval(pollQuietly, heartbeat);
+  return () => clearInterval(timer);
+};
+
+/** A service that listens on all addresses is reached on loopback. */
+const reachable = (url: string): string =>
+  url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");

@@ -9,7 +9,7 @@ import type { Queue } from "../jobs/queue.ts";
 import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
-import { createEventBus, eventBusFormat } from "../store/event-bus.ts";
+import { createEventBus, eventBusFormat, type EventBus } from "../store/event-bus.ts";
 import { createEventLog, eventLogFormat, type EventLog } from "../store/event-log.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import type { Instances } from "../store/instances.ts";
@@ -23,28 +23,34 @@ import type { OpenRecords } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
 import { createWorktreeStore, worktreeKind, type WorktreeStore } from "../store/worktree-store.ts";
-import { openAgentStores, type AgentStores } from "./agent-stores.ts";
+import { completionKind, createCompletionStore, type CompletionStore } from "../store/completion-store.ts";
+import {
+  conversationKind,
+  createConversationStore,
+  type ConversationStore,
+} from "../store/conversation-store.ts";
+import { createVisibilityStore, visibilityKind, type VisibilityStore } from "../store/visibility-store.ts";
 
-/** What the service keeps, and how its instances know of each other. */
+/** The stores, and how instances find each other. */
 export type Stores = {
   jobs: JobStore;
   worktrees: WorktreeStore;
   events: EventLog;
   queue: Queue;
-  /** Rung with its id when a job has ended. */
+  /** Notified with its id when a job has ended. */
   jobEnds: Notifier;
   locks: Locks;
   instances: Instances;
-  /** The lease by which this instance has its name. */
+  /** The lease on this instance's name. */
   lease: InstanceLease;
   presence: Presence;
-  /** Whether an instance of that name is there; alone, all that was done here was done by this one. */
+  /** Whether an instance of that name is alive; a single instance has done everything itself. */
   isLiving: (podName: string) => boolean;
-  /** What agent mode keeps; null: it is off. */
+  /** The stores of agent mode; null: it is off. */
   agentMode: AgentStores | null;
-  /** Whether other instances share all this. */
+  /** Whether other instances share them. */
   shared: boolean;
-  /** The time that all instances go by. */
+  /** The clock that all instances use. */
   now: () => Date;
   close: () => Promise<void>;
 };
@@ -102,8 +108,8 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
 
 const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
-  // Loading the clients of Redis and BullMQ is a good part of a start: a service with files does without.
-  const [{ createBullQueue }, { connectKv }, { createRedisNotifier: createRedisBell }] = await Promise.all([
+  // Loaded on demand: the clients of Redis and BullMQ are a good part of a start.
+  const [{ createBullQueue }, { connectKv }, { createRedisNotifier }] = await Promise.all([
     import("../jobs/bullmq-queue.ts"),
     import("../kv/connect.ts"),
     import("../kv/redis-notifier.ts"),
@@ -113,13 +119,13 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
   const jobs = createJobStore(await open(jobKind(podName), ""), podName);
   const worktrees = createWorktreeStore(await open(worktreeKind, ""));
-  const bell = createRedisBell({ kv, log });
+  const notifier = createRedisNotifier({ kv, log });
   const self = await identify(process.pid);
   const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
   const members = membersOf(instances, settings, kv.backSince);
   const { isLiving } = members.presence;
   const events = createEventLog({
-    logs: createRedisLogs(eventLogFormat, { kv, bell }),
+    logs: createRedisLogs(eventLogFormat, { kv, notifier }),
     maxBytes: settings.kvEventLogMaxBytes,
     ttlSeconds: settings.jobTtl,
     describe: describer(jobs, isLiving),
@@ -135,7 +141,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     onError: failedWorker(log),
     log,
   });
-  const bus = createEventBus({ logs: createRedisLogs(eventBusFormat, { kv, bell }), log });
+  const bus = createEventBus({ logs: createRedisLogs(eventBusFormat, { kv, notifier }), log });
   const agentMode = settings.agentMode
     ? await openAgentStores({ open, settings, home: homedir(), bus })
     : null;
@@ -144,7 +150,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     worktrees,
     events,
     queue,
-    jobEnds: bell,
+    jobEnds: notifier,
     locks,
     ...members,
     isLiving,
@@ -156,26 +162,26 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
       await queue.close();
       await events.close();
       await locks.close();
-      await bell.close();
+      await notifier.close();
       await kv.close();
     },
   };
 };
 
-/** Who shares the store; `backSince`: when it last came back after it had been away, ms of `performance.now()`. */
+/** The members of the fleet; `backSince`: when the store last became reachable again, ms of `performance.now()`. */
 const membersOf = (instances: Instances, settings: Settings, backSince: () => number) => {
   const lease = createInstanceLease(instances, settings.instanceLease);
   const { renewingSince } = lease;
   return { instances, lease, presence: createPresence({ instances, settings, backSince, renewingSince }) };
 };
 
-/** What the event log asks of a job's record. */
+/** What the event log needs of a job's record. */
 const describer =
   (jobs: Pick<JobStore, "get">, isLiving: (podName: string) => boolean) => async (id: string) => {
     const record = await jobs.get(id);
     if (record === null) return null;
     const { created_at: createdAt, status, unsettled, pod_name } = record;
-    // Nothing more happens to a job that has ended and is cleaned up after, or that nobody is left to clean up after.
+    // A job that has ended gets no more events once it is cleaned up, or its instance is lost.
     const over = isFinal(status) && (!unsettled || (pod_name !== null && !isLiving(pod_name)));
     return { createdAt, over };
   };
@@ -184,3 +190,29 @@ const failedWorker =
   (log: Log) =>
   (err: unknown, job: string): void =>
     log.error({ err, job }, "the worker failed; the job is tried again");
+
+/** The stores of agent mode. */
+export type AgentStores = {
+  conversations: ConversationStore;
+  completions: CompletionStore;
+  visibilities: VisibilityStore;
+  bus: EventBus;
+};
+
+type AgentRequest = { open: OpenRecords; settings: Settings; home: string; bus: EventBus };
+
+export const openAgentStores = async ({ open, settings, home, bus }: AgentRequest): Promise<AgentStores> => {
+  const { jobsDir, agentModeConversationTtl, jobTtl } = settings;
+  const conversations = await open(
+    conversationKind(agentModeConversationTtl),
+    join(jobsDir, "conversations"),
+  );
+  const completions = await open(completionKind(jobTtl), join(jobsDir, "completions"));
+  const visibilities = await open(visibilityKind, join(home, ".service", "stream_config"));
+  return {
+    conversations: createConversationStore(conversations),
+    completions: createCompletionStore(completions),
+    visibilities: createVisibilityStore(visibilities),
+    bus,
+  };
+};

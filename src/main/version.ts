@@ -1,10 +1,10 @@
 import packageJson from "../../package.json" with { type: "json" };
 
-/** Version of the program, from the package it was built from. */
+/** Version of the program, from its package. */
 export const version: string = packageJson.version;
 
-/** The service's own name, as `/health` tells it. */
+/** The service's own name, as `/health` has it. */
 export const serviceName = "svc";
 
-/** What MCP clients are told about who answers. */
+/** What MCP clients see as the server's identity. */
 export const mcpIdentity = { name: serviceName, title: "Coding-agent jobs", version };

@@ -3,7 +3,7 @@ import type { RequestContext } from "../contract/operation.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
-/** How often a caller that waits hears of the job, ms. */
+/** How often a waiting caller gets progress, ms. */
 export const heartbeat = 5000;
 
 /** Resolves to the job when it has ended, or as it is after `timeout` seconds. */
@@ -22,7 +22,7 @@ export const waitForJob = async (
   }
 };
 
-/** `running: agent_started, attempt 1`: where it stands, in a few words. */
+/** `running: agent_started, attempt 1`: its state in a few words. */
 export const progressOf = ({
   status,
   stages,

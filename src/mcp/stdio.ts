@@ -18,10 +18,10 @@ const answerWithinMs = 3000;
 /** Serves the one client at the other end of stdin and stdout, until stdin ends or it is closed. */
 export const openStdio = ({ answer, service, parts, log, newRequestId }: Dependencies) => {
   const inputEnded = new AbortController();
-  const gone = new AbortController();
+  const left = new AbortController();
   // The reader of a command's output may leave without harm; here it is the client, whose leaving ends the service in order.
   process.stdout.removeAllListeners("error");
-  process.stdout.on("error", () => gone.abort());
+  process.stdout.on("error", () => left.abort());
 
   const newServer = createServerFactory({ answer: waitingUntil(inputEnded.signal, answer), service, parts });
   const newCaller = () => {
@@ -38,10 +38,10 @@ export const openStdio = ({ answer, service, parts, log, newRequestId }: Depende
   const { onclose } = transport;
   transport.onclose = () => {
     onclose?.();
-    gone.abort();
+    left.abort();
   };
   return {
-    gone: gone.signal,
+    clientLeft: left.signal,
     close: async (): Promise<void> => {
       await serving.close();
       process.stdin.destroy();

@@ -39,7 +39,7 @@ const conversationsOn = (kv: Kv) =>
 const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
 const busOn = (kv: Kv) =>
   createEventBus({
-    logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisNotifier({ kv, log }) }),
+    logs: createRedisLogs(eventBusFormat, { kv, notifier: createRedisNotifier({ kv, log }) }),
     gatherMs: 10,
     log,
   });

@@ -49,7 +49,7 @@ export const createLocalLogs = (
 ): Logs => {
   /** In the order in which they began. */
   const states = new Map<string, State>();
-  const bell = createNotifier(poll);
+  const notifier = createNotifier(poll);
   const { runExclusive: inTurn } = createKeyedMutex();
   /** Of all entries in memory. */
   let length = 0;
@@ -65,7 +65,7 @@ export const createLocalLogs = (
     const state = states.get(id);
     if (state !== undefined) trim(state, 0);
     states.delete(id);
-    bell.notify(id);
+    notifier.notify(id);
   };
 
   const forgetEnded = (): void => {
@@ -112,7 +112,7 @@ export const createLocalLogs = (
     if (path === null) trim(state, mostEntries);
     else trim(state, isEnd ? 0 : tailEntries);
     makeRoom();
-    bell.notify(id);
+    notifier.notify(id);
     return state.size;
   };
 
@@ -174,7 +174,7 @@ export const createLocalLogs = (
       };
     },
 
-    changed: bell.waitFor,
+    changed: notifier.waitFor,
 
     remove: (id) =>
       inTurn(id, async () => {

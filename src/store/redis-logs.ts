@@ -6,7 +6,7 @@ import { createScript } from "../kv/script.ts";
 type Options = {
   kv: Kv;
   /** Of all instances; `next` resolves after a few seconds at the latest, since a ring may be lost. */
-  bell: Notifier;
+  notifier: Notifier;
 };
 
 /** A page is at most this many entries and about this many bytes. */
@@ -15,7 +15,7 @@ const pageBytes = 256 * 1024;
 const firstPage = 20;
 
 /** A stream per log, which any instance appends to and reads. */
-export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs => {
+export const createRedisLogs = (format: LogFormat, { kv, notifier }: Options): Logs => {
   const keyOf = (id: string): string => kv.key(format.key, id);
   const topicOf = (id: string): string => `${format.topic}:${id}`;
 
@@ -24,7 +24,7 @@ export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs 
 
     append: async (id, batch) => {
       const size = await kv.ask((client) => append(client, [keyOf(id)], argumentsOf(format, batch)));
-      bell.notify(topicOf(id));
+      notifier.notify(topicOf(id));
       return Number(size);
     },
 
@@ -50,11 +50,11 @@ export const createRedisLogs = (format: LogFormat, { kv, bell }: Options): Logs 
       };
     },
 
-    changed: (id, signal) => bell.waitFor(topicOf(id), signal),
+    changed: (id, signal) => notifier.waitFor(topicOf(id), signal),
 
     remove: async (id) => {
       await kv.ask((client) => client.unlink(keyOf(id)));
-      bell.notify(topicOf(id));
+      notifier.notify(topicOf(id));
     },
   };
 };

@@ -1,7 +1,6 @@
 import { loadSettings } from "../../config/settings.ts";
 import { ServiceError } from "../../contract/errors.ts";
-import { drainInstance } from "../../main/drain.ts";
-import { flagMargin, listed } from "../../main/drained.ts";
+import { drainInstance, flagMargin, jobList } from "../../main/drain.ts";
 import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note } from "../print.ts";
@@ -22,14 +21,14 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
     throw failure(error);
   });
   if (end.outcome === "interrupted") {
-    note(end.takenBack ? `No longer waiting; ${podName} takes new jobs again` : "No longer waiting");
+    note(end.withdrawn ? `No longer waiting; ${podName} takes new jobs again` : "No longer waiting");
     return interruption.exit();
   }
   if (end.outcome === "late") throw late(podName, timeout, end.left);
   if (end.outcome === "absent") note(`No instance ${podName} is running: there is nothing to wait for`);
   else {
     const { jobs, seconds } = end;
-    const waited = jobs.length === 0 ? "" : `; waited ${Math.round(seconds)} s for ${listed(jobs)}`;
+    const waited = jobs.length === 0 ? "" : `; waited ${Math.round(seconds)} s for ${jobList(jobs)}`;
     note(`${podName} runs no job${waited}`);
   }
   return exitCode.ok;

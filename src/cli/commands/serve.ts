@@ -30,16 +30,16 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   if (service === null) return exitCode.ok;
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
-  const ending = AbortSignal.any([stop.signal, service.gone]);
+  const ending = AbortSignal.any([stop.signal, service.mustEnd]);
   if (!ending.aborted) await once(ending, "abort");
   // Who presses Ctrl-C has seen enough, and so has the client that a stdio process is ended by.
   const { drainTimeout, transport } = loaded.settings;
   const drainSeconds = stop.by() === "SIGTERM" && transport !== "stdio" ? drainTimeout : 0;
   await service.stop({ drainSeconds, hurry: stop.again });
   endAnyway();
-  if (!(service.gone.reason instanceof Error) || service.gone.reason.name === "AbortError")
+  if (!(service.mustEnd.reason instanceof Error) || service.mustEnd.reason.name === "AbortError")
     return exitCode.ok;
-  note(`svc: ${service.gone.reason.message}`);
+  note(`svc: ${service.mustEnd.reason.message}`);
   return exitCode.failure;
 };
 

@@ -6,7 +6,7 @@ describe("sanitise", () => {
   test.each([
     ["a colour", "\u001b[31mred\u001b[0m", "red"],
     ["clearing the screen", "a\u001b[2J\u001b[Hb", "ab"],
-    ["a new window title, ended by a bell", "\u001b]0;owned\u0007text", "text"],
+    ["a new window title, ended by a notifier", "\u001b]0;owned\u0007text", "text"],
     ["a link, ended by a string terminator", "\u001b]8;;http://x\u001b\\text", "text"],
     ["writing to the clipboard", "\u001b]52;c;aGk=\u0007text", "text"],
     ["a device control string", "\u001bPq#0\u001b\\text", "text"],
@@ -20,7 +20,7 @@ describe("sanitise", () => {
     ["a sequence without an end", "\u001b]0;title", "\u{FFFD}]0;title"],
     ["an escape alone at the end", "text\u001b", "text\u{FFFD}"],
     ["the one-character form of a sequence", "\u009b31mred", "\u{FFFD}31mred"],
-    ["a bell and a backspace", "a\u0007b\u0008c", "a\u{FFFD}b\u{FFFD}c"],
+    ["a notifier and a backspace", "a\u0007b\u0008c", "a\u{FFFD}b\u{FFFD}c"],
     ["text written from right to left", "safe\u202Egnp.exe", "safe\u{FFFD}gnp.exe"],
     ["invisible tag characters", "a\u{E0041}b", "a\u{FFFD}b"],
     ["half a character", "a\uD83Db", "a\u{FFFD}b"],

@@ -15,13 +15,13 @@ export const sanitise = (text: string): string =>
 export const oneLine = (text: string): string => sanitise(text).replace(/\s+/g, " ").trim();
 
 const escape = String.fromCodePoint(0x1b);
-const bell = String.fromCodePoint(0x07);
+const notifier = String.fromCodePoint(0x07);
 
 // No alternative reaches over the next escape character: that keeps the search linear.
 const escapeSequence = new RegExp(
   [
     `${escape}\\[[0-?]*[ -/]*[@-~]`,
-    `${escape}[\\]PX^_][^${escape}${bell}]*(?:${bell}|${escape}\\\\)`,
+    `${escape}[\\]PX^_][^${escape}${notifier}]*(?:${notifier}|${escape}\\\\)`,
     `${escape}[ -/]*[0-Z\\\\^-~]`,
   ].join("|"),
   "g",
@@ -90,7 +90,7 @@ const longest = 4096;
 const unfinished = new RegExp(
   [
     `${escape}\\[[0-?]*[ -/]*$`,
-    `${escape}[\\]PX^_][^${escape}${bell}]*${escape}?$`,
+    `${escape}[\\]PX^_][^${escape}${notifier}]*${escape}?$`,
     `${escape}[ -/]*$`,
     "[\\uD800-\\uDBFF]$",
   ].join("|"),

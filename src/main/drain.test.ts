@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { startEngine } from "../jobs/engine.fixture.ts";
 import { createLog } from "../lib/log.ts";
-import { finish } from "./finish.ts";
+import { finish } from "./drain.ts";
 
 const log = createLog("silent", (text) => text);
 

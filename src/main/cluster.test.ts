@@ -5,7 +5,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLog } from "../lib/log.ts";
 import { openFilesJobStore } from "../../test/open-stores.ts";
 import { createLocalInstances } from "../store/local-leases.ts";
-import { createInstancesView } from "./instances-view.ts";
+import { createInstancesView } from "./cluster.ts";
 
 const now = Date.parse("2026-05-01T12:00:00.000Z");
 const agoSeconds = (seconds: number): string => new Date(now - seconds * 1000).toISOString();

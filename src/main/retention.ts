@@ -1,0 +1,38 @@
+import { type Retention, applyRetention } from "../jobs/retention.ts";
+import { createRetries } from "../lib/retries.ts";
+import type { Worktrees } from "../worktrees/worktrees.ts";
+import { pause } from "../lib/wait.ts";
+
+type Dependencies = Omit<Retention, "removeWorktree" | "retries"> & {
+  worktrees: Pick<Worktrees, "leave" | "tidy">;
+};
+
+/** Applies the retention of jobs and worktrees, once a second. */
+export const startRetention = ({ worktrees, ...jobs }: Dependencies) => {
+  const retries = createRetries();
+  return startRepeating(async (signal) => {
+    await applyRetention({ ...jobs, removeWorktree: worktrees.leave, retries }, signal)
+      .then(() => worktrees.tidy(signal))
+      .catch((err: unknown) => jobs.log.debug({ err }, "tidying was put off"));
+  }, 1000);
+};
+
+/**
+ * Repeats `round`, with `intervalMs` between the end of one and the start of the next. `stop` waits for the round in
+ * flight.
+ */
+export const startRepeating = (round: (signal: AbortSignal) => Promise<void>, intervalMs: number) => {
+  const controller = new AbortController();
+  const loop = (async () => {
+    while (!controller.signal.aborted) {
+      await round(controller.signal);
+      await pause(intervalMs, controller.signal);
+    }
+  })();
+  return {
+    stop: async (): Promise<void> => {
+      controller.abort();
+      await loop;
+    },
+  };
+};
