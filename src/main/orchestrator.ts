@@ -95,7 +95,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   });
 
   const disks = createDisks({
-    places: [
+    directories: [
       { path: settings.reposRoot, purpose: "repositories" },
       { path: settings.worktreeRoot, purpose: "worktrees" },
       { path: settings.jobsDir, purpose: "jobs" },
@@ -236,7 +236,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     afterwards: [
       async () => stores.shared || (await queueWaiting({ store, queue })),
       async () => queue.start(worker.work),
-      worktrees.takeUp,
+      worktrees.recover,
     ],
     signal: ending.signal,
   });

@@ -4,16 +4,16 @@ import type { Worktrees } from "../worktrees/worktrees.ts";
 import { pause } from "../lib/wait.ts";
 
 type Dependencies = Omit<Retention, "removeWorktree" | "retries"> & {
-  worktrees: Pick<Worktrees, "leave" | "tidy">;
+  worktrees: Pick<Worktrees, "release" | "applyRetention">;
 };
 
 /** Applies the retention of jobs and worktrees, once a second. */
 export const startRetention = ({ worktrees, ...jobs }: Dependencies) => {
   const retries = createRetries();
   return startRepeating(async (signal) => {
-    await applyRetention({ ...jobs, removeWorktree: worktrees.leave, retries }, signal)
-      .then(() => worktrees.tidy(signal))
-      .catch((err: unknown) => jobs.log.debug({ err }, "tidying was put off"));
+    await applyRetention({ ...jobs, removeWorktree: worktrees.release, retries }, signal)
+      .then(() => worktrees.applyRetention(signal))
+      .catch((err: unknown) => jobs.log.debug({ err }, "retention was put off"));
   }, 1000);
 };
 

@@ -2,7 +2,7 @@ import type { Run } from "../jobs/run.ts";
 import type { CachedRepo, Repos, Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
-/** Brings the job's worktree into being: repository made if asked, cache fetched, worktree added. */
+/** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
 export const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Worktree> => {
   const repo = record.repo_url === "" ? null : await fetchRepo(record, run, repos);
   const worktreeId = record.worktree_id ?? record.id;

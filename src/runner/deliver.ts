@@ -6,7 +6,6 @@ import type { ResolvedProfile } from "../profiles/profile.ts";
 import type { Repos, Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
-import { commitMessage, pullRequestBody, pullRequestTitle } from "./texts.ts";
 
 type Delivery = {
   record: JobRecord;
@@ -19,8 +18,9 @@ type Delivery = {
 };
 
 /**
- * After the agent finished well: what it left uncommitted is committed, the branch pushed and a pull request opened when
- * the profile says so. What a read-only profile's agent changed is reported; its worktree is thrown away by the caller.
+ * Delivers the work of an agent that finished well: commits what it left uncommitted, pushes the branch and opens a
+ * pull request if the profile says so. Reports the changes of a read-only profile's agent; the caller discards its
+ * worktree.
  */
 export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const { record, run, worktree, profile, repos, redact } = delivery;
@@ -45,7 +45,7 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const state = left.dirty ? await repos.inspect(worktree, run.signal) : left;
   if (state.ahead === 0) return { commit_sha: tip, diff_stat: state.diffStat };
   const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: state.diffStat };
-  // Told before the push: should it fail, or the instance be lost after it, the job still names its commit.
+  // Noted before the push: if the push fails, or the instance is lost after it, the job still names its commit.
   run.note(patch);
   if (!profile.auto_pr || worktree.repoUrl === "") {
     await repos.keepBranch(worktree, run.signal);
@@ -73,3 +73,48 @@ const some = (paths: string[]): string => {
   const more = paths.length > 50 ? ` and ${paths.length - 50} more` : "";
   return `${paths.slice(0, 50).join(", ")}${more}`;
 };
+
+/** The task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
+export const pullRequestTitle = ({ task }: JobRecord): string => {
+  const line =
+    task
+      .trim()
+      .split(/\r?\n/, 1)[0]
+      ?.replace(/[\p{Cc}\s]+/gu, " ")
+      .trim() ?? "";
+  const characters = Array.from(line);
+  return characters.length <= 72 ? line || "Changes by the agent" : `${characters.slice(0, 71).join("")}…`;
+};
+
+/** Message of the commit of what the agent left uncommitted. */
+export const commitMessage = (record: JobRecord): string =>
+  `${pullRequestTitle(record)}\n\nCommitted by the service: the agent left these changes uncommitted.\n\nService-Job: ${record.id}\n`;
+
+/** Says first what a reviewer wants to know: where this comes from and what it cost. */
+export const pullRequestBody = (record: JobRecord, agent: TurnOutcome): string => {
+  const facts = [
+    ["Job", record.id],
+    ["Profile", record.profile],
+    ["Model", agent.model ?? record.model ?? "unknown"],
+    ["Cost", agent.costUsd === null ? "unknown" : `$${agent.costUsd.toFixed(4)}`],
+    ["Turns", agent.numTurns === null ? "unknown" : String(agent.numTurns)],
+  ];
+  const quoted = cut(record.task, 4000)
+    .split(/\r?\n/)
+    .map((line) => `> ${line}`);
+  const summary = agent.text === "" ? [] : ["### Summary by the agent", "", cut(agent.text, 8000), ""];
+  return [
+    "### Task",
+    "",
+    ...quoted,
+    "",
+    ...summary,
+    "| | |",
+    "|---|---|",
+    ...facts.map(([name, value]) => `| ${name} | ${value} |`),
+    "",
+  ].join("\n");
+};
+
+const cut = (text: string, length: number): string =>
+  text.length <= length ? text : `${text.slice(0, length)} …`;

@@ -12,25 +12,25 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
-import { NoLongerOurs as LostOwnership, runJobAgent, UnknownSession } from "./turn.ts";
+import { LostOwnership, runJobAgent, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
   repos: Repos;
   agent: Agent;
   newId: () => string;
-  /** For what leaves the service with a pull request. */
+  /** For texts that leave the service with a pull request. */
   redact: Redact;
   log: Log;
-  /** What marks the processes that this instance starts. */
+  /** Marks the processes that this instance starts. */
   instance: string;
-  /** Seconds between SIGTERM and SIGKILL for what a dead instance left behind; short, since nobody reads its answer. */
+  /** Seconds between SIGTERM and SIGKILL for orphans of a lost run; short, since nothing reads their answer. */
   orphanGrace: number;
-  /** Seconds that saving the work of an interrupted job may take. */
+  /** Longest time to save the work of an interrupted job, seconds. */
   salvageTimeout: number;
 };
 
-/** What running one job means: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
+/** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
 export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
 
@@ -38,7 +38,7 @@ export const createRunner = (deps: Dependencies) => {
     const progress: Progress = { worktree: null, isThrowaway: false, agent: null };
     try {
       const outcome = await attempt(record, run, progress);
-      await throwAway(record, progress);
+      await discard(record, progress);
       return outcome;
     } catch (error) {
       const failure = run.signal.aborted
@@ -47,7 +47,7 @@ export const createRunner = (deps: Dependencies) => {
       if (failure.kind !== "failed" || failure.patch.failure_reason === "internal") {
         log.warn({ err: error, job: record.id }, "the run of the job ended early");
       }
-      return await keepWork(record, run, progress, failure);
+      return await endWith(record, run, progress, failure);
     }
   };
 
@@ -78,24 +78,24 @@ export const createRunner = (deps: Dependencies) => {
     });
     progress.agent = agent;
     run.signal.throwIfAborted();
-    if (!agent.ok) return await keepWork(record, run, progress, failedRun(agent));
-    // A push cannot be taken back: a job that another instance has by now is not ours to deliver.
+    if (!agent.ok) return await endWith(record, run, progress, failedRun(agent));
+    // A push cannot be undone: a job that another instance owns by now must not be delivered here.
     if (!(await run.isOwner())) throw new LostOwnership("the job was taken away from this run");
-    run.note(told(agent));
+    run.note(agentFacts(agent));
     const { redact } = deps;
     const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact });
-    return { kind: "succeeded", patch: { ...told(agent), ...delivered } };
+    return { kind: "succeeded", patch: { ...agentFacts(agent), ...delivered } };
   };
 
-  /** Saves what is in the worktree, then says how the run ended. */
-  const keepWork = async (
+  /** Saves what is in the worktree, then reports how the run ended. */
+  const endWith = async (
     record: JobRecord,
     run: Run,
     progress: Progress,
     outcome: Outcome,
   ): Promise<Outcome> => {
     const { worktree, agent } = progress;
-    const known = { ...(agent === null ? {} : told(agent)), ...outcome.patch };
+    const known = { ...(agent === null ? {} : agentFacts(agent)), ...outcome.patch };
     if (worktree === null) return { ...outcome, patch: known };
     return {
       ...outcome,
@@ -106,7 +106,7 @@ export const createRunner = (deps: Dependencies) => {
   /** A read-only agent works in a copy of what earlier jobs left, under the id of its own job. */
   const copyOf = async (record: JobRecord, worktree: Worktree, signal: AbortSignal): Promise<Worktree> => {
     const { id: worktreeId } = record;
-    // Of an attempt that was lost.
+    // Left by a lost attempt.
     await repos.removeWorktree({ worktreeId }, signal);
     const commit = await repos.capture(worktree, signal);
     const branch = `service/${worktreeId.slice(0, 8)}`;
@@ -119,8 +119,8 @@ export const createRunner = (deps: Dependencies) => {
     return await repos.addWorktree({ repo, worktreeId, jobId: worktreeId, branch, baseRef, source, signal });
   };
 
-  /** Nothing of it is to be saved. */
-  const throwAway = async (
+  /** Discards all of it. */
+  const discard = async (
     record: JobRecord,
     { isThrowaway }: Pick<Progress, "isThrowaway">,
   ): Promise<void> => {
@@ -137,7 +137,7 @@ export const createRunner = (deps: Dependencies) => {
     warn: (message: string) => void,
   ): Promise<JobPatch> => {
     if (isThrowaway) {
-      await throwAway(record, { isThrowaway });
+      await discard(record, { isThrowaway });
       return {};
     }
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
@@ -165,7 +165,7 @@ export const createRunner = (deps: Dependencies) => {
       graceSeconds: deps.orphanGrace,
       directories: [repos.worktreePath(worktreeId), repos.worktreePath(record.id)],
     });
-    // It has ended well: its worktree is looked after as that of any other such job.
+    // It ended well: retention handles its worktree like that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
     const again = (record.process === null || record.retry_lost === true) && mayRunAgain(record);
     if (record.status === "running" && again) return { requeue: true, patch: {} };
@@ -187,16 +187,18 @@ export const createRunner = (deps: Dependencies) => {
 
 type Progress = {
   worktree: Worktree | null;
-  /** Whether the worktree is of a profile that may only read: it goes with the run. */
+  /** The worktree of a read-only profile: it is removed with the run. */
   isThrowaway: boolean;
   agent: TurnOutcome | null;
 };
 
-/** Whether the job's worktree was there before it (prepared, or that of a resumed session): one of its own has its id. */
+/**
+ * Whether the job's worktree existed before the job (prepared, or of a resumed session); the job's own one has its id.
+ */
 const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
-/** What the agent's outcome says about a job, however it ended. */
-const told = (agent: TurnOutcome): JobPatch => ({
+/** What the agent's outcome adds to a job, however it ended. */
+const agentFacts = (agent: TurnOutcome): JobPatch => ({
   exit_code: agent.exitCode,
   output: agent.text === "" ? null : agent.text,
   num_turns: agent.numTurns,
@@ -214,8 +216,8 @@ const failedRun = (agent: TurnOutcome): Outcome => ({
 const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress): Outcome => {
   const reason = signal.reason as Interruption;
   const isFenced = reason === "fence";
-  // A run whose agent had not got its prompt can simply be done again. When nobody has taken over what was fenced after all, it
-  // is queued again as if somebody had seen it lost.
+  // A run whose agent got no prompt can be repeated. If no instance took over a fenced job after all, it is queued
+  // again as a lost one would be.
   if (reason !== "cancel" && (record.retry_lost === true || (!agent?.prompted && !isFenced)))
     return { kind: "requeue", patch: { pid: null, process: null } };
   const error = isFenced
@@ -224,15 +226,15 @@ const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress
   return { kind: "failed", patch: { failure_reason: "instance_lost", retryable: true, error } };
 };
 
-/** How often a job is tried that fails for want of the instances' common store, before its agent has been started. */
-const mostTries = 5;
+/** Attempts of a job that fails because the shared store is unreachable before its agent has started. */
+const maxAttempts = 5;
 
 const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
   const failed = (reason: NonNullable<JobPatch["failure_reason"]>, retryable: boolean): Outcome => ({
     kind: "failed",
     patch: { failure_reason: reason, retryable, error: message(error) },
   });
-  if (error instanceof RepoError && error.again && attempt < mostTries)
+  if (error instanceof RepoError && error.again && attempt < maxAttempts)
     return { kind: "requeue", patch: { pid: null, process: null } };
   if (error instanceof RepoError) return failed(error.reason, error.retryable);
   if (error instanceof ProfileError) return failed(error.reason, false);

@@ -11,7 +11,7 @@ type JobTurn = {
   record: JobRecord;
   run: Run;
   worktree: Worktree;
-  /** Where the agent works: the worktree's directory, or a throwaway copy of what is in it. */
+  /** Where the agent works: the worktree's directory, or a throwaway copy of it. */
   directory: string;
   launch: AgentLaunch;
   /** Whether the profile may only read. */
@@ -22,15 +22,15 @@ type JobTurn = {
   log: Log;
 };
 
-/** Thrown before the prompt when the job is no longer this run's: the agent is ended before it has done anything. */
-export class NoLongerOurs extends Error {
+/** Thrown before the prompt when the run no longer owns the job: the agent is ended before it has done anything. */
+export class LostOwnership extends Error {
   override name = "NoLongerOurs";
 }
 
-/** Longest text of the agent that a job keeps, bytes. */
-const longestText = 51_200;
+/** Longest text of the agent that a job stores, bytes. */
+const maxTextBytes = 51_200;
 
-/** Starts the agent in the worktree, gives it the task as its only turn, and passes its events on. */
+/** Starts the agent in the worktree, gives it the task as its only turn, and publishes its events. */
 export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
   const { record, run, worktree, launch } = job;
   const session = await chooseSession(record, job.profiles, job.newId);
@@ -66,32 +66,32 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
         read_only: job.readOnly,
         ...(launch.model === null ? {} : { model: launch.model }),
       });
-      if (!ours) throw new NoLongerOurs("the job was taken away from this run");
+      if (!ours) throw new LostOwnership("the job was taken away from this run");
       run.stage("agent_started", `pid ${identity.pid}`);
     },
-    onEvents: passOn(run, job.log),
+    onEvents: publishEvents(run, job.log),
   });
-  return { ...outcome, text: cutFront(outcome.text, longestText) };
+  return { ...outcome, text: cutFront(outcome.text, maxTextBytes) };
 };
 
-/** Tells a run's events, and the stages that they stand for. */
-const passOn = (run: Run, log: Log): AgentTurn["onEvents"] => {
+/** Publishes a run's events, and the stages that they imply. */
+const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
   let spoke = false;
   let result: Extract<AgentEvent, { type: "result" }> | null = null;
-  const tell = (event: AgentEvent): void => {
+  const publish = (event: AgentEvent): void => {
     if (!spoke && ["thinking", "text", "tool_use"].includes(event.type)) {
       spoke = true;
       run.stage("first_output");
     }
     if (event.type === "result") result = event;
-    // The last one decides. Of a refused request the subtype is `success` too.
+    // The last one decides. A refused request also has the subtype `success`.
     if (event.type === "exited" && result !== null)
       run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
     run.event(event);
   };
   return (events) => {
     try {
-      events.forEach(tell);
+      events.forEach(publish);
     } catch (err) {
       log.error({ err }, "what the agent said could not be passed on");
       throw err;
@@ -99,7 +99,7 @@ const passOn = (run: Run, log: Log): AgentTurn["onEvents"] => {
   };
 };
 
-/** The session asked for, the one of an attempt that was lost, or a fresh one. */
+/** The requested session, that of a lost attempt, or a fresh one. */
 const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () => string) => {
   if (record.session_id !== null) {
     const transcript = await profiles.findTranscript(record.session_id);
@@ -109,7 +109,7 @@ const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () =>
   return { id: newId(), resumeFrom: null };
 };
 
-/** The session that a caller wants to resume has no transcript on this instance. */
+/** The session to resume has no transcript on this instance. */
 export class UnknownSession extends Error {
   override name = "UnknownSession";
   constructor(sessionId: string) {

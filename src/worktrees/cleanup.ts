@@ -22,24 +22,26 @@ type Asked = { paths: string; max_age_hours: number; force: boolean; dry_run: bo
 
 type Cleaning = Dependencies & {
   measuring: Measuring;
-  /** Stops the preparation of a worktree, if it is under way, and waits for its end. */
+  /** Stops the preparation of a worktree, if one is in flight, and waits for its end. */
   stopPreparing: (id: string) => Promise<void>;
 };
 
-/** How long a cancelled job may take to end before its worktree is left in place after all, ms. */
-const endOfJob = 60_000;
+/** How long a cancelled job may take to end before its worktree stays after all, ms. */
+const jobEndTimeout = 60_000;
 
-/** Why a worktree is left in place. */
+/** Why a worktree stays. */
 class Refusal extends Error {
   override name = "Refusal";
 }
 
-/** It is as it should be, but this cleanup did not make it so: another was faster, or the request came twice. */
+/** The worktree is removed, but not by this cleanup: another was faster, or the request came twice. */
 class AlreadyRemoved extends Error {
   override name = "AlreadyRemoved";
 }
 
-/** Removes worktrees of ours, and only those, by path or id and by age. `removed` counts what this call removed. */
+/**
+ * Removes worktrees of the service, and only those, by path or id and by age. `removed` counts what this call removed.
+ */
 export const cleanUp = async (
   deps: Cleaning,
   asked: Asked,
@@ -70,7 +72,7 @@ export const cleanUp = async (
   };
 };
 
-/** The worktrees that are meant, each once, and the names that mean none. */
+/** The requested worktrees, each once, and the names that match none. */
 const choose = async (
   deps: Cleaning,
   names: Set<string>,
@@ -116,7 +118,7 @@ const nothingThere = (name: string): CleanupResult => ({
 
 const cleanOne = async (deps: Cleaning, listed: WorktreeFacts, asked: Asked): Promise<CleanupResult> => {
   const { id } = listed;
-  // Filled as they are cancelled: they are told also when the removal fails after that.
+  // Filled as jobs are cancelled: they are reported even if the removal fails after that.
   const cancelled: string[] = [];
   const about = {
     path: factsOf(listed).path,
@@ -131,7 +133,7 @@ const cleanOne = async (deps: Cleaning, listed: WorktreeFacts, asked: Asked): Pr
   try {
     const done = asked.dry_run
       ? await inspect(deps, id, asked)
-      : // What comes while jobs are waited for stands in line behind this turn.
+      : // Later calls for this worktree wait while this one waits for its jobs.
         await deps.mutex.runExclusive(id, () => remove(deps, id, { asked, cancelled }));
     return { ...about, ...done };
   } catch (error) {
@@ -170,10 +172,10 @@ const remove = async (
     return { size_bytes: 0, salvage_ref: null };
   }
   const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
-  // Lost is only what its caller could know of before.
-  const told = asked.force ? (known.onDisk?.kept ?? []) : [];
-  const salvage_ref = await removeWorktree(deps, await standing(deps, id), { lose: told }).catch(refuseKept);
-  return { size_bytes, salvage_ref, ...(told.length > 0 && { error: `Lost with it: ${told.join(", ")}` }) };
+  // Only what the caller could have read before may be lost.
+  const lost = asked.force ? (known.onDisk?.kept ?? []) : [];
+  const salvage_ref = await removeWorktree(deps, await standing(deps, id), { lose: lost }).catch(refuseKept);
+  return { size_bytes, salvage_ref, ...(lost.length > 0 && { error: `Lost with it: ${lost.join(", ")}` }) };
 };
 
 const refuseKept = (error: unknown): never => {
@@ -183,7 +185,7 @@ const refuseKept = (error: unknown): never => {
 const keptSentence = (kept: string[]): string =>
   `It holds what git cannot save (${kept.join(", ")}); copy what is needed of that, then use force once more: it is lost then`;
 
-/** Somebody who lists worktrees may be looking at it: that takes a moment. Null: a job is in it. */
+/** A list may be measuring it, which takes a moment. Null: a job is in it. */
 const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | null> => {
   for (let tries = 0; tries < 100 && !deps.closing.aborted; tries += 1) {
     const reserved = deps.reserve(id);
@@ -193,7 +195,7 @@ const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | nul
   return null;
 };
 
-/** What a removal would free and where it would save what is not pushed. @throws Refusal as a removal would */
+/** What a removal would free and where it would save unpushed work. @throws Refusal as a removal would */
 const inspect = async (
   deps: Cleaning,
   id: string,
@@ -206,10 +208,10 @@ const inspect = async (
     const cancelled_jobs = activeUses(known).map(({ jobId }) => jobId);
     return { cancelled_jobs, size_bytes: 0, salvage_ref: null, error: forgotten(known) };
   }
-  // What a list has shown a moment ago is not good enough to decide on.
+  // A decision needs a fresh measurement.
   deps.measuring.forget(id);
   const { size, pushed } = await deps.measuring.measure(known, reservation);
-  // Where the checkout was not finished nobody has worked.
+  // An unfinished checkout contains no work.
   const isSafe = pushed === true || known.onDisk?.ready !== true;
   if (isSafe || asked.force) {
     return {
@@ -225,7 +227,7 @@ const inspect = async (
   );
 };
 
-/** As it is by now: another cleanup may have been faster. */
+/** Its present state: another cleanup may have been faster. */
 const standing = async (deps: Cleaning, id: string): Promise<WorktreeFacts> => {
   const known = await lookUp(deps, id);
   if (known === null || (known.record?.status === "removed" && known.onDisk === null))
@@ -233,7 +235,7 @@ const standing = async (deps: Cleaning, id: string): Promise<WorktreeFacts> => {
   return known;
 };
 
-/** @throws Refusal with the reason why, as it is, it must be left in place */
+/** @throws Refusal with the reason why it must stay in its present state */
 const refuseUnlessFree = (known: WorktreeFacts, { force }: Asked): void => {
   const { record, otherHost } = known;
   if (otherHost !== null && !(force && isCutOff(known))) throw new Refusal(otherDisk(known, otherHost));
@@ -262,7 +264,7 @@ const otherDisk = (
 const forgotten = ({ otherHost }: WorktreeFacts): string =>
   `Forgotten: its instance ${otherHost?.podName} does not answer; should it come back, it saves what is there and removes it`;
 
-/** Ends what uses the worktree, when that is asked for, and notes the jobs that it cancels. */
+/** Ends what uses the worktree, if asked to, and records the jobs that it cancels. */
 const makeFree = async (
   deps: Cleaning,
   known: WorktreeFacts,
@@ -271,8 +273,8 @@ const makeFree = async (
   refuseUnlessFree(known, asked);
   const nobodyAnswers = isCutOff(known);
   if (known.record?.status === "preparing" && !nobodyAnswers) await deps.stopPreparing(known.id);
-  // An instance that is gone brings none of its runs to their end.
-  const limit = nobodyAnswers ? AbortSignal.abort() : AbortSignal.timeout(endOfJob);
+  // A lost instance ends none of its runs.
+  const limit = nobodyAnswers ? AbortSignal.abort() : AbortSignal.timeout(jobEndTimeout);
   const signal = AbortSignal.any([deps.closing, limit]);
   for (const { jobId } of activeUses(known)) {
     cancelled.push(jobId);

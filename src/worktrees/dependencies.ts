@@ -11,30 +11,33 @@ export type Dependencies = {
   /** Whether another instance holds its lease. */
   isAlive: (podName: string) => Promise<boolean>;
   repos: Repos;
-  /** Cancels a job, with a reason for its owner; resolves when its agent is gone and its work is saved, or rejects when the signal aborts. */
+  /**
+   * Cancels a job with a reason. Resolves when its agent has ended and its work is saved; rejects when the signal
+   * aborts.
+   */
   endJob: (jobId: string, reason: string, signal: AbortSignal) => Promise<void>;
-  /** Keeps jobs out of a worktree until it is disposed of; null: a job has just begun in it. */
+  /** Keeps jobs out of a worktree until disposed; null: a job has just begun in it. */
   reserve: (worktreeId: string) => Disposable | null;
-  /** Ends what a dead instance left running for a preparation. */
+  /** Ends the processes that a lost instance left running for a preparation. */
   endOrphans: (worktreeId: string) => Promise<void>;
-  /** Throws a `ServiceError` when no new work is taken: draining, or too little room on a disk. */
+  /** Throws a `ServiceError` when no new work is accepted: draining, or too little disk space. */
   admit: () => Promise<void>;
-  /** What touches one worktree waits for its turn, by id: submissions to it, its removal. */
+  /** By worktree id: serialises submissions to it and its removal. */
   mutex: KeyedMutex;
   settings: {
     podName: string;
-    /** Whether several instances may share the records; else only what is told to go goes. */
+    /** Whether other instances may share the records. If not, a worktree is removed only on request or by its TTL. */
     shared: boolean;
     /** Seconds that a job's worktree stays after its end. */
     worktreeTtl: number;
     preparedWorktreeTtl: number;
-    /** Seconds that saved work is kept. */
+    /** Seconds that salvage refs stay. */
     salvageTtl: number;
-    /** Preparations that go on at once. */
+    /** Preparations at once. */
     maxParallelJobs: number;
     /** Preparations that may wait. */
     maxQueuedJobs: number;
-    /** Seconds that one git command may take. */
+    /** Longest git command, seconds. */
     gitTimeout: number;
   };
   now: () => Date;

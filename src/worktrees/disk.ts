@@ -6,18 +6,18 @@ import type { RepositoryUsage, Volume } from "../contract/worktree.ts";
 import type { Measuring } from "./measure.ts";
 import { factsOf, lookUpAll, type FactSources } from "./facts.ts";
 
-export type Places = { path: string; purpose: Volume["purpose"] }[];
+export type Directories = { path: string; purpose: Volume["purpose"] }[];
 
-/** How long a look at the disks counts, ms: every submission asks. */
-const fresh = 1000;
+/** How long a reading of the disks is cached, ms: every submission asks. */
+const cacheMs = 1000;
 
-/** Free room on the disks that jobs write to. */
+/** Free space on the disks that jobs write to. */
 export const createDisks = ({
-  places,
+  directories: places,
   minFreeBytes,
   now,
 }: {
-  places: Places;
+  directories: Directories;
   minFreeBytes: number;
   now: () => Date;
 }) => {
@@ -25,7 +25,7 @@ export const createDisks = ({
 
   const volumes = (): Promise<Volume[]> => {
     const at = now().getTime();
-    if (last === null || Math.abs(at - last.at) >= fresh)
+    if (last === null || Math.abs(at - last.at) >= cacheMs)
       last = { at, volumes: Promise.all(places.map(look)) };
     return last.volumes;
   };
@@ -33,7 +33,7 @@ export const createDisks = ({
   return {
     volumes,
     /**
-     * `least`: bytes that must be free though the settings ask for less.
+     * `least`: bytes that must be free although the settings ask for less.
      * @throws ServiceError `disk_full`
      */
     requireRoom: async (least = 0): Promise<void> => {
@@ -55,18 +55,18 @@ export const createDisks = ({
 
 const mebibytes = (bytes: number): number => Math.floor(bytes / 1024 / 1024);
 
-const look = async ({ path, purpose }: Places[number]): Promise<Volume> => {
+const look = async ({ path, purpose }: Directories[number]): Promise<Volume> => {
   const stats = await statfsAbove(path).catch(() => null);
-  // What an unprivileged process may still write, not what root keeps back.
+  // What an unprivileged process may still write, without the reserve of root.
   const [free_bytes, total_bytes] =
     stats === null ? [null, null] : [writable(stats) * stats.bsize, stats.blocks * stats.bsize];
   return { path, purpose, free_bytes, total_bytes };
 };
 
-/** Blocks; without a free inode none can be used. A file system without inodes says that it has 0 of them. */
+/** Blocks; none is usable without a free inode. A file system without inodes reports 0 of them. */
 const writable = ({ bavail, files, ffree }: StatsFs): number => (files > 0 && ffree === 0 ? 0 : bavail);
 
-/** Directories are made when they are first needed: until then the disk is that of the nearest one that is there. */
+/** Directories are made on first use: until then the nearest existing parent tells the disk. */
 const statfsAbove = async (path: string): Promise<StatsFs> => {
   try {
     return await statfs(path);
@@ -76,7 +76,7 @@ const statfsAbove = async (path: string): Promise<StatsFs> => {
   }
 };
 
-/** Room that each repository takes, largest first. */
+/** Disk usage by repository, largest first. */
 export const repositoryUsage = async (
   deps: FactSources & { measuring: Measuring },
 ): Promise<RepositoryUsage[]> => {

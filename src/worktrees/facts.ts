@@ -6,11 +6,10 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { lastRunIn, isOwnedHere, type OtherHost } from "./other-host.ts";
 
 /**
- * All there is to know of a worktree: its record if it was prepared, what the disk says, the jobs that used it. None of
- * the three is copied into another, so they cannot disagree for longer than a look at them takes.
+ * All facts about a worktree: its record if it was prepared, its state on disk, the jobs that used it. None is derived
+ * from another, so they disagree only while they are being read.
  */
 export type WorktreeFacts = {
   id: string;
@@ -53,7 +52,7 @@ const otherHostOf = async (
     return { podName, isAlive: await isAlive(podName), job: null };
   }
   const job = await lastRunIn(jobs, uses);
-  // What is on an inherited disk is where it was.
+  // An inherited disk has it where the lost instance left it.
   if (job === null || job.pod_name === here || onDisk?.instance === job.pod_name) return null;
   return { podName: job.pod_name, isAlive: await isAlive(job.pod_name), job };
 };
@@ -66,15 +65,15 @@ export const lookUpAll = async (sources: FactSources): Promise<WorktreeFacts[]> 
   return all.filter((known) => known !== null).filter((known) => statusOf(known).status !== "removed");
 };
 
-/** Jobs that are at work in it or wait for it. */
+/** Jobs that run in it or wait for it. */
 export const activeUses = ({ uses }: WorktreeFacts): WorktreeUse[] => uses.filter(isActive);
 
 export const isActive = ({ status, unsettled }: WorktreeUse): boolean => !isFinal(status) || unsettled;
 
-/** The status as the contract has it, and what to say with it. */
+/** Its status in the contract, with an explanation. */
 export const statusOf = (known: WorktreeFacts): { status: WorktreeStatus; error: string | null } => {
   const { record, onDisk } = known;
-  if (known.otherHost !== null) return statusElsewhere(known, known.otherHost);
+  if (known.otherHost !== null) return statusOnOtherHost(known, known.otherHost);
   if (record?.removing === true) {
     return onDisk === null
       ? { status: "removed", error: null }
@@ -88,8 +87,8 @@ export const statusOf = (known: WorktreeFacts): { status: WorktreeStatus; error:
     : { status: "failed", error };
 };
 
-/** Told from the record and the jobs: the disk is another's. */
-const statusElsewhere = (
+/** Judged from the record and the jobs: the disk belongs to another instance. */
+const statusOnOtherHost = (
   known: WorktreeFacts,
   { podName, isAlive }: OtherHost,
 ): { status: WorktreeStatus; error: string | null } => {
@@ -112,11 +111,11 @@ const faultOf = ({ record, onDisk, home }: WorktreeFacts): string | null => {
   return null;
 };
 
-/** A worktree that was ready and that the disk does not say to be ours any more: whatever is there, we leave it alone. */
+/** A worktree that was ready and that has no owner file here any more: its directory is left alone. */
 export const isOutOfReach = ({ record, onDisk, otherHost }: WorktreeFacts): boolean =>
   otherHost === null && onDisk === null && record?.status === "ready" && !record.removing;
 
-/** On the disk of an instance that does not hold its lease: nobody can look at it or remove it. */
+/** On the disk of an instance without a lease: no instance can read or remove it. */
 export const isCutOff = ({ record, otherHost }: WorktreeFacts): boolean =>
   record !== null && otherHost !== null && !otherHost.isAlive;
 
@@ -131,7 +130,7 @@ type Facts = {
   createdAt: Date;
 };
 
-/** What the record says where there is one, else what the disk says; but where it is now, the disk knows better. */
+/** From the record if there is one, else from the disk; the path always from the disk. */
 export const factsOf = ({ id, record, onDisk, otherHost }: WorktreeFacts): Facts => {
   if (record !== null) {
     return {
@@ -158,3 +157,49 @@ const factsOfJob = (job: JobRecord, podName: string): Facts => ({
   podName,
   createdAt: new Date(job.started_at ?? job.created_at),
 });
+
+/** A worktree on the disk of another instance, which alone can read it. */
+export type OtherHost = {
+  podName: string;
+  /** Whether that instance holds its lease. */
+  isAlive: boolean;
+  /** The last job in it, for a worktree that was not prepared. */
+  job: JobRecord | null;
+};
+
+type Sources = Pick<Dependencies, "jobs" | "isAlive"> & { settings: { podName: string } };
+
+/**
+ * Whether this instance owns a worktree under its root: it made it, or a lost instance did and left its disk. A
+ * worktree of another living instance is there because two services use one root by mistake.
+ */
+export const isOwnedHere = async (
+  { isAlive, settings }: Omit<Sources, "jobs">,
+  { instance }: WorktreeOnDisk,
+): Promise<boolean> => instance === null || instance === settings.podName || !(await isAlive(instance));
+
+/**
+ * The last job that ran in an unprepared worktree that still exists, judged from the jobs; null: none. A waiting job
+ * has no location, but if it is bound to an instance the worktree exists.
+ */
+export const lastRunIn = async (
+  jobs: Sources["jobs"],
+  uses: WorktreeUse[],
+): Promise<(JobRecord & { pod_name: string }) | null> => {
+  let isBound = false;
+  for (const { jobId } of uses.toReversed()) {
+    const job = await jobs.get(jobId);
+    if (job === null) continue;
+    const { pod_name, status } = job;
+    if (status !== "queued" && pod_name !== null && job.worktree_path !== null)
+      return job.worktree_removed_at === null || isBound ? { ...job, pod_name } : null;
+    isBound ||= !isFinal(status) && job.bound_to !== null;
+  }
+  return null;
+};
+
+/** Whether a job runs here, waits for this instance, or left something here to clean up. */
+export const concerns = (
+  { status, unsettled, pod_name, bound_to }: JobRecord,
+  { podName }: { podName: string },
+): boolean => (status === "queued" ? bound_to : pod_name) === podName && (!isFinal(status) || unsettled);

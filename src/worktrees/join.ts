@@ -2,8 +2,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import { poll } from "../lib/wait.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { lastRunIn } from "./other-host.ts";
-import { factsOf, isOutOfReach, lookUp, type WorktreeFacts } from "./facts.ts";
+import { lastRunIn, factsOf, isOutOfReach, lookUp, type WorktreeFacts } from "./facts.ts";
 
 /** What a submission needs to know of the worktree that it names. */
 export type NamedWorktree = {
@@ -16,15 +15,15 @@ export type NamedWorktree = {
 };
 
 /**
- * How long a removal that another instance has announced may take to go on or be taken back, ms. Of a worktree that was not
- * prepared only the second can be told.
+ * How long to wait for an announced removal by another instance to finish or to be withdrawn, ms. For a worktree that
+ * was not prepared, only a withdrawal can be seen.
  */
-const patience = { prepared: 5000, ofJob: 1000 };
+const removalTimeout = { prepared: 5000, ofJob: 1000 };
 
 /**
- * Accepts a job into a worktree: `accept` stores it while nothing can take the worktree away. From one that is on another
- * instance's disk nothing keeps that one: once the job is stored we look whether it is still there, as the other, once it
- * has announced a removal, looks for jobs. To be called in the worktree's turn.
+ * Accepts a job into a worktree: `accept` stores it while the worktree cannot be removed. Another instance's worktree
+ * cannot be locked: this function stores the job and then checks that the worktree still exists, as the other instance
+ * announces a removal and then checks for jobs. To be called under the worktree's mutex.
  * @throws ServiceError `worktree_not_found`, `worktree_not_ready`
  */
 export const joinWorktree = async <Value extends { id: string }>(
@@ -36,7 +35,7 @@ export const joinWorktree = async <Value extends { id: string }>(
   const accepted = await accept(usable(known, id, deps.settings.podName));
   if (known === null || known.otherHost === null || (await staysThere(deps, known, accepted.id)))
     return accepted;
-  // Its agent, should it have been started already, is ended behind this.
+  // Its agent, if it has started already, ends in the background.
   const atOnce = AbortSignal.abort(new Error("its end is not waited for"));
   await deps
     .endJob(accepted.id, "Cancelled: its worktree was removed when the job was submitted", atOnce)
@@ -47,7 +46,8 @@ export const joinWorktree = async <Value extends { id: string }>(
 };
 
 const staysThere = async (deps: Dependencies, known: WorktreeFacts, jobId: string): Promise<boolean> => {
-  const deadline = performance.now() + (known.record === null ? patience.ofJob : patience.prepared);
+  const deadline =
+    performance.now() + (known.record === null ? removalTimeout.ofJob : removalTimeout.prepared);
   const settled = async (): Promise<"stays" | "gone" | null> => {
     const state = await stateOf(deps, known, jobId);
     return state === "going" ? null : state;
@@ -56,7 +56,7 @@ const staysThere = async (deps: Dependencies, known: WorktreeFacts, jobId: strin
   return (await poll(settled, waiting)) === "stays";
 };
 
-/** `going`: its removal is announced, and goes on or is taken back. */
+/** `going`: its removal is announced, and will finish or be withdrawn. */
 const stateOf = async (
   { records, jobs }: Dependencies,
   { id, record }: WorktreeFacts,
@@ -111,7 +111,7 @@ const outOfReach = (known: WorktreeFacts): string | null => {
     : null;
 };
 
-/** Completes "The worktree …"; null: nothing in the record speaks against it. */
+/** Completes "The worktree …"; null: its record allows it. */
 const unusable = ({ status, removing, error }: WorktreeRecord): string | null => {
   if (status === "preparing") return "is being prepared; try again when its status is ready";
   if (status === "failed") return `could not be prepared (${error ?? "no reason is known"}); prepare another`;

@@ -4,11 +4,11 @@ import { isActive, type WorktreeFacts } from "./facts.ts";
 
 type Measure = { size: number | null; pushed: boolean | null };
 
-/** `pushed` is looked for only when it is asked for: that starts git. */
+/** `pushed` is computed on demand only: it starts git. */
 type Entry = { state: string; size: Promise<number | null>; pushed: Promise<boolean | null> | null };
 
-/** How long a measure counts once it is taken, ms: lists are asked for again and again, and each look at a worktree starts git. */
-const fresh = 5000;
+/** How long a measurement is cached, ms: lists are requested repeatedly, and each measurement starts git. */
+const cacheMs = 5000;
 
 /** Measures worktrees, a few at once. */
 export const createMeasuring = ({
@@ -22,7 +22,7 @@ export const createMeasuring = ({
   const known = new Map<string, Entry>();
   let caches: ReturnType<typeof repos.cacheUsage> | null = null;
 
-  /** Null where it cannot be told; that never spoils the rest of a list. */
+  /** Null where it is unknown; that must not fail the rest of a list. */
   const attempt = async <Value>(
     id: string,
     what: string,
@@ -31,7 +31,7 @@ export const createMeasuring = ({
     try {
       return await work();
     } catch (err) {
-      log.warn({ err, worktree: id }, `${what} could not be told`);
+      log.warn({ err, worktree: id }, `${what} could not be measured`);
       return null;
     }
   };
@@ -45,17 +45,17 @@ export const createMeasuring = ({
     return attempt(id, "whether all is pushed", () => repos.isPushed(worktree, closing));
   };
 
-  const lookAtSize = async ({ id, onDisk }: WorktreeFacts): Promise<number | null> =>
+  const measureSize = async ({ id, onDisk }: WorktreeFacts): Promise<number | null> =>
     onDisk?.standing === true
       ? attempt(id, "the size", () => repos.worktreeSize(onDisk.worktree, closing))
       : null;
 
-  const lookAtPushed = async (
+  const measurePushed = async (
     { id, onDisk }: WorktreeFacts,
     keepsJobsOut: boolean,
   ): Promise<boolean | null> => {
     if (onDisk === null) return null;
-    // Git would get in the way of an agent that begins its work meanwhile.
+    // git would disturb an agent that begins in the meantime.
     using reserved = keepsJobsOut ? null : reserve(id);
     const isFree = keepsJobsOut || (reserved !== null && (await uses(id)) === 0);
     return await pushedOf(id, onDisk.worktree, onDisk.ready && isFree);
@@ -65,40 +65,40 @@ export const createMeasuring = ({
 
   const take = (worktree: WorktreeFacts): Entry => {
     const { id } = worktree;
-    const entry: Entry = { state: stateOf(worktree), size: limit(() => lookAtSize(worktree)), pushed: null };
-    // Whoever asks while it is being taken, or shortly after, gets the same one.
+    const entry: Entry = { state: stateOf(worktree), size: limit(() => measureSize(worktree)), pushed: null };
+    // Concurrent callers share one measurement.
     known.set(id, entry);
     const forget = (): void => {
       if (known.get(id) === entry) known.delete(id);
     };
-    void entry.size.then(() => entry.pushed).then(() => setTimeout(forget, fresh).unref(), forget);
+    void entry.size.then(() => entry.pushed).then(() => setTimeout(forget, cacheMs).unref(), forget);
     return entry;
   };
 
-  /** What was measured before counts no more once a job has come or ended. */
+  /** A job that came or ended makes earlier measurements invalid. */
   const entryOf = (worktree: WorktreeFacts): Entry => {
     const last = known.get(worktree.id);
     return last?.state === stateOf(worktree) ? last : take(worktree);
   };
 
   return {
-    /** The next one is taken anew. */
+    /** The next measurement is fresh. */
     forget: (id: string): void => void known.delete(id),
-    /** `keepsJobsOut`: the caller has reserved the worktree, and wants it looked at now. */
+    /** `keepsJobsOut`: the caller has reserved the worktree and needs a measurement now. */
     measure: async (worktree: WorktreeFacts, { keepsJobsOut = false } = {}): Promise<Measure> => {
       const entry = keepsJobsOut ? take(worktree) : entryOf(worktree);
-      entry.pushed ??= limit(() => lookAtPushed(worktree, keepsJobsOut));
+      entry.pushed ??= limit(() => measurePushed(worktree, keepsJobsOut));
       const [size, pushed] = await Promise.all([entry.size, entry.pushed]);
       return { size, pushed };
     },
     size: (worktree: WorktreeFacts): Promise<number | null> => entryOf(worktree).size,
-    /** Of the cached clones; whoever asks while they are looked at, or shortly after, gets the same. */
+    /** Of the cached clones; concurrent callers share one measurement. */
     caches: (): ReturnType<typeof repos.cacheUsage> => {
       if (caches !== null) return caches;
       const taken = repos.cacheUsage(closing);
       caches = taken;
       const forget = (): void => void (caches = null);
-      void taken.then(() => setTimeout(forget, fresh).unref(), forget);
+      void taken.then(() => setTimeout(forget, cacheMs).unref(), forget);
       return taken;
     },
   };

@@ -6,40 +6,40 @@ import { RepoError } from "../repos/repos.ts";
 import { worktreeRecordFormat, type WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
 
-/** How long a caller is kept waiting, ms: below the time limit of MCP clients. */
-const patience = 45_000;
+/** Longest wait of a caller, ms: below the time limit of MCP clients. */
+const maxWait = 45_000;
 
-/** How often a caller that waits hears that it goes on, ms. */
+/** Interval of progress messages to a waiting caller, ms. */
 const heartbeat = 5000;
 
-/** A preparation during which the service ended this often is not begun again: it may be the cause. */
+/** A preparation during which the service ended this often is not retried: it may be the cause. */
 const maxAttempts = 3;
 
 type Ended = { error: ServiceError | null };
 
-/** Makes worktrees ahead of their jobs. A preparation goes on when its caller leaves, and after a restart. */
+/** Makes worktrees ahead of their jobs. A preparation continues when its caller leaves, and after a restart. */
 export const createPreparing = (deps: Dependencies) => {
   const { records, repos, settings, now, log } = deps;
   const limit = pLimit(settings.maxParallelJobs);
-  const underWay = new Map<string, { stop: AbortController; phase: string; ended: Promise<Ended> }>();
+  const inFlight = new Map<string, { stop: AbortController; phase: string; ended: Promise<Ended> }>();
 
-  /** Of this start, from before their records are stored: they are not to be taken up. */
+  /** Preparations of this start, registered before their records are stored: recovery must skip them. */
   const own = new Set<string>();
 
   const begin = (record: WorktreeRecord): Promise<Ended> => {
     const stop = new AbortController();
     const ended = limit(() => run(record, AbortSignal.any([stop.signal, deps.closing]))).finally(() => {
-      underWay.delete(record.worktree_id);
+      inFlight.delete(record.worktree_id);
       own.delete(record.worktree_id);
     });
-    underWay.set(record.worktree_id, { stop, phase: "waiting for its turn", ended });
+    inFlight.set(record.worktree_id, { stop, phase: "waiting for its turn", ended });
     return ended;
   };
 
   const run = async (record: WorktreeRecord, signal: AbortSignal): Promise<Ended> => {
     const { worktree_id: id } = record;
     const enter = (phase: string): void => {
-      const entry = underWay.get(id);
+      const entry = inFlight.get(id);
       if (entry !== undefined) entry.phase = phase;
     };
     try {
@@ -85,16 +85,16 @@ export const createPreparing = (deps: Dependencies) => {
     return failure;
   };
 
-  /** Resolves to how it ended, or null when that takes longer than a caller should be kept. */
+  /** Resolves to how it ended; null when that takes longer than a caller should wait. */
   const wait = async (id: string, ended: Promise<Ended>, context: RequestContext): Promise<Ended | null> => {
-    const enough = AbortSignal.any([context.signal, AbortSignal.timeout(patience)]);
+    const enough = AbortSignal.any([context.signal, AbortSignal.timeout(maxWait)]);
     for (;;) {
-      context.progress?.(`preparing: ${underWay.get(id)?.phase ?? "done"}`);
+      context.progress?.(`preparing: ${inFlight.get(id)?.phase ?? "done"}`);
       const beat = new AbortController();
       const pause = delay(heartbeat, null, { signal: AbortSignal.any([enough, beat.signal]) });
-      const told = await Promise.race([ended, pause.catch(() => null)]);
+      const result = await Promise.race([ended, pause.catch(() => null)]);
       beat.abort();
-      if (told !== null || enough.aborted) return told;
+      if (result !== null || enough.aborted) return result;
     }
   };
 
@@ -107,10 +107,10 @@ export const createPreparing = (deps: Dependencies) => {
       await deps.admit();
       const url = repos.parseUrl(input.repo_url);
       if (input.base_ref !== "") repos.checkRef(input.base_ref);
-      if (underWay.size >= settings.maxParallelJobs + settings.maxQueuedJobs) {
+      if (inFlight.size >= settings.maxParallelJobs + settings.maxQueuedJobs) {
         throw new ServiceError(
           "queue_full",
-          `${underWay.size} worktrees are being prepared already; try again later`,
+          `${inFlight.size} worktrees are being prepared already; try again later`,
           {
             retryAfter: 30,
           },
@@ -122,17 +122,17 @@ export const createPreparing = (deps: Dependencies) => {
         own.delete(record.worktree_id);
         throw error;
       });
-      const told = await wait(record.worktree_id, begin(record), context);
-      if (told !== null && told.error !== null) throw told.error;
+      const result = await wait(record.worktree_id, begin(record), context);
+      if (result?.error) throw result.error;
       return record.worktree_id;
     },
 
-    /** At start: takes up what an earlier start of this instance did not finish. */
-    takeUp: async (): Promise<void> => {
+    /** At start: resumes preparations that an earlier start of this instance did not finish. */
+    resume: async (): Promise<void> => {
       for (const record of await records.list()) {
         if (record.status !== "preparing" || record.pod_name !== settings.podName) continue;
         const { worktree_id: id } = record;
-        if (own.has(id) || underWay.has(id)) continue;
+        if (own.has(id) || inFlight.has(id)) continue;
         await deps.endOrphans(id);
         if (record.attempt >= maxAttempts) {
           const error = `The service ended ${record.attempt} times while it prepared this worktree; prepare another if the service is stable`;
@@ -144,16 +144,16 @@ export const createPreparing = (deps: Dependencies) => {
       }
     },
 
-    /** Stops the preparation of a worktree, if it is under way, and waits for its end. */
+    /** Stops the preparation of a worktree, if one is in flight, and waits for its end. */
     stop: async (id: string): Promise<void> => {
-      const entry = underWay.get(id);
+      const entry = inFlight.get(id);
       entry?.stop.abort();
       await entry?.ended;
     },
 
-    /** Resolves when no preparation is under way any more. */
+    /** Resolves when no preparation is in flight. */
     settled: async (): Promise<void> => {
-      await Promise.allSettled([...underWay.values()].map(({ ended }) => ended));
+      await Promise.allSettled([...inFlight.values()].map(({ ended }) => ended));
     },
   };
 };
@@ -183,7 +183,7 @@ const newRecord = (
   };
 };
 
-/** What the caller did wrong is 400, what may pass is 503. */
+/** The caller's mistakes are 400, temporary failures 503. */
 const asServiceError = (error: unknown, redact: (text: string) => string): ServiceError => {
   if (error instanceof ServiceError) return error;
   if (!(error instanceof RepoError)) {

@@ -4,17 +4,18 @@ import type { Dependencies } from "./dependencies.ts";
 import { isActive, type WorktreeFacts } from "./facts.ts";
 
 /**
- * Removes a worktree that nobody uses, in its turn and with jobs kept out of it. Resolves to the ref under which what was
- * not pushed is saved; null: everything was.
+ * Removes an unused worktree, under its mutex and with jobs kept out. Resolves to the ref that saves what was not
+ * pushed; null: everything was pushed.
  *
- * Each step is written down before the next one is taken, and can be repeated: first the work is saved and the ref noted,
- * then the removal is announced, then the directory goes. What fails before the announcement changes nothing; what a crash
- * cuts short after it is brought to its end by the housekeeping.
+ * Each step is recorded before the next and can be repeated: save the work and note the ref, announce the removal,
+ * remove the directory. A failure before the announcement changes nothing; retention finishes what a crash cut short
+ * after it.
  *
- * Jobs that another instance accepts into it are not kept out, but seen: that instance stores the job and then looks
- * whether a removal is announced, we announce it and then look for jobs. At least one of the two sees the other.
+ * Jobs that another instance accepts into it are not locked out but detected: that instance stores the job and then
+ * checks for an announced removal; this one announces the removal and then checks for jobs. At least one of the two
+ * sees the other.
  * `lose`: what git cannot save and may be lost, as `Kept` names it.
- * @throws JobCame when one was: then the removal is taken back; Kept when something cannot be saved
+ * @throws JobCame when a job was accepted: the removal is withdrawn; Kept when something cannot be saved
  */
 export const removeWorktree = async (
   deps: Dependencies,
@@ -43,12 +44,12 @@ export const removeWorktree = async (
   return ref;
 };
 
-/** A job has been accepted into the worktree meanwhile; it stays. */
+/** A job was accepted into the worktree in the meantime; it stays. */
 export class JobCame extends Error {
   override name = "JobCame";
 }
 
-/** It holds what git cannot save: its directory stays. */
+/** It contains something that git cannot save: its directory stays. */
 export class Kept extends Error {
   override name = "Kept";
   /** What that is, a few words each. */
@@ -62,7 +63,7 @@ export class Kept extends Error {
 
 type Announced = { takeBack: () => Promise<void> };
 
-/** Durable: whoever looks at the worktree now learns that it goes. */
+/** Durable: from now on every reader of the worktree sees its removal. */
 const announce = async (deps: Dependencies, { id, record, uses }: WorktreeFacts): Promise<Announced> => {
   const { records, jobs, now } = deps;
   if (record !== null) {
@@ -92,7 +93,7 @@ const refuseIfJobCame = async ({ jobs }: Dependencies, id: string, announced: An
   throw new JobCame(`job ${active.jobId} (${active.status}) has come into the worktree ${id}`);
 };
 
-/** The service knows the worktree no more; what is on the disk, where it cannot be told to be ours, stays. */
+/** Drops the worktree from the service; what is on a disk that this instance does not own stays. */
 export const forgetKnown = async (deps: Dependencies, known: WorktreeFacts): Promise<void> => {
   await freeJobs(deps, known, deps.now().toISOString());
   await deps.records.remove(known.id);
@@ -104,12 +105,12 @@ const freeJobs = async ({ jobs }: Dependencies, { uses }: WorktreeFacts, at: str
     await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
 };
 
-/** Saves what is not pushed and notes where, durably; `ref`: what holds it, also from an earlier try. */
+/** Saves what is not pushed and records the ref durably; `ref`: what holds it, also from an earlier try. */
 const save = async (deps: Dependencies, known: WorktreeFacts): Promise<Saved> => {
   const { repos, records, jobs } = deps;
   const { id, record, onDisk } = known;
   const earlier = { ref: record?.salvage_ref ?? null, kept: [] };
-  // Where the checkout was not finished nobody has worked.
+  // An unfinished checkout contains no work.
   if (onDisk?.ready !== true) return earlier;
   const signal = limit(deps);
   if (await repos.isPushed(onDisk.worktree, signal).catch(() => false)) return earlier;
@@ -121,9 +122,9 @@ const save = async (deps: Dependencies, known: WorktreeFacts): Promise<Saved> =>
   return { ref, kept };
 };
 
-/** A few git commands, each of which ends by itself: this bounds what would hang otherwise. */
+/** Bounds a few git commands, each of which has its own limit. */
 const limit = ({ settings }: Dependencies): AbortSignal => AbortSignal.timeout(settings.gitTimeout * 2000);
 
-/** Id that a worktree's salvage ref is named by: its last job's, or its own when it was prepared. */
+/** Names a worktree's salvage ref: the id of its last job, or its own when it was prepared. */
 export const ownerOf = ({ id, record, uses }: WorktreeFacts): string =>
   record === null ? (uses.at(-1)?.jobId ?? id) : id;

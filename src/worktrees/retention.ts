@@ -5,10 +5,10 @@ import type { Dependencies } from "./dependencies.ts";
 import { removeWorktree } from "./removal.ts";
 import { activeUses, lookUp, type WorktreeFacts } from "./facts.ts";
 
-/** How long the record of a removed worktree answers get_worktree, ms. */
-const remembered = 86_400_000;
+/** How long get_worktree answers from the record of a removed worktree, ms. */
+const recordTtl = 86_400_000;
 
-/** One round: removes prepared worktrees whose time is over, brings removals to their end that a crash cut short. */
+/** One round: removes expired prepared worktrees, and finishes removals that a crash cut short. */
 export const applyRetention = async (
   deps: Dependencies,
   retries: Retries,
@@ -25,19 +25,19 @@ export const applyRetention = async (
       else await removeIfDue(deps, id);
       retries.succeeded(id);
     } catch (err) {
-      // One that cannot be removed must not keep the others; it is tried again, less and less often.
+      // One failure must not block the others; it is retried with growing pauses.
       retries.failed(id, now().getTime());
-      log.warn({ err, worktree: id }, "the worktree could not be tidied");
+      log.warn({ err, worktree: id }, "the worktree could not be removed");
     }
   }
 };
 
 type Clock = Pick<Dependencies, "settings" | "now">;
 
-/** As far as the record alone tells: looking at jobs and disk costs more, and a round comes every second. */
+/** Judged by the record alone: reading jobs and disk costs more, and a round runs every second. */
 const mayBeDue = (record: WorktreeRecord, { settings, now }: Clock): boolean => {
   if (record.status === "preparing") return false;
-  if (record.status === "removed") return isOver(record.ended_at, remembered, now());
+  if (record.status === "removed") return isOver(record.ended_at, recordTtl, now());
   return (
     record.removing || isOver(record.used_at ?? record.created_at, settings.preparedWorktreeTtl * 1000, now())
   );
@@ -67,14 +67,14 @@ const removeIfDue = (deps: Dependencies, id: string): Promise<void> =>
   });
 
 /**
- * When the time of a job's worktree is over. A worktree of the job's own is saved and removed; a prepared one only
- * remembers when it was used last. To be called with jobs kept out of the worktree.
+ * Called when the time of a job's worktree is over. The job's own worktree is saved and removed; a prepared one only
+ * notes its last use. Jobs must be kept out of it.
  */
 export const releaseWorktree = async (deps: Dependencies, job: JobRecord): Promise<void> => {
   const id = job.worktree_id ?? job.id;
   await deps.mutex.runExclusive(id, async () => {
     const known = await lookUp(deps, id);
-    // What another instance has taken over is a stray here.
+    // One that another instance has taken over is an orphan here.
     if (known === null || known.otherHost !== null) return;
     if (known.record === null) {
       await removeWorktree(deps, known);

@@ -70,7 +70,7 @@ const world = async (over: { removalFails?: boolean } = {}) => {
     closing: new AbortController().signal,
   };
   const worktrees = createWorktrees(deps as Dependencies);
-  return { scene, id, records, tidy: () => worktrees.tidy(new AbortController().signal) };
+  return { scene, id, records, tidy: () => worktrees.applyRetention(new AbortController().signal) };
 };
 
 const use = (over: Partial<WorktreeUse>): WorktreeUse => ({

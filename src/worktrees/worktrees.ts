@@ -1,19 +1,18 @@
 import type { RequestContext } from "../contract/operation.ts";
 import type { RepositoryUsage, Worktree } from "../contract/worktree.ts";
 import { createRetries } from "../lib/retries.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { type JobRecord, presumedBase } from "../store/job-record.ts";
 import { cleanUp } from "./cleanup.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { repositoryUsage } from "./disk.ts";
 import { joinWorktree, notFound, type NamedWorktree } from "./join.ts";
 import { releaseWorktree, applyRetention } from "./retention.ts";
-import { createMeasuring } from "./measure.ts";
+import { createMeasuring, type Measuring } from "./measure.ts";
 import { createPreparing } from "./prepare.ts";
-import { factsOf, lookUp, lookUpAll } from "./facts.ts";
+import { factsOf, lookUp, lookUpAll, isActive, statusOf, type WorktreeFacts } from "./facts.ts";
 import { createOrphanSweep } from "./orphans.ts";
-import { viewOf } from "./view.ts";
 
-/** What a caller can do with worktrees, and what the service does with them by itself. */
+/** Operations on worktrees, for callers and for the service itself. */
 export const createWorktrees = (deps: Dependencies) => {
   const measuring = createMeasuring(deps);
   const preparing = createPreparing(deps);
@@ -23,7 +22,7 @@ export const createWorktrees = (deps: Dependencies) => {
 
   let expired = Number.NEGATIVE_INFINITY;
 
-  /** Deletes saved work that is past its time, once an hour. */
+  /** Deletes expired salvage refs, once an hour. */
   const expire = async (signal: AbortSignal): Promise<void> => {
     const { repos, settings, now, log } = deps;
     const at = now().getTime();
@@ -61,23 +60,23 @@ export const createWorktrees = (deps: Dependencies) => {
     usage: (): Promise<RepositoryUsage[]> => repositoryUsage(viewing),
 
     /**
-     * Accepts a job into a worktree: `accept` stores it while nothing can take the worktree away.
+     * Accepts a job into a worktree: `accept` stores it while the worktree cannot be removed.
      * @throws ServiceError `worktree_not_found`, `worktree_not_ready`
      */
     join: <Value extends { id: string }>(
       id: string,
       accept: (worktree: NamedWorktree) => Promise<Value>,
     ): Promise<Value> => deps.mutex.runExclusive(id, () => joinWorktree(deps, id, accept)),
-    /** When the time of a job's worktree is over. */
-    leave: (job: JobRecord): Promise<void> => releaseWorktree(deps, job),
+    /** Called when the time of a job's worktree is over. */
+    release: (job: JobRecord): Promise<void> => releaseWorktree(deps, job),
     /** At start, once the jobs of an earlier start are settled. */
-    takeUp: preparing.takeUp,
-    tidy: async (signal: AbortSignal): Promise<void> => {
+    recover: preparing.resume,
+    applyRetention: async (signal: AbortSignal): Promise<void> => {
       await applyRetention(deps, retries, signal);
-      await strays.tidy(signal);
+      await strays.sweep(signal);
       await expire(signal);
     },
-    /** Resolves when nothing is under way any more; `closing` is to be aborted first. */
+    /** Resolves when nothing is in flight; abort `closing` first. */
     settled: async (): Promise<void> => {
       await preparing.settled();
       await deps.mutex.idle();
@@ -86,3 +85,49 @@ export const createWorktrees = (deps: Dependencies) => {
 };
 
 export type Worktrees = ReturnType<typeof createWorktrees>;
+
+type Viewing = Pick<Dependencies, "repos" | "settings" | "now"> & { measuring: Measuring };
+
+/** A worktree in the form of the contract. */
+export const viewOf = async (
+  { repos, settings, now, measuring }: Viewing,
+  known: WorktreeFacts,
+): Promise<Worktree> => {
+  const { id, record, uses } = known;
+  const facts = factsOf(known);
+  const { size, pushed } = await measuring.measure(known);
+  return {
+    worktree_id: id,
+    repo_url: facts.repoUrl,
+    repo_key: facts.repoKey,
+    base_ref: facts.baseRef || presumedBase,
+    branch: facts.branch,
+    path: facts.path,
+    ...statusOf(known),
+    job_id: (atWork(uses) ?? uses.find(isActive) ?? uses.at(-1))?.jobId ?? null,
+    pod_name: facts.podName ?? settings.podName,
+    created_at: facts.createdAt.toISOString(),
+    age_hours: ageHours(facts.createdAt, now()),
+    size_bytes: size,
+    pushed,
+    prepared: record !== null,
+    salvage_ref: record?.salvage_ref ?? null,
+    cached_clone: known.otherHost === null ? repos.cachedClone(facts.repoKey) : null,
+    warnings: warningsOf(known),
+  };
+};
+
+const warningsOf = ({ onDisk, otherHost }: WorktreeFacts): string[] => {
+  if (otherHost === null)
+    return [...(onDisk?.worktree.warnings ?? []), ...(onDisk?.kept ?? []).map((what) => `kept: ${what}`)];
+  return [
+    `It is on the disk of the instance ${otherHost.podName}, which alone can tell its size and whether everything is pushed`,
+  ];
+};
+
+const atWork = (uses: WorktreeFacts["uses"]): WorktreeFacts["uses"][number] | undefined =>
+  uses.find((use) => isActive(use) && use.status !== "queued");
+
+/** To two decimals; never negative, even if the clock was set back. */
+const ageHours = (from: Date, to: Date): number =>
+  Math.max(0, Math.round((to.getTime() - from.getTime()) / 36_000) / 100);

@@ -83,7 +83,7 @@ test("the worktree of a job is found from every instance as long as it stands", 
   expect(next).toMatchObject({ bound_to: "pod-a", worktree_id: job.id, branch: job.branch });
   expect(await b.worktrees.get(job.id)).toMatchObject({ status: "in_use", job_id: next.id });
   await b.deps.endJob(next.id, "test", signal);
-  await a.worktrees.leave((await cluster.jobs.get(next.id)) ?? job);
+  await a.worktrees.release((await cluster.jobs.get(next.id)) ?? job);
   await expect(b.worktrees.get(job.id)).rejects.toThrow("There is no worktree");
   await expect(cluster.submit(b, job.id)).rejects.toMatchObject({ code: "worktree_not_found" });
 });
@@ -118,7 +118,7 @@ test("one whose instance is lost is forgotten by force, and removed by that inst
   await expect(b.worktrees.get(id)).rejects.toThrow(ServiceError);
   expect((await cluster.jobs.get(waiting.id))?.status).toBe("cancelled");
   cluster.dead.delete("pod-a");
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
   expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${id}:work.txt`)).toBe(
     "not committed",
@@ -148,7 +148,7 @@ test("what a lost instance still has of a job that another has taken over is sav
   const { cluster, a, job, onB } = await takenOver();
   await writeFile(join(onB.path, "b.txt"), "from b\n");
   expect(await a.worktrees.get(job.id)).toMatchObject({ pod_name: "pod-b", path: onB.path });
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
   expect(existsSync(String(job.worktree_path))).toBe(false);
   const saved = await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
@@ -163,15 +163,15 @@ test("what a lost instance still has of a job that another has taken over is sav
 
 test("the instance that has taken a job over looks after its worktree as after any other", async () => {
   const { a, b, cluster, job } = await takenOver();
-  await a.worktrees.tidy(signal);
-  await b.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
+  await b.worktrees.applyRetention(signal);
   expect(await ids(b)).toEqual([job.id]);
   const ended = await cluster.jobs.update(
     job.id,
     { status: ["running"] },
     { status: "succeeded", ended_at: new Date().toISOString(), unsettled: false },
   );
-  await b.worktrees.leave(ended ?? job);
+  await b.worktrees.release(ended ?? job);
   expect(await ids(b)).toEqual([]);
 });
 
@@ -179,14 +179,14 @@ test("a stray in which a process is at work is left until that has ended, and fo
   const { a, cluster, job } = await takenOver();
   const cwd = String(job.worktree_path);
   const agent = spawn("sleep", ["600"], { cwd, stdio: "ignore" });
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
   agent.kill("SIGKILL");
   await until(() => agent.signalCode !== null || null, { what: "the process to end" });
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
   cluster.clock.ahead += 60_000;
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
 });
 
@@ -197,7 +197,7 @@ test("worktrees of jobs that run here, wait for this instance or are kept are no
   await cluster.ran(a);
   await cluster.ran(a, { status: "queued", pod_name: null, ended_at: null });
   const before = await ids(a);
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual(before);
   expect(before).toHaveLength(4);
 });
@@ -208,7 +208,7 @@ test("a removal that a crash cut short after it was announced is brought to its 
   await writeFile(join(String(job.worktree_path), "late.txt"), "late\n");
   const at = { worktree_removed_at: new Date().toISOString() };
   await cluster.jobs.update(job.id, { status: ["succeeded"] }, at);
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
   expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}:late.txt`)).toBe(
     "late",
@@ -219,15 +219,15 @@ test("a worktree that nobody knows is removed when it is as old as any may becom
   const { cluster, a } = await two();
   const job = await cluster.ran(a);
   await cluster.jobs.remove(job.id);
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
   cluster.clock.ahead += 86_400_000;
   a.deps.settings.shared = false;
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
   cluster.clock.ahead += 60_000;
   a.deps.settings.shared = true;
-  await a.worktrees.tidy(signal);
+  await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
 });
 
@@ -235,9 +235,9 @@ test("two instances that were given one worktree root by mistake leave each othe
   const { cluster, a, b } = await two();
   const job = await cluster.ran(a);
   b.deps.repos = a.repos;
-  await b.worktrees.tidy(signal);
+  await b.worktrees.applyRetention(signal);
   cluster.clock.ahead += 86_400_000;
-  await b.worktrees.tidy(signal);
+  await b.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
   expect((await clean(b, job.id, { force: true })).removed).toBe(0);
 });
@@ -249,9 +249,9 @@ test("an instance with another name goes on with the disk of one that is gone, a
   const renamed = await cluster.start("pod-c");
   renamed.deps.repos = a.repos;
   expect((await renamed.worktrees.get(job.id)).size_bytes).toBeGreaterThan(0);
-  await renamed.worktrees.tidy(signal);
+  await renamed.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
   cluster.clock.ahead += 86_400_000;
-  await renamed.worktrees.tidy(signal);
+  await renamed.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
 });
