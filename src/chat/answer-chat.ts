@@ -4,15 +4,14 @@ import type { Log } from "../lib/log.ts";
 import type { LoadedAgent } from "../profiles/agent-package.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import type { Caller, ChatRequest } from "./chat.ts";
-import { createTeller } from "./completion-events.ts";
+import { createPublisher } from "./completion-events.ts";
 import type { Conversation } from "./conversation-key.ts";
 import type { Engine, EngineTurn } from "./engine.ts";
-import { isOfSession } from "./lineage.ts";
-import { newsOf, wholeOf } from "./prompt.ts";
+import { isOfSession, followUpOf, openingOf } from "./prompt.ts";
 import type { RunningTurn } from "./turn.ts";
 
-/** A request whose tokens have been taken out and applied. */
-export type Checked = ChatRequest & {
+/** A request whose tokens have been removed and applied. */
+export type CheckedRequest = ChatRequest & {
   visibility: Visibility;
   loaded: LoadedAgent;
   /** Null: the agent's own. */
@@ -26,10 +25,15 @@ type Dependencies = {
   log: Log;
 };
 
-type Begun = { turn: RunningTurn; request: Checked; conversation: Conversation | null; caller: Caller };
+type StartedTurn = {
+  turn: RunningTurn;
+  request: CheckedRequest;
+  conversation: Conversation | null;
+  caller: Caller;
+};
 
-/** Has the engine run a turn, and brings it to its end. Never rejects; resolves to whether it went well. */
-export const answerChat = async (deps: Dependencies, begun: Begun): Promise<boolean> => {
+/** Runs a turn in the engine and ends it. Never rejects; resolves to whether it succeeded. */
+export const answerChat = async (deps: Dependencies, begun: StartedTurn): Promise<boolean> => {
   const { turn, request, conversation } = begun;
   const started = performance.now();
   const ids = idsOf(begun);
@@ -44,41 +48,41 @@ export const answerChat = async (deps: Dependencies, begun: Begun): Promise<bool
       },
       "answer ended",
     );
-  // Of a stream nobody needs to be told elsewhere.
-  const onlooker = request.stream ? null : createTeller(deps, turn.id);
+  // Streaming callers see events directly; publish to the bus only otherwise.
+  const publisher = request.stream ? null : createPublisher(deps, turn.id);
   try {
-    if (onlooker !== null) void deps.bus.begin(turn.id);
+    if (publisher !== null) void deps.bus.begin(turn.id);
     const { usage, costUsd, numTurns } = await deps.engine.run({
       ...asked(begun),
-      ...(onlooker !== null && { onSession: onlooker.onSession }),
+      ...(publisher !== null && { onSession: publisher.onSession }),
       onEvents: (events) => {
         turn.onEvents(events);
-        onlooker?.onEvents(events);
+        publisher?.onEvents(events);
       },
     });
     turn.end({ ok: true, usage });
-    onlooker?.end("completed", null);
+    publisher?.end("completed", null);
     note("ok", { cost_usd: costUsd, num_turns: numTurns });
     return true;
   } catch (thrown) {
     const error = told(thrown, ids, deps.log);
     turn.end({ ok: false, error });
-    onlooker?.end("failed", error.message);
+    publisher?.end("failed", error.message);
     note(error.code);
     return false;
   }
 };
 
-const asked = ({ turn, request, conversation }: Begun): EngineTurn => {
+const asked = ({ turn, request, conversation }: StartedTurn): EngineTurn => {
   const { loaded, messages } = request;
   const instructions = [loaded.systemPrompt, ...request.system].filter((text) => text);
   return {
     conversation: conversation?.key ?? null,
-    // Who says the same at the same time and names no conversation hardly means the same one.
+    // Two callers who say the same at the same time and name no conversation hardly mean the same one.
     ifBusy: conversation?.source === "hash" ? "own" : "wait",
     ...(conversation?.source === "hash" && { mayResume: isOfSession(messages) }),
-    news: newsOf(messages),
-    whole: wholeOf(messages),
+    followUp: followUpOf(messages),
+    opening: openingOf(messages),
     appendSystemPrompt: instructions.length === 0 ? null : instructions.join("\n\n"),
     model: request.cliModel,
     effort: request.effort,
@@ -86,13 +90,13 @@ const asked = ({ turn, request, conversation }: Begun): EngineTurn => {
     disabledMcpServers: request.disabledMcpServers,
     timeoutSeconds: request.timeoutSeconds ?? loaded.timeoutSeconds,
     onEvents: turn.onEvents,
-    answerDigest: turn.concluded,
+    answerDigest: turn.conclude,
     signal: turn.signal,
   };
 };
 
-/** By which the log lines of a turn are found: ours, and X-User-Id and X-Request-Id as the caller gave them. */
-const idsOf = ({ turn, request, caller }: Begun) => ({
+/** Ids in the log lines of a turn: its own, and the caller's X-User-Id and X-Request-Id. */
+const idsOf = ({ turn, request, caller }: StartedTurn) => ({
   chat: turn.id,
   request_id: caller.requestId,
   x_user_id: request.user ?? undefined,

@@ -2,17 +2,17 @@ import { createHash } from "node:crypto";
 
 export type AnswerDigest = {
   push: (content: string) => void;
-  /** 64 hex digits; of all that was pushed until now. */
+  /** 64 hex digits, of all that was pushed so far. */
   digest: () => string;
 };
 
 /**
- * Digest by which an answer is known again when a client sends it back as history. Whitespace does not count: clients
- * trim answers and wrap them anew. The answer itself is not kept.
+ * Digest that recognises an answer when a client sends it back as history. Whitespace does not count: clients trim
+ * answers and rewrap them. The answer itself is not stored.
  */
 export const createAnswerDigest = (): AnswerDigest => {
   const hash = createHash("sha256");
-  // A word takes as long as a page.
+  // Hashing a word takes as long as a page.
   let waiting = "";
   const take = (): void => {
     hash.update(withoutSpace(waiting));
@@ -32,7 +32,7 @@ export const createAnswerDigest = (): AnswerDigest => {
 
 const page = 4096;
 
-/** Code units, not UTF-8: a character may be cut between two pieces. To replace millions of spaces in a text takes seconds. */
+/** Code units, not UTF-8: a piece may end inside a character. Replacing millions of spaces in a text takes seconds. */
 const withoutSpace = (content: string): Uint8Array => {
   const units = new Uint16Array(content.length);
   let kept = 0;
@@ -49,7 +49,7 @@ const isSpace = Uint8Array.from({ length: 65_536 }, (_, unit) =>
   /\s/.test(String.fromCharCode(unit)) ? 1 : 0,
 );
 
-/** The same of a whole answer, as an assistant message of a request has it. */
+/** The digest of a whole answer, as in an assistant message of a request. */
 export const digestOf = (text: string): string => {
   const answer = createAnswerDigest();
   answer.push(text);

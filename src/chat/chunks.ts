@@ -1,27 +1,26 @@
 import type { Usage } from "../contract/job.ts";
-import type { Delta } from "./delta.ts";
-import { contentOf } from "./fence.ts";
-import type { PublicError } from "./public-error.ts";
+import { type Delta, contentOf } from "./delta.ts";
+import type { PublicError } from "./failure.ts";
 
-/** What all chunks of an answer, or the one whole answer, have in common. `created` is in seconds since the epoch. */
+/** Common to all chunks of an answer and to a whole answer. `created` in seconds since the epoch. */
 export type AnswerHead = { id: string; created: number; model: string };
 
-/** Writers of server-sent events, each whole: `data: …` and an empty line. */
+/** Writers of whole server-sent events: `data: …` and an empty line. */
 export type Chunks = {
   role: () => string;
   delta: (delta: Delta) => string;
   /** The reply to a request that needs no agent. */
   streamConfig: (text: string) => string;
-  /** The last chunk, with the usage; with `includeUsage` followed by the public format's own chunk for it. */
+  /** The last chunk, with the usage; with `includeUsage` followed by the public format's usage chunk. */
   stop: (usage: Usage | null, includeUsage: boolean) => string;
 };
 
-/** Events that are the same in every stream. */
+/** The same in every stream. */
 export const doneEvent = "data: [DONE]\n\n";
 export const errorEvent = ({ message, type, param, code }: PublicError): string =>
   `data: ${oneLine({ error: { message, type, param, code } })}\n\n`;
 
-/** A stream has thousands of deltas: all that they have in common is written once. */
+/** A stream has thousands of deltas: their common part is serialised once. */
 export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
   const head = oneLine({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
   const before = `data: ${head},"choices":[{"index":0,"delta":`;
@@ -61,7 +60,7 @@ export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
   };
 };
 
-/** Usage in the public terms: the prompt is all that was read, cached or not. Unknown usage is none: clients need the numbers. */
+/** Usage in the public terms: the prompt includes cached tokens. Unknown usage counts as 0: clients need numbers. */
 export const publicUsage = (usage: Usage | null) => {
   const cached = usage?.cache_read_input_tokens ?? 0;
   const prompt = (usage?.input_tokens ?? 0) + (usage?.cache_creation_input_tokens ?? 0) + cached;
@@ -76,7 +75,7 @@ export const publicUsage = (usage: Usage | null) => {
 
 const tag = (kind: string): string => `,"x_service_event_type":"${kind}"`;
 
-/** JSON in which no reader sees a line break: some clients' line readers break at these characters, too. */
+/** JSON without characters at which some clients' line readers break. */
 const oneLine = (value: unknown): string => {
   const json = JSON.stringify(value);
   return otherLineBreaks.test(json) ? json.replace(eachOtherLineBreak, escaped) : json;

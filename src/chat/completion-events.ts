@@ -3,10 +3,10 @@ import type { Log } from "../lib/log.ts";
 import { shorten } from "../store/event-budget.ts";
 import type { BusEvent, EventBus } from "../store/event-bus.ts";
 
-type Told = Pick<BusEvent, "event_type" | "content">;
+type Published = Pick<BusEvent, "event_type" | "content">;
 
-/** What those who look on are told of an event of the agent; null: nothing. */
-const toldOf = (given: AgentEvent): Told | null => {
+/** What subscribers get for an event of the agent; null: nothing. */
+const publishedOf = (given: AgentEvent): Published | null => {
   const event = shorten(given);
   if (event.type === "thinking") return { event_type: "thinking", content: event.text };
   if (event.type === "text") return { event_type: "assistant_text", content: event.text };
@@ -15,27 +15,35 @@ const toldOf = (given: AgentEvent): Told | null => {
   return { event_type: type, content: JSON.stringify(rest) };
 };
 
-type Teller = { bus: Pick<EventBus, "publish">; now: () => Date; log: Log };
+type PublisherDependencies = { bus: Pick<EventBus, "publish">; now: () => Date; log: Log };
 
-export type BusTeller = {
+export type BusPublisher = {
   onSession: (sessionId: string) => void;
   onEvents: (events: readonly AgentEvent[]) => void;
-  /** Nothing follows. `content` of the last entry is how it ended. */
+  /** Nothing follows. `content` of the last entry is the final status. */
   end: (status: string, error: string | null) => void;
 };
 
-/** Puts what the agent does on the bus, for those who look on. Never throws: the work is worth more than what is told of it. */
-export const createTeller = ({ bus, now, log }: Teller, correlationId: string): BusTeller => {
+/** Publishes the agent's events on the bus for subscribers. Never throws: the answer matters more. */
+export const createPublisher = (
+  { bus, now, log }: PublisherDependencies,
+  correlationId: string,
+): BusPublisher => {
   let session = "";
-  const publish = (told: Told): void =>
-    bus.publish({ ...told, ts: now().toISOString(), session_id: session, correlation_id: correlationId });
+  const publish = (published: Published): void =>
+    bus.publish({
+      ...published,
+      ts: now().toISOString(),
+      session_id: session,
+      correlation_id: correlationId,
+    });
   return {
     onSession: (sessionId) => void (session = sessionId),
     onEvents: (events) => {
       try {
-        for (const told of events.map(toldOf)) if (told !== null) publish(told);
+        for (const published of events.map(publishedOf)) if (published !== null) publish(published);
       } catch (err) {
-        log.error({ err, correlation_id: correlationId }, "what the agent does could not be told");
+        log.error({ err, correlation_id: correlationId }, "what the agent does could not be published");
       }
     },
     end: (status, error) => {
@@ -45,7 +53,7 @@ export const createTeller = ({ bus, now, log }: Teller, correlationId: string): 
   };
 };
 
-/** What the agent has said of its turn so far: all that is known of one that fails. */
+/** Collects what the agent has reported of its turn so far: all that is known of a failed one. */
 export const createAccount = () => {
   const known = {
     session_id: null as string | null,

@@ -1,16 +1,15 @@
 import type { Usage } from "../contract/job.ts";
 import { type AnswerHead, publicUsage } from "./chunks.ts";
-import type { Delta } from "./delta.ts";
-import { contentOf } from "./fence.ts";
+import { type Delta, contentOf } from "./delta.ts";
 
 export type CompletionObject = {
-  /** A visible delta; what is hidden must not be given. */
+  /** A visible delta; pass no hidden one. */
   take: (delta: Delta) => void;
   /** The `chat.completion` object as JSON text. */
   finish: (usage: Usage | null) => string;
 };
 
-/** Collects the answer to a request without `stream`: its content is what a stream would have sent, joined. */
+/** Collects the answer to a request without `stream`: its content is that of the stream, joined. */
 export const createCompletionObject = ({ id, created, model }: AnswerHead): CompletionObject => {
   const content: string[] = [];
   const reasoning: string[] = [];

@@ -1,13 +1,18 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
-import { isUnfinished, type CompletionRecord, type CompletionStore } from "../store/completion-store.ts";
+import {
+  isUnfinished,
+  type CompletionRecord,
+  type CompletionStore,
+  toCompletion,
+} from "../store/completion-store.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { digestOf } from "./answer-digest.ts";
-import { createAccount, createTeller } from "./completion-events.ts";
-import { cancelled, completedBy, failedBy, internal } from "./completion-outcome.ts";
-import type { RecordWriter } from "./completion-record.ts";
-import type { Engine, EngineTurn } from "./engine.ts";
-import { endedBy } from "./turn-failure.ts";
+import { createAccount, createPublisher } from "./completion-events.ts";
+import type { Engine, EngineTurn, EngineOutcome } from "./engine.ts";
+import { endedBy } from "./failure.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { cutFront } from "../lib/tail-buffer.ts";
 
 type Dependencies = {
   engine: Pick<Engine, "run">;
@@ -16,7 +21,7 @@ type Dependencies = {
   write: RecordWriter;
   now: () => Date;
   log: Log;
-  /** How often it is looked whether another instance has cancelled the completion, ms. */
+  /** Interval of checks for a cancel by another instance, ms. */
   watchMs: number;
 };
 
@@ -29,7 +34,7 @@ export type Run = {
   progress: ((message: string) => void) | undefined;
 };
 
-/** Runs a completion that has been created, from its begin on the bus to the end of its record. Never rejects. */
+/** Runs a created completion, from its first event on the bus to the end of its record. Never rejects. */
 export const createCompletionTurn =
   (deps: Dependencies) =>
   async (run: Run): Promise<CompletionRecord> => {
@@ -39,17 +44,18 @@ export const createCompletionTurn =
     const started = { status: "running", started_at: now().toISOString() } as const;
     const running = { ...run.record, ...started };
     const over = new AbortController();
-    // The agent does not wait for the store. What is written last says all of it again, and once only.
+    // The agent does not wait for the store. The last write contains all of it.
     void write(running, started, over.signal).then((result) => {
       if (result === "refused") run.stop.abort(cancelled());
     });
     const account = createAccount();
-    const end = { ...started, ...(await endOf(deps, { run, running, account })) };
+    const end = { ...started, ...(await runTurn(deps, { run, running, account })) };
     over.abort();
     const ended = { ...running, ...end };
     const result = await write(running, end);
     const stored = result === "refused" ? await deps.store.get(uuid).catch(() => null) : null;
-    // Whoever else has ended it has told so. When an answer was lost the other one was us.
+    // If another writer ended it, that one published the end. If only the reply was lost, the other writer was this
+    // one.
     if (stored !== null && stored.ended_at !== ended.ended_at) return isSame(stored, ended) ? stored : ended;
     publishEnd(bus, ended, now);
     return ended;
@@ -58,7 +64,7 @@ export const createCompletionTurn =
 const isSame = (one: CompletionRecord, other: CompletionRecord): boolean =>
   one.epoch === other.epoch && one.created_at === other.created_at;
 
-/** Tells those who look on that nothing follows. */
+/** Tells subscribers that nothing follows. */
 export const publishEnd = (bus: EventBus, record: CompletionRecord, now: () => Date): void => {
   const entry = { ts: now().toISOString(), session_id: record.session_id ?? "", correlation_id: record.uuid };
   if (record.error !== null) bus.publish({ event_type: "error", content: record.error, ...entry });
@@ -67,14 +73,14 @@ export const publishEnd = (bus: EventBus, record: CompletionRecord, now: () => D
 
 type Running = { run: Run; running: CompletionRecord; account: ReturnType<typeof createAccount> };
 
-/** Asks the engine, and says what became of it. */
-const endOf = async (
+/** Runs the turn in the engine, and returns the final record. */
+const runTurn = async (
   deps: Dependencies,
   { run, running, account }: Running,
 ): Promise<Partial<CompletionRecord>> => {
   const { engine, now, log } = deps;
   const { signal } = run.stop;
-  const tellers = teller(deps, run, account);
+  const tellers = publisher(deps, run, account);
   const stopWatching = watch(deps, run);
   try {
     signal.throwIfAborted();
@@ -90,13 +96,13 @@ const endOf = async (
   }
 };
 
-/** Tells those who look on, and the caller who waits, what the agent does. */
-const teller = (
+/** Passes the agent's events to subscribers and to the waiting caller. */
+const publisher = (
   deps: Dependencies,
   { record, progress }: Run,
   account: Running["account"],
 ): Pick<EngineTurn, "onEvents" | "onSession"> => {
-  const bus = createTeller(deps, record.uuid);
+  const bus = createPublisher(deps, record.uuid);
   return {
     onSession: (sessionId) => {
       account.begin(sessionId);
@@ -114,7 +120,7 @@ const teller = (
   };
 };
 
-/** Stops the turn when another instance has ended it. Returns how to leave off. */
+/** Stops the turn when another instance has ended it. Returns a function that ends the watch. */
 const watch = ({ store, watchMs }: Dependencies, { record, stop }: Run): (() => void) => {
   const look = async (): Promise<void> => {
     const stored = await store.get(record.uuid).catch(() => null);
@@ -124,3 +130,138 @@ const watch = ({ store, watchMs }: Dependencies, { record, stop }: Run): (() => 
   const timer = setInterval(() => void look(), watchMs);
   return () => clearInterval(timer);
 };
+
+/** How long to retry a write that the store refuses, and the first and longest pause in between, ms. */
+export type Patience = { forMs: number; firstPause: number; longestPause: number };
+
+export const usualPatience: Patience = { forMs: 30_000, firstPause: 100, longestPause: 2000 };
+
+type RecordDependencies = { store: CompletionStore; log: Log; patience: Patience };
+
+/**
+ * Writes changes of a completion's record, with retries while the store is unreachable. `refused`: the record is
+ * final, or another turn's; `lost`: given up, or ended by the signal.
+ */
+export const createRecordWriter =
+  ({ store, log, patience }: RecordDependencies) =>
+  async (
+    { uuid, epoch }: Pick<CompletionRecord, "uuid" | "epoch">,
+    changes: Partial<CompletionRecord>,
+    obsolete?: AbortSignal,
+  ): Promise<"written" | "refused" | "lost"> => {
+    const deadline = performance.now() + patience.forMs;
+    for (let pause = patience.firstPause; ; pause = Math.min(2 * pause, patience.longestPause)) {
+      try {
+        return (await store.update(uuid, epoch, changes)) ? "written" : "refused";
+      } catch (err) {
+        if (obsolete?.aborted === true) return "lost";
+        if (performance.now() + pause > deadline) {
+          log.error(
+            { err, completion: uuid, status: changes.status },
+            "the state of a completion cannot be stored",
+          );
+          return "lost";
+        }
+        await delay(pause);
+      }
+    }
+  };
+
+export type RecordWriter = ReturnType<typeof createRecordWriter>;
+
+type Changes = Partial<CompletionRecord>;
+
+/** Longest stored answer, bytes; of a longer one the end is stored, since it has the conclusion. */
+const maxResultBytes = 1_048_576;
+
+export const completedBy = (outcome: EngineOutcome, now: Date): Changes => ({
+  status: "completed",
+  is_error: false,
+  result: cutFront(outcome.text, maxResultBytes),
+  session_id: outcome.sessionId,
+  cost_usd: outcome.costUsd,
+  duration_ms: Math.round(outcome.durationMs),
+  num_turns: outcome.numTurns,
+  usage: outcome.usage,
+  ended_at: now.toISOString(),
+  ...(outcome.model === null ? {} : { model: outcome.model }),
+});
+
+/** A turn that the caller stopped, or abandoned, is cancelled; every other one failed. */
+export const failedBy = (
+  failure: { code: string; message: string },
+  record: Pick<CompletionRecord, "created_at" | "started_at">,
+  now: Date,
+): Changes => ({
+  status: failure.code === "turn_cancelled" ? "cancelled" : "failed",
+  is_error: true,
+  error: failure.message,
+  error_code: failure.code,
+  duration_ms: Math.max(0, now.getTime() - Date.parse(record.started_at ?? record.created_at)),
+  ended_at: now.toISOString(),
+});
+
+export const lost = {
+  code: "instance_lost",
+  message: "The instance that ran it is gone; ask again, the conversation goes on where it was",
+};
+
+export const internal = {
+  code: "internal",
+  message: "The service failed; its log says why",
+};
+
+export const cancelled = (): ServiceError =>
+  new ServiceError("turn_cancelled", "The completion was cancelled");
+
+export const callerLeft = (): ServiceError =>
+  new ServiceError(
+    "turn_cancelled",
+    "The caller went away before the answer was complete, which cancels it; use wait false, or AGENT_MODE_ON_DISCONNECT=detach",
+  );
+
+export const shuttingDown = (): ServiceError =>
+  new ServiceError(
+    "draining",
+    "The service is shutting down; ask again, the conversation goes on where it was",
+    { retryAfter: 5 },
+  );
+
+/** The answer to a completion with `wait`. */
+export const answerOf = (record: CompletionRecord) => {
+  const { uuid, status, result, session_id, cost_usd, duration_ms, num_turns, is_error, usage } = record;
+  return {
+    success: status === "completed",
+    status,
+    uuid,
+    poll_url: null,
+    result,
+    session_id,
+    cost_usd,
+    duration_ms,
+    num_turns,
+    is_error,
+    usage,
+    error: record.error,
+    code: record.error_code,
+    completion: toCompletion(record),
+  };
+};
+
+/** The answer to one without. */
+export const queuedAnswer = (uuid: string) => ({
+  success: true,
+  status: "queued" as const,
+  uuid,
+  poll_url: `/completions/${uuid}`,
+  result: null,
+  session_id: null,
+  cost_usd: null,
+  duration_ms: null,
+  num_turns: null,
+  is_error: false,
+  usage: null,
+  error: null,
+  code: null,
+  completion: null,
+});

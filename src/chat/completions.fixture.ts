@@ -13,7 +13,7 @@ import { openFilesRecords } from "../store/files-records.ts";
 import { openLocalEventBus } from "../../test/open-stores.ts";
 import { createCompletions } from "./completions.ts";
 import type { EngineOutcome, EngineTurn } from "./engine.ts";
-import { endedBy } from "./turn-failure.ts";
+import { endedBy } from "./failure.ts";
 
 export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
   ok: true,

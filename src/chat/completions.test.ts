@@ -108,8 +108,8 @@ describe("what the engine is asked", () => {
     await submit();
     const said = [{ type: "text", text: "Say it" }];
     expect(fake.turns[0]).toMatchObject({
-      news: said,
-      whole: said,
+      followUp: said,
+      opening: said,
       appendSystemPrompt: "Be kind.",
       model: null,
       effort: null,

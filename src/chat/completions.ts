@@ -21,9 +21,13 @@ import {
   lost,
   queuedAnswer,
   shuttingDown,
-} from "./completion-outcome.ts";
-import { createRecordWriter, usualPatience, type Patience } from "./completion-record.ts";
-import { createCompletionTurn, publishEnd, type Run } from "./completion-turn.ts";
+  createRecordWriter,
+  usualPatience,
+  type Patience,
+  createCompletionTurn,
+  publishEnd,
+  type Run,
+} from "./completion-turn.ts";
 import type { Engine, Permit } from "./engine.ts";
 
 type Options = {
@@ -36,7 +40,7 @@ type Options = {
   now: () => Date;
   log: Log;
   patience?: Patience;
-  /** How often it is looked whether another instance has cancelled a completion of this one, ms. */
+  /** Interval of checks for a cancel by another instance, ms. */
   watchMs?: number;
 };
 
@@ -48,12 +52,12 @@ export type Completions = {
   list: Handler<"list_completions">;
   cancel: Handler<"cancel_completion">;
   /**
-   * Fails what an earlier start of this instance, or an instance that is not living, has left queued or running; also what
-   * this start has but does not know of, since the answer of the store was lost. To be called at the start and from time to
-   * time. Resolves to how many there were.
+   * Fails completions that an earlier start of this instance, or a lost instance, left queued or running; also those
+   * that this start owns but does not know, since the store's reply was lost. Call it at start and periodically.
+   * Resolves to how many there were.
    */
   settleLost: (isLiving: (run: { podName: string; epoch: string }) => boolean) => Promise<number>;
-  /** Takes no more, and stops those under way; resolves when their records are written, or that was given up. */
+  /** Accepts no more, and stops those in flight; resolves when their records are written, or given up. */
   stop: () => Promise<void>;
 };
 
@@ -62,7 +66,7 @@ type Active = { run: Run; ended: Promise<CompletionRecord> };
 
 type Submission = Parameters<Completions["submit"]>[0];
 
-/** What the operations of `contract/completion.ts` do. */
+/** The operations of `contract/completion.ts`. */
 export const createCompletions = (options: Options): Completions => {
   const { engine, store, bus, agentPackage, settings, instance, now, log } = options;
   const active = new Map<string, Active>();
@@ -81,8 +85,8 @@ export const createCompletions = (options: Options): Completions => {
         conversation: input.stateless
           ? null
           : conversationKey(agentPackage.name, context.principal, input.uuid),
-        news: said,
-        whole: said,
+        followUp: said,
+        opening: said,
         appendSystemPrompt: input.system_prompt || loaded.systemPrompt || null,
         model,
         effort: input.effort === "" ? null : input.effort,
@@ -95,17 +99,17 @@ export const createCompletions = (options: Options): Completions => {
     };
   };
 
-  /** Creates the record and runs it, in a place for a turn that is given back at the end. */
-  const start = async (run: Run, slot: Permit): Promise<Active> => {
+  /** Creates the record and runs it under a permit, which is released at the end. */
+  const start = async (run: Run, permit: Permit): Promise<Active> => {
     const { uuid } = run.record;
     const { promise: ended, resolve } = Promise.withResolvers<CompletionRecord>();
     const entry = { run, ended };
     const leave = (record: CompletionRecord): void => {
-      slot.release();
+      permit.release();
       active.delete(uuid);
       resolve(record);
     };
-    // Before it is created: what is in the store is known here.
+    // Before the record is created: this instance must know every record that it has in the store.
     active.set(uuid, entry);
     try {
       if (!(await store.create(run.record))) throw alreadyRunning(uuid);
@@ -123,8 +127,8 @@ export const createCompletions = (options: Options): Completions => {
     return record;
   };
 
-  /** Ends a record that no turn of this instance is about. */
-  const endOthers = async (record: CompletionRecord, failure: { code: string; message: string }) => {
+  /** Ends a record that no turn of this instance works on. */
+  const endForeign = async (record: CompletionRecord, failure: { code: string; message: string }) => {
     const changes = failedBy(failure, record, now());
     const isEnded = await store.update(record.uuid, record.epoch, changes);
     if (isEnded) publishEnd(bus, { ...record, ...changes }, now);
@@ -138,7 +142,7 @@ export const createCompletions = (options: Options): Completions => {
       if (active.has(input.uuid)) throw alreadyRunning(input.uuid);
       const { ended } = await start(run, engine.admit());
       if (!input.wait) return queuedAnswer(input.uuid);
-      const forget = stopWhenGone(run.stop, context.signal, settings.agentModeOnDisconnect);
+      const forget = stopOnDisconnect(run.stop, context.signal, settings.agentModeOnDisconnect);
       return answerOf(await ended.finally(forget));
     },
 
@@ -156,7 +160,7 @@ export const createCompletions = (options: Options): Completions => {
         turn.run.stop.abort(cancelled());
         return { success: true, completion: toCompletion(await turn.ended) };
       }
-      if (isUnfinished(record)) await endOthers(record, cancelled());
+      if (isUnfinished(record)) await endForeign(record, cancelled());
       return { success: true, completion: toCompletion(await found(uuid)) };
     },
 
@@ -168,7 +172,7 @@ export const createCompletions = (options: Options): Completions => {
         const isUnderWay = isHere
           ? epoch === instance.epoch && active.has(uuid)
           : isLiving({ podName, epoch });
-        if (!isUnderWay && (await endOthers(record, lost))) count += 1;
+        if (!isUnderWay && (await endForeign(record, lost))) count += 1;
       }
       return count;
     },
@@ -181,8 +185,12 @@ export const createCompletions = (options: Options): Completions => {
   };
 };
 
-/** Applies the policy to a caller who leaves. Returns how to leave off. */
-const stopWhenGone = (stop: AbortController, caller: AbortSignal, policy: DisconnectPolicy): (() => void) => {
+/** Applies the disconnect policy to a caller who leaves. Returns a function that ends the watch. */
+const stopOnDisconnect = (
+  stop: AbortController,
+  caller: AbortSignal,
+  policy: DisconnectPolicy,
+): (() => void) => {
   if (policy.kind === "detach") return () => undefined;
   let timer: NodeJS.Timeout | undefined;
   const leave = (): void => {
@@ -197,7 +205,7 @@ const stopWhenGone = (stop: AbortController, caller: AbortSignal, policy: Discon
   };
 };
 
-/** Never that of a chat: what is hashed for those begins otherwise. */
+/** Never equal to a chat's key: the hash input of those begins differently. */
 const conversationKey = (agent: string, principal: string, uuid: string): string =>
   hash("sha256", JSON.stringify(["completion", agent, principal, uuid]));
 

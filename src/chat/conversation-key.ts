@@ -13,8 +13,8 @@ export type Conversation = {
 type Scope = { agent: string; principal: string };
 
 /**
- * The conversation that a request belongs to: by the id that it names, else by its first message; null: it is one of its
- * own. The same id of another key or another user is another conversation.
+ * The conversation of a request: by the id that it names, else by its first message; null: a conversation of its own.
+ * The same id with another key or user is another conversation.
  */
 export const conversationOf = (
   {

@@ -2,14 +2,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
 import { orAborted } from "../lib/wait.ts";
 import type { Lock, Locks } from "../store/locks.ts";
-import { endedBy } from "./turn-failure.ts";
+import { endedBy } from "./failure.ts";
 
-/** A conversation that nobody else may use until it is given back. */
-export type Held = { release: () => Promise<void>; lost: AbortSignal };
+/** A conversation reserved for one turn until released. */
+export type HeldConversation = { release: () => Promise<void>; lost: AbortSignal };
 
 /**
- * Lets one turn at a time have a conversation, across all instances. One more may wait; what comes beyond is refused at
- * once: a conversation that is asked ten times over must not take all places.
+ * Allows one turn at a time per conversation, across all instances. One more may wait; further ones are refused at
+ * once, so that one conversation cannot use up all permits.
  */
 export const createConversationTurns = (locks: Pick<Locks, "take">) => {
   const queues = new Map<string, Promise<void>[]>();
@@ -34,8 +34,8 @@ export const createConversationTurns = (locks: Pick<Locks, "take">) => {
     }
   };
 
-  const held = (key: string, lock: Lock, leave: () => void): Held => {
-    const kept = keep(locks, key, lock);
+  const held = (key: string, lock: Lock, leave: () => void): HeldConversation => {
+    const kept = retake(locks, key, lock);
     const release = async (): Promise<void> => {
       await kept.release();
       leave();
@@ -44,17 +44,15 @@ export const createConversationTurns = (locks: Pick<Locks, "take">) => {
   };
 
   return {
-    /**
-     * @throws ServiceError `conversation_busy` when it was not free in time; the reason of the signal
-     */
-    hold: async (key: string, seconds: number, signal: AbortSignal): Promise<Held> => {
+    /** @throws ServiceError `conversation_busy` when it was not free in time; the reason of the signal */
+    hold: async (key: string, seconds: number, signal: AbortSignal): Promise<HeldConversation> => {
       const wait = { until: performance.now() + seconds * 1000, signal };
       const leave = await queueUp(key, wait);
       try {
         for (;;) {
           const lock = await locks.take(nameOf(key));
           if (lock !== null) return held(key, lock, leave);
-          // Another instance has it. There is no news of its end: it is asked for again.
+          // Another instance has it. Nothing announces its end, so poll.
           await within(delay(pollMs), wait);
         }
       } catch (error) {
@@ -68,10 +66,10 @@ export const createConversationTurns = (locks: Pick<Locks, "take">) => {
 const nameOf = (key: string): string => `conv:${key}`;
 
 /**
- * A lock that is taken again when it lapsed because the store was away: an answer is not given up for that. It is lost only
- * when somebody else has it then.
+ * A lock that is taken again when it lapsed during an outage of the store, so that the answer survives. It is lost
+ * only when another holder has it then.
  */
-const keep = (locks: Pick<Locks, "take">, key: string, first: Lock): Held => {
+const retake = (locks: Pick<Locks, "take">, key: string, first: Lock): HeldConversation => {
   const lost = new AbortController();
   let lock = first;
   let isReleased = false;

@@ -7,15 +7,14 @@ import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
-import { answerChat, type Checked } from "./answer-chat.ts";
+import { answerChat, type CheckedRequest } from "./answer-chat.ts";
 import type { Caller, Chat } from "./chat.ts";
 import { conversationOf } from "./conversation-key.ts";
 import type { Engine } from "./engine.ts";
-import { instantTurn } from "./instant-turn.ts";
+import { instantTurn, createTurn, type RunningTurn } from "./turn.ts";
 import { createRetryable } from "./retries.ts";
 import { applySlashTokens, readMessageTokens, type SlashToken } from "./slash-tokens.ts";
-import { createTurn, type RunningTurn } from "./turn.ts";
-import { statusText } from "./visibility.ts";
+import { statusText } from "./delta.ts";
 
 type Dependencies = {
   engine: Pick<Engine, "admit" | "run">;
@@ -31,7 +30,7 @@ type Dependencies = {
   log: Log;
 };
 
-/** What the chat doors ask: see `chat.ts`. */
+/** Implements the port in `chat.ts`. */
 export const createChat = ({
   bus,
   engine,
@@ -42,7 +41,7 @@ export const createChat = ({
   newId,
   log,
 }: Dependencies): Chat => {
-  const underWay = new Map<string, { turn: RunningTurn; principal: string }>();
+  const inFlight = new Map<string, { turn: RunningTurn; principal: string }>();
   const changes = createKeyedMutex();
   const retryable = createRetryable<RunningTurn>({
     clock: () => performance.now(),
@@ -58,8 +57,8 @@ export const createChat = ({
   const visibilityNow = async (): Promise<Visibility> =>
     (await visibilities.get(agent.name)) ?? everythingVisible;
 
-  /** One change after another: two at once must not undo each other. */
-  const changed = (tokens: readonly SlashToken[]): Promise<Visibility> => {
+  /** Serialised: two changes at once must not undo each other. */
+  const changeVisibility = (tokens: readonly SlashToken[]): Promise<Visibility> => {
     const toggles = tokens.filter((token) => token !== "/stream-status");
     if (toggles.length === 0) return visibilityNow();
     return changes.runExclusive(agent.name, async () => {
@@ -69,14 +68,14 @@ export const createChat = ({
     });
   };
 
-  const start = (request: Checked, caller: Caller): RunningTurn => {
+  const start = (request: CheckedRequest, caller: Caller): RunningTurn => {
     const conversation = conversationOf(
       request,
       { agent: agent.name, principal: caller.principal },
       settings.convHashFallback,
     );
-    // From here on nothing may fail before the turn is under way: the place would be lost.
-    const slot = engine.admit();
+    // From here until the turn runs nothing may fail: the permit would leak.
+    const permit = engine.admit();
     const turn = createTurn({
       head: headOf(request.model),
       stream: request.stream,
@@ -87,11 +86,11 @@ export const createChat = ({
       conversation: { source: conversation?.source ?? "new", id: conversation?.id ?? null },
       spillDirectory: join(settings.agentModeWorkspaces, agent.name),
     });
-    underWay.set(turn.id, { turn, principal: caller.principal });
+    inFlight.set(turn.id, { turn, principal: caller.principal });
     const ended = retryable.add(turn, request, caller.principal);
     void answerChat({ engine, bus, now, log }, { turn, request, conversation, caller }).then((ok) => {
-      slot.release();
-      underWay.delete(turn.id);
+      permit.release();
+      inFlight.delete(turn.id);
       ended(ok, turn.size());
     });
     return turn;
@@ -104,23 +103,23 @@ export const createChat = ({
       const cliModel = loaded.cliModel(request.model);
       if (cliModel === undefined) throw unknownModel(request.model, loaded);
       const read = readMessageTokens(request.messages);
-      // Its tokens have had their effect.
+      // Its tokens have been applied before.
       const earlier = retryable.find(request, caller.principal);
       if (earlier !== null) return earlier;
-      const visibility = await changed(read.tokens);
+      const visibility = await changeVisibility(read.tokens);
       if (read.isOnlyTokens || read.tokens.includes("/stream-status"))
         return instantTurn(headOf(request.model), request, {
           kind: "stream_config",
           text: statusText(visibility),
         });
-      // Two at once: the other one has begun it meanwhile.
-      const twin = retryable.find(request, caller.principal);
-      if (twin !== null) return twin;
+      // A concurrent request has begun it in the meantime.
+      const concurrent = retryable.find(request, caller.principal);
+      if (concurrent !== null) return concurrent;
       return start({ ...request, messages: read.messages, visibility, loaded, cliModel }, caller);
     },
     answer: (request, text) => instantTurn(headOf(request.model), request, { kind: "final", text }),
     cancel: (id, principal) => {
-      const found = underWay.get(id);
+      const found = inFlight.get(id);
       if (found === undefined || found.principal !== principal) return false;
       found.turn.stop(
         new ServiceError("turn_cancelled", "The turn was stopped because its caller asked for that"),

@@ -13,10 +13,10 @@ import type { Prewarmed } from "./prewarmed.ts";
 type Dependencies = {
   agent: Pick<AgentPackage, "read" | "findTranscript">;
   conversations: ConversationStore;
-  seats: Pick<WarmProcesses, "fresh" | "resumed">;
-  spares: Pick<Prewarmed, "take" | "refill">;
-  kept: Pick<IdlePool, "take" | "put">;
-  /** Takes configured secrets out of what the agent says. */
+  processes: Pick<WarmProcesses, "fresh" | "resumed">;
+  prewarmed: Pick<Prewarmed, "take" | "refill">;
+  idlePool: Pick<IdlePool, "take" | "add">;
+  /** Masks configured secrets in what the agent says. */
   redact: Redactor;
   now: () => Date;
   log: Log;
@@ -25,57 +25,63 @@ type Dependencies = {
 export type RanTurn = {
   outcome: TurnOutcome;
   sessionId: string;
-  /** Resolves when the conversation is on record and its process is put away: only then may its next turn begin. */
+  /** Resolves when the conversation is recorded and its process is in the pool: only then may its next turn begin. */
   settled: Promise<void>;
 };
 
-/** A turn's process: a session that knows what was said before, or one that is to be told. */
-type Place = {
-  seat: WarmProcess;
-  knows: boolean;
-  /** The process was there before the turn: it may have died while nobody looked. */
-  waited: boolean;
+/** A turn's process: its session isInformed the conversation, or must be given it. */
+type TurnProcess = {
+  warm: WarmProcess;
+  isInformed: boolean;
+  /** The process was idle before the turn: it may have died in the meantime. */
+  wasIdle: boolean;
 };
 
-/** `heard`: the agent gave a sign of having taken the turn up. */
-type Said = { outcome: TurnOutcome; heard: boolean };
+/** `heard`: the agent showed a sign of having begun the turn. */
+type TurnResult = { outcome: TurnOutcome; heard: boolean };
 
-/** Finds the process for a turn, runs it there, and keeps the process for the conversation's next one. */
+/**
+ * Finds a process for a turn, runs the turn in it, and puts the process into the pool for the conversation's next one.
+ */
 export const createTurnRunner = (deps: Dependencies) => {
-  const { agent, conversations, seats, spares, kept, redact, log } = deps;
+  const { agent, conversations, processes, prewarmed, idlePool, redact, log } = deps;
 
-  const placeFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<Place> => {
+  const processFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<TurnProcess> => {
     const { model, maxTurns, disabledMcpServers, conversation } = turn;
-    const wanted: ProcessOptions = { loaded: await agent.read(), model, maxTurns, disabledMcpServers };
+    const options: ProcessOptions = { loaded: await agent.read(), model, maxTurns, disabledMcpServers };
     if (record !== null && conversation !== null) {
-      const own = await kept.take(conversation, record.updated_at);
-      if (own !== null && isGoodFor(own, turn, wanted))
-        return { seat: own, knows: wasTold(own), waited: true };
+      const own = await idlePool.take(conversation, record.updated_at);
+      if (own !== null && fits(own, turn, options))
+        return { warm: own, isInformed: hadPrompt(own), wasIdle: true };
       // Never two processes on one session.
       await own?.process.end();
       const transcript = await agent.findTranscript(record.session_id);
       if (transcript !== null) {
         const session = { id: record.session_id, resumeFrom: transcript, cwd: record.cwd };
-        return { seat: await seats.resumed(wanted, session), knows: true, waited: false };
+        return { warm: await processes.resumed(options, session), isInformed: true, wasIdle: false };
       }
     }
-    const spare = spares.take(wanted);
-    return { seat: spare ?? (await seats.fresh(wanted)), knows: false, waited: spare !== null };
+    const ready = prewarmed.take(options);
+    return { warm: ready ?? (await processes.fresh(options)), isInformed: false, wasIdle: ready !== null };
   };
 
-  const say = async (turn: EngineTurn, { seat, knows }: Place, deadline: number): Promise<Said> => {
-    const isFirst = seat.process.turns() === 0;
-    if (isFirst) seat.appended = turn.appendSystemPrompt;
-    seat.effort = turn.effort ?? seat.effort;
-    let heard = false;
+  const say = async (
+    turn: EngineTurn,
+    { warm, isInformed }: TurnProcess,
+    deadline: number,
+  ): Promise<TurnResult> => {
+    const isFirst = warm.process.turns() === 0;
+    if (isFirst) warm.appended = turn.appendSystemPrompt;
+    warm.effort = turn.effort ?? warm.effort;
+    let hasBegun = false;
     let spoke = false;
     const mask = masked(redact, (events) => {
       turn.onEvents(events);
       if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
       spoke = true;
-      spares.refill();
+      prewarmed.refill();
     });
-    const tell: EngineTurn["onEvents"] = (events) => {
+    const publish: EngineTurn["onEvents"] = (events) => {
       try {
         mask(events);
       } catch (err) {
@@ -83,35 +89,35 @@ export const createTurnRunner = (deps: Dependencies) => {
         throw err;
       }
     };
-    const outcome = await seat.process.turn({
-      content: knows ? turn.news : turn.whole,
+    const outcome = await warm.process.turn({
+      content: isInformed ? turn.followUp : turn.opening,
       appendSystemPrompt: isFirst ? turn.appendSystemPrompt : null,
-      // That of the process.
+      // The process's own model.
       model: null,
       effort: turn.effort,
       timeoutSeconds: Math.max(1, Math.ceil((deadline - performance.now()) / 1000)),
       signal: turn.signal,
       onEvents: (events) => {
-        heard ||= events.some(({ type }) => type !== "warning");
-        tell(events);
+        hasBegun ||= events.some(({ type }) => type !== "warning");
+        publish(events);
       },
     });
-    // What was held back for the rest of a secret that never came.
-    tell([{ type: "block_end", block: -1 }]);
+    // Flushes a tail that was held back as the possible beginning of a secret.
+    publish([{ type: "block_end", block: -1 }]);
     const { text, error } = outcome;
     const masking = { text: redact(text), error: error === null ? null : redact(error) };
-    return { outcome: { ...outcome, ...masking }, heard };
+    return { outcome: { ...outcome, ...masking }, heard: hasBegun };
   };
 
-  /** Puts the conversation on record while its turn is under way, so that it can be resumed whatever happens. */
-  const begin = (key: string, { seat, knows }: Place, found: ConversationRecord | null) => {
-    const before = knows ? found : null;
+  /** Records the conversation while its turn runs, so that it can be resumed whatever happens. */
+  const begin = (key: string, { warm, isInformed }: TurnProcess, found: ConversationRecord | null) => {
+    const before = isInformed ? found : null;
     const put = async (answers: string[]): Promise<string> => {
       const at = deps.now().toISOString();
-      const { sessionId } = seat.process;
+      const { sessionId } = warm.process;
       const record = {
         session_id: sessionId,
-        cwd: seat.cwd,
+        cwd: warm.cwd,
         answers: answers.slice(-maxAnswers),
         created_at: before?.created_at ?? at,
         updated_at: at,
@@ -125,7 +131,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     const begun = put(answers);
     return async (answer: string): Promise<void> => {
       await begun;
-      await kept.put(key, seat, await put([...answers, answer]));
+      await idlePool.add(key, warm, await put([...answers, answer]));
     };
   };
 
@@ -133,35 +139,35 @@ export const createTurnRunner = (deps: Dependencies) => {
     const { conversation: key } = turn;
     const found = key === null ? null : await conversations.get(key);
     const record = found !== null && (turn.mayResume?.(found) ?? true) ? found : null;
-    const place = await placeFor(turn, record);
+    const place = await processFor(turn, record);
     try {
       return await runIn(place, turn, record, deadline);
     } catch (error) {
-      // Not what the agent does, that is an outcome: nobody knows where the turn got to.
-      await place.seat.process.end();
+      // A failure of this code, not of the agent: the state of the turn is unknown.
+      await place.warm.process.end();
       throw error;
     }
   };
 
   const runIn = async (
-    place: Place,
+    place: TurnProcess,
     turn: EngineTurn,
     record: ConversationRecord | null,
     deadline: number,
   ): Promise<RanTurn> => {
     const { conversation: key } = turn;
-    const { process } = place.seat;
+    const { process } = place.warm;
     turn.onSession?.(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
     const { outcome, heard } = await say(turn, place, deadline);
     const isStuck = outcome.reason === "stalled" && process.turns() > 1;
-    if (place.waited && !heard && (isStuck || outcome.reason === "agent_exit")) {
-      // It had died, or was about to, when it was given the turn; or something has stopped it.
+    if (place.wasIdle && !heard && (isStuck || outcome.reason === "agent_exit")) {
+      // The process was dead or dying when it got the turn, or was stopped.
       await process.end();
       return run(turn, deadline);
     }
     if (isForgotten(outcome, place)) {
-      // There is a transcript in which the CLI finds nothing: the session is begun again with all that was said.
+      // The transcript exists but the CLI cannot use it: begin a new session with the whole conversation.
       await process.end();
       if (key !== null) await conversations.remove(key);
       return run(turn, deadline);
@@ -175,7 +181,7 @@ export const createTurnRunner = (deps: Dependencies) => {
   return { run };
 };
 
-/** The same events without secrets, also those that come in pieces. */
+/** The same events with secrets masked, also those split over pieces. */
 const masked = (redact: Redactor, tell: EngineTurn["onEvents"]): EngineTurn["onEvents"] => {
   let ready: AgentEvent[] = [];
   const mask = maskEvents(redact, (event) => void ready.push(event));
@@ -186,18 +192,18 @@ const masked = (redact: Redactor, tell: EngineTurn["onEvents"]): EngineTurn["onE
   };
 };
 
-/** A turn that was stopped before it was said leaves a session that knows of nothing. */
-const wasTold = ({ resumes, process }: WarmProcess): boolean => resumes || process.turns() > 0;
+/** A turn that was stopped before its prompt leaves a session that isInformed nothing. */
+const hadPrompt = ({ resumes, process }: WarmProcess): boolean => resumes || process.turns() > 0;
 
-/** Whether a kept process is what this turn wants. */
-const isGoodFor = (seat: WarmProcess, turn: EngineTurn, wanted: ProcessOptions): boolean =>
-  seat.variant === variantOf(wanted) &&
-  seat.appended === turn.appendSystemPrompt &&
-  // An effort once set cannot be taken back.
-  (seat.effort === null || turn.effort !== null);
+/** Whether an idle process fits this turn. */
+const fits = (warm: WarmProcess, turn: EngineTurn, wanted: ProcessOptions): boolean =>
+  warm.variant === variantOf(wanted) &&
+  warm.appended === turn.appendSystemPrompt &&
+  // An effort, once set, cannot be unset.
+  (warm.effort === null || turn.effort !== null);
 
-const isForgotten = ({ ok, error, numTurns }: TurnOutcome, { knows }: Place): boolean =>
-  knows && !ok && (numTurns ?? 0) === 0 && /no conversation found/i.test(error ?? "");
+const isForgotten = ({ ok, error, numTurns }: TurnOutcome, { isInformed }: TurnProcess): boolean =>
+  isInformed && !ok && (numTurns ?? 0) === 0 && /no conversation found/i.test(error ?? "");
 
 /** Stands for an answer of which the caller may have any part. */
 export const unknownAnswer = "*";

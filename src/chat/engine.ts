@@ -2,16 +2,17 @@ import type { AgentTurn, TurnOutcome, TurnPart } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { ConversationRecord } from "../store/conversation-store.ts";
 
-/** Runs turns of conversations: one at a time each, in processes that it keeps warm. */
+/** PORT. Runs turns of conversations, one at a time each, in warm processes. */
 export type Engine = {
   /**
-   * Takes one of the places for turns, to be given back when the turn has ended.
+   * Takes a permit for a turn; release it when the turn has ended.
    * @throws ServiceError `capacity_full`, `draining`
    */
   admit: () => Permit;
   /**
-   * Runs one turn when the conversation is free. Rejects with `ServiceError` for everything but success: waiting in vain
-   * (`conversation_busy`), a failed turn (see `turn-failure.ts`), a cancelled one (`turn_cancelled`), the end of the service.
+   * Runs one turn when the conversation is free. Rejects with `ServiceError` for everything but success: a
+   * conversation that stays busy (`conversation_busy`), a failed turn (see `turn-failure.ts`), a cancelled one
+   * (`turn_cancelled`), the end of the service.
    */
   run: (turn: EngineTurn) => Promise<EngineOutcome>;
 };
@@ -19,16 +20,16 @@ export type Engine = {
 export type Permit = { release: () => void };
 
 export type EngineTurn = {
-  /** Key of the conversation (64 hex digits); null: a session of its own that nobody resumes. */
+  /** Key of the conversation (64 hex digits); null: a session that is never resumed. */
   conversation: string | null;
-  /** What to do when the conversation has another turn under way; `own`: the turn gets a session that nobody resumes. */
+  /** When the conversation has another turn in flight: wait, or (`own`) run in a session that is never resumed. */
   ifBusy: "wait" | "own";
-  /** Whether the session that is on record may go on with this turn; absent: it may. */
+  /** Whether the recorded session may continue with this turn; absent: it may. */
   mayResume?: (record: ConversationRecord) => boolean;
-  /** What is said to a session that goes on. */
-  news: readonly TurnPart[];
-  /** What is said to a fresh session. */
-  whole: readonly TurnPart[];
+  /** Prompt for a session that continues. */
+  followUp: readonly TurnPart[];
+  /** Prompt for a new session. */
+  opening: readonly TurnPart[];
   appendSystemPrompt: string | null;
   /** In the CLI's terms; null: the agent's own. */
   model: string | null;
@@ -37,13 +38,13 @@ export type EngineTurn = {
   maxTurns: number | null;
   disabledMcpServers: readonly string[];
   timeoutSeconds: number;
-  /** Told the session before its first event. */
+  /** Called with the session before its first event. */
   onSession?: (sessionId: string) => void;
   /** As in `AgentTurn`. */
   onEvents: (events: readonly AgentEvent[]) => void;
   /**
-   * Called once when the agent has ended the turn, before `run` answers; returns the digest of the answer as the caller got
-   * it, for the conversation's record.
+   * Called once when the agent has ended the turn, before `run` resolves. Returns the digest of the answer as the
+   * caller got it, for the conversation's record.
    */
   answerDigest: (outcome: TurnOutcome) => string;
   signal: AbortSignal;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { contentOf } from "./fence.ts";
+import { contentOf } from "./delta.ts";
 
 const use = (name: string, input: unknown): string => contentOf({ kind: "tool_use", id: "t", name, input });
 const result = (content: string, isError = false): string =>

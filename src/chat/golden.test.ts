@@ -11,7 +11,7 @@ import { checkChunk, checkError } from "../../test/openai-schemas.ts";
 import { createChunks, doneEvent, errorEvent } from "./chunks.ts";
 import { createLabeller } from "./label.ts";
 import { record } from "./recordings/record.fixture.ts";
-import { isLive, shows } from "./visibility.ts";
+import { isLive, shows } from "./delta.ts";
 
 /**
  * What the real CLI wrote (NAME.ndjson) and what of it is sent (NAME.golden.txt), for each visibility. The recordings

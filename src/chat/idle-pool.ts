@@ -1,75 +1,75 @@
 import type { WarmProcess } from "./processes.ts";
 
-type Entry = { seat: WarmProcess; since: number; bytes: number; version: string };
+type Entry = { warm: WarmProcess; since: number; bytes: number; version: string };
 
 type Dependencies = {
   limits: { count: number; bytes: number; seconds: number };
-  /** Milliseconds of a clock that does not jump. */
+  /** A monotonic clock, ms. */
   clock: () => number;
 };
 
-/** Processes that wait for the next turn of their conversation. */
+/** Warm processes that wait for the next turn of their conversation. */
 export const createIdlePool = ({ limits, clock }: Dependencies) => {
-  /** The longest unused first. */
+  /** Least recently used first. */
   const entries = new Map<string, Entry>();
-  /** Processes on their way out: the next one must not go on with a session before they are gone. */
-  const leaving = new Map<string, Promise<void>>();
+  /** Processes that are ending: a new one must not continue their session before that. */
+  const ending = new Map<string, Promise<void>>();
 
   const end = async (key: string): Promise<void> => {
     const entry = entries.get(key);
     if (entry !== undefined) {
       entries.delete(key);
-      const gone = entry.seat.process.end().finally(() => {
-        if (leaving.get(key) === gone) leaving.delete(key);
+      const ended = entry.warm.process.end().finally(() => {
+        if (ending.get(key) === ended) ending.delete(key);
       });
-      leaving.set(key, gone);
+      ending.set(key, ended);
     }
-    await leaving.get(key);
+    await ending.get(key);
   };
 
-  const overfull = (): boolean => {
+  const isOverLimit = (): boolean => {
     const bytes = [...entries.values()].reduce((sum, entry) => sum + entry.bytes, 0);
     return entries.size > limits.count || bytes > limits.bytes;
   };
 
-  /** Nobody waits for it: one conversation's process may take its time to end, and this one has its answer. */
+  /** In the background: the caller has its answer, and another conversation's process may take its time to end. */
   const trim = (): void => {
     for (const key of entries.keys()) {
-      if (!overfull()) break;
+      if (!isOverLimit()) break;
       void end(key);
     }
   };
 
   return {
-    /** The conversation's process, which is then the caller's; null: there is none that is as it was at `version`. */
+    /** Removes and returns the conversation's process; null: there is none of this `version`. */
     take: async (key: string, version: string): Promise<WarmProcess | null> => {
       const entry = entries.get(key);
       if (entry === undefined) {
-        await leaving.get(key);
+        await ending.get(key);
         return null;
       }
-      if (entry.version !== version || !entry.seat.process.isIdle()) {
+      if (entry.version !== version || !entry.warm.process.isIdle()) {
         await end(key);
         return null;
       }
       entries.delete(key);
-      return entry.seat;
+      return entry.warm;
     },
-    /** Keeps a process for its conversation's next turn, as far as there is room. */
-    put: async (key: string, seat: WarmProcess, version: string): Promise<void> => {
+    /** Adds a process for its conversation's next turn, within the limits. */
+    add: async (key: string, warm: WarmProcess, version: string): Promise<void> => {
       await end(key);
-      const bytes = await seat.process.residentBytes();
-      if (limits.seconds === 0 || bytes === null || !seat.process.isIdle()) return seat.process.end();
-      entries.set(key, { seat, since: clock(), bytes, version });
-      void seat.process.ended.then(() => {
-        if (entries.get(key)?.seat === seat) entries.delete(key);
+      const bytes = await warm.process.residentBytes();
+      if (limits.seconds === 0 || bytes === null || !warm.process.isIdle()) return warm.process.end();
+      entries.set(key, { warm, since: clock(), bytes, version });
+      void warm.process.ended.then(() => {
+        if (entries.get(key)?.warm === warm) entries.delete(key);
       });
       trim();
     },
-    /** Ends those that have waited too long, and those that `isStale`. */
-    tidy: async (isStale: (seat: WarmProcess) => boolean): Promise<void> => {
+    /** Ends those that were idle too long, and those that `isStale`. */
+    prune: async (isStale: (warm: WarmProcess) => boolean): Promise<void> => {
       const over = [...entries].filter(
-        ([, { seat, since }]) => clock() - since > limits.seconds * 1000 || isStale(seat),
+        ([, { warm, since }]) => clock() - since > limits.seconds * 1000 || isStale(warm),
       );
       await Promise.all(over.map(([key]) => end(key)));
     },

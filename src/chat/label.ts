@@ -3,46 +3,47 @@ import type { Delta } from "./delta.ts";
 
 export type Labeller = {
   take: (event: AgentEvent) => Delta[];
-  /** The turn has ended. Afterwards there is nothing more to tell. */
+  /** The turn has ended; no delta follows. */
   finish: (how: { ok: boolean; resultText: string }) => Delta[];
 };
 
 /**
  * Makes deltas of one turn's events, and finds the role of each text block:
  *
- * A block is collected until it is closed, and then held. When anything follows that a reader could see (thinking, text,
- * a tool), it was `narration`. When the turn ends well, it is the `final` one; when it fails, the block is told as
- * `narration`, so that nothing the agent said is lost. A block that turns out to be a dropped first try is forgotten.
+ * A block is collected until it is closed, and then held. If anything visible follows (thinking, text, a tool), it was
+ * `narration`. If the turn ends well, it is `final`; if the turn fails, it becomes `narration`, so that nothing the
+ * agent said is lost. A block that was a dropped first try is discarded.
  *
- * With `live` every piece of text is told at once, as `text`, and there is neither narration nor final.
- * What subagents do is not told.
+ * With `live` every piece of text goes out at once, as `text`, and there is neither narration nor final. What
+ * subagents do is not shown.
  */
 export const createLabeller = ({ live }: { live: boolean }): Labeller => {
-  let held: Held | null = null;
+  let held: HeldBlock | null = null;
   /** The block of the last piece of thinking. */
   let thinking: number | null = null;
-  /** Text or a tool has been told. */
-  let told = false;
+  /** Text or a tool has been sent. */
+  let hasSent = false;
 
-  const tell = (...deltas: Delta[]): Delta[] => {
-    told = true;
+  const send = (...deltas: Delta[]): Delta[] => {
+    hasSent = true;
     return deltas;
   };
   const release = (kind: "narration" | "final"): Delta[] => {
     if (held === null) return [];
     const text = held.pieces.join("");
     held = null;
-    return tell({ kind, text });
+    return send({ kind, text });
   };
   const forget = (block: number | null): void => {
     if (held?.block === block) held = null;
   };
   const takeText = ({ block, text }: { block: number; text: string }): Delta[] => {
     if (text === "") return [];
-    if (live) return tell({ kind: "text", text });
+    if (live) return send({ kind: "text", text });
     if (held?.block === block) {
       held.length += text.length;
-      if (held.length > mostHeld) throw new Error(`a block of text has more than ${mostHeld} characters`);
+      if (held.length > maxHeldChars)
+        throw new Error(`a block of text has more than ${maxHeldChars} characters`);
       held.pieces.push(text);
       return [];
     }
@@ -51,7 +52,7 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
     return deltas;
   };
 
-  /** Blocks of thinking are joined by whoever reads them: a blank line keeps them apart. */
+  /** Readers join blocks of thinking: a blank line separates them. */
   const thought = ({ block, text }: { block: number; text: string }): Delta => {
     const isNext = thinking !== null && thinking !== block;
     thinking = block;
@@ -65,16 +66,16 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
           return [...release("narration"), thought(event)];
         case "text":
           return takeText(event);
-        // Its input may take the model long to write: what it said before need not wait for that.
+        // The model may take long to write the tool's input: earlier text need not wait for that.
         case "tool_start":
           return release("narration");
         case "tool_use":
         case "tool_result":
-          return event.parent === null ? [...release("narration"), ...tell(toolDelta(event))] : [];
+          return event.parent === null ? [...release("narration"), ...send(toolDelta(event))] : [];
         case "warning":
           forget(droppedBlock(event));
           return [];
-        // A block's end changes nothing: its role is known when something follows, and until then pieces may come.
+        // A block's end decides nothing: what follows gives its role, and until then pieces may come.
         case "block_end":
         case "started":
         case "retry":
@@ -86,17 +87,17 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
     },
     finish: ({ ok, resultText }) => {
       const deltas = release(ok ? "final" : "narration");
-      if (told || !ok || resultText === "") return deltas;
-      return tell({ kind: live ? "text" : "final", text: resultText });
+      if (hasSent || !ok || resultText === "") return deltas;
+      return send({ kind: live ? "text" : "final", text: resultText });
     },
   };
 };
 
-/** The last text block, as far as it came. */
-type Held = { block: number; pieces: string[]; length: number };
+/** The last text block so far. */
+type HeldBlock = { block: number; pieces: string[]; length: number };
 
-/** Of a block whose role is not known yet: it is in memory until then. */
-const mostHeld = 64 * 1024 * 1024;
+/** Limit of a block whose role is not known yet, which is in memory until then. */
+const maxHeldChars = 64 * 1024 * 1024;
 
 const toolDelta = (event: Extract<AgentEvent, { type: "tool_use" | "tool_result" }>): Delta =>
   event.type === "tool_use"

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { digestOf } from "./answer-digest.ts";
 import type { ChatMessage } from "./chat.ts";
-import { isOfSession } from "./lineage.ts";
+import { isOfSession } from "./prompt.ts";
 
 const told = (...answers: string[]): ChatMessage[] => [
   { role: "user", content: [{ type: "text", text: "hello" }] },

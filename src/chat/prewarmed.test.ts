@@ -18,14 +18,19 @@ test("processes that end at once are not started again and again", async () => {
     return { process, variant: "other" } as unknown as WarmProcess;
   };
   const log = pino({ level: "silent" });
-  const spares = createPrewarmed({ seats: { fresh }, usual: async () => wanted, count: 3, log });
-  spares.refill();
+  const prewarmed = createPrewarmed({
+    processes: { fresh },
+    defaultOptions: async () => wanted,
+    count: 3,
+    log,
+  });
+  prewarmed.refill();
   // As impatient as a housekeeper.
   for (let round = 0; round < 20; round += 1) {
     await new Promise((resolve) => setImmediate(resolve));
-    spares.refill();
+    prewarmed.refill();
   }
-  await spares.stop();
+  await prewarmed.stop();
   expect(started).toBeGreaterThan(0);
   expect(started).toBeLessThanOrEqual(4);
 });

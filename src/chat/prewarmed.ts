@@ -2,16 +2,16 @@ import type { Log } from "../lib/log.ts";
 import { variantOf, type WarmProcess, type WarmProcesses, type ProcessOptions } from "./processes.ts";
 
 type Dependencies = {
-  seats: Pick<WarmProcesses, "fresh">;
-  /** What a conversation without wishes of its own needs. */
-  usual: () => Promise<ProcessOptions>;
-  /** How many are to wait; 0: none. */
+  processes: Pick<WarmProcesses, "fresh">;
+  /** Options of a conversation that asks for nothing special. */
+  defaultOptions: () => Promise<ProcessOptions>;
+  /** How many to have ready; 0: none. */
   count: number;
   log: Log;
 };
 
-/** Processes that were started ahead of need and have not been given to a conversation. */
-export const createPrewarmed = ({ seats, usual, count, log }: Dependencies) => {
+/** Processes started ahead of need, for conversations that have none yet. */
+export const createPrewarmed = ({ processes, defaultOptions, count, log }: Dependencies) => {
   const waiting = new Set<WarmProcess>();
   let starting: Promise<void> | null = null;
   let closed = false;
@@ -20,39 +20,39 @@ export const createPrewarmed = ({ seats, usual, count, log }: Dependencies) => {
   let soon: NodeJS.Timeout | undefined;
 
   const add = async (wanted: ProcessOptions): Promise<void> => {
-    const seat = await seats.fresh(wanted);
-    waiting.add(seat);
+    const warm = await processes.fresh(wanted);
+    waiting.add(warm);
     const begun = performance.now();
-    void seat.process.ended.then(() => {
-      if (!waiting.delete(seat) || closed) return;
-      // One that ends by itself at once would be started again and again.
-      if (performance.now() - begun < quick) putOff();
+    void warm.process.ended.then(() => {
+      if (!waiting.delete(warm) || closed) return;
+      // A process that ends at once would be restarted in a loop.
+      if (performance.now() - begun < tooShortMs) backOff();
       else failures = 0;
       refillSoon(Math.max(refillMs, notBefore - performance.now()));
     });
   };
 
-  const putOff = (): void => {
+  const backOff = (): void => {
     failures += 1;
     notBefore = performance.now() + Math.min(longestPause, firstPause * 2 ** Math.min(failures, 10));
   };
 
   const fill = async (): Promise<void> => {
     try {
-      const wanted = await usual();
+      const wanted = await defaultOptions();
       const variant = variantOf(wanted);
-      for (const seat of waiting) if (seat.variant !== variant) void discard(seat);
-      // Those just started may have ended already.
+      for (const warm of waiting) if (warm.variant !== variant) void discard(warm);
+      // Processes that have just started may have ended already.
       while (!closed && waiting.size < count && performance.now() >= notBefore) await add(wanted);
     } catch (err) {
-      putOff();
+      backOff();
       log.warn({ err }, "no agent process could be started ahead of need; it is tried again");
     }
   };
 
-  const discard = async (seat: WarmProcess): Promise<void> => {
-    waiting.delete(seat);
-    await seat.process.end();
+  const discard = async (warm: WarmProcess): Promise<void> => {
+    waiting.delete(warm);
+    await warm.process.end();
   };
 
   const refill = (): void => {
@@ -67,22 +67,22 @@ export const createPrewarmed = ({ seats, usual, count, log }: Dependencies) => {
   };
 
   return {
-    /** One that fits, which is then the caller's; null: there is none. */
+    /** Removes and returns one that fits; null: there is none. */
     take: (wanted: ProcessOptions): WarmProcess | null => {
       const variant = variantOf(wanted);
-      for (const seat of waiting) {
-        if (seat.variant !== variant || !seat.process.isIdle()) continue;
-        waiting.delete(seat);
+      for (const warm of waiting) {
+        if (warm.variant !== variant || !warm.process.isIdle()) continue;
+        waiting.delete(warm);
         failures = 0;
-        // Not at once: starting one costs what the turn that begins now needs.
+        // Not at once: starting one takes processor time from the turn that begins now.
         refillSoon(refillMs);
-        return seat;
+        return warm;
       }
       return null;
     },
-    /** Starts what is missing and replaces what is out of date, unless that is under way. */
+    /** Starts missing processes and replaces outdated ones, unless it is doing so already. */
     refill,
-    seats: (): ReadonlySet<WarmProcess> => waiting,
+    processes: (): ReadonlySet<WarmProcess> => waiting,
     stop: async (): Promise<void> => {
       closed = true;
       clearTimeout(soon);
@@ -96,6 +96,6 @@ export type Prewarmed = ReturnType<typeof createPrewarmed>;
 
 /** Milliseconds. */
 const refillMs = 3000;
-const quick = 10_000;
+const tooShortMs = 10_000;
 const firstPause = 1000;
 const longestPause = 60_000;

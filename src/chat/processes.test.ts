@@ -16,7 +16,7 @@ test("a process that goes on where another one has just ended waits until the em
   const removed = Promise.withResolvers<void>();
   const first = Promise.withResolvers<void>();
   const ends = [first.promise, new Promise<void>(() => undefined)];
-  const seats = createWarmProcesses({
+  const processes = createWarmProcesses({
     processes: {
       start: async () => ({ ok: true, process: { ended: ends.shift() } as unknown as AgentProcess }),
     },
@@ -34,10 +34,10 @@ test("a process that goes on where another one has just ended waits until the em
     idPrefix: "",
     log: pino({ level: "silent" }),
   });
-  await seats.resumed(wanted, session);
+  await processes.resumed(wanted, session);
   first.resolve();
   await until(() => said.includes("remove"));
-  const next = seats.resumed(wanted, session);
+  const next = processes.resumed(wanted, session);
   await new Promise((resolve) => setImmediate(resolve));
   removed.resolve();
   await next;

@@ -2,26 +2,29 @@ import type { AgentProcess, Agent } from "../agents/agent.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
-import { turnFailure } from "./turn-failure.ts";
+import { turnFailure } from "./failure.ts";
 import type { Workspaces } from "./workspaces.ts";
 
-/** A process with what decides whether a turn can be given to it. */
+/** A process with the facts that decide which turns it can run. */
 export type WarmProcess = {
   process: AgentProcess;
   cwd: string;
-  /** What it was started with that cannot be changed any more. */
+  /** Start options, which cannot be changed any more. */
   variant: string;
-  /** What it was told with its first turn; undefined: it had none. */
+  /** System prompt appended with its first turn; undefined: it had none. */
   appended: string | null | undefined;
   /** Set by an earlier turn. */
   effort: string | null;
-  /** Its session goes on with one that was told something. */
+  /** Its session continues one that had a turn. */
   resumes: boolean;
 };
 
 export type ProcessOptions = {
   loaded: LoadedAgent;
-  /** In the CLI's terms; null: the agent's own. A process could change it, but the CLI then tells the model of a command. */
+  /**
+   * In the CLI's terms; null: the agent's own. A running process could change it, but the CLI then shows the model a
+   * command.
+   */
   model: string | null;
   maxTurns: number | null;
   disabledMcpServers: readonly string[];
@@ -32,17 +35,17 @@ type Dependencies = {
   agent: Pick<AgentPackage, "materialise" | "discard">;
   workspaces: Pick<Workspaces, "pathOf" | "use" | "removeEmpty">;
   newId: () => string;
-  /** What the ids of processes begin with, so that a later start knows what an earlier one has left. */
+  /** Prefix of process ids, by which a later start recognises what an earlier one left. */
   idPrefix: string;
   log: Log;
 };
 
-/** Starts processes with all that belongs to one, and clears that away when the process is gone. */
+/** Starts processes with their configuration and working directory, and removes these when the process has ended. */
 export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPrefix, log }: Dependencies) => {
   const living = new Set<WarmProcess>();
-  /** How many processes use a working directory, or are about to: one may be on its way out while the next begins. */
+  /** How many processes use a working directory, or are about to: one may be ending while the next begins. */
   const users = new Map<string, number>();
-  /** Working directories that are about to go unless something is in them. */
+  /** Working directories that are being removed if they are empty. */
   const removals = new Map<string, Promise<void>>();
 
   const start = async (
@@ -65,7 +68,7 @@ export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPre
         session,
       });
       if (!started.ok) throw turnFailure(started.outcome, new AbortController().signal);
-      const seat: WarmProcess = {
+      const warm: WarmProcess = {
         process: started.process,
         cwd,
         variant: variantOf(wanted),
@@ -73,9 +76,9 @@ export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPre
         effort: null,
         resumes: session.resumeFrom !== null,
       };
-      living.add(seat);
-      void seat.process.ended.then(() => leave(seat, processId));
-      return seat;
+      living.add(warm);
+      void warm.process.ended.then(() => release(warm, processId));
+      return warm;
     } catch (error) {
       await clear(processId, cwd);
       if (error instanceof ServiceError) throw error;
@@ -85,9 +88,9 @@ export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPre
     }
   };
 
-  const leave = async (seat: WarmProcess, processId: string): Promise<void> => {
-    living.delete(seat);
-    await clear(processId, seat.cwd);
+  const release = async (warm: WarmProcess, processId: string): Promise<void> => {
+    living.delete(warm);
+    await clear(processId, warm.cwd);
   };
 
   const clear = async (processId: string, cwd: string): Promise<void> => {
@@ -107,7 +110,7 @@ export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPre
   };
 
   return {
-    /** A session of its own, in a working directory of its own. */
+    /** A new session in a new working directory. */
     fresh: (wanted: ProcessOptions): Promise<WarmProcess> => {
       const id = newId();
       return start(wanted, { id, resumeFrom: null }, workspaces.pathOf(id));
@@ -116,7 +119,7 @@ export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPre
       wanted: ProcessOptions,
       session: { id: string; resumeFrom: string; cwd: string },
     ): Promise<WarmProcess> => start(wanted, session, session.cwd),
-    /** Working directories that are in use. */
+    /** Working directories in use. */
     directories: (): ReadonlySet<string> => new Set(users.keys()),
     count: (): number => living.size,
     endAll: async (): Promise<void> => {
@@ -127,9 +130,9 @@ export const createWarmProcesses = ({ processes, agent, workspaces, newId, idPre
 
 export type WarmProcesses = ReturnType<typeof createWarmProcesses>;
 
-/** Equal for processes of which one is as good as the other. */
+/** Equal for interchangeable processes. */
 export const variantOf = ({ loaded, model, maxTurns, disabledMcpServers }: ProcessOptions): string =>
   JSON.stringify([loaded.fingerprint, model, maxTurns, [...new Set(disabledMcpServers)].toSorted()]);
 
-/** Whether it is the variant of a conversation without wishes of its own. */
-export const isUsual = (variant: string): boolean => variant.endsWith(",null,null,[]]");
+/** Whether it is the variant of a conversation that asks for nothing special. */
+export const isDefault = (variant: string): boolean => variant.endsWith(",null,null,[]]");

@@ -1,17 +1,20 @@
 import { randomBytes } from "node:crypto";
 import type { TurnPart } from "../agents/agent.ts";
 import type { ChatMessage } from "./chat.ts";
+import type { ConversationRecord } from "../store/conversation-store.ts";
+import { digestOf } from "./answer-digest.ts";
+import { unknownAnswer } from "./engine-turn.ts";
 
-/** What a session that goes on is told: all that came after the last answer. */
-export const newsOf = (messages: readonly ChatMessage[]): TurnPart[] =>
+/** Prompt for a session that continues: all messages after the last answer. */
+export const followUpOf = (messages: readonly ChatMessage[]): TurnPart[] =>
   joined(messages.slice(messages.findLastIndex(({ role }) => role === "assistant") + 1));
 
-/** What a fresh session is told: the same, after the conversation up to there if there was one. */
-export const wholeOf = (messages: readonly ChatMessage[]): TurnPart[] => {
+/** Prompt for a new session: the same, after the earlier conversation if there was one. */
+export const openingOf = (messages: readonly ChatMessage[]): TurnPart[] => {
   const answered = messages.findLastIndex(({ role }) => role === "assistant") + 1;
-  const news = newsOf(messages);
+  const news = followUpOf(messages);
   if (answered === 0) return news;
-  // What was said must not look like the end of what was said: nobody can write a tag that is made now.
+  // Quoted messages must not end the quotation: nobody can guess a random tag.
   const tag = `conversation-${randomBytes(8).toString("hex")}`;
   const history = messages
     .slice(0, answered)
@@ -25,11 +28,11 @@ const closing = "\n\nGo on with it. The user now says:\n\n";
 
 const text = (value: string): TurnPart => ({ type: "text", text: value });
 
-/** Messages of one speaker as one. */
+/** Joins messages of one role. */
 const joined = (messages: readonly ChatMessage[]): TurnPart[] =>
   merged(messages.flatMap(({ content }, index) => (index === 0 ? content : [text("\n\n"), ...content])));
 
-/** Neighbouring texts as one. */
+/** Joins neighbouring texts. */
 const merged = (parts: readonly TurnPart[]): TurnPart[] => {
   const result: TurnPart[] = [];
   for (const part of parts) {
@@ -40,3 +43,39 @@ const merged = (parts: readonly TurnPart[]): TurnPart[] => {
   }
   return result;
 };
+
+/**
+ * Whether the answers in `messages` are those of the recorded session, which may then continue. So it may for a caller
+ * that sends no answers: the first message alone resumes a conversation.
+ */
+export const isOfSession =
+  (messages: readonly ChatMessage[]) =>
+  ({ answers }: Pick<ConversationRecord, "answers">): boolean => {
+    const given = messages.filter(({ role }) => role === "assistant");
+    if (given.length === 0) return true;
+    // The caller may have got nothing of an answer that was cut short.
+    const certain = answers.filter((answer) => answer !== unknownAnswer).length;
+    if (given.length < certain || given.length > answers.length) return false;
+    return inOrder(
+      given.map(({ content }) => digestOf(textOf(content))),
+      answers,
+    );
+  };
+
+/** Whether `given` is `answers` without some of the uncertain ones. */
+const inOrder = (given: readonly string[], answers: readonly string[]): boolean => {
+  // The caller does not say which of the uncertain answers it omitted: try both for each.
+  let reachable = new Set([0]);
+  for (const answer of answers) {
+    const next = new Set<number>();
+    for (const at of reachable) {
+      if (answer === unknownAnswer) next.add(at);
+      if (at < given.length && (answer === unknownAnswer || answer === given[at])) next.add(at + 1);
+    }
+    reachable = next;
+  }
+  return reachable.has(given.length);
+};
+
+const textOf = (content: readonly TurnPart[]): string =>
+  content.map((part) => (part.type === "text" ? part.text : "")).join("");

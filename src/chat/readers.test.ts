@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createReaders } from "./readers.ts";
+import { createReaders } from "./turn.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -8,7 +8,7 @@ const cancel = { kind: "cancel", graceSeconds: 0 } as const;
 const nobody = new AbortController().signal;
 const abandonment = (policy: Parameters<typeof createReaders>[0]["policy"], leastGrace = 0) => {
   const onAbandoned = vi.fn<() => void>();
-  return { onAbandoned, readers: createReaders({ policy, leastGrace, onAbandoned }) };
+  return { onAbandoned, readers: createReaders({ policy, minGrace: leastGrace, onAbandoned }) };
 };
 
 test("a turn is abandoned when its last reader leaves, not before", () => {

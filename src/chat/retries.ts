@@ -15,8 +15,8 @@ type Options<Turn> = {
 };
 
 /**
- * Finds the turn that a request is a retry of: the same caller, user and body, and either the same X-Request-Id or a client
- * library that says so. Turns that failed are not found: asked again, they are begun again.
+ * Finds the turn that a request retries: the same caller, user and body, and either the same X-Request-Id or a client
+ * library that marks a retry. Failed turns are not found, so a retry begins anew.
  */
 export const createRetryable = <Turn>({ clock, onForgotten }: Options<Turn>) => {
   const kept = new Set<Kept<Turn>>();
@@ -31,7 +31,7 @@ export const createRetryable = <Turn>({ clock, onForgotten }: Options<Turn>) => 
   const forget = (): void => {
     const ended = [...kept].filter(({ endedAt }) => endedAt !== null);
     let size = 0;
-    // The newest first: what is too old, too many or too much goes.
+    // Newest first: drops what is too old, too many or too large.
     for (const [index, entry] of ended.toReversed().entries()) {
       size += entry.size;
       const isOld = clock() - (entry.endedAt ?? 0) > keepMs;
@@ -52,7 +52,7 @@ export const createRetryable = <Turn>({ clock, onForgotten }: Options<Turn>) => 
       );
       return found?.turn ?? null;
     },
-    /** Returns what is to be told the end of the turn, and how many characters its answer has. */
+    /** Returns a function to call at the turn's end with the size of its answer in characters. */
     add: (turn: Turn, request: Pick<ChatRequest, "digest" | "user" | "retry">, principal: string) => {
       const entry: Kept<Turn> = {
         turn,
@@ -72,7 +72,7 @@ export const createRetryable = <Turn>({ clock, onForgotten }: Options<Turn>) => 
   };
 };
 
-/** How long, in milliseconds, how many answers, and how many characters of all are kept for those who ask again. */
+/** Limits of what is stored for retries: milliseconds, number of answers, characters of all. */
 const keepMs = 600_000;
 const maxEnded = 50;
 const maxSize = 64 * 1024 * 1024;

@@ -6,15 +6,15 @@ import type { Redactor } from "../lib/redact.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationStore } from "../store/conversation-store.ts";
 import type { Locks } from "../store/locks.ts";
-import { createConversationTurns, type Held } from "./conversation-turns.ts";
+import { createConversationTurns, type HeldConversation } from "./conversation-turns.ts";
 import { createTurnRunner } from "./engine-turn.ts";
-import type { Engine, EngineOutcome, EngineTurn } from "./engine.ts";
+import type { Engine, EngineOutcome, EngineTurn, Permit } from "./engine.ts";
 import { createIdlePool } from "./idle-pool.ts";
-import { createSemaphore } from "./semaphore.ts";
-import { createWarmProcesses, isUsual, variantOf, type ProcessOptions } from "./processes.ts";
+import { createWarmProcesses, isDefault, variantOf, type ProcessOptions } from "./processes.ts";
 import { createPrewarmed } from "./prewarmed.ts";
-import { turnFailure } from "./turn-failure.ts";
+import { turnFailure } from "./failure.ts";
 import { createWorkspaces } from "./workspaces.ts";
+import { createNotifier } from "../lib/notifier.ts";
 
 type Dependencies = {
   processes: Agent;
@@ -31,9 +31,9 @@ type Dependencies = {
     | "agentModeWorkspaces"
     | "agentModeConversationTtl"
   >;
-  /** Takes configured secrets out of what the agent says. */
+  /** Masks configured secrets in what the agent says. */
   redact: Redactor;
-  /** Whether new turns are refused for now, although the service goes on. */
+  /** Whether new turns are refused for now, although the service continues. */
   isDraining: () => boolean;
   now: () => Date;
   newId: () => string;
@@ -43,32 +43,37 @@ type Dependencies = {
 };
 
 export type RunningEngine = Engine & {
-  /** Clears away what an earlier start has left; before any turn. */
+  /** Removes what an earlier start left; before any turn. */
   prepare: () => Promise<void>;
-  /** Starts processes ahead of need. */
+  /** Prewarms processes. */
   start: () => void;
-  /** To be called every second: ends processes that have waited too long or are out of date. */
-  tidy: () => Promise<void>;
-  /** Turns under way, and processes of the agent. */
+  /** To be called every second: ends processes that are idle too long or outdated. */
+  prune: () => Promise<void>;
+  /** Turns in flight, and processes of the agent. */
   counts: () => { turns: number; processes: number };
-  /** Resolves when no turn is under way, or the signal aborts. */
+  /** Resolves when no turn is in flight, or the signal aborts. */
   idle: (signal: AbortSignal) => Promise<void>;
-  /** Takes no more turns, ends those under way, and all processes. Resolves when nothing is left. */
+  /** Accepts no more turns, ends those in flight and all processes. Resolves when nothing is left. */
   stop: () => Promise<void>;
 };
 
 export const createEngine = (deps: Dependencies): RunningEngine => {
   const { agent, settings, log, now } = deps;
   const workspaces = createWorkspaces({ root: settings.agentModeWorkspaces, agent: agent.name, now });
-  const seats = createWarmProcesses({ ...deps, workspaces });
-  const usual = async (): Promise<ProcessOptions> => ({
+  const processes = createWarmProcesses({ ...deps, workspaces });
+  const defaultOptions = async (): Promise<ProcessOptions> => ({
     loaded: await agent.read(),
     model: null,
     maxTurns: null,
     disabledMcpServers: [],
   });
-  const spares = createPrewarmed({ seats, usual, count: settings.agentModeWarmProcesses, log });
-  const kept = createIdlePool({
+  const prewarmed = createPrewarmed({
+    processes,
+    defaultOptions,
+    count: settings.agentModeWarmProcesses,
+    log,
+  });
+  const idlePool = createIdlePool({
     limits: {
       count: settings.agentModeIdleProcesses,
       bytes: settings.agentModeIdleMemory * 1_048_576,
@@ -76,28 +81,35 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     },
     clock: () => performance.now(),
   });
-  const places = createSemaphore(settings.agentModeMaxConcurrent);
+  const permits = createSemaphore(settings.agentModeMaxConcurrent);
   const turns = createConversationTurns(deps.locks);
-  const runner = createTurnRunner({ ...deps, seats, spares, kept });
+  const runner = createTurnRunner({ ...deps, processes, prewarmed, idlePool });
   const ending = new AbortController();
   const settling = new Set<Promise<void>>();
-  /** Conversations whose answer is under way here. Held a moment longer, they are put away after it. */
-  const speaking = new Set<string>();
+  /**
+   * Conversations whose answer is in flight here. They stay reserved a moment longer, until their process is in the
+   * pool.
+   */
+  const answering = new Set<string>();
   let swept = Number.NEGATIVE_INFINITY;
 
-  const runHeld = async (turn: EngineTurn, deadline: number, held: Held | null): Promise<EngineOutcome> => {
+  const runHeld = async (
+    turn: EngineTurn,
+    deadline: number,
+    held: HeldConversation | null,
+  ): Promise<EngineOutcome> => {
     const lost = held === null ? [] : [held.lost];
     const signal = AbortSignal.any([turn.signal, ending.signal, ...lost]);
     const { conversation } = turn;
-    if (conversation !== null) speaking.add(conversation);
+    if (conversation !== null) answering.add(conversation);
     const ran = await runner
       .run({ ...turn, signal }, deadline)
       .catch(async (error: unknown) => {
         await held?.release();
         throw error;
       })
-      .finally(() => conversation !== null && speaking.delete(conversation));
-    // The answer need not wait for what is to be put away after it; the conversation's next turn does.
+      .finally(() => conversation !== null && answering.delete(conversation));
+    // The answer does not wait for the clean-up after it; the conversation's next turn does.
     const settled = ran.settled.then(held?.release).finally(() => settling.delete(settled));
     settling.add(settled);
     const { outcome, sessionId } = ran;
@@ -112,7 +124,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     const waiting = AbortSignal.any([turn.signal, ending.signal]);
     if (ifBusy === "wait")
       return runHeld(turn, deadline, await turns.hold(conversation, timeoutSeconds, waiting));
-    const free = speaking.has(conversation)
+    const free = answering.has(conversation)
       ? null
       : await turns.hold(conversation, settlingSeconds, waiting).catch(unlessBusy);
     return runHeld(free === null ? { ...turn, conversation: null } : turn, deadline, free);
@@ -121,43 +133,43 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
   return {
     admit: () => {
       if (deps.isDraining()) throw closing();
-      return places.acquire();
+      return permits.acquire();
     },
     run,
     prepare: async () => {
       await workspaces.prepare();
       await agent.discardLeft(deps.idPrefix);
     },
-    start: spares.refill,
-    tidy: async () => {
-      const variant = variantOf(await usual());
-      await kept.tidy((seat) => isUsual(seat.variant) && seat.variant !== variant);
-      spares.refill();
+    start: prewarmed.refill,
+    prune: async () => {
+      const variant = variantOf(await defaultOptions());
+      await idlePool.prune((warm) => isDefault(warm.variant) && warm.variant !== variant);
+      prewarmed.refill();
       if (performance.now() - swept < sweepMs) return;
       swept = performance.now();
       await deps.conversations.tidy(now());
       const before = now().getTime() - settings.agentModeConversationTtl * 1000;
-      await workspaces.removeUnused(before, seats.directories());
+      await workspaces.removeUnused(before, processes.directories());
     },
-    counts: () => ({ turns: places.taken(), processes: seats.count() }),
-    idle: places.idle,
+    counts: () => ({ turns: permits.taken(), processes: processes.count() }),
+    idle: permits.idle,
     stop: async () => {
-      places.close(closing());
+      permits.close(closing());
       ending.abort(closing());
-      await places.idle(AbortSignal.timeout(stopMs));
+      await permits.idle(AbortSignal.timeout(stopMs));
       await Promise.all(settling);
-      await spares.stop();
-      await kept.stop();
-      await seats.endAll();
+      await prewarmed.stop();
+      await idlePool.stop();
+      await processes.endAll();
     },
   };
 };
 
-/** How often working directories are looked through, and how long turns that were asked to end may take; milliseconds. */
+/** Interval of sweeps through working directories; how long turns may take to end; milliseconds. */
 const sweepMs = 60_000;
 const stopMs = 8000;
 
-/** How long a conversation may take to be put away after its answer. */
+/** How long recording a conversation and pooling its process may take after the answer. */
 const settlingSeconds = 2;
 
 const unlessBusy = (error: unknown): null => {
@@ -174,4 +186,42 @@ const takenAway = (): ServiceError =>
   new ServiceError(
     "store_unavailable",
     "The conversation could not be held while the store was away; ask again",
+  );
+
+/** Permits for turns, `max` at once. */
+export const createSemaphore = (max: number) => {
+  let taken = 0;
+  let closed: ServiceError | null = null;
+  const allGiven = createNotifier();
+
+  return {
+    /** @throws ServiceError `capacity_full`, or the reason of `close` */
+    acquire: (): Permit => {
+      if (closed !== null) throw closed;
+      if (taken >= max) throw full(max);
+      taken += 1;
+      let held = true;
+      return {
+        release: () => {
+          if (!held) return;
+          held = false;
+          taken -= 1;
+          if (taken === 0) allGiven.notify("");
+        },
+      };
+    },
+    taken: (): number => taken,
+    /** Resolves when no permit is held, or the signal aborts. */
+    idle: async (signal: AbortSignal): Promise<void> => {
+      if (taken > 0) await allGiven.waitFor("", signal);
+    },
+    close: (reason: ServiceError): void => void (closed = reason),
+  };
+};
+
+const full = (max: number): ServiceError =>
+  new ServiceError(
+    "capacity_full",
+    `${max === 1 ? "The only place" : `All ${max} places`} for answers ${max === 1 ? "is" : "are"} taken; ask again in a few seconds, or raise AGENT_MODE_MAX_CONCURRENT`,
+    { retryAfter: 5 },
   );

@@ -34,13 +34,13 @@ export type SlashToken = keyof typeof effects;
 
 export const slashTokens = Object.keys(effects) as SlashToken[];
 
-/** The visibility after the tokens, applied in their order. */
+/** The visibility after the tokens, applied in order. */
 export const applySlashTokens = (visibility: Visibility, tokens: readonly SlashToken[]): Visibility =>
   tokens.reduce((before, token) => ({ ...before, ...effects[token] }), visibility);
 
 /**
- * Takes the known tokens out of a text: those that stand alone between whitespace, or at an end of the text. With each
- * goes one space: the one after it, else the one before it. Line breaks and tabs stay, as does every other byte.
+ * Removes the known tokens from a text: those that stand alone between whitespace, or at an end of the text. One space
+ * goes with each: the one after it, else the one before it. Every other byte stays.
  */
 export const readSlashTokens = (
   text: string,
@@ -61,7 +61,7 @@ export const readSlashTokens = (
   return tokens.length === 0 ? { text, tokens } : { text: kept.join("") + text.slice(from), tokens };
 };
 
-/** Of all messages of a request. */
+/** In all messages of a request. */
 const maxTokens = 10_000;
 
 const tooMany = (): ServiceError =>
@@ -72,18 +72,18 @@ const tooMany = (): ServiceError =>
 
 export type ReadMessages = {
   /**
-   * Without tokens. A text part that had nothing else is gone. An earlier message of tokens alone is gone with the answer to
-   * it: the agent never knew of either.
+   * The messages without tokens. A text part of tokens alone is omitted. So is an earlier message of tokens alone,
+   * with its answer: the agent never saw either.
    */
   messages: ChatMessage[];
-  /** Of the last user message, in their order. */
+  /** Those of the last user message, in order. */
   tokens: SlashToken[];
-  /** The last user message has tokens, and but for whitespace nothing else: no agent is needed. */
+  /** The last user message contains tokens and otherwise only whitespace: no agent is needed. */
   isOnlyTokens: boolean;
 };
 
 /**
- * Takes the tokens out of all user messages. Only those of the last one count: the others had their effect in their time.
+ * Removes the tokens from all user messages. Only those of the last one count: the others were applied before.
  * @throws ServiceError invalid_request when there are too many
  */
 export const readMessageTokens = (messages: readonly ChatMessage[]): ReadMessages => {
@@ -111,7 +111,7 @@ export const readMessageTokens = (messages: readonly ChatMessage[]): ReadMessage
 const isBlank = (content: readonly TurnPart[]): boolean =>
   content.every((part) => part.type === "text" && part.text.trim() === "");
 
-/** Longer tokens need no precedence: none may be followed by anything but whitespace. */
+/** Longer tokens need no precedence: only whitespace may follow a token. */
 const standingAlone = new RegExp(`(?<!\\S)(?:${slashTokens.join("|")})(?!\\S)`, "g");
 
 const readPartTokens = (

@@ -1,40 +1,39 @@
 import { randomUUID } from "node:crypto";
 import { type FileHandle, open, unlink } from "node:fs/promises";
 import { join } from "node:path";
-import { createPages, type Pages } from "./turn-log-pages.ts";
 
 /** The server-sent events of one turn, for readers that come and go. */
 export type TurnLog = {
-  /** Adds whole events. Never waits and never throws; ignored after the end. */
+  /** Appends whole events. Never waits and never throws; ignored after the end. */
   append: (text: string) => void;
-  /** Nothing more comes. */
+  /** Nothing follows. */
   end: () => void;
   /**
-   * All bytes from the first one on, then what comes, until the end or the abort: both end it without an error. Pieces
-   * are at most 64 KiB and end with a whole event, but for events that are longer. They must not be written to.
-   * When the next bytes are neither in memory nor on disk, the last piece is `lost`. Once begun, it calls `left` at its end.
+   * All bytes from the first one on, then live, until the end or the abort, neither of which is an error. Pieces are
+   * at most 64 KiB and end with a whole event, except for longer events; readers must not write to them. When the next
+   * bytes are neither in memory nor on disk, the last piece is `lost`. A read that began calls `left` at its end.
    */
   read: (signal: AbortSignal, left?: () => void) => AsyncGenerator<Uint8Array, void, void>;
-  /** Bytes that are held in memory. */
+  /** Bytes in memory. */
   memoryBytes: () => number;
-  /** Ends it, frees memory and disk. Readers that are not through get `lost`. Can be called again. */
+  /** Ends it, frees memory and disk. Readers that are behind get `lost`. Idempotent. */
   dispose: () => Promise<void>;
 };
 
 type Options = {
-  /** What a reader is told last that was slower than the memory reaches back, when the disk does not have the rest. */
+  /** The last piece for a reader that fell behind what memory and disk hold. */
   lost: string;
   /** Exists; for the part that does not fit in memory. */
   directory: string;
-  /** Kept in memory, in bytes; 256 KiB by default. More only until the disk has it. */
+  /** Limit in memory, bytes; 256 KiB by default. Exceeded only until the disk has the data. */
   memoryBytes?: number;
-  /** Most that is kept at all, in bytes; 256 MiB by default. Beyond it, only readers that keep up go on. */
+  /** Limit in all, bytes; 256 MiB by default. Beyond it, only readers that keep up continue. */
   maxBytes?: number;
 };
 
 /**
- * A log of bytes: what is older is in a file without a name, which vanishes with the process; what is newer is in
- * memory, `[pages.start(), pages.end())`. Readers hold nothing but their offset. Most turns never touch the disk.
+ * A log of bytes: older ones are in an unlinked file, which vanishes with the process; newer ones are in memory,
+ * `[pages.start(), pages.end())`. Readers hold only their offset. Most turns never use the disk.
  */
 export const createTurnLog = ({
   lost: lostText,
@@ -47,7 +46,7 @@ export const createTurnLog = ({
   let file: FileHandle | null = null;
   let moving = false;
   let ended = false;
-  /** The file is of no use any more: the disk failed, is too slow, or would hold too much. */
+  /** The file is useless: the disk failed, is too slow, or would hold too much. */
   let lost = false;
 
   const wake = (): void => {
@@ -60,12 +59,12 @@ export const createTurnLog = ({
     file = null;
     await useless?.close().catch(() => {});
   };
-  /** Takes the oldest out of memory, into the file as long as there is one. */
+  /** Moves the oldest bytes from memory to the file, or drops them without one. */
   const move = async (): Promise<void> => {
     while (pages.bytes() > memoryBytes && !lost) {
       if (file === null) {
         const opened = await openUnnamed(directory);
-        // Meanwhile the log may have been disposed of.
+        // The log may have been disposed of in the meantime.
         if (lost) return await opened.close();
         file = opened;
       }
@@ -73,7 +72,7 @@ export const createTurnLog = ({
       const oldest = pages.oldest(memoryBytes / 2);
       if (at + oldest.bytes > maxBytes) return await lose();
       await writeAll(file, oldest.parts, at);
-      // Meanwhile the disk may have been given up and the memory cut.
+      // The file may have been given up in the meantime, and the memory cut.
       if (pages.start() === at) pages.drop(oldest.parts.length);
     }
   };
@@ -81,7 +80,7 @@ export const createTurnLog = ({
     moving = true;
     const finish = (): void => {
       moving = false;
-      // Not before the readers that keep up have been woken and have read.
+      // After readers that keep up were woken and have read.
       if (lost) pages.cut(memoryBytes);
     };
     (lost ? new Promise<void>(setImmediate) : move().catch(lose)).then(finish, finish);
@@ -139,7 +138,7 @@ export const createTurnLog = ({
 
 const pageBytes = 16 * 1024;
 const pieceBytes = 64 * 1024;
-/** What may wait for the disk: more than the longest single event. */
+/** Limit of what waits for the disk: more than the longest single event. */
 const backlogBytes = 32 * 1024 * 1024;
 
 const openUnnamed = async (directory: string): Promise<FileHandle> => {
@@ -167,7 +166,7 @@ const withoutFirst = (parts: Uint8Array[], count: number): Uint8Array[] => {
   });
 };
 
-/** A piece of what is older than the memory; null when it is lost. */
+/** A piece from before the memory's start; null when it is lost. */
 const readFile = async (
   file: FileHandle | null,
   pages: Pages,
@@ -180,4 +179,75 @@ const readFile = async (
   if (bytes === 0) return null;
   const lastEvent = buffer.lastIndexOf("\n\n", bytes - 2);
   return buffer.subarray(0, lastEvent === -1 ? bytes : lastEvent + 2);
+};
+
+/** The bytes `[start, end)` of a growing sequence, in append-only buffers: parts of them can be shared. */
+export type Pages = {
+  start: () => number;
+  end: () => number;
+  bytes: () => number;
+  append: (text: string) => void;
+  /** At most `limit` bytes from `offset` on, from one page; null when they are not here. */
+  at: (offset: number, limit: number) => Uint8Array | null;
+  /** The oldest pages, so many that at most `keep` bytes would be left. */
+  oldest: (keep: number) => { parts: Uint8Array[]; bytes: number };
+  /** Drops the first pages. */
+  drop: (count: number) => void;
+  /** Drops the oldest, so that at most `keep` bytes are left; but never the newest page. */
+  cut: (keep: number) => void;
+};
+
+type Page = { start: number; used: number; buffer: Buffer };
+
+/** Never splits one append over two pages: one that exceeds `size` bytes gets its own page. */
+export const createPages = (size: number): Pages => {
+  let pages: Page[] = [];
+  let start = 0;
+  let end = 0;
+
+  const add = (bytes: number): Page => {
+    const page = { start: end, used: 0, buffer: Buffer.allocUnsafeSlow(bytes) };
+    pages.push(page);
+    return page;
+  };
+  const drop = (count: number): void => {
+    pages = pages.slice(count);
+    start = pages[0]?.start ?? end;
+  };
+  /** How many of the oldest to drop so that at most `keep` bytes are left. */
+  const countOver = (keep: number): number => {
+    const first = pages.findIndex((page) => end - page.start <= keep);
+    return first === -1 ? pages.length : first;
+  };
+
+  return {
+    start: () => start,
+    end: () => end,
+    bytes: () => end - start,
+    append: (text) => {
+      const bytes = Buffer.byteLength(text);
+      const last = pages.at(-1);
+      const fits = last !== undefined && last.buffer.length - last.used >= bytes;
+      const page = fits ? last : add(Math.max(size, bytes));
+      page.buffer.write(text, page.used);
+      page.used += bytes;
+      end += bytes;
+    },
+    at: (offset, limit) => {
+      const page = pages.findLast((candidate) => candidate.start <= offset);
+      if (page === undefined) return null;
+      const from = offset - page.start;
+      const part = page.buffer.subarray(from, Math.min(page.used, from + limit));
+      // A reader that holds a part must not keep a large page alive.
+      if (page.buffer.length > size && part.length < page.used) return Buffer.from(part);
+      return part;
+    },
+    oldest: (keep) => {
+      const taken = pages.slice(0, countOver(keep));
+      const parts = taken.map(({ buffer, used }) => buffer.subarray(0, used));
+      return { parts, bytes: parts.reduce((sum, part) => sum + part.length, 0) };
+    },
+    drop,
+    cut: (keep) => drop(Math.min(countOver(keep), pages.length - 1)),
+  };
 };

@@ -5,16 +5,13 @@ import type { AgentEvent } from "../contract/event.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import { createAnswerDigest } from "./answer-digest.ts";
 import { orAborted } from "../lib/wait.ts";
-import type { ChatTurn } from "./chat.ts";
+import type { ChatTurn, ChatRequest } from "./chat.ts";
 import { createChunks, doneEvent, errorEvent, type AnswerHead } from "./chunks.ts";
 import { createCompletionObject } from "./completion-object.ts";
-import type { Delta } from "./delta.ts";
-import { contentOf } from "./fence.ts";
+import { type Delta, contentOf, isLive, shows } from "./delta.ts";
 import { createLabeller } from "./label.ts";
-import { publicError } from "./public-error.ts";
-import { createReaders } from "./readers.ts";
+import { publicError } from "./failure.ts";
 import { createTurnLog } from "./turn-log.ts";
-import { isLive, shows } from "./visibility.ts";
 
 type Options = {
   head: AnswerHead;
@@ -24,26 +21,26 @@ type Options = {
   liveText: boolean;
   policy: DisconnectPolicy;
   conversation: ChatTurn["conversation"];
-  /** Where the part of a stream goes that no reader has taken yet and that is too much for the memory. */
+  /** Directory for the part of a stream that no reader has read yet and that exceeds the memory limit. */
   spillDirectory: string;
 };
 
 export type RunningTurn = ChatTurn & {
-  /** Aborted when the turn is to end, with a `ServiceError` as reason. */
+  /** Aborted when the turn must end, with a `ServiceError` as reason. */
   signal: AbortSignal;
   onEvents: (events: readonly AgentEvent[]) => void;
-  /** The agent has ended the turn: tells what was held back, and returns the digest of the answer as it was told. */
-  concluded: (outcome: Pick<TurnOutcome, "ok" | "text">) => string;
-  /** The last thing told: the end, or why there is no answer. */
+  /** The agent has ended the turn: sends what was held back, and returns the digest of the answer as it was sent. */
+  conclude: (outcome: Pick<TurnOutcome, "ok" | "text">) => string;
+  /** The last step: the end, or why there is no answer. */
   end: (outcome: { ok: true; usage: TurnOutcome["usage"] } | { ok: false; error: ServiceError }) => void;
   stop: (reason: ServiceError) => void;
-  /** Characters that it has told. */
+  /** Characters sent so far. */
   size: () => number;
-  /** Nobody can join it any more: what it keeps goes when its readers have left. */
+  /** Nobody can join it any more: frees its log when its readers have left. */
   dispose: () => void;
 };
 
-/** One turn as its callers see it: told once, read by whoever asked for it, by all from the first byte on. */
+/** One turn as its callers see it: written once, read by each caller from the first byte on. */
 export const createTurn = (options: Options): RunningTurn => {
   const { head, stream, includeUsage, visibility } = options;
   const labeller = createLabeller({ live: isLive(visibility, options.liveText) });
@@ -52,14 +49,14 @@ export const createTurn = (options: Options): RunningTurn => {
   const whole = createCompletionObject(head);
   const log = createTurnLog({ lost, directory: options.spillDirectory, memoryBytes: 64 * 1024 });
   const answer = Promise.withResolvers<string>();
-  // Nobody may be listening: of a stream, or when the caller is gone.
+  // There may be no listener: for a stream, or when the caller has left.
   answer.promise.catch(() => undefined);
   const stopping = new AbortController();
   const readers = createReaders({
     policy: options.policy,
-    // A client library that gives up waiting asks again within a second, and is to find this turn. Stopping it takes a
+    // A client library that times out retries within a second, and must find this turn. Stopping the turn takes a
     // moment more, and must be over two seconds after the caller has left.
-    leastGrace: stream ? 0 : 1.2,
+    minGrace: stream ? 0 : 1.2,
     onAbandoned: () => stopping.abort(abandoned()),
   });
   let size = 0;
@@ -76,7 +73,7 @@ export const createTurn = (options: Options): RunningTurn => {
   };
   if (stream) log.append(chunks.role());
 
-  const tell = (deltas: readonly Delta[]): string => {
+  const send = (deltas: readonly Delta[]): string => {
     let text = "";
     for (const delta of deltas) {
       if (!shows(visibility, delta)) continue;
@@ -85,8 +82,9 @@ export const createTurn = (options: Options): RunningTurn => {
       text += piece;
       size += stream ? piece.length : sizeOf(delta);
       if (stream) continue;
-      // A stream is kept on disk, a whole answer in memory.
-      if (size > mostWhole) throw new Error(`the answer has more than ${mostWhole} characters; stream it`);
+      // A stream goes to disk, a whole answer is in memory.
+      if (size > maxWholeChars)
+        throw new Error(`the answer has more than ${maxWholeChars} characters; stream it`);
       whole.take(delta);
     }
     return text;
@@ -99,9 +97,9 @@ export const createTurn = (options: Options): RunningTurn => {
     id: head.id,
     conversation: options.conversation,
     signal: stopping.signal,
-    onEvents: (events) => append(events.map((event) => tell(labeller.take(event))).join("")),
-    concluded: ({ ok, text }) => {
-      append(tell(labeller.finish({ ok, resultText: text })));
+    onEvents: (events) => append(events.map((event) => send(labeller.take(event))).join("")),
+    conclude: ({ ok, text }) => {
+      append(send(labeller.finish({ ok, resultText: text })));
       return digest.digest();
     },
     end: (outcome) => {
@@ -141,12 +139,12 @@ const lost =
     publicError(new ServiceError("internal", "What was said in this turn is not kept any more: ask again.")),
   ) + doneEvent;
 
-const mostWhole = 64 * 1024 * 1024;
+const maxWholeChars = 64 * 1024 * 1024;
 
 const sizeOf = (delta: Delta): number =>
   delta.kind === "thinking" ? delta.text.length : contentOf(delta).length;
 
-/** The first line says what went wrong; what follows quotes the agent, whose words are hidden. */
+/** The first line says what failed; the rest quotes the agent, whose words are hidden. */
 const withoutQuotes = ({ code, message, retryAfter, cause }: ServiceError): ServiceError =>
   new ServiceError(code, message.split("\n", 1)[0] ?? message, {
     cause,
@@ -155,3 +153,70 @@ const withoutQuotes = ({ code, message, retryAfter, cause }: ServiceError): Serv
 
 const abandoned = (): ServiceError =>
   new ServiceError("turn_cancelled", "The turn was stopped: its caller left");
+
+type ReaderOptions = {
+  policy: DisconnectPolicy;
+  /** Seconds for which the turn continues at least after its last reader has left, so that a retry can join it. */
+  minGrace: number;
+  /** The turn has no reader and will get none. */
+  onAbandoned: () => void;
+};
+
+/** Counts the readers of a turn. Its caller counts as one until the first begins to read. */
+export const createReaders = ({ policy, minGrace: leastGrace, onAbandoned }: ReaderOptions) => {
+  let count = 0;
+  let over = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  const left = (): void => {
+    count -= 1;
+    if (count > 0 || over || policy.kind === "detach") return;
+    const seconds = Math.max(leastGrace, policy.graceSeconds);
+    if (seconds === 0) return onAbandoned();
+    timer = setTimeout(onAbandoned, seconds * 1000);
+  };
+
+  return {
+    /** Returns a function to call when the reader leaves; the signal's abort does the same. Idempotent. */
+    enter: (signal: AbortSignal): (() => void) => {
+      clearTimeout(timer);
+      count += 1;
+      let here = true;
+      const leave = (): void => {
+        if (!here) return;
+        here = false;
+        signal.removeEventListener("abort", leave);
+        left();
+      };
+      signal.addEventListener("abort", leave, { once: true });
+      if (signal.aborted) leave();
+      return leave;
+    },
+    count: (): number => count,
+    /** The turn has ended: readers may leave without consequence. */
+    close: (): void => {
+      over = true;
+      clearTimeout(timer);
+    },
+  };
+};
+
+/** An answer that is complete at once, without an agent. */
+export const instantTurn = (
+  head: AnswerHead,
+  { includeUsage }: Pick<ChatRequest, "includeUsage">,
+  { kind, text }: { kind: "stream_config" | "final"; text: string },
+): ChatTurn => ({
+  id: head.id,
+  conversation: null,
+  async *stream() {
+    const chunks = createChunks(head);
+    const content = kind === "final" ? chunks.delta({ kind, text }) : chunks.streamConfig(text);
+    yield new TextEncoder().encode(chunks.role() + content + chunks.stop(null, includeUsage) + doneEvent);
+  },
+  whole: async () => {
+    const object = createCompletionObject(head);
+    object.take({ kind: "final", text });
+    return object.finish(null);
+  },
+});

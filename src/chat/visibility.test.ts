@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { everythingVisible } from "../contract/visibility.ts";
-import type { Delta } from "./delta.ts";
-import { isLive, shows, statusText } from "./visibility.ts";
+import { type Delta, isLive, shows, statusText } from "./delta.ts";
 
 const kinds: Delta["kind"][] = ["thinking", "text", "narration", "final", "tool_use", "tool_result"];
 const shown = (changes: Partial<typeof everythingVisible>): string[] =>

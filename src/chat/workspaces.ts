@@ -3,15 +3,15 @@ import { join } from "node:path";
 
 /** The working directories of conversations: `{root}/{agent}/{session}`. */
 export type Workspaces = {
-  /** Makes the directory that all of them are in. */
+  /** Makes their parent directory. */
   prepare: () => Promise<void>;
   pathOf: (sessionId: string) => string;
-  /** Makes the directory if it is missing, and notes that it is in use. */
+  /** Makes the directory if it is missing, and marks it as used now. */
   use: (path: string) => Promise<void>;
-  /** Removes the directory if nothing is in it. */
+  /** Removes the directory if it is empty. */
   removeEmpty: (path: string) => Promise<void>;
-  /** Removes those not used since `before` (ms since the epoch), but for `kept`. Resolves to how many. */
-  removeUnused: (before: number, kept: ReadonlySet<string>) => Promise<number>;
+  /** Removes those not used since `before` (ms since the epoch), except `kept`. Resolves to how many. */
+  removeUnused: (before: number, inUse: ReadonlySet<string>) => Promise<number>;
 };
 
 type Options = { root: string; agent: string; now: () => Date };
@@ -30,7 +30,7 @@ export const createWorkspaces = ({ root, agent, now }: Options): Workspaces => {
       });
     },
     removeEmpty: async (path) => {
-      // Something is in it, or it is gone.
+      // It is not empty, or missing.
       await rmdir(path).catch(() => undefined);
     },
     removeUnused: async (before, kept) => {
@@ -48,5 +48,5 @@ export const createWorkspaces = ({ root, agent, now }: Options): Workspaces => {
   };
 };
 
-/** Only what was made here is ever removed. */
+/** Only directories made here are ever removed. */
 const sessionForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -81,7 +81,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
   });
   let housekeeper: ReturnType<typeof startRepeating> | null = null;
   const tidy = async (): Promise<void> => {
-    await engine.tidy();
+    await engine.prune();
     await completions.settleLost(({ podName, epoch }) =>
       podName === self.podName ? epoch === self.epoch : isLiving(podName),
     );

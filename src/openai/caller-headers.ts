@@ -1,18 +1,18 @@
 import { ServiceError } from "../contract/errors.ts";
 import { RequestFault } from "./public-failure.ts";
 
-/** First of these that says something counts. */
+/** The first one with a value counts. */
 const conversationHeaders = ["x-conversation-id", "x-openwebui-chat-id", "x-librechat-conversation-id"];
 const userHeaders = ["x-user-id", "x-openwebui-user-id"];
 
 /**
- * The id by which the caller knows the conversation, if a header says one.
+ * The caller's id of the conversation, if a header names one.
  * @throws ServiceError `invalid_request`
  */
 export const conversationHeader = (headers: Headers): string | null => idIn(headers, conversationHeaders);
 
 /**
- * Who asks, as the caller says.
+ * The caller's user id.
  * @throws ServiceError `invalid_request`
  */
 export const userHeader = (headers: Headers): string | null => idIn(headers, userHeaders);
@@ -22,42 +22,42 @@ export const userHeader = (headers: Headers): string | null => idIn(headers, use
  * @throws RequestFault
  */
 export const conversationInMetadata = (value: string | null | undefined): string | null => {
-  const id = meant(value);
+  const id = filledIn(value);
   if (id !== null && !isId(id)) throw new RequestFault("metadata.conversation_id", idForm);
   return id;
 };
 
-/** What a header says; null: nothing, or a template that the client has not filled in. */
+/** A header's value; null: none, or a template that the client did not fill in. */
 export const headerText = (headers: Headers, name: string): string | null => {
   const value = headers.get(name);
-  // Header values are bytes, read as latin1: back to bytes, so that an id is the same in a header and in the body.
-  return meant(value === null ? null : Buffer.from(value, "latin1").toString("utf8"));
+  // Header values arrive as latin1: decode them as UTF-8, so that an id is the same in a header and in the body.
+  return filledIn(value === null ? null : Buffer.from(value, "latin1").toString("utf8"));
 };
 
 /** `id` as a header's value. */
 export const asHeader = (id: string): string => Buffer.from(id, "utf8").toString("latin1");
 
-/** Whether the client library says that it asks again. */
+/** Whether the client library marks a retry. */
 export const isRetry = (headers: Headers): boolean =>
   /^[1-9]\d{0,8}$/.test(headers.get("x-stainless-retry-count") ?? "");
 
 const idIn = (headers: Headers, names: readonly string[]): string | null => {
   for (const name of names) {
     const id = headerText(headers, name);
-    if (id === null || passing[name]?.test(id)) continue;
+    if (id === null || placeholders[name]?.test(id)) continue;
     if (!isId(id)) throw new ServiceError("invalid_request", `${name}: ${idForm}`);
     return id;
   }
   return null;
 };
 
-/** What UIs say of chats that have no id (yet): Open WebUI of those it does not keep, LibreChat of new ones. */
-const passing: Partial<Record<string, RegExp>> = {
+/** Ids that UIs send for chats without an id: Open WebUI for temporary ones, LibreChat for new ones. */
+const placeholders: Partial<Record<string, RegExp>> = {
   "x-openwebui-chat-id": /^local(:|$)/,
   "x-librechat-conversation-id": /^new$/,
 };
 
-const meant = (value: string | null | undefined): string | null => {
+const filledIn = (value: string | null | undefined): string | null => {
   const text = (value ?? "").trim();
   return text === "" || /\{\{.*\}\}/.test(text) ? null : text;
 };

@@ -14,7 +14,7 @@ import { RequestFault } from "./public-failure.ts";
 import { ChatCompletionRequest } from "./request-schema.ts";
 
 /**
- * The body as the public format has it. Messages are not looked into yet.
+ * The body in the public format. The messages are not checked yet.
  * @throws RequestFault of the first field at fault
  */
 export const checkedBody = (body: Record<string, unknown>): ChatCompletionRequest => {
@@ -25,7 +25,7 @@ export const checkedBody = (body: Record<string, unknown>): ChatCompletionReques
 };
 
 /**
- * What is asked of the chat.
+ * The request in the chat's terms.
  * @param bytes the body as it was sent
  * @throws ServiceError `invalid_request`, mostly a RequestFault
  */
@@ -49,7 +49,7 @@ export const chatRequestOf = (
 });
 
 /**
- * Refuses what is well-formed but cannot be done: to leave it out in silence would give an answer to another question.
+ * Refuses what is well-formed but not supported: to ignore it would answer another question.
  * @throws RequestFault
  */
 export const refuseUnsupported = (request: ChatCompletionRequest): void => {
@@ -124,8 +124,8 @@ const faultOf = (issue: z.core.$ZodIssue): RequestFault => {
 
 const codeOf = (issue: z.core.$ZodIssue): string => {
   if (issue.code !== "invalid_type") return "invalid_value";
-  return issue.message === missing ? "missing_required_parameter" : "invalid_type";
+  return issue.message === isRequired ? "missing_required_parameter" : "invalid_type";
 };
 
-/** What `faultMessage` says of a field that is not there; the issue itself does not tell it from a wrong type. */
-const missing = "is required";
+/** Message of `faultMessage` for a missing field; the issue itself does not distinguish it from a wrong type. */
+const isRequired = "is required";

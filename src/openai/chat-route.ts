@@ -22,10 +22,10 @@ export type ChatRouteDependencies = {
   pingEveryMs?: number | undefined;
 };
 
-/** Images come inside the body, and the whole conversation. */
+/** The body contains images, and the whole conversation. */
 const chatLimits = { bytes: 20 * 1_048_576, values: 100_000 };
 
-/** `POST /v1/chat/completions`: a turn of the agent, whole or as it goes on. */
+/** `POST /v1/chat/completions`: a turn of the agent, whole or streamed. */
 export const chatRoute = (deps: ChatRouteDependencies): Route => ({
   method: "post",
   path: "/v1/chat/completions",
@@ -52,7 +52,7 @@ type Answering = { turn: ChatTurn; headers: Record<string, string>; call: Call }
 
 const stream = ({ settings, log, pingEveryMs }: ChatRouteDependencies, { turn, headers, call }: Answering) =>
   streamed(
-    // The end of the service is no end of a stream: the turn tells of it itself.
+    // The service's end does not cut the stream: the turn reports it.
     eventStream((signal) => turn.stream(signal), {
       endedBy: [call.request.signal],
       pingEveryMs,
@@ -75,7 +75,7 @@ const stream = ({ settings, log, pingEveryMs }: ChatRouteDependencies, { turn, h
 const whole = async (turn: ChatTurn, headers: Record<string, string>, { request }: Call): Promise<Reply> => ({
   status: 200,
   headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
-  // As bytes: before a text Node would write the headers in UTF-8 too, and an id in them is in UTF-8 already.
+  // As bytes: with a text body Node would encode the headers in UTF-8 again.
   body: new TextEncoder().encode(await turn.whole(request.signal)),
 });
 
@@ -91,7 +91,7 @@ const headersOf = (
     ...(source !== null && { "x-service-conversation-source": source }),
     ...(id !== null && { "x-conversation-id": asHeader(id) }),
     ...(ignored.length > 0 && { "x-service-ignored-params": ignored.join(", ") }),
-    // X-Request-Id of an answer is the log's own, which no caller can give to two requests.
+    // X-Request-Id of an answer is the service's own, which is unique.
     ...(asked !== null && asked.length <= 256 && { "x-client-request-id": asHeader(asked) }),
   };
 };

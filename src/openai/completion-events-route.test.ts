@@ -38,7 +38,7 @@ const route = completionEventsRoute({
   closing: closing.signal,
   log: createLog("silent", (line) => line),
   pingEveryMs: 20,
-  lookEveryMs: 50,
+  checkEveryMs: 50,
 });
 const service = createTestApp({ routes: [route] });
 const server = await listen(service.app, { host: "127.0.0.1", port: 0 });

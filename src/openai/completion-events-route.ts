@@ -28,12 +28,12 @@ type Dependencies = {
     ) => AsyncIterable<{ position: string; event: Entry }>;
   };
   getCompletion: (input: { uuid: string }, context: RequestContext) => Promise<{ completion: Completion }>;
-  /** Aborted when the service shuts down: streams end, and readers resume elsewhere. */
+  /** Aborted when the service shuts down: streams end, and readers resume on another instance. */
   closing: AbortSignal;
   log: Log;
   pingEveryMs?: number;
-  /** How often it is looked whether the completion has ended without telling so, ms. */
-  lookEveryMs?: number;
+  /** Interval of checks whether the completion has ended without an event, ms. */
+  checkEveryMs?: number;
 };
 
 const description: ZodOpenApiOperationObject = {
@@ -61,9 +61,9 @@ const description: ZodOpenApiOperationObject = {
 };
 
 /**
- * `GET /completions/{uuid}/events`: what happens in a completion as server-sent events, from a position on, until `done`.
- * Of one that has ended so long ago that its events are gone, `done` is all there is. A stream that ends without it was cut
- * short and is to be resumed.
+ * `GET /completions/{uuid}/events`: a completion's events as server-sent events, from a position on, until `done`.
+ * When the events of an old completion have expired, `done` is the only one. A stream that ends without it was cut
+ * short; resume it.
  */
 export const completionEventsRoute = (deps: Dependencies): Route => ({
   method: "get",
@@ -73,7 +73,7 @@ export const completionEventsRoute = (deps: Dependencies): Route => ({
     const uuid = call.path["uuid"] ?? "";
     const after = readPosition(call.request, /^\d{1,15}-\d{1,15}$/, "the id of an event that was received");
     await deps.getCompletion({ uuid }, { signal: call.request.signal, principal: call.principal });
-    // A reply to HEAD is never read: nothing may be started for it.
+    // A reply to HEAD has no body: start nothing for it.
     if (call.request.method === "HEAD") return streamed(null);
     return streamed(
       eventStream((signal) => encoded(deps, { uuid, after, call }, signal), {
@@ -109,23 +109,23 @@ async function* encoded(
     yield encodeEvent({ event: "done", data: JSON.stringify(doneOf(completion)) });
 }
 
-/** A signal that is aborted with that of the context, and when nothing was heard for a while of a completion that has ended. */
+/** A signal that aborts with that of the context, and when an ended completion has sent nothing for a while. */
 const watchForEnd = (
-  { getCompletion, lookEveryMs = 10_000 }: Dependencies,
+  { getCompletion, checkEveryMs: lookEveryMs = 10_000 }: Dependencies,
   uuid: string,
   context: RequestContext,
 ) => {
   const end = new AbortController();
   let isSilent = false;
-  const look = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     const wasSilent = isSilent;
     isSilent = true;
     if (!wasSilent) return;
     const { completion } = await getCompletion({ uuid }, context);
     if (isSilent && isCompletionFinal(completion.status)) end.abort();
   };
-  // What cannot be asked at present is asked again.
-  const timer = setInterval(() => void look().catch(() => undefined), lookEveryMs);
+  // A failed check is repeated.
+  const timer = setInterval(() => void check().catch(() => undefined), lookEveryMs);
   return {
     signal: AbortSignal.any([context.signal, end.signal]),
     heard: (): void => void (isSilent = false),

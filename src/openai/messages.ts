@@ -7,8 +7,9 @@ type Part = ChatMessage["content"][number];
 type Given = Record<string, unknown>;
 
 /**
- * The messages of a request: those of system and developer apart, those about tools as text on the assistant's side.
- * @throws RequestFault naming the message, and the part of it, that cannot be taken
+ * Reads the messages of a request: those of system and developer separately, those about tools as text of the
+ * assistant.
+ * @throws RequestFault naming the message, and the part of it, that is not supported
  */
 export const readMessages = (given: readonly unknown[]): Conversation => {
   const system: string[] = [];
@@ -102,7 +103,7 @@ const unsupportedPart = ({ type }: Given, at: string, supported: string): Reques
     typeof type === "string" ? "unsupported_content_type" : "missing_required_parameter",
   );
 
-/** What the assistant said, and below it, in words, which tools it called: the agent cannot be given another's calls. */
+/** The assistant's text, and below it, in words, its tool calls: the agent cannot be given calls of another one. */
 const assistantParts = (message: Given, at: string, callNames: Map<string, string>): Part[] => {
   const { content, refusal, tool_calls: calls, function_call: call } = message;
   const said = content === null || content === undefined ? [] : partsOf(content, at, textOrRefusal);
@@ -147,13 +148,13 @@ const isObject = (value: unknown): value is Given =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * The image of a data URL. Its bytes tell the kind, whatever the URL says: a model's endpoint that is told a wrong one
- * refuses the whole conversation from then on.
- * @param param where it stands in the request
+ * The image of a data URL. Its bytes decide the type, whatever the URL says: with a wrong type the model's endpoint
+ * would refuse the whole conversation from then on.
+ * @param param position in the request
  * @throws RequestFault for every other URL
  */
 const imageOf = (url: string, param: string): Part => {
-  // Megabytes are not looked through for what must stand at the start.
+  // The prefix is short; the data may have megabytes.
   const head = url.slice(0, 200);
   const comma = head.indexOf(",");
   if (!/^data:/i.test(head))
@@ -165,21 +166,21 @@ const imageOf = (url: string, param: string): Part => {
   if (comma === -1 || !/^data:image\/[\w.+-]+(;[\w=.-]+)*;base64$/i.test(head.slice(0, comma)))
     throw new RequestFault(param, "must be a data URL of an image in base64 (data:image/png;base64,…)");
   const base64 = url.slice(comma + 1);
-  const mediaType = kinds.find(({ start }) => base64.startsWith(start))?.mediaType;
+  const mediaType = imageTypes.find(({ start }) => base64.startsWith(start))?.mediaType;
   if (mediaType === undefined) throw new RequestFault(param, "must be a PNG, JPEG, GIF or WebP image");
   if (!isBase64(base64)) throw new RequestFault(param, "is not valid base64");
   return { type: "image", mediaType, base64 };
 };
 
-/** How the bytes that such a file begins with look in base64. */
-const kinds = [
+/** The first bytes of each image format, in base64. */
+const imageTypes = [
   { start: "iVBORw0KGgo", mediaType: "image/png" },
   { start: "/9j/", mediaType: "image/jpeg" },
   { start: "R0lGOD", mediaType: "image/gif" },
   { start: "UklGR", mediaType: "image/webp" },
 ];
 
-/** Looks for what must not be there: a pattern for the whole of it would run out of stack on megabytes. */
+/** Searches for a forbidden character: matching the whole would exhaust the stack on megabytes. */
 const isBase64 = (text: string): boolean => {
   const foreign = text.search(/[^A-Za-z0-9+/]/);
   const isClean = foreign === -1 || /^={1,2}$/.test(text.slice(foreign, foreign + 3));

@@ -1,13 +1,13 @@
-import { publicError, type PublicError } from "../chat/public-error.ts";
+import { publicError, type PublicError } from "../chat/failure.ts";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
 import { failureOf, type Reply } from "../http/reply.ts";
 
-/** A fault of a request that stands at one place of its body. */
+/** A fault at one place of a request's body. */
 export class RequestFault extends ServiceError {
   override name = "RequestFault";
-  /** The place, as in `messages[2].content`. */
+  /** The place, such as `messages[2].content`. */
   readonly param: string;
-  /** In the words of the public format, which knows more of them than the contract. */
+  /** In the terms of the public format, which has more codes than the contract. */
   readonly publicCode: string;
 
   constructor(param: string, message: string, publicCode = "invalid_value") {
@@ -17,7 +17,7 @@ export class RequestFault extends ServiceError {
   }
 }
 
-/** Failures after an agent was started: asking again would cost again, so client libraries are told not to by themselves. */
+/** Failures after an agent was started: a retry would cost again, so client libraries are told not to retry. */
 const costly = (code: ErrorCode): boolean =>
   code !== "model_not_found" && (/^(agent|model)_/.test(code) || others.has(code));
 
@@ -28,7 +28,7 @@ const others: ReadonlySet<ErrorCode> = new Set([
   "turn_cancelled",
 ]);
 
-/** Tells a failure in the public shape. The body of 401 is the service's own: it is the same at every path. */
+/** A failure in the public format. The body of 401 is the service's own: it is the same at every path. */
 export const publicReply = (error: ServiceError): Reply => {
   const reply = failureOf(error);
   if (error.status === 401) return reply;

@@ -4,7 +4,7 @@ type JsonSchema = { [keyword: string]: unknown };
 
 const ignored = (schema: z.ZodType) => schema.nullish().meta({ description: "Accepted and ignored" });
 
-/** Of a longer list no more is checked than shows that it is too long: each item at fault costs. */
+/** A longer list is checked only as far as needed to refuse it: each faulty item costs time. */
 const texts = (max: number) =>
   z.preprocess(
     (given: unknown) => (Array.isArray(given) ? given.slice(0, max + 1) : given),
@@ -13,7 +13,7 @@ const texts = (max: number) =>
 
 const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
-/** The JSON schema of a message. What may stand in one is checked by `messages.ts`, which can name the very part at fault. */
+/** The JSON schema of a message. `messages.ts` checks its content and names the very part at fault. */
 const message: JsonSchema = {
   type: "object",
   required: ["role"],
@@ -43,8 +43,8 @@ const message: JsonSchema = {
 };
 
 /**
- * The body of `POST /v1/chat/completions`. Fields that it does not have are accepted and ignored: the public format grows.
- * What is well-formed but cannot be done is refused afterwards (`unsupported.ts`).
+ * The body of `POST /v1/chat/completions`. Unknown fields are accepted and ignored: the public format grows. What is
+ * well-formed but not supported is refused afterwards.
  */
 export const ChatCompletionRequest = z
   .looseObject({
@@ -126,8 +126,8 @@ export const ChatCompletionRequest = z
   .meta({ id: "ChatCompletionRequest" });
 export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;
 
-/** The fields that are heeded, or refused when they ask for what cannot be done. */
-const heeded: ReadonlySet<string> = new Set([
+/** The fields that are honoured, or refused when they ask for something unsupported. */
+const honoured: ReadonlySet<string> = new Set([
   "model",
   "messages",
   "stream",
@@ -148,8 +148,8 @@ const heeded: ReadonlySet<string> = new Set([
   "modalities",
 ]);
 
-/** Names of what the caller gave in vain, as far as they can stand in a header; at most 50. */
+/** Names of ignored fields, as far as a header can contain them; at most 50. */
 export const ignoredParameters = (body: Record<string, unknown>): string[] =>
   Object.keys(body)
-    .filter((name) => !heeded.has(name) && body[name] !== null && /^[\w.-]{1,64}$/.test(name))
+    .filter((name) => !honoured.has(name) && body[name] !== null && /^[\w.-]{1,64}$/.test(name))
     .slice(0, 50);

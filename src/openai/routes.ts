@@ -12,7 +12,7 @@ type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
   chat: Chat | null;
 };
 
-/** The chat completions door, to be handed to `createApp`. */
+/** The chat completions routes, for `createApp`. */
 export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
   const answering =
     chat === null
@@ -34,7 +34,7 @@ const paths = [
   ["/v1/chat/completions/{id}/cancel", "POST"],
 ] as const;
 
-/** Whatever the method: that the path knows another one is of no use. */
+/** For every method: that another one exists would not help. */
 const refusing = (path: string): Route[] =>
   (["get", "post"] as const).map((method) => ({
     method,
@@ -45,9 +45,9 @@ const refusing = (path: string): Route[] =>
     },
   }));
 
-/** `GET /v1/models` and `GET /v1/models/{id}`: what `model` of a request may be. */
+/** `GET /v1/models` and `GET /v1/models/{id}`: valid values of `model`. */
 const modelsRoutes = ({ models }: Pick<Chat, "models">): Route[] => {
-  // The public format wants a time; what is served is there since the service is.
+  // The public format requires a time: the service's start serves.
   const created = Math.floor(Date.now() / 1000);
   const described = (id: string) => ({ id, object: "model", created, owned_by: "service" });
   return [
@@ -73,7 +73,7 @@ const modelsRoutes = ({ models }: Pick<Chat, "models">): Route[] => {
   ];
 };
 
-/** `POST /v1/chat/completions/{id}/cancel`: stops an answer under way, by the id in its chunks. */
+/** `POST /v1/chat/completions/{id}/cancel`: stops an answer in flight, by the id in its chunks. */
 const cancelRoute = ({ cancel }: Pick<Chat, "cancel">): Route => ({
   method: "post",
   path: "/v1/chat/completions/{id}/cancel",

@@ -3,10 +3,10 @@ import type { ChatRequest } from "../chat/chat.ts";
 export type SideAnswer = { kind: string; text: string };
 
 /**
- * The answer to what chat UIs ask on the side about a chat (its title, tags, what to ask next), in the form they ask for;
- * null: the request is for the agent. UIs send these as requests like any other, under the id of the chat itself: the
- * agent would take them for its user's next message.
- * @param task what `X-Service-Task` says; null: nothing, and the text of the only message decides
+ * Answers the side requests of chat UIs about a chat (its title, tags, follow-up questions), in the form that they ask
+ * for; null: the request is for the agent. UIs send these like any other request, under the chat's own id: the agent
+ * would take them for its user's next message.
+ * @param task value of `X-Service-Task`; null: none, and the text of the only message decides
  */
 export const sideAnswer = (
   { system, messages }: Pick<ChatRequest, "system" | "messages">,
@@ -26,7 +26,7 @@ type Recognised = { kind: Kind; about: string };
 
 const answered = (kind: Kind, about: string): SideAnswer => ({ kind, text: forms[kind](about) });
 
-/** `about`: the first thing that the user said in the chat. */
+/** `about`: the user's first message in the chat. */
 const forms = {
   title: (about: string) => JSON.stringify({ title: titleOf(about) }),
   "plain title": (about: string) => titleOf(about),
@@ -35,14 +35,14 @@ const forms = {
   "follow-ups": () => JSON.stringify({ follow_ups: [] }),
 } as const;
 
-/** What the header calls a task, and the field of the answer that Open WebUI's prompts show an example of. */
+/** Task names of the header, and the answer's field in the examples of Open WebUI's prompts. */
 const tasks: readonly { kind: Kind; name: RegExp; field: RegExp }[] = [
   { kind: "follow-ups", name: /follow/i, field: /"follow_ups"\s*:/ },
   { kind: "tags", name: /tag/i, field: /"tags"\s*:/ },
   { kind: "title", name: /title/i, field: /"title"\s*:/ },
 ];
 
-/** A real request may speak of titles too: it must begin as the prompt of a known UI does, and hold the chat it is about. */
+/** A real request may speak of titles too: a side request begins like the prompt of a known UI and quotes the chat. */
 const recognise = (
   text: string,
   messages: ChatRequest["messages"],
@@ -79,14 +79,14 @@ const continueTitle = (text: string): Recognised | null => {
   return end === -1 ? null : { kind: "plain title", about: text.slice(end).trim() };
 };
 
-/** From the first `<chat_history>` on: what the user of the chat wrote may hold tags too. */
+/** From the first `<chat_history>` on: the quoted messages may contain tags too. */
 const quotedChat = (text: string): string | null => {
   const start = text.indexOf("<chat_history>");
   const end = text.lastIndexOf("</chat_history>");
   return start === -1 || end < start ? null : text.slice(start + "<chat_history>".length, end);
 };
 
-/** What the user said first in the chat that a prompt quotes; all of the text where none is quoted. */
+/** The user's first message in the chat that a prompt quotes; all of the text where none is quoted. */
 const aboutOf = (text: string): string => {
   const chat = quotedChat(text) ?? text;
   const user = userLine.exec(chat);
@@ -114,7 +114,7 @@ const textOf = (messages: ChatRequest["messages"]): string =>
 const mostWords = 6;
 const mostCharacters = 60;
 
-/** The first words of what a user said first, as the title of the chat: one line, without slash tokens and marks. */
+/** The first words of the user's first message, as the chat's title: one line, without slash tokens and marks. */
 export const titleOf = (said: string): string => {
   const words = said
     .slice(0, 2000)

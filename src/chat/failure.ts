@@ -2,7 +2,7 @@ import type { TurnOutcome } from "../agents/agent.ts";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
 import type { FailureReason } from "../contract/job.ts";
 
-/** What a turn that did not go well is told as. A turn that the caller ended is told by the reason of its signal. */
+/** The error of a failed turn. If the caller ended the turn, it is the reason of the signal. */
 export const turnFailure = (
   { reason, error }: Pick<TurnOutcome, "reason" | "error">,
   signal: AbortSignal,
@@ -27,4 +27,24 @@ const codes: Partial<Record<FailureReason, ErrorCode>> = {
   agent_exit: "agent_crashed",
   profile_invalid: "invalid_profile",
   mcp_config_invalid: "invalid_profile",
+};
+
+/** An error in the public format. */
+export type PublicError = { message: string; type: string; param: string | null; code: string | null };
+
+/** @param param name of the request's field at fault */
+export const publicError = (
+  { status, code, message }: ServiceError,
+  param: string | null = null,
+): PublicError => ({
+  message,
+  type: types[status] ?? (status >= 500 ? "server_error" : "invalid_request_error"),
+  param,
+  code,
+});
+
+const types: Partial<Record<number, string>> = {
+  401: "authentication_error",
+  403: "permission_error",
+  429: "rate_limit_error",
 };
