@@ -3,26 +3,26 @@ import type { FailureReason, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
 /**
- * PORT. A coding agent's CLI. Its processes take one turn after another: a conversation has one for many turns, a job one
- * for a single turn, which is its last.
+ * PORT. A coding agent's CLI. Its processes run one turn after another: many for a conversation, a single one, which
+ * is its last, for a job.
  */
 export type Agent = {
   /**
-   * Starts a process for one session. Resolves as soon as it is spawned: it gets ready while it waits for its first turn.
-   * What keeps it from starting is a value.
+   * Starts a process for one session. Resolves once it is spawned: it gets ready while it waits for its first turn. A
+   * failed start is a value, not a rejection.
    */
   start: (request: AgentStart) => Promise<StartedAgent>;
 };
 
 export type AgentStart = {
-  /** Marks the process and all that it starts: the job's id, or one that is unique to this process. */
+  /** Marks the process and all that it starts: the job's id, or one unique to this process. */
   id: string;
   attempt: number;
   /** Working directory; it exists. */
   cwd: string;
-  /** What the profile asks of the CLI, in its own terms: see `profiles/materialise.ts`. */
+  /** The profile's options in the CLI's terms: see `profiles/materialise.ts`. */
   launch: AgentLaunch;
-  /** Chosen by us for a fresh session, or the one to resume, by the absolute path of its transcript. */
+  /** The id of a new session, or the one to resume, by the absolute path of its transcript. */
   session: { id: string; resumeFrom: string | null };
 };
 
@@ -51,17 +51,17 @@ export type AgentProcess = {
   id: string;
   pid: number;
   sessionId: string;
-  /** It takes a turn: it runs, no turn is under way, and it has not been ended. */
+  /** Whether it can run a turn: it is alive, no turn is in flight, and it has not been ended. */
   isIdle: () => boolean;
-  /** Turns that it has been given. */
+  /** Turns that it has got so far. */
   turns: () => number;
-  /** Resident memory of the process itself, bytes; null when it cannot be read. */
+  /** Resident memory of the process itself, bytes; null: unknown. */
   residentBytes: () => Promise<number | null>;
-  /** Runs one turn. Never rejects for what the agent does: the outcome says it. One at a time. */
+  /** Runs one turn, one at a time. Never rejects for what the agent does: the outcome says it. */
   turn: (turn: AgentTurn) => Promise<TurnOutcome>;
-  /** TERM to the group, KILL after the grace, then the sweep. Resolves when nothing of it is left. Can be called again. */
+  /** TERM to the group, KILL after the grace, then the sweep. Resolves when nothing of it is left. Idempotent. */
   end: (options?: { graceSeconds: number }) => Promise<void>;
-  /** Resolves when the process is gone with all that it started, whatever ended it. */
+  /** Resolves when the process and all that it started have ended, for whatever reason. */
   ended: Promise<void>;
 };
 
@@ -70,55 +70,56 @@ export type TurnPart = { type: "text"; text: string } | { type: "image"; mediaTy
 
 export type AgentTurn = {
   content: readonly TurnPart[];
-  /** Appended to the system prompt. Heeded by the first turn of a process only; null: nothing. */
+  /** Appended to the system prompt. Only the first turn of a process honours it; null: nothing. */
   appendSystemPrompt: string | null;
-  /** Model for this and the next turns, in the CLI's terms; null: as it is. */
+  /** Model for this and the next turns, in the CLI's terms; null: unchanged. */
   model: string | null;
-  /** Likewise; null: as it is. */
+  /** Likewise; null: unchanged. */
   effort: "low" | "medium" | "high" | null;
   /** Wall time of the turn, seconds; the silence limits of the settings count as well. */
   timeoutSeconds: number;
   /**
-   * The events of one piece of the agent's output, at once and in order; at most one `result`, and it is the last but for
-   * warnings. Of a last turn there may be more results, of which the last counts, and `exited` ends them. Called
-   * synchronously: it must not throw and must not wait.
+   * Called with the events of one piece of the agent's output, at once and in order. At most one is a `result`; only
+   * warnings may follow it. A last turn may have more results, of which the last counts, and ends with `exited`.
+   * Synchronous: it must not throw and must not wait.
    */
   onEvents: (events: readonly AgentEvent[]) => void;
   /**
-   * Interrupts the turn: asked to stop, then TERM, then KILL, all within 2 s. A last turn is not asked: TERM, the grace of the
-   * settings, KILL. Aborted with the reason `fence` that one gets no grace: it may be at work beside one that took its place.
+   * Interrupts the turn: a request to stop, then TERM, then KILL, all within 2 s. A last turn gets no request: TERM,
+   * the grace of the settings, KILL. With the reason `fence` it gets no grace: another agent may already work on the
+   * same job.
    */
   signal: AbortSignal;
   /**
-   * The process is to exit after its result, and is ended if it does not. The outcome is that of the exit, by which no process
-   * of the run is left.
+   * The process must exit after its result, and is ended if it does not. The outcome is that of the exit, when no
+   * process of the run is left.
    */
   isLast?: boolean;
   /**
-   * Awaited before the agent is given the turn: until it resolves the agent has done nothing. If it rejects the turn is
-   * stopped and the outcome is `internal`.
+   * Awaited before the agent gets the prompt: until it resolves the agent has done nothing. If it rejects, the turn
+   * stops with the outcome `internal`.
    */
   beforePrompt?: (identity: ProcessIdentity) => Promise<void>;
 };
 
 export type TurnOutcome = {
   ok: boolean;
-  /** The agent was given the turn: before that it has done nothing. */
+  /** The agent got the prompt: before that it has done nothing. */
   prompted: boolean;
   /** Null when ok, and when the caller ended the turn. */
   reason: FailureReason | null;
   retryable: boolean;
-  /** Status with which the model's endpoint refused; null: it did not. */
+  /** Status with which the model's endpoint refused; null: it did not refuse. */
   apiStatus: number | null;
-  /** The sentence of the failure, with the tail of stderr; at most 10,240 bytes. Null when ok. */
+  /** A sentence about the failure, with the tail of stderr; at most 10,240 bytes. Null when ok. */
   error: string | null;
   /** The agent's final text (the result), else the tail of what it said. */
   text: string;
-  /** Null while the process goes on, and when a signal ended it. */
+  /** Null while the process runs, and when a signal ended it. */
   exitCode: number | null;
   sessionId: string | null;
   model: string | null;
-  /** Of this turn alone, also when the CLI adds up. */
+  /** Of this turn alone, although the CLI reports sums. */
   numTurns: number | null;
   costUsd: number | null;
   usage: Usage | null;

@@ -138,7 +138,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     run,
     prepare: async () => {
       await workspaces.prepare();
-      await agent.discardLeft(deps.idPrefix);
+      await agent.discardEarlier(deps.idPrefix);
     },
     start: prewarmed.refill,
     prune: async () => {

@@ -1,14 +1,12 @@
 import { FileFault } from "./contained.ts";
 import type { Definition } from "./definition.ts";
-import { isBroken, loadLayer, scan } from "./load.ts";
-import type { BrokenLayer, Layer } from "./load.ts";
-import { remembered } from "./remembered.ts";
+import { isBroken, loadLayer, scan, type BrokenLayer, type Layer } from "./load.ts";
 import type { Root } from "./roots.ts";
 
-/** All profiles and agents read, by name, each in search order. */
+/** All profiles and agents by name, each in search order. */
 export type Layers = ReadonlyMap<string, readonly (Layer | BrokenLayer)[]>;
 
-type Request<Value> = {
+type CatalogRequest<Value> = {
   /** Later wins. */
   roots: readonly Root[];
   make: (layers: Layers) => Value;
@@ -16,9 +14,9 @@ type Request<Value> = {
   now: () => number;
 };
 
-/** Gives what `make` makes of the layers: the same value until a file has changed. */
-export const catalogReader = <Value>({ roots, make, now }: Request<Value>): (() => Promise<Value>) => {
-  const latest = remembered<{ value: Value; signature: string }>(async (previous) => {
+/** Returns what `make` makes of the layers: the same value until a file has changed. */
+export const catalogReader = <Value>({ roots, make, now }: CatalogRequest<Value>): (() => Promise<Value>) => {
+  const latest = cached<{ value: Value; signature: string }>(async (previous) => {
     const { sources, signature } = await scan(roots);
     if (signature === previous?.signature) return previous;
     return { value: make(byName(await Promise.all(sources.map(loadLayer)))), signature };
@@ -32,13 +30,13 @@ const byName = (loaded: readonly (Layer | BrokenLayer)[]): Layers => {
     const all = layers.get(layer.name) ?? [];
     const previous = all.at(-1);
     const isTwin = previous?.source.root === layer.source.root;
-    layers.set(layer.name, isTwin ? all.with(-1, twins(previous, layer)) : [...all, layer]);
+    layers.set(layer.name, isTwin ? all.with(-1, ambiguous(previous, layer)) : [...all, layer]);
   }
   return layers;
 };
 
-/** Which of the two was meant cannot be told. */
-const twins = (first: Layer | BrokenLayer, second: Layer | BrokenLayer): BrokenLayer => {
+/** Two of one name are ambiguous. */
+const ambiguous = (first: Layer | BrokenLayer, second: Layer | BrokenLayer): BrokenLayer => {
   const { name, source } = first;
   const both = `${source.file} and ${second.source.file} are both named ${name}; keep one of them`;
   return {
@@ -48,15 +46,15 @@ const twins = (first: Layer | BrokenLayer, second: Layer | BrokenLayer): BrokenL
   };
 };
 
-/** The profile or agent and those it extends, furthest first. @throws FileFault */
+/** The profile or agent with those that it extends, furthest first. @throws FileFault */
 export const lineage = (layer: Layer, layers: Layers): Layer[] => {
   const chain = [layer];
   for (let current = layer; current.definition.extends;) {
-    const wanted = current.definition.extends;
+    const parentName = current.definition.extends;
     const fault = (sentence: string) => new FileFault(`${current.source.file}: extends ${sentence}`);
-    const parent = parentOf(current, wanted, layers);
-    if (parent === undefined) throw fault(missingParent(current, wanted));
-    if (isBroken(parent)) throw fault(`${wanted}, which cannot be used: ${parent.fault.message}`);
+    const parent = parentOf(current, parentName, layers);
+    if (parent === undefined) throw fault(missingParent(current, parentName));
+    if (isBroken(parent)) throw fault(`${parentName}, which cannot be used: ${parent.fault.message}`);
     if (chain.includes(parent))
       throw fault(`in a circle: ${[...chain, parent].map(({ name }) => name).join(" → ")}`);
     chain.push(parent);
@@ -65,7 +63,7 @@ export const lineage = (layer: Layer, layers: Layers): Layer[] => {
   return chain.reverse();
 };
 
-/** Per key, child wins; the keys of `claude` and `match` each count on their own; `match: null` takes none over. */
+/** Per key the child wins; each key of `claude` and `match` counts separately; `match: null` inherits none. */
 export const inherit = (chain: readonly Layer[]): Definition =>
   chain.reduce<Definition>(
     (parent, { definition }) => ({
@@ -80,8 +78,8 @@ export const inherit = (chain: readonly Layer[]): Definition =>
 const isAgent = ({ source }: Layer | BrokenLayer): boolean => source.root.name === "hub";
 
 /**
- * One that extends its own name means the one it hides: `code` can be changed in two lines. A profile extends profiles
- * only, whatever agents the hub has.
+ * One that extends its own name extends the one that it hides: two lines can change `code`. A profile extends only
+ * profiles, whatever agents the hub has.
  */
 const parentOf = (child: Layer, wanted: string, layers: Layers): Layer | BrokenLayer | undefined => {
   const all = layers.get(wanted) ?? [];
@@ -94,4 +92,36 @@ const missingParent = (child: Layer, wanted: string): string => {
   return wanted === child.name
     ? `in a circle: ${wanted} → ${wanted}, for no earlier directory of the search order has a profile ${wanted}`
     : `${wanted}, and there is no profile of that name`;
+};
+
+/** Milliseconds for which a result is reused without looking at the disk. */
+const maxAge = 1000;
+
+/**
+ * Caches the result of `refresh` for a second. `refresh` gets its last value (null: none), to return it when nothing
+ * has changed. A `FileFault` is cached too. `now` in milliseconds.
+ */
+export const cached = <Value>(
+  refresh: (previous: Value | null) => Promise<Value>,
+  now: () => number,
+): (() => Promise<Value>) => {
+  let current: Promise<Value> | null = null;
+  let checkedAt = -Infinity;
+  return async () => {
+    const at = now();
+    // A clock that was set back must not prolong the cache.
+    const fresh = at - checkedAt < maxAge && at >= checkedAt;
+    if (current === null || !fresh) {
+      const before = current;
+      checkedAt = at;
+      // Concurrent callers share one refresh: after a seen change nobody gets the state before it.
+      const next = (async () => refresh(before === null ? null : await before.catch(() => null)))();
+      current = next;
+      // Other failures (a program error, say) are not cached.
+      next.catch((error: unknown) => {
+        if (current === next && !(error instanceof FileFault)) current = null;
+      });
+    }
+    return current;
+  };
 };

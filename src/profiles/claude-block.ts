@@ -42,7 +42,7 @@ const known = {
   system_prompt: text.nullish(),
 };
 
-/** What would break the way the service runs the CLI: keys by reason. */
+/** Keys that would break how the service runs the CLI, by reason. */
 const refused = {
   "the service sets it: it speaks to the CLI over its own streams":
     "print verbose output_format input_format include_partial_messages replay_user_messages prompt_suggestions permission_prompt_tool sdk_url",
@@ -63,7 +63,7 @@ const reasons = new Map(
   Object.entries(refused).flatMap(([reason, keys]) => keys.split(" ").map((key) => [key, reason])),
 );
 
-/** Keys become flags, so they are of the one form that has one spelling as a flag. */
+/** Keys become flags: only keys with a unique spelling as a flag. */
 const keyForm = /^[a-z][a-z0-9]+(_[a-z0-9]+)*$/;
 
 export const ClaudeBlock = z
@@ -81,22 +81,22 @@ export const ClaudeBlock = z
 
 export type ClaudeBlock = z.infer<typeof ClaudeBlock>;
 
-/** Linux takes at most 128 KiB in one argument. */
+/** Linux accepts at most 128 KiB in one argument. */
 const maxArgumentBytes = 120_000;
 
-/** Keys that the service acts on itself. */
+/** Keys that the service itself uses. */
 const ownKeys = ["worktree", "timeout"];
 
 /**
  * The block as CLI arguments, each value joined to its flag by `=`: a value that begins with `-` stays a value, and an
- * option that takes a list swallows nothing after it. A list is the flag repeated, a map is passed as JSON.
+ * option with a list swallows nothing after it. A list repeats the flag, a map becomes JSON.
  */
 export const toArguments = (block: ClaudeBlock): string[] =>
   Object.entries(block)
     .filter(([key]) => !ownKeys.includes(key))
     .flatMap(([key, value]) => option(`--${key.replaceAll("_", "-")}`, value));
 
-/** Why these arguments could not be handed to a process; null: they can. */
+/** Why a process cannot get these arguments; null: it can. */
 export const argumentFault = (args: readonly string[]): string | null => {
   for (const argument of args) {
     const key = argument.slice(2).split("=", 1)[0]?.replaceAll("-", "_");

@@ -9,7 +9,7 @@ export class FileFault extends Error {
 }
 
 type Request = {
-  /** Directory that the file must lie in, after all links. */
+  /** Directory that must contain the file, after all links. */
   root: string;
   path: string;
   maxBytes: number;
@@ -18,12 +18,12 @@ type Request = {
 export type ContainedFile = { bytes: Buffer; executable: boolean };
 
 /**
- * Reads a regular file that lies under `root` once all links are resolved; null when there is no such file.
- * The file is opened first and its place is asked of the open descriptor, so that nothing can be swapped in between.
+ * Reads a regular file that is under `root` once all links are resolved; null when it is missing. Opens the file first
+ * and asks the descriptor for its path, so that nothing can be swapped in between.
  * @throws FileFault
  */
 export const readContained = async ({ root, path, maxBytes }: Request): Promise<ContainedFile | null> => {
-  // Without O_NONBLOCK opening a named pipe would wait for its writer.
+  // Without O_NONBLOCK, opening a named pipe would wait for its writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
     if (isMissing(error)) return null;
     throw unreadable(path, error);
@@ -85,7 +85,7 @@ const parse = (path: string, text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch (error) {
-    // The parser's own message quotes the text, which may hold a server's token.
+    // The parser's own message quotes the text, which may contain a server's token.
     throw new FileFault(`${path} is not valid JSON`, { cause: error });
   }
 };

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { FileFault, isInside, isMissing, outside, readContained, unreadable } from "./contained.ts";
 import type { Layer, Source } from "./load.ts";
 
-/** A file of `.claude/` that goes into a config directory as it is; `mark` changes whenever the file does. */
+/** A file of `.claude/` that is copied unchanged into a config directory; `mark` changes whenever the file does. */
 type CopiedFile = { root: string; from: string; to: string; bytes: number; mark: string };
 
-/** Such a file with its content; `to` is relative to the config directory. */
+/** A copied file with its content; `to` is relative to the config directory. */
 export type FileContent = { to: string; bytes: Buffer; executable: boolean };
 
 /** Time of change, size and inode. */
@@ -16,16 +16,16 @@ export const markOf = ({ ctimeNs, size, ino }: BigIntStats): string => `${ctimeN
 /** Directories of `.claude/` that are copied, entry by entry. */
 const copiedDirectories = ["agents", "commands", "hooks", "skills"];
 
-/** Bounds of what one profile brings, so that no job copies a home directory by accident. */
+/** Limits for one profile, so that no job copies a home directory by accident. */
 const maxFiles = 2000;
 const maxBytes = 33_554_432;
 
-/** Files and directories that are looked at: a link to a directory above would go on for ever. */
+/** Limit of visited entries: a link to a parent directory would never end. */
 const maxEntries = 2 * maxFiles;
 
 /**
- * CLAUDE.md and the copied directories of the layers, parent first: where two layers have the same entry (an agent, a skill)
- * the later one's is taken whole.
+ * CLAUDE.md and the copied directories of the layers, parent first: where two layers have the same entry (an agent, a
+ * skill), the later one replaces it as a whole.
  * @throws FileFault for a link that leads out of the profiles directory, a special file, or too much
  */
 export const copiedFiles = async (layers: readonly Pick<Layer, "source">[]): Promise<CopiedFile[]> => {
@@ -34,7 +34,7 @@ export const copiedFiles = async (layers: readonly Pick<Layer, "source">[]): Pro
     const entries = await entriesOf(source);
     if (entries.length === 0) continue;
     const root = source.root.path;
-    const walk = { root, place: await realpath(root), left: maxEntries };
+    const walk = { root, realPath: await realpath(root), left: maxEntries };
     for (const entry of entries) byEntry.set(entry.to, await filesUnder(walk, entry));
   }
   const files = [...byEntry.values()].flat();
@@ -47,7 +47,7 @@ export const copiedFiles = async (layers: readonly Pick<Layer, "source">[]): Pro
   return files;
 };
 
-/** The content of such files. One that is gone by now is left out. @throws FileFault */
+/** The content of such files, without those missing by now. @throws FileFault */
 export const contentOf = async (files: readonly CopiedFile[]): Promise<FileContent[]> => {
   const contents: FileContent[] = [];
   for (const { root, from, to, bytes } of files) {
@@ -62,9 +62,9 @@ type Entry = { from: string; to: string };
 const entriesOf = async ({ root, parts }: Source): Promise<Entry[]> => {
   if (parts === null) return [];
   const claude = join(parts, ".claude");
-  const places = root.layout.memories.map((path) => join(parts, path));
-  const exist = await Promise.all(places.map((path) => stat(path).catch(() => null)));
-  const memories = places.filter((_, index) => exist[index] !== null);
+  const memoryPaths = root.layout.memories.map((path) => join(parts, path));
+  const exist = await Promise.all(memoryPaths.map((path) => stat(path).catch(() => null)));
+  const memories = memoryPaths.filter((_, index) => exist[index] !== null);
   if (memories.length > 1) throw new FileFault(`there are ${memories.join(" and ")}; keep one of them`);
   const listed = await Promise.all(
     copiedDirectories.map(async (name) =>
@@ -77,7 +77,7 @@ const entriesOf = async ({ root, parts }: Source): Promise<Entry[]> => {
   return [...memories.map((from) => ({ from, to: "CLAUDE.md" })), ...listed.flat()];
 };
 
-/** Names that begin with `..` are how a mounted configuration map keeps its versions. */
+/** A mounted configuration map stores its versions under names that begin with `..`. */
 const list = async (directory: string): Promise<string[]> => {
   try {
     return (await readdir(directory)).filter((entry) => !entry.startsWith("..")).toSorted();
@@ -88,18 +88,18 @@ const list = async (directory: string): Promise<string[]> => {
 };
 
 const filesUnder = async (
-  walk: { root: string; place: string; left: number },
+  walk: { root: string; realPath: string; left: number },
   { from, to }: Entry,
 ): Promise<CopiedFile[]> => {
   const { root } = walk;
   walk.left -= 1;
   if (walk.left < 0)
     throw new FileFault(`${from} is one too many: at most ${maxEntries} files and directories are looked at`);
-  const place = await realpath(from).catch((error: unknown) => {
+  const realPath = await realpath(from).catch((error: unknown) => {
     throw unreadable(from, error);
   });
-  if (!isInside(walk.place, place)) throw outside(root, from);
-  const status = await stat(place, { bigint: true });
+  if (!isInside(walk.realPath, realPath)) throw outside(root, from);
+  const status = await stat(realPath, { bigint: true });
   if (status.isFile()) return [{ root, from, to, bytes: Number(status.size), mark: markOf(status) }];
   if (!status.isDirectory()) throw new FileFault(`${from} is neither a file nor a directory`);
   const entries = (await list(from)).map((name) => ({ from: join(from, name), to: join(to, name) }));

@@ -12,7 +12,7 @@ const name = z
   .refine((value) => value !== "auto", "cannot be auto, which asks for routing");
 const flag = z.boolean("must be true or false").nullish();
 const patterns = z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish();
-/** Tried on the first 2,000 characters of a task: see `route.ts`. */
+/** Matched against the first 2,000 characters of a task: see `route.ts`. */
 const taskPattern = z.string("must be text").superRefine((source, context) => {
   try {
     RegExp(source, "i");
@@ -21,7 +21,7 @@ const taskPattern = z.string("must be text").superRefine((source, context) => {
   }
 });
 
-/** `profile.yml`. Null stands for "not set", also over a value that the parent sets. */
+/** `profile.yml`. Null means "not set", also over a value from the parent. */
 const Definition = z.strictObject({
   name: name.nullish(),
   description: z.string("must be text").max(2000, "must have at most 2000 characters").nullish(),
@@ -35,14 +35,14 @@ const Definition = z.strictObject({
 
 export type Definition = z.infer<typeof Definition>;
 
-/** Content of a definition's file. @throws FileFault with every fault of it in one sentence */
+/** Parses a definition. @throws FileFault with all its faults in one sentence */
 export const parseDefinition = (path: string, source: string): Definition => {
   const result = Definition.safeParse(parseYamlMap(path, source));
   if (result.success) return result.data;
   throw new FileFault(`${path}: ${result.error.issues.flatMap(describeIssue).join("; ")}`);
 };
 
-/** What a YAML file of `key: value` lines holds; an empty file: nothing. @throws FileFault */
+/** Parses a YAML file of `key: value` lines; an empty file has none. @throws FileFault */
 export const parseYamlMap = (path: string, source: string): unknown => {
   const lines = new LineCounter();
   const document = parseDocument(source, { lineCounter: lines, prettyErrors: false });
@@ -56,7 +56,7 @@ export const parseYamlMap = (path: string, source: string): unknown => {
   try {
     return document.toJS() ?? {};
   } catch (cause) {
-    // Thrown when aliases would make a small document huge.
+    // Thrown when aliases would expand a small document enormously.
     throw new FileFault(`${path}: has aliases that make it too large`, { cause });
   }
 };

@@ -4,22 +4,21 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { AgentPackage, LoadedAgent } from "./agent-package.ts";
-import { catalogReader, inherit, lineage } from "./catalog.ts";
-import type { Layers } from "./catalog.ts";
-import { toArguments } from "./claude-block.ts";
-import type { ClaudeBlock } from "./claude-block.ts";
-import { FileFault } from "./contained.ts";
-import { contentOf, copiedFiles } from "./copied-files.ts";
-import type { FileContent } from "./copied-files.ts";
-import { isBroken, marksOf } from "./load.ts";
-import type { Layer } from "./load.ts";
-import { discardConfigDirectories, discardConfigDirectory, materialise, placesOf } from "./materialise.ts";
-import { aliasesFile, modelNames } from "./model-names.ts";
-import { planOf } from "./plan.ts";
-import type { Plan } from "./plan.ts";
-import { remembered } from "./remembered.ts";
+import { catalogReader, inherit, lineage, type Layers, cached } from "./catalog.ts";
+import { toArguments, type ClaudeBlock } from "./claude-block.ts";
+import { FileFault, readContained } from "./contained.ts";
+import { contentOf, copiedFiles, type FileContent } from "./copied-files.ts";
+import { isBroken, marksOf, type Layer } from "./load.ts";
+import {
+  discardConfigDirectories,
+  discardConfigDirectory,
+  materialise,
+  directoriesOf,
+  findTranscript,
+} from "./materialise.ts";
+import { planOf, type Plan } from "./plan.ts";
 import { hubRoot, profileRoots } from "./roots.ts";
-import { findTranscript } from "./transcripts.ts";
+import { parseYamlMap } from "./definition.ts";
 
 type AgentSettings = Pick<
   Settings,
@@ -32,7 +31,7 @@ type AgentSettings = Pick<
   | "agentModeTimeout"
 >;
 
-type Request = {
+type PackageRequest = {
   settings: AgentSettings;
   /** Home directory of the service's user. */
   home: string;
@@ -41,13 +40,13 @@ type Request = {
 };
 
 /**
- * The agent that the settings name. Nothing is read before `read` is called: a service that calls it at its start learns
- * whether the agent can be used.
+ * The agent that the settings name. Reads nothing before `read` is called: a service that calls it at start learns
+ * whether the agent is usable.
  */
-export const createAgentPackage = ({ settings, home, now = Date.now }: Request): AgentPackage => {
+export const createAgentPackage = ({ settings, home, now = Date.now }: PackageRequest): AgentPackage => {
   const { sharedFsRoot, hubAgent, hubPath } = settings;
   const name = agentNameOf(settings);
-  const places = placesOf({ home, sharedFsRoot });
+  const directories = directoriesOf({ home, sharedFsRoot });
   const chainNow = catalogReader({
     roots: [
       ...profileRoots({ home, sharedFsRoot }),
@@ -56,7 +55,7 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: Request):
     make: (layers) => chainOf(layers, settings),
     now,
   });
-  const latest = remembered<State>(async (previous) => {
+  const latest = cached<State>(async (previous) => {
     const chain = await chainNow();
     const copied = await copiedFiles(chain);
     const marks = JSON.stringify([copied, hubPath !== null && (await marksOf([aliasesFile(hubPath)]))]);
@@ -82,9 +81,9 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: Request):
         ...(maxTurns !== null && { max_turns: maxTurns }),
         ...(model !== null && { model }),
       };
-      // A name that is no server's is fine: callers send one list to several agents.
+      // An unknown server name is fine: callers send one list to several agents.
       const servers = Object.entries(plan.mcpServers).filter(([each]) => !disabledMcpServers.includes(each));
-      return materialise(places, {
+      return materialise(directories, {
         id: processId,
         plan: { ...plan, block, mcpServers: Object.fromEntries(servers) },
         files,
@@ -94,21 +93,21 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: Request):
         timeoutSeconds: agent.timeoutSeconds,
       });
     },
-    discard: (processId) => discardConfigDirectory(places, processId),
-    discardLeft: (prefix) => discardConfigDirectories(places, prefix),
-    findTranscript: (sessionId) => findTranscript(places.projects, sessionId),
+    discard: (processId) => discardConfigDirectory(directories, processId),
+    discardEarlier: (prefix) => discardConfigDirectories(directories, prefix),
+    findTranscript: (sessionId) => findTranscript(directories.projects, sessionId),
   };
 };
 
-/** An agent with everything that its processes get, in memory: all of them are started from one state of the files. */
+/** An agent with everything that its processes get, in memory: all of them start from one state of the files. */
 type LoadedPackage = { agent: LoadedAgent; plan: Plan; files: readonly FileContent[] };
 
-/** With what it was made of, and how that looked before it was read. */
+/** With its source layers and their marks before the read. */
 type State = { chain: readonly Layer[]; marks: string; loaded: LoadedPackage };
 
 const agentNameOf = ({ hubAgent }: Pick<AgentSettings, "hubAgent">): string => hubAgent ?? "default";
 
-/** The agent and those it extends, furthest first. @throws FileFault */
+/** The agent with those that it extends, furthest first. @throws FileFault */
 const chainOf = (layers: Layers, { hubAgent, hubPath }: AgentSettings): Layer[] => {
   if (hubAgent === null) return defaultChain(layers);
   if (hubPath === null) {
@@ -116,7 +115,7 @@ const chainOf = (layers: Layers, { hubAgent, hubPath }: AgentSettings): Layer[] 
     throw new FileFault(`HUB_AGENT is ${hubAgent}, but SERVICE_HUB_PATH is not set; ${wayOut}`);
   }
   const agents = [...layers.values()].flat().filter(({ source }) => source.root.name === "hub");
-  // A directory that cannot be read is listed itself.
+  // An unreadable directory is listed itself.
   const agent = agents.find(({ name, source }) => name === hubAgent || name === source.root.path);
   if (agent === undefined) throw noAgent(hubAgent, hubPath, agents.map(({ name }) => name).toSorted());
   if (isBroken(agent)) throw agent.fault;
@@ -134,8 +133,8 @@ const noAgent = (name: string, hubPath: string, known: readonly string[]): FileF
 };
 
 /**
- * The agent `default` is the profile `code`, as it is here. The text that the bundled one adds to the system prompt is
- * left out: it speaks of a branch and of nobody being there, and a chat has neither.
+ * The agent `default` is this installation's profile `code`, without the bundled addition to the system prompt: that
+ * speaks of a branch and of an absent user, and a chat has neither.
  */
 const defaultChain = (layers: Layers): Layer[] => {
   const code = layers.get("code")?.at(-1);
@@ -175,8 +174,8 @@ const loadPackage = async (
 };
 
 /**
- * Of an agent of the hub its files win over AGENT_MODE_*; of the agent `default` AGENT_MODE_* win over the profile. What
- * is appended to the system prompt goes the way of `system.md`, not into the arguments: the CLI takes one of the two.
+ * The files of a hub agent win over AGENT_MODE_*; AGENT_MODE_* win over the profile of the agent `default`. An
+ * addition to the system prompt goes the way of `system.md`, not into the arguments: the CLI accepts one of the two.
  */
 const plannedOf = (
   chain: readonly Layer[],
@@ -198,7 +197,7 @@ const plannedOf = (
   return { plan: planOf({ block, readOnly, autoPr: false, defaults: operators, chain }), appended };
 };
 
-/** Of all that a process is started with, and nothing else: an alias or a description that changes ends no process. */
+/** Of all that a process is started with, and nothing else: a changed alias or description ends no process. */
 const fingerprintOf = ({
   plan: { block, settings, mcpServers },
   systemPrompt,
@@ -212,3 +211,78 @@ const fingerprintOf = ({
   }
   return hash.digest("hex");
 };
+
+/** Models that every agent can use, in the CLI's terms. */
+const tiers = ["haiku", "sonnet", "opus"] as const;
+
+/** Values of `model` in requests, each with the CLI's model; null: the agent's own. */
+type ModelNames = ReadonlyMap<string, string | null>;
+
+export const aliasesFile = (hubPath: string): string => join(hubPath, "aliases.yaml");
+
+/** The agent, its tiers and the bare tiers. */
+const ownModelNames = (agent: string): ModelNames =>
+  new Map<string, string | null>([
+    [agent, null],
+    ...tiers.map((tier) => [`${agent}:${tier}`, tier] as const),
+    // An agent that is named like a tier keeps its name.
+    ...tiers.filter((tier) => tier !== agent).map((tier) => [tier, tier] as const),
+  ]);
+
+/**
+ * The agent's own names and the aliases of `aliases.yaml` that resolve to one of them, in file order. Aliases of other
+ * agents are omitted.
+ * @throws FileFault for a cycle, an alias that hides an own name, and a tier that the agent does not have
+ */
+export const modelNames = async (agent: string, hubPath: string | null): Promise<ModelNames> => {
+  const own = ownModelNames(agent);
+  if (hubPath === null) return own;
+  const path = aliasesFile(hubPath);
+  const aliases = await readAliases(hubPath, path);
+  const refuse = (fault: string): FileFault => new FileFault(`${path}: ${fault}`);
+  const hidden = [...own.keys()].find((name) => aliases.has(name));
+  if (hidden !== undefined) throw refuse(`${hidden} is a model's own name; give the alias another one`);
+  // What each name resolves to; undefined: nothing of this agent.
+  const ends = new Map<string, string | null | undefined>(own);
+  for (const alias of aliases.keys()) {
+    const way = new Set<string>();
+    let at = alias;
+    for (; aliases.has(at) && !ends.has(at); at = aliases.get(at) ?? "") {
+      if (way.has(at)) throw refuse(`${circle([...way], at)} is a circle; end it in a model`);
+      way.add(at);
+    }
+    if (at.startsWith(`${agent}:`) && !ends.has(at))
+      throw refuse(`there is no model ${at}; there are ${[...own.keys()].join(", ")}`);
+    for (const passed of way) ends.set(passed, ends.get(at));
+  }
+  const names = [...own.keys(), ...aliases.keys()];
+  return new Map(
+    names.flatMap((name) => {
+      const model = ends.get(name);
+      return model === undefined ? [] : [[name, model]];
+    }),
+  );
+};
+
+/** 64 KiB. */
+const maxBytes = 65_536;
+
+const nameForm = /^[^\s\p{Cc}]{1,200}$/u;
+
+/** Targets by alias; none when the file is missing. */
+const readAliases = async (root: string, path: string): Promise<ReadonlyMap<string, string>> => {
+  const file = await readContained({ root, path, maxBytes });
+  const content = file === null ? {} : parseYamlMap(path, file.bytes.toString("utf8"));
+  return new Map(
+    Object.entries(content as Record<string, unknown>).map(([alias, target]) => {
+      if (!nameForm.test(alias))
+        throw new FileFault(`${path}: ${JSON.stringify(alias)} must be a name without spaces`);
+      if (typeof target === "string" && nameForm.test(target)) return [alias, target];
+      const choice = "the name of an agent, `agent:tier`, a tier or another alias";
+      throw new FileFault(`${path}: ${alias} must be followed by ${choice}`);
+    }),
+  );
+};
+
+const circle = (way: readonly string[], at: string): string =>
+  [...way.slice(way.indexOf(at)), at].join(" → ");

@@ -14,7 +14,7 @@ import { nameForm, parseDefinition } from "./definition.ts";
 import type { Definition } from "./definition.ts";
 import type { Root } from "./roots.ts";
 
-/** A file or directory that stands for a profile or an agent. */
+/** A file or directory that defines a profile or an agent. */
 export type Source = {
   root: Root;
   /** From the name of the file or directory. */
@@ -27,7 +27,7 @@ export type Source = {
   fault: FileFault | null;
 };
 
-/** A profile or agent as its own files say, before `extends`. */
+/** A profile or agent by its own files, before `extends`. */
 export type Layer = {
   name: string;
   source: Source;
@@ -43,10 +43,10 @@ export type BrokenLayer = { name: string; source: Source; fault: FileFault };
 
 export const isBroken = (layer: Layer | BrokenLayer): layer is BrokenLayer => "fault" in layer;
 
-/** `signature` changes whenever a file that makes up the layers does. */
+/** `signature` changes whenever a file of the layers does. */
 type Scan = { sources: Source[]; signature: string };
 
-/** Everything is looked at before it is read: a change in between shows as a changed signature the next time. */
+/** Takes the signature before it reads: a change in between shows as a changed signature the next time. */
 export const scan = async (roots: readonly Root[]): Promise<Scan> => {
   const scans = await Promise.all(roots.map(scanRoot));
   return {
@@ -55,7 +55,7 @@ export const scan = async (roots: readonly Root[]): Promise<Scan> => {
   };
 };
 
-/** Reads and checks one profile or agent; whatever is wrong with its files becomes its fault. */
+/** Reads and checks one profile or agent; any error in its files becomes its fault. */
 export const loadLayer = async (source: Source): Promise<Layer | BrokenLayer> => {
   try {
     return await readLayer(source);
@@ -65,7 +65,7 @@ export const loadLayer = async (source: Source): Promise<Layer | BrokenLayer> =>
   }
 };
 
-/** Changes whenever one of the files does: a write, a rename into place and a change of rights all alter it. */
+/** Changes whenever one of the files does: a write, a rename into place and a change of permissions all alter it. */
 export const marksOf = async (paths: readonly string[]): Promise<string> => {
   const marks = paths.map(async (path) => {
     const status = await stat(path, { bigint: true }).catch(() => null);
@@ -85,7 +85,7 @@ const scanRoot = async (root: Root): Promise<Scan> => {
     return { sources, signature: [own, marks, ofFiles].join("\n") };
   } catch (error) {
     if (isMissing(error)) return { sources: [], signature: own };
-    // Its profiles would be missing without a word: the directory itself is listed, with the error.
+    // Otherwise its profiles would silently be missing: the directory itself is listed, with the error.
     const fault = unreadable(path, error);
     return { sources: [{ root, name: path, file: path, parts: null, fault }], signature: own };
   }
@@ -103,7 +103,7 @@ const sourceAt = async (root: Root, entry: string): Promise<Source[]> => {
   return [{ ...single, name: entry, fault }];
 };
 
-/** Files of a directory whose content is kept in memory, and the directories that say whether there are such. */
+/** Files of a directory whose content is in memory, and the directories that may gain such files. */
 const watchedFiles = ({ root: { layout }, file, parts }: Source): string[] => {
   if (parts === null) return [];
   const inParts = ["", ".claude", ".claude/settings.json", ".mcp.json", layout.prompt ?? ""];
@@ -130,7 +130,7 @@ const readLayer = async (source: Source): Promise<Layer> => {
   const layer = { name, source, definition, settings: {}, mcpServers: {}, prompt: null };
   if (parts === null) return layer;
 
-  // What will be copied for a job is looked through now, so that a bad link shows before a job needs it.
+  // Checks now what will be copied for a job, so that a bad link shows before a job needs it.
   await copiedFiles([layer]);
   const prompt =
     layout.prompt === null ? null : await readContained({ root, path: join(parts, layout.prompt), maxBytes });

@@ -1,21 +1,27 @@
-import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, symlink, writeFile, lstat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { AgentLaunch } from "../agents/agent.ts";
 import { toArguments } from "./claude-block.ts";
-import type { JsonObject } from "./contained.ts";
+import { type JsonObject, isMissing } from "./contained.ts";
 import type { FileContent } from "./copied-files.ts";
 import type { Plan } from "./plan.ts";
 import { ProfileError } from "./profile.ts";
 
-/** Where the room keeps what it writes; all paths absolute. */
-export type Places = {
+/** Directories that this room writes to; all paths absolute. */
+export type Directories = {
   /** The config directories of jobs, and of processes of agent mode, named by the id. */
   jobs: string;
   /** Sessions and transcripts of all jobs: each config directory links to it. */
   projects: string;
 };
 
-export const placesOf = ({ home, sharedFsRoot }: { home: string; sharedFsRoot: string | null }): Places => {
+export const directoriesOf = ({
+  home,
+  sharedFsRoot,
+}: {
+  home: string;
+  sharedFsRoot: string | null;
+}): Directories => {
   const own = join(home, ".service");
   return sharedFsRoot === null
     ? { jobs: join(own, "jobs-config"), projects: join(own, "projects") }
@@ -23,37 +29,37 @@ export const placesOf = ({ home, sharedFsRoot }: { home: string; sharedFsRoot: s
 };
 
 type Request = Pick<AgentLaunch, "profile" | "repoKey" | "timeoutSeconds"> & {
-  /** Of the job or process; names the directory. */
+  /** Id of the job or process; names the directory. */
   id: string;
   plan: Plan;
   files: readonly FileContent[];
-  /** Null: the CLI is told of none. */
+  /** Null: the CLI gets no worktree. */
   worktree: { id: string; path: string } | null;
 };
 
 /**
- * Writes a config directory for the CLI, for the owner alone, and says how to start it. The directory is made from
- * nothing each time: a second attempt must not find what the agent of the first may have left there.
+ * Writes a config directory for the CLI, readable by its owner alone, and returns how to start the CLI. Always starts
+ * from an empty directory: a second attempt must not find what the agent of the first may have left there.
  * @throws ProfileError
  */
 export const materialise = async (
-  places: Places,
+  directories: Directories,
   { id, plan, files, worktree, ...others }: Request,
 ): Promise<AgentLaunch> => {
-  const configDir = configDirectory(places, id);
+  const configDir = configDirectory(directories, id);
   const settingsFile = join(configDir, "service-settings.json");
   const { mcpServers } = plan;
   const mcpConfigFile = Object.keys(mcpServers).length === 0 ? null : join(configDir, "service-mcp.json");
   const ownSettings = serviceSettings(worktree?.path ?? null);
 
   await rm(configDir, { recursive: true, force: true });
-  await mkdir(places.projects, { recursive: true, mode: 0o700 });
-  await mkdir(places.jobs, { recursive: true, mode: 0o700 });
+  await mkdir(directories.projects, { recursive: true, mode: 0o700 });
+  await mkdir(directories.jobs, { recursive: true, mode: 0o700 });
   await mkdir(configDir, { mode: 0o700 });
-  await symlink(places.projects, join(configDir, "projects"));
+  await symlink(directories.projects, join(configDir, "projects"));
   const queue = files.values();
   await allOf([
-    ...Array.from({ length: writers }, () => writeCopies(queue, configDir)),
+    ...Array.from({ length: maxWrites }, () => writeCopies(queue, configDir)),
     writeJson(join(configDir, "settings.json"), plan.settings),
     writeJson(settingsFile, ownSettings),
     ...(mcpConfigFile === null ? [] : [writeJson(mcpConfigFile, { mcpServers })]),
@@ -72,27 +78,27 @@ export const materialise = async (
   };
 };
 
-/** The directory's link to the shared transcripts is removed, not what it leads to. A missing one is ignored. */
-export const discardConfigDirectory = (places: Places, id: string): Promise<void> =>
-  rm(configDirectory(places, id), { recursive: true, force: true });
+/** Removes the directory's link to the shared transcripts, not the transcripts. A missing directory is ignored. */
+export const discardConfigDirectory = (directories: Directories, id: string): Promise<void> =>
+  rm(configDirectory(directories, id), { recursive: true, force: true });
 
-/** The same of all whose ids begin with `prefix`. */
-export const discardConfigDirectories = async (places: Places, prefix: string): Promise<void> => {
-  const names = await readdir(places.jobs).catch(() => []);
+/** The same for all ids with this prefix. */
+export const discardConfigDirectories = async (directories: Directories, prefix: string): Promise<void> => {
+  const names = await readdir(directories.jobs).catch(() => []);
   for (const name of names.filter((each) => each.startsWith(prefix)))
-    await discardConfigDirectory(places, name);
+    await discardConfigDirectory(directories, name);
 };
 
-/** Ids come from our own records; anything else in this place would be a path. */
-const configDirectory = ({ jobs }: Places, id: string): string => {
+/** Ids come from the service's own records; anything else here would be a path. */
+const configDirectory = ({ jobs }: Directories, id: string): string => {
   if (!/^[A-Za-z0-9][A-Za-z0-9-]*$/.test(id)) throw new Error(`${JSON.stringify(id)} is not the id of a job`);
   return join(jobs, id);
 };
 
-/** Files written at a time: somebody waits for the first word of an answer. */
-const writers = 4;
+/** Concurrent writes: a user waits for the first word of an answer. */
+const maxWrites = 4;
 
-/** After a failure too nothing is written any more: the directory may be made anew at once. */
+/** Even after a failure, waits for all writes: the directory may be made again at once. */
 const allOf = async (writes: readonly Promise<void>[]): Promise<void> => {
   await Promise.allSettled(writes);
   await Promise.all(writes);
@@ -102,7 +108,7 @@ const writeCopies = async (queue: IterableIterator<FileContent>, configDir: stri
   for (const { to, bytes, executable } of queue) {
     const target = join(configDir, to);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-    // Skills bring scripts that are run.
+    // Skills include scripts to run.
     await writeFile(target, bytes, { mode: executable ? 0o700 : 0o600, flag: "wx" });
   }
 };
@@ -110,25 +116,46 @@ const writeCopies = async (queue: IterableIterator<FileContent>, configDir: stri
 const writeJson = (path: string, value: JsonObject): Promise<void> =>
   writeFile(path, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600, flag: "wx" });
 
-/** Days; the CLI otherwise deletes transcripts after 30, and a job's record and its session may be kept for longer. */
-const keepTranscripts = 36_500;
+/** Days. The CLI would delete transcripts after 30; a job's record and session may live longer. */
+const transcriptDays = 36_500;
 
 /**
- * The settings the CLI gets by `--settings`, which win over the profile's own: transcripts are kept, and with `worktree` the
- * hook that answers the CLI's wish for a worktree with the one that the service has made. Without it the CLI would
- * make a second one inside the first.
+ * Settings passed by `--settings`, which win over the profile's own: transcripts stay, and with `worktree` a hook
+ * answers the CLI's request for a worktree with the job's. Otherwise the CLI would make a second one inside the first.
  */
 const serviceSettings = (worktreePath: string | null): JsonObject => {
-  if (worktreePath === null) return { cleanupPeriodDays: keepTranscripts };
-  // The CLI reads the path as a line.
+  if (worktreePath === null) return { cleanupPeriodDays: transcriptDays };
+  // The CLI reads the path as one line.
   if (/[\0\r\n]/.test(worktreePath)) {
     const path = JSON.stringify(worktreePath);
     throw new ProfileError("profile_invalid", `The worktree's path ${path} holds a line break`);
   }
   const command = `printf '%s\\n' '${worktreePath.replaceAll("'", `'\\''`)}'`;
   return {
-    cleanupPeriodDays: keepTranscripts,
+    cleanupPeriodDays: transcriptDays,
     disableAllHooks: false,
     hooks: { WorktreeCreate: [{ hooks: [{ type: "command", command }] }] },
   };
+};
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * The file `{sessionId}.jsonl` in any directory of `projects`; of several (a session that was resumed in another
+ * directory) the newest. Links are not followed: agents can write there.
+ */
+export const findTranscript = async (projects: string, sessionId: string): Promise<string | null> => {
+  if (!uuid.test(sessionId)) return null;
+  let newest: { path: string; writtenAt: number } | null = null;
+  const entries = await readdir(projects, { withFileTypes: true }).catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
+  for (const project of entries.filter((entry) => entry.isDirectory())) {
+    const path = join(projects, project.name, `${sessionId}.jsonl`);
+    const status = await lstat(path).catch(() => null);
+    if (status?.isFile() !== true || status.mtimeMs <= (newest?.writtenAt ?? -1)) continue;
+    newest = { path, writtenAt: status.mtimeMs };
+  }
+  return newest?.path ?? null;
 };

@@ -4,7 +4,7 @@ import { FileFault } from "./contained.ts";
 import type { JsonObject } from "./contained.ts";
 import type { Layer } from "./load.ts";
 
-/** What a profile or an agent asks of the CLI, all rules applied. */
+/** The CLI options of a profile or an agent, all rules applied. */
 export type Plan = {
   block: ClaudeBlock & { model: string; permission_mode: string; worktree: boolean };
   settings: JsonObject;
@@ -15,7 +15,7 @@ type Request = {
   block: ClaudeBlock;
   readOnly: boolean;
   autoPr: boolean;
-  /** Values of keys that the block leaves out. */
+  /** Values of keys that the block omits. */
   defaults: ClaudeBlock & {
     model: string;
     permission_mode: NonNullable<ClaudeBlock["permission_mode"]>;
@@ -25,10 +25,10 @@ type Request = {
   chain: readonly Layer[];
 };
 
-/** The service makes and removes worktrees; with these the agent could leave or remove the job's own. */
+/** The service makes and removes worktrees; with these tools the agent could leave or remove the job's own. */
 const worktreeTools = ["EnterWorktree", "ExitWorktree"];
 
-/** Defaults and the rules that join several keys. @throws FileFault */
+/** Applies defaults and the rules that join several keys. @throws FileFault */
 export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Request): Plan => {
   const file = chain.at(-1)?.source.file;
   const checked = readOnly ? asReadOnly(given, { autoPr, file }) : given;
@@ -46,14 +46,14 @@ export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Requ
   return { block, settings, mcpServers: merged(chain.map((layer) => layer.mcpServers)) };
 };
 
-/** Null stands for "not set". */
+/** Null means "not set". */
 const withoutEmpty = (block: ClaudeBlock): ClaudeBlock =>
   Object.fromEntries(Object.entries(block).filter(([, value]) => value !== null && value !== undefined));
 
 const merged = (objects: readonly JsonObject[]): JsonObject =>
   objects.reduce((parent, child) => ({ ...parent, ...child }), {});
 
-/** A second hook of this kind would put the agent into another directory than the job's worktree. */
+/** A second hook of this kind would move the agent out of the job's worktree. */
 const hookFault = ({ hooks }: JsonObject): string | null => {
   const own = ["WorktreeCreate", "WorktreeRemove"].find(
     (event) => typeof hooks === "object" && hooks !== null && event in hooks,
@@ -63,18 +63,18 @@ const hookFault = ({ hooks }: JsonObject): string | null => {
     : `.claude/settings.json must not have a ${own} hook: the service makes the worktrees`;
 };
 
-/** Tools that change files or could: denied whatever else the profile says. */
+/** Tools that can change files: always denied to a read-only profile. */
 const writingTools = ["Bash", "Edit", "Write", "NotebookEdit"];
 
 const readingTools = ["Read", "Grep", "Glob"];
 
-/** Modes in which what is not allowed is denied, and nothing is allowed by the mode itself. */
+/** Modes that deny what is not allowed, and allow nothing by themselves. */
 const strictModes = ["dontAsk", "plan", "default"];
 
 /**
- * What `read_only: true` means for the CLI: only reading tools unless the profile names others, writing tools denied, and a mode
- * that denies what would ask (tools of MCP servers too, until `allowed_tools` names them). A profile that also asks for
- * the opposite is at fault rather than half read-only.
+ * What `read_only: true` means for the CLI: reading tools only, unless the profile names others; writing tools denied;
+ * and a mode that denies what would ask (tools of MCP servers too, until `allowed_tools` names them). A profile that
+ * also asks for the opposite is an error rather than half read-only.
  */
 const asReadOnly = (
   block: ClaudeBlock,

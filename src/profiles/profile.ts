@@ -1,13 +1,13 @@
 import type { Profile } from "../contract/profile.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
 
-/** PORT of the room: what the rest of the service asks of profiles. Implemented by `createProfiles` in `profiles.ts`. */
+/** PORT. What the rest of the service needs of profiles. Implemented by `createProfiles` in `profiles.ts`. */
 export type Profiles = {
-  /** All profiles by name, broken ones with their `error`. Re-read when the directories have changed. */
+  /** All profiles by name, broken ones with their `error`. Read again when the directories have changed. */
   list: () => Promise<Profile[]>;
   /**
-   * The profile a task runs with: the named one, or by the routing rules when `name` is empty or `auto`. `rule` says why:
-   * `requested`, the `match` rule that fitted, or `SERVICE_DEFAULT_PROFILE`.
+   * The profile of a task: the named one, or by the routing rules when `name` is empty or `auto`. `rule` says why:
+   * `requested`, the matching `match` rule, or `SERVICE_DEFAULT_PROFILE`.
    * @throws ServiceError `unknown_profile`, `invalid_profile`
    */
   route: (request: {
@@ -16,14 +16,14 @@ export type Profiles = {
     repoUrl: string;
   }) => Promise<ResolvedProfile & { rule: string }>;
   /**
-   * Whether the MCP file of a request can be used; empty: none was named.
+   * Checks the MCP file of a request; empty: none.
    * @throws ServiceError `invalid_request`
    */
   checkMcpFile: (filePath: string) => Promise<void>;
   /**
-   * The profile as it is now, for one run: what its files say later does not change the run. Files that it copies are read when
-   * it is materialised.
-   * @throws ProfileError when it is gone or cannot be used
+   * The profile as it is now, for one run: later changes of its files do not change the run. Copied files are read
+   * when it is materialised.
+   * @throws ProfileError when it is missing or unusable
    */
   pin: (name: string) => Promise<PinnedProfile>;
   /** Removes the config directory of a job; missing ones are ignored. */
@@ -35,13 +35,13 @@ export type Profiles = {
 /** A loaded profile after `extends`, with all defaults. */
 export type ResolvedProfile = Profile & {
   retryLost: boolean;
-  /** Worktree changes are thrown away at the end (and reported): a profile that may only read. */
+  /** A read-only profile: changes in the worktree are discarded at the end, and reported. */
   readOnly: boolean;
 };
 
 type PinnedProfile = ResolvedProfile & {
   /**
-   * Writes the job's own config directory and says how to start the CLI.
+   * Writes the job's own config directory and returns how to start the CLI.
    * @throws ProfileError when the profile's files or the MCP file cannot be used
    */
   materialise: (request: MaterialiseRequest) => Promise<AgentLaunch>;
@@ -56,7 +56,7 @@ export type MaterialiseRequest = {
   filePath: string;
 };
 
-/** Why a job cannot start because of its configuration; `reason` becomes the job's failure reason. */
+/** Why a job's configuration keeps it from starting; `reason` becomes the job's failure reason. */
 export class ProfileError extends Error {
   override name = "ProfileError";
   readonly reason: "profile_invalid" | "mcp_config_invalid";

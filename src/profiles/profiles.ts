@@ -3,18 +3,16 @@ import { resolve } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { Profile } from "../contract/profile.ts";
-import { catalogReader } from "./catalog.ts";
-import { FileFault, isInside, readMcpServers } from "./contained.ts";
-import type { JsonObject } from "./contained.ts";
+import { catalogReader, inherit, lineage, type Layers } from "./catalog.ts";
+import { FileFault, isInside, readMcpServers, type JsonObject } from "./contained.ts";
 import { contentOf, copiedFiles } from "./copied-files.ts";
-import { discardConfigDirectory, materialise, placesOf } from "./materialise.ts";
-import { ProfileError } from "./profile.ts";
-import type { Profiles } from "./profile.ts";
-import { isUsable, resolveProfiles } from "./resolve.ts";
-import { profileRoots } from "./roots.ts";
-import type { Root } from "./roots.ts";
-import { choose } from "./route.ts";
-import { findTranscript } from "./transcripts.ts";
+import { discardConfigDirectory, materialise, directoriesOf, findTranscript } from "./materialise.ts";
+import { ProfileError, type Profiles, type ResolvedProfile } from "./profile.ts";
+import { profileRoots, type Root } from "./roots.ts";
+import { suggestion } from "../lib/nearest.ts";
+import type { Definition } from "./definition.ts";
+import { isBroken, type BrokenLayer, type Layer } from "./load.ts";
+import { planOf, type Plan } from "./plan.ts";
 
 type Request = {
   settings: Pick<Settings, "sharedFsRoot" | "defaultProfile" | "agentCliTimeout">;
@@ -28,7 +26,7 @@ type Request = {
 
 export const createProfiles = ({ settings, home, now = Date.now, roots }: Request): Profiles => {
   const { sharedFsRoot, defaultProfile, agentCliTimeout } = settings;
-  const places = placesOf({ home, sharedFsRoot });
+  const directories = directoriesOf({ home, sharedFsRoot });
   const catalog = catalogReader({
     roots: roots ?? profileRoots({ home, sharedFsRoot }),
     make: resolveProfiles,
@@ -62,7 +60,7 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
             .catch((error: unknown) => {
               throw error instanceof FileFault ? unusable(name, error.message, error) : error;
             });
-          return materialise(places, {
+          return materialise(directories, {
             id: jobId,
             plan: { ...plan, mcpServers: { ...plan.mcpServers, ...requested } },
             files,
@@ -74,8 +72,8 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
         },
       };
     },
-    discard: (jobId) => discardConfigDirectory(places, jobId),
-    findTranscript: (sessionId) => findTranscript(places.projects, sessionId),
+    discard: (jobId) => discardConfigDirectory(directories, jobId),
+    findTranscript: (sessionId) => findTranscript(directories.projects, sessionId),
   };
 };
 
@@ -83,7 +81,7 @@ const unusable = (name: string, fault: string, cause?: unknown): ProfileError =>
   new ProfileError("profile_invalid", `Profile ${name} cannot be used: ${fault}`, { cause });
 
 /**
- * The servers of the MCP file that a request names. A relative path is taken from the shared root.
+ * The servers of the request's MCP file. A relative path starts at the shared root.
  * @throws ProfileError `mcp_config_invalid`
  */
 const requestedMcpServers = async (filePath: string, sharedFsRoot: string | null): Promise<JsonObject> => {
@@ -97,7 +95,7 @@ const requestedMcpServers = async (filePath: string, sharedFsRoot: string | null
   }
   if (filePath.includes("\0")) throw invalid("file_path holds a NUL character");
   const path = resolve(sharedFsRoot, filePath);
-  // Said before the file is touched, so that the answer tells nothing about files elsewhere.
+  // Checked before the file is touched, so that the answer reveals nothing about other files.
   if (!isInside(sharedFsRoot, path) && !isInside(await realRoot(sharedFsRoot), path)) {
     throw invalid(`file_path must lie under SERVICE_SHARED_FS_ROOT (${sharedFsRoot}); ${path} does not`);
   }
@@ -109,3 +107,167 @@ const requestedMcpServers = async (filePath: string, sharedFsRoot: string | null
 };
 
 const realRoot = (root: string): Promise<string> => realpath(root).catch(() => root);
+
+type RouteRequest = {
+  /** Empty or `auto`: by the rules. */
+  name: string;
+  task: string;
+  repoUrl: string;
+  /** Name of the profile for a task that no rule matches. */
+  fallback: string;
+};
+
+/** `rule`: `requested`, the matching `match` rule, or `SERVICE_DEFAULT_PROFILE`. */
+type Choice = { entry: UsableProfile; rule: string };
+
+/** @throws ServiceError `unknown_profile`, `invalid_profile` */
+export const choose = (profiles: ProfilesByName, { name, task, repoUrl, fallback }: RouteRequest): Choice => {
+  if (name !== "" && name !== "auto") return { entry: usable(profiles, name, ""), rule: "requested" };
+  for (const entry of [...profiles.values()].filter(isUsable)) {
+    const rule = ruleFor(entry.match, { task, repoUrl });
+    if (rule !== undefined) return { entry, rule };
+  }
+  const rule = "SERVICE_DEFAULT_PROFILE";
+  return { entry: usable(profiles, fallback, ` (${rule})`), rule };
+};
+
+const usable = (profiles: ProfilesByName, name: string, origin: string): UsableProfile => {
+  const entry = profiles.get(name);
+  if (entry === undefined) {
+    const known = [...profiles].flatMap(([other, candidate]) => (isUsable(candidate) ? [other] : []));
+    const choice = `use one of ${known.join(", ")}, or leave it empty`;
+    throw new ServiceError(
+      "unknown_profile",
+      `There is no profile ${JSON.stringify(name)}${origin}; ${choice}${suggestion(name, known)}`,
+    );
+  }
+  if (isUsable(entry)) return entry;
+  throw new ServiceError(
+    "invalid_profile",
+    `Profile ${name}${origin} cannot be used: ${entry.profile.error}`,
+  );
+};
+
+/**
+ * Length of the prefix that `match.task` is matched against: a task's kind shows at its beginning. The operator writes
+ * the expressions, and nothing stops one that backtracks for ever.
+ */
+const maxMatched = 2000;
+
+/** The first `match` rule of a profile that matches a task, as the profile has it; undefined: none. */
+const ruleFor = (
+  match: UsableProfile["match"],
+  { task, repoUrl }: Pick<RouteRequest, "task" | "repoUrl">,
+): string | undefined => {
+  const beginning = task.slice(0, maxMatched);
+  const byTask = match?.task?.find((source) => new RegExp(source, "i").test(beginning));
+  if (byTask !== undefined) return `match.task: ${byTask}`;
+  if (repoUrl === "") return undefined;
+  const repository = repositoryName(repoUrl);
+  const byRepo = match?.repo?.find((glob) => globPattern(repositoryName(glob)).test(repository));
+  return byRepo === undefined ? undefined : `match.repo: ${byRepo}`;
+};
+
+const wildcards: Record<string, string> = { "**": "[^]*", "*": "[^/]*", "?": "[^/]" };
+
+/** Not `path.matchesGlob`: its `*` skips names that begin with a dot, such as `acme/.github`. */
+const globPattern = (glob: string): RegExp => {
+  const source = glob.replaceAll(
+    /\*\*|[^]/g,
+    (part) => wildcards[part] ?? part.replace(/[\\^$.|+()[\]{}]/, "\\$&"),
+  );
+  return new RegExp(`^${source}$`, "i");
+};
+
+/**
+ * `https://github.com/acme/app.git`, `ssh://git@github.com/acme/app` and `git@github.com:acme/app` all become
+ * `github.com/acme/app`: one glob matches every form of URL.
+ */
+const repositoryName = (url: string): string => {
+  const short = /^[^/@]+@([^/:]+):(.*)$/.exec(url);
+  const name = short === null ? url.replace(/^[a-z+]+:\/\/([^/@]*@)?/i, "") : `${short[1]}/${short[2]}`;
+  return name.replace(/\/+$/, "").replace(/\.git$/, "");
+};
+
+/** A usable profile: everything for routing and materialising. */
+export type UsableProfile = {
+  profile: ResolvedProfile;
+  plan: Plan;
+  match: Definition["match"];
+  /** The profile with those that it extends, furthest first. */
+  chain: Layer[];
+};
+
+type BrokenProfile = { profile: Profile & { error: string } };
+
+/** Profiles by name, sorted. */
+export type ProfilesByName = ReadonlyMap<string, UsableProfile | BrokenProfile>;
+
+export const isUsable = (entry: UsableProfile | BrokenProfile): entry is UsableProfile => "chain" in entry;
+
+/** Values of a profile that omits them; one that extends another inherits the other's instead. */
+const defaults = { model: "sonnet", permission_mode: "default", worktree: true } as const;
+
+export const resolveProfiles = (layers: Layers): ProfilesByName => {
+  const names = [...layers.keys()].toSorted((a, b) => (a < b ? -1 : 1));
+  return new Map(
+    names.flatMap((name) => {
+      const last = layers.get(name)?.at(-1);
+      return last === undefined ? [] : [[name, resolveProfile(last, layers)]];
+    }),
+  );
+};
+
+/** Applies `extends`, defaults and the rules that join several keys. */
+const resolveProfile = (layer: Layer | BrokenLayer, layers: Layers): UsableProfile | BrokenProfile => {
+  if (isBroken(layer)) return brokenProfile(layer, layer.fault);
+  try {
+    return usableProfile(layer, lineage(layer, layers));
+  } catch (error) {
+    if (error instanceof FileFault) return brokenProfile(layer, error);
+    throw error;
+  }
+};
+
+const usableProfile = (layer: Layer, chain: Layer[]): UsableProfile => {
+  const definition = inherit(chain);
+  const readOnly = definition.read_only ?? false;
+  const autoPr = definition.auto_pr ?? false;
+  const plan = planOf({ block: definition.claude ?? {}, readOnly, autoPr, defaults, chain });
+  const { block } = plan;
+  return {
+    profile: {
+      name: layer.name,
+      description: definition.description ?? "",
+      model: block.model,
+      max_turns: block.max_turns ?? null,
+      worktree: block.worktree,
+      auto_pr: autoPr,
+      permission_mode: block.permission_mode,
+      source: sourceOf(layer),
+      error: null,
+      retryLost: definition.retry_lost ?? false,
+      readOnly,
+    },
+    plan,
+    match: definition.match,
+    chain,
+  };
+};
+
+const sourceOf = ({ source: { root, parts, file } }: Layer | BrokenLayer): string =>
+  root.name === "bundled" ? root.name : (parts ?? file);
+
+const brokenProfile = (layer: Layer | BrokenLayer, fault: FileFault): BrokenProfile => ({
+  profile: {
+    name: layer.name,
+    description: "",
+    model: "",
+    max_turns: null,
+    worktree: false,
+    auto_pr: false,
+    permission_mode: "",
+    source: sourceOf(layer),
+    error: fault.message,
+  },
+});

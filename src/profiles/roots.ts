@@ -1,16 +1,16 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-/** Where the parts of a profile or agent lie; paths are relative to its directory. */
+/** Where the parts of a profile or agent are; paths are relative to its directory. */
 type Layout = {
   definition: string;
   /** Directory with `.claude/` and `.mcp.json`, and the paths below that are relative to it. */
   parts: string;
-  /** Where the CLI's user memory may lie. */
+  /** Possible paths of the CLI's user memory. */
   memories: readonly string[];
   /** Text that is appended to the system prompt. */
   prompt: string | null;
-  /** A file `<name>.yml` is one too, and `name` may differ from the directory's. */
+  /** Whether a file `<name>.yml` is one too, and `name` may differ from the directory's. */
   loose: boolean;
 };
 
@@ -33,7 +33,7 @@ const agentLayout: Layout = {
   loose: false,
 };
 
-/** Beside this file in the source tree; the published bundle is one file with the profiles in `profiles/` beside it. */
+/** Beside this file in the source tree; in the package beside the bundle, in `profiles/`. */
 export const bundledRoot = (beside: string = import.meta.dirname): Root => {
   const inSource = join(beside, "bundled");
   const path = existsSync(inSource) ? inSource : join(beside, "profiles");

@@ -1,8 +1,10 @@
-import type { AgentStart, TurnPart } from "../agent.ts";
+import type { AgentStart, TurnPart, AgentLaunch, AgentTurn } from "../agent.ts";
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
 
 /**
- * Arguments of the CLI. The profile's come first: of an option given twice the last counts, and what keeps
- * a hostile repository's own settings out must not be switched off by accident.
+ * Arguments of the CLI. The profile's come first: of a repeated option the last counts, and a profile must not switch
+ * off the protection from a hostile repository's settings by accident.
  */
 export const claudeArguments = ({
   cwd,
@@ -14,22 +16,24 @@ export const claudeArguments = ({
   ...(launch.settingsFile === null ? [] : ["--settings", launch.settingsFile]),
   ...(launch.mcpConfigFile === null ? [] : ["--mcp-config", launch.mcpConfigFile]),
   ...(launch.worktreeName === null ? [] : ["--worktree", launch.worktreeName]),
-  // Resumed by the transcript's path: an id is only found from the directory that the session ran in.
+  // By the transcript's path: an id is found only from the directory in which the session ran.
   ...(session.resumeFrom === null ? ["--session-id", session.id] : ["--resume", session.resumeFrom]),
-  // Brings the repository's CLAUDE.md back, which the setting sources leave out with the rest.
+  // Restores the repository's CLAUDE.md, which `--setting-sources` drops with the rest.
   "--add-dir",
   cwd,
   ...protocol,
-  ...seclusion,
+  ...isolation,
 ];
 
 const protocol =
   "--input-format stream-json --output-format stream-json --verbose --include-partial-messages".split(" ");
 
-/** Without these a cloned repository's settings and MCP servers run commands and redirect the model credentials. */
-const seclusion = ["--setting-sources", "user", "--strict-mcp-config"];
+/**
+ * Without these, a cloned repository's settings and MCP servers could run commands and redirect the model credentials.
+ */
+const isolation = ["--setting-sources", "user", "--strict-mcp-config"];
 
-/** What the user says as the CLI reads it from its standard input, where no length and no leading dash matters. */
+/** A user message for the CLI's standard input, which has no length limit and no special leading dash. */
 export const userLine = (parts: readonly TurnPart[]): string => {
   const message = { role: "user", content: parts.map(contentBlock) };
   return `${JSON.stringify({ type: "user", message, parent_tool_use_id: null })}\n`;
@@ -40,6 +44,69 @@ const contentBlock = (part: TurnPart): object => {
     const { mediaType: media_type, base64: data } = part;
     return { type: "image", source: { type: "base64", media_type, data } };
   }
-  // What begins with a slash would be taken for one of the CLI's own commands and never reach the model.
+  // The CLI would take a leading slash for one of its own commands, which never reaches the model.
   return { type: "text", text: part.text.startsWith("/") ? `\n${part.text}` : part.text };
 };
+
+/** Options last sent to the CLI; null: none, then its arguments count. */
+export type SentOptions = { model: string | null; effort: AgentTurn["effort"] };
+
+type Saying = Pick<AgentTurn, "content" | "appendSystemPrompt" | "model" | "effort">;
+
+export type TurnInput = {
+  turn: Saying;
+  /** Only before its first message does the CLI accept a system prompt. */
+  first: boolean;
+  /** What the arguments append to the system prompt. */
+  appended: string | null;
+  sent: SentOptions;
+};
+
+/**
+ * All lines of one turn, written at once: the CLI reads them in order, so nothing waits for its answers. A model that
+ * it has already is not sent again, since each change leaves a message in the conversation.
+ */
+export const turnInput = ({
+  turn,
+  first,
+  appended,
+  sent,
+}: TurnInput): { input: string; sent: SentOptions } => {
+  const lines: string[] = [];
+  if (first && turn.appendSystemPrompt !== null) {
+    // It replaces what the arguments append, so it must include that.
+    const appendSystemPrompt = [appended, turn.appendSystemPrompt]
+      .filter((text) => text !== null)
+      .join("\n\n");
+    lines.push(controlLine({ subtype: "initialize", appendSystemPrompt }));
+  }
+  const next = { model: turn.model ?? sent.model, effort: turn.effort ?? sent.effort };
+  if (next.model !== sent.model) lines.push(controlLine({ subtype: "set_model", model: next.model }));
+  if (next.effort !== sent.effort) {
+    lines.push(controlLine({ subtype: "apply_flag_settings", settings: { effortLevel: next.effort } }));
+  }
+  lines.push(userLine(turn.content));
+  return { input: lines.join(""), sent: next };
+};
+
+/** Asks the CLI to end the turn; it then sends an error result and can run the next one. */
+export const interruptLine = (): string => controlLine({ subtype: "interrupt" });
+
+/** What the arguments append to the system prompt; null: nothing. The CLI reports an unreadable file itself. */
+export const appendedByArguments = async ({ args }: AgentLaunch): Promise<string | null> => {
+  const text = lastValue(args, "--append-system-prompt");
+  if (text !== null) return text;
+  const file = lastValue(args, "--append-system-prompt-file");
+  return file === null ? null : await readFile(file, "utf8").catch(() => null);
+};
+
+/** `--name value` or `--name=value`; of a repeated option the last counts. */
+const lastValue = (args: readonly string[], name: string): string | null => {
+  const at = args.findLastIndex((argument) => argument === name || argument.startsWith(`${name}=`));
+  const argument = args[at];
+  if (argument === undefined) return null;
+  return argument === name ? (args[at + 1] ?? null) : argument.slice(name.length + 1);
+};
+
+const controlLine = (request: Record<string, unknown>): string =>
+  `${JSON.stringify({ type: "control_request", request_id: randomUUID(), request })}\n`;

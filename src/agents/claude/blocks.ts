@@ -3,37 +3,37 @@ import type { AgentEvent } from "../../contract/event.ts";
 
 type Kind = "text" | "thinking";
 
-/** A block as far as it was sent. Only its length and digest are kept: an endless one takes no memory. */
+/** A block so far. Stores its length and digest only: an endless one takes no memory. */
 type Block = {
   number: number;
   kind: Kind;
   index: number;
   length: number;
   digest: Hash;
-  /** The end of what was sent, not in the digest yet: that takes as long for a word as for a page. */
+  /** The tail that is not in the digest yet: hashing a word takes as long as a page. */
   undigested: string;
   open: boolean;
 };
 
 export type Blocks = {
-  /** A new message begins: blocks that were never finished are closed, and will not be. */
+  /** Begins a new message: closes blocks that were never finished. */
   begin: () => AgentEvent[];
-  /** The turn ends: blocks that were never finished are closed. */
+  /** Ends the turn: closes blocks that were never finished. */
   end: () => AgentEvent[];
   start: (index: number, kind: Kind) => AgentEvent[];
   delta: (index: number, kind: Kind, text: string) => AgentEvent[];
   stop: (index: number) => AgentEvent[];
-  /** The CLI gives the whole block, after (or in the middle of, or without) its deltas. */
+  /** The CLI sends the whole block, after (or among, or without) its deltas. */
   whole: (kind: Kind, text: string) => AgentEvent[];
 };
 
 /**
- * Sends each piece of text and thinking once, although the CLI gives it twice: as deltas, and whole. When the model's
- * stream broke the whole may be longer than the deltas were, or another text altogether.
+ * Emits each piece of text and thinking once, although the CLI sends it twice: as deltas, and whole. After a broken
+ * stream the whole may be longer than the deltas, or another text.
  */
 export const createBlocks = (): Blocks => {
   let numbered = 0;
-  /** Blocks of the current message whose whole has not come yet, in their order. */
+  /** Blocks of the current message whose whole text has not come yet, in order. */
   let unconfirmed: Block[] = [];
 
   const add = (index: number, kind: Kind): Block => {

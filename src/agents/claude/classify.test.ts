@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { classify, type EndCause, type Reason } from "./classify.ts";
-import type { ResultEvent } from "./result.ts";
+import type { ResultEvent } from "./decode.ts";
 
 const result = (more: Partial<ResultEvent> = {}): ResultEvent => ({
   type: "result",

@@ -1,7 +1,6 @@
 import type { FailureReason } from "../../contract/job.ts";
-import type { DecoderFacts } from "./decode.ts";
+import type { DecoderFacts, ResultEvent } from "./decode.ts";
 import type { Observed } from "./read-output.ts";
-import type { ResultEvent } from "./result.ts";
 import type { Limit } from "./limits.ts";
 
 /** Why the service ended the run; null: it ended by itself. */
@@ -9,7 +8,7 @@ export type EndCause = Limit | "aborted" | "not_recorded" | null;
 
 export type Ended = { exitCode: number | null; signal: string | null };
 
-/** The reasons that this room can give. */
+/** The failure reasons of this adapter. */
 export type Reason = Extract<
   FailureReason,
   | "agent_error"
@@ -25,7 +24,7 @@ export type Reason = Extract<
   | "internal"
 >;
 
-/** How a run went. `reason` null with `ok` false: the caller ended it. */
+/** The judgement of a run. `reason` null with `ok` false: the caller ended it. */
 export type Verdict = { ok: boolean; reason: Reason | null; retryable: boolean };
 
 type Evidence = {
@@ -38,8 +37,9 @@ type Evidence = {
 };
 
 /**
- * What became of a run: the result that decides, then why we ended it, then exit code and signal. Exit code 0 without a
- * result is a failure, an error result with exit code 0 too, and a good result stays good whatever the exit is.
+ * Judges a run by its decisive result, then by why the service ended it, then by exit code and signal. Exit code 0
+ * without a result is a failure, and so is an error result with exit code 0; a good result stays good whatever the
+ * exit is.
  */
 export const classify = ({ observed, cause, ended }: Evidence): Verdict => {
   const { result } = observed;
@@ -51,35 +51,37 @@ export const classify = ({ observed, cause, ended }: Evidence): Verdict => {
   return result === null ? withoutResult(observed, ended) : byResult(result, observed);
 };
 
-/** What an error result can mean; the first line that fits decides. */
-const meanings: { fits: (result: ResultEvent, observed: Evidence["observed"]) => boolean; reason: Reason }[] =
-  [
-    { reason: "max_turns", fits: ({ subtype }) => subtype === "error_max_turns" },
-    { reason: "budget", fits: ({ subtype }) => subtype.startsWith("error_max_budget") },
-    { reason: "auth", fits: ({ api_status: status }) => status === 401 || status === 403 },
-    { reason: "rate_limited", fits: ({ api_status: status }) => status === 429 },
-    { reason: "api_error", fits: ({ api_status: status }) => status !== null },
-    {
-      reason: "auth",
-      fits: ({ text }, { facts }) => facts.apiError === "authentication_failed" || notLoggedIn.test(text),
-    },
-    { reason: "agent_error", fits: (_, { facts }) => facts.refused },
-    {
-      reason: "rate_limited",
-      fits: ({ text }, { facts, limitResetsAt }) =>
-        facts.apiError === "rate_limit" || limitResetsAt !== null || limitText.test(text),
-    },
-    {
-      reason: "api_error",
-      fits: ({ text }, { facts }) => facts.apiError !== null || text.startsWith("API Error"),
-    },
-  ];
+/** Meanings of an error result; the first match decides. */
+const meanings: {
+  matches: (result: ResultEvent, observed: Evidence["observed"]) => boolean;
+  reason: Reason;
+}[] = [
+  { reason: "max_turns", matches: ({ subtype }) => subtype === "error_max_turns" },
+  { reason: "budget", matches: ({ subtype }) => subtype.startsWith("error_max_budget") },
+  { reason: "auth", matches: ({ api_status: status }) => status === 401 || status === 403 },
+  { reason: "rate_limited", matches: ({ api_status: status }) => status === 429 },
+  { reason: "api_error", matches: ({ api_status: status }) => status !== null },
+  {
+    reason: "auth",
+    matches: ({ text }, { facts }) => facts.apiError === "authentication_failed" || notLoggedIn.test(text),
+  },
+  { reason: "agent_error", matches: (_, { facts }) => facts.refused },
+  {
+    reason: "rate_limited",
+    matches: ({ text }, { facts, limitResetsAt }) =>
+      facts.apiError === "rate_limit" || limitResetsAt !== null || limitText.test(text),
+  },
+  {
+    reason: "api_error",
+    matches: ({ text }, { facts }) => facts.apiError !== null || text.startsWith("API Error"),
+  },
+];
 
 const byResult = (result: ResultEvent, observed: Evidence["observed"]): Verdict => {
-  const reason = meanings.find(({ fits }) => fits(result, observed))?.reason ?? "agent_error";
-  // Without a status the endpoint could not be reached; of the others only the server's own faults may pass.
-  const passing = result.api_status === null || result.api_status >= 500 || result.api_status === 408;
-  return failure(reason, reason === "rate_limited" || (reason === "api_error" && passing));
+  const reason = meanings.find(({ matches: fits }) => fits(result, observed))?.reason ?? "agent_error";
+  // Without a status the endpoint was unreachable; of the others only the server's own faults are temporary.
+  const isTemporary = result.api_status === null || result.api_status >= 500 || result.api_status === 408;
+  return failure(reason, reason === "rate_limited" || (reason === "api_error" && isTemporary));
 };
 
 const withoutResult = (
@@ -89,7 +91,7 @@ const withoutResult = (
   if (events === 0 && (exitCode === 126 || exitCode === 127)) return failure("cli_not_found", false);
   if (notLoggedIn.test(stderr)) return failure("auth", false);
   if (limitResetsAt !== null && signal === null && exitCode !== 0) return failure("rate_limited", true);
-  // A signal that we did not send, or output that was lost, need not meet the next run; a refused option will.
+  // An unexpected signal, or lost output, need not happen again; a refused option will.
   return failure("agent_exit", signal !== null || exitCode === 0 || (exitCode ?? 0) > 128);
 };
 

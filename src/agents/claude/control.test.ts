@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { turnInput, type TurnInput } from "./control.ts";
+import { turnInput, type TurnInput } from "./arguments.ts";
 
 const say = (more: Partial<TurnInput["turn"]>, setup: Partial<TurnInput> = {}) => {
-  const { input, told } = turnInput({
+  const { input, sent } = turnInput({
     turn: {
       content: [{ type: "text", text: "Hi." }],
       appendSystemPrompt: null,
@@ -12,33 +12,33 @@ const say = (more: Partial<TurnInput["turn"]>, setup: Partial<TurnInput> = {}) =
     },
     first: true,
     appended: null,
-    told: { model: "sonnet", effort: null },
+    sent: { model: "sonnet", effort: null },
     ...setup,
   });
   const lines = input.split("\n").filter((line) => line !== "");
   return {
-    told,
+    sent,
     asked: lines.slice(0, -1).map((line) => (JSON.parse(line) as { request: unknown }).request),
     last: JSON.parse(lines.at(-1)!) as unknown,
   };
 };
 
 test("a turn that asks for nothing, or for what is so already, is the user's line alone", () => {
-  const { asked, last, told } = say({ model: "sonnet" });
+  const { asked, last, sent } = say({ model: "sonnet" });
   expect(asked).toEqual([]);
   expect(last).toMatchObject({ type: "user", message: { content: [{ type: "text", text: "Hi." }] } });
-  expect(told).toEqual({ model: "sonnet", effort: null });
+  expect(sent).toEqual({ model: "sonnet", effort: null });
 });
 
 test("system prompt, model and effort come before the user's line, the system prompt only in the first turn", () => {
   const wishes = { appendSystemPrompt: "Be kind.", model: "opus", effort: "high" } as const;
-  const { asked, told } = say(wishes, { appended: "Be brief." });
+  const { asked, sent } = say(wishes, { appended: "Be brief." });
   expect(asked).toEqual([
     { subtype: "initialize", appendSystemPrompt: "Be brief.\n\nBe kind." },
     { subtype: "set_model", model: "opus" },
     { subtype: "apply_flag_settings", settings: { effortLevel: "high" } },
   ]);
-  expect(told).toEqual({ model: "opus", effort: "high" });
-  expect(say(wishes, { first: false, told }).asked).toEqual([]);
-  expect(say({ model: null, effort: "low" }, { told }).told).toEqual({ model: "opus", effort: "low" });
+  expect(sent).toEqual({ model: "opus", effort: "high" });
+  expect(say(wishes, { first: false, sent: sent }).asked).toEqual([]);
+  expect(say({ model: null, effort: "low" }, { sent: sent }).sent).toEqual({ model: "opus", effort: "low" });
 });

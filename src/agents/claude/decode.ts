@@ -1,26 +1,26 @@
+import * as wire from "./wire.ts";
 import type { z } from "zod";
 import type { AgentEvent } from "../../contract/event.ts";
 import { createBlocks, type Blocks } from "./blocks.ts";
-import { resultEvent } from "./result.ts";
-import * as wire from "./wire.ts";
+import type { ResultLine } from "./wire.ts";
 
 type Decoded = {
   events: AgentEvent[];
-  /** The line is not one of the protocol: it belongs to the tail of the output. */
+  /** The line is not in the protocol: it belongs to the tail of the output. */
   garbage: boolean;
 };
 
-/** Facts of the run that are no events of their own. */
+/** Facts of the run that are not events. */
 export type DecoderFacts = {
-  /** The kind of the last error message that the CLI put in the model's mouth, e.g. `authentication_failed`. */
+  /** The kind of the last error message that the CLI sent as the model's, e.g. `authentication_failed`. */
   apiError: string | null;
-  /** The model would not do the task. */
+  /** The model refused the task. */
   refused: boolean;
   /** The model or a tool did something since the last result. */
   workedSinceResult: boolean;
-  /** The agent has taken up a turn, of which the result has not come yet. */
+  /** The agent has begun a turn, and its result has not come yet. */
   turnOpen: boolean;
-  /** As last told: at the beginning of each turn. */
+  /** From the last message that names it, at the beginning of each turn. */
   sessionId: string | null;
   model: string | null;
 };
@@ -28,13 +28,13 @@ export type DecoderFacts = {
 export type Decoder = {
   decode: (line: string) => Decoded;
   facts: DecoderFacts;
-  /** What was found out about the turn before does not count any more. */
+  /** Resets the facts of the turn before. */
   nextTurn: () => void;
 };
 
 type State = { blocks: Blocks; facts: DecoderFacts; started: boolean };
 
-/** Reads one run's stream-json lines. Lines and kinds that are not known are passed over: versions add some. */
+/** Decodes one run's stream-json lines. Unknown lines and kinds are ignored: new versions add some. */
 export const createDecoder = (): Decoder => {
   const facts: DecoderFacts = {
     apiError: null,
@@ -131,7 +131,7 @@ const assistant = readLine(wire.AssistantLine, (line, { blocks, facts }) => {
   const parent = line.parent_tool_use_id ?? null;
   facts.turnOpen = true;
   if (line.message.model === "<synthetic>" || line.error) {
-    // The CLI's own words about a failed request; the result repeats them.
+    // The CLI's own text about a failed request; the result repeats it.
     facts.apiError = line.error ?? facts.apiError;
     return [];
   }
@@ -189,7 +189,7 @@ const parseObject = (line: string): Record<string, unknown> | null => {
     // It begins with a brace.
     return JSON.parse(line) as Record<string, unknown>;
   } catch {
-    // Not JSON: a warning that something printed, or a line that was cut.
+    // Not JSON: a warning of some program, or a cut line.
     return null;
   }
 };
@@ -207,3 +207,28 @@ const instant = (seconds: number | null): string | null => {
   const date = seconds === null ? null : new Date(seconds * 1000);
   return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString();
 };
+
+export type ResultEvent = Extract<AgentEvent, { type: "result" }>;
+
+/** The CLI's report on the run. A refused request also has the subtype `success`: `is_error` decides. */
+export const resultEvent = (line: z.output<typeof ResultLine>): ResultEvent => ({
+  type: "result",
+  ok: !(line.is_error ?? line.subtype !== "success") && !line.subtype.startsWith("error"),
+  text: line.result ?? line.errors?.join("\n") ?? "",
+  subtype: line.subtype,
+  api_status: line.api_error_status ?? null,
+  session_id: line.session_id ?? null,
+  num_turns: line.num_turns ?? null,
+  cost_usd: line.total_cost_usd ?? null,
+  usage: line.usage ?? null,
+  duration_ms: roundedOrNull(line.duration_ms ?? null),
+});
+
+/**
+ * Whether a result replaces the one before it. The last one decides, with one exception: an error right after a
+ * success, with nothing done in between, reports the CLI's own shutdown (docs/decisions/0002-which-result-decides.md).
+ */
+export const replaces = (before: ResultEvent | null, next: ResultEvent, workedInBetween: boolean): boolean =>
+  before === null || !before.ok || next.ok || workedInBetween;
+
+const roundedOrNull = (value: number | null): number | null => (value === null ? null : Math.round(value));

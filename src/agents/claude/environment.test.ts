@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { variables } from "../../config/variables.ts";
 import { fakeLaunch, fakeSettings } from "../../../test/fake-agent/run.ts";
-import { agentEnvironment } from "./environment.ts";
+import { agentEnvironment } from "./claude.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 const build = (

@@ -17,27 +17,27 @@ export type Limits = {
   [Symbol.dispose]: () => void;
 };
 
-/** Calls `onLimit` with the first limit that is passed. The wall clock runs from now. */
+/** Calls `onLimit` with the first limit that is exceeded. The wall clock runs from now. */
 export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => void): Limits => {
   const after = (limit: Limit, limitSeconds: number): NodeJS.Timeout =>
-    setTimeout(() => onLimit(limit), Math.min(limitSeconds * 1000, longestTimer));
+    setTimeout(() => onLimit(limit), Math.min(limitSeconds * 1000, maxTimerMs));
 
   const wall = after("wall", seconds.wall);
   let silence: NodeJS.Timeout | undefined;
   let grace: NodeJS.Timeout | undefined;
-  let heard = false;
+  let hasOutput = false;
 
   return {
     promptGiven: () => {
-      if (!heard && seconds.firstOutput > 0) silence = after("first_output", seconds.firstOutput);
+      if (!hasOutput && seconds.firstOutput > 0) silence = after("first_output", seconds.firstOutput);
     },
     event: () => {
       if (grace !== undefined) return;
-      if (heard) {
+      if (hasOutput) {
         silence?.refresh();
         return;
       }
-      heard = true;
+      hasOutput = true;
       clearTimeout(silence);
       silence = seconds.idle > 0 ? after("idle", seconds.idle) : undefined;
     },
@@ -52,4 +52,4 @@ export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => vo
 };
 
 /** Beyond it setTimeout fires at once. */
-const longestTimer = 2 ** 31 - 1;
+const maxTimerMs = 2 ** 31 - 1;

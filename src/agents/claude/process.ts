@@ -3,64 +3,67 @@ import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redact } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnOutcome } from "../agent.ts";
-import { turnInput, type SentOptions } from "./control.ts";
+import { turnInput, type SentOptions } from "./arguments.ts";
 import { unpromptedOutcome } from "./outcome.ts";
 import { readOutput } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
-import { beginTurn, type TurnUnderWay } from "./turn.ts";
+import { startTurn, type RunningTurn } from "./turn.ts";
 
 type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   settings: ClaudeSettings;
   agent: SupervisedProcess;
   redact: Redact;
-  /** Told with the first turn. */
+  /** Reported with the first turn. */
   warnings: readonly string[];
   /** What the arguments append to the system prompt. */
   appended: string | null;
 };
 
-/** Output between turns beyond which a process is not right any more, bytes. */
+/** Output between turns beyond which a process counts as broken, bytes. */
 const idleOutputLimit = 1024 * 1024;
 
-/** How long a process that has answered before may take to begin the next answer: it says so before it asks the model. */
-const beginningSeconds = 10;
+/**
+ * Longest time until a process that has answered before begins the next answer: it reports this before it asks the
+ * model.
+ */
+const beginSeconds = 10;
 
-/** How long a process that is to take another turn may live on without its output. */
+/** How long a process between turns may live on with its output closed. */
 const closedOutputMs = 1000;
 
-/** A running CLI. Must be called right after the spawn: what comes before somebody listens may be lost. */
+/** A running CLI. Call it right after the spawn: earlier output may be lost. */
 export const createProcess = (options: Options): AgentProcess => {
   const { id, session, launch, settings, agent, redact, warnings, appended } = options;
-  let current: TurnUnderWay | null = null;
+  let current: RunningTurn | null = null;
   let usable = true;
   let turns = 0;
   let spent = 0;
   let idleBytes = 0;
   let unasked = false;
-  let told: SentOptions = { model: launch.model, effort: null };
+  let sent: SentOptions = { model: launch.model, effort: null };
 
   const reader = readOutput({
     stdout: agent.stdout,
     stderr: agent.stderr,
     redact,
     emit: (event) => {
-      const taken = current?.take(event) ?? false;
+      const taken = current?.accept(event) ?? false;
       unasked ||= !taken && isWork(event);
       if (event.type === "result") spent = event.cost_usd ?? spent;
     },
-    onLine: () => current?.alive(),
+    onLine: () => current?.lineRead(),
     onChunk: (bytes) => {
       if (current === null) idleBytes += bytes;
       else if (current.flush()) current = null;
       if (current === null) idle();
     },
   });
-  /** Work that nobody asked for would be taken for the next turn's, and endless output never ends. */
+  /** Unrequested output would count as the next turn's, and endless output never ends. */
   const idle = (): void => {
     if (usable && (unasked || idleBytes > idleOutputLimit)) void end();
   };
 
-  /** Whatever ends the process, but for itself, does it here. */
+  /** The only way in which the service ends the process. */
   const end = (graceSeconds = settings.agentCliKillGrace): Promise<EndedProcess> => {
     usable = false;
     agent.stdin.end();
@@ -85,8 +88,8 @@ export const createProcess = (options: Options): AgentProcess => {
     turns += 1;
     idleBytes = 0;
     const { agentCliFirstOutputTimeout: first } = settings;
-    const firstOutput = turns === 1 ? first : Math.min(first || beginningSeconds, beginningSeconds);
-    const begun = beginTurn({
+    const firstOutput = turns === 1 ? first : Math.min(first || beginSeconds, beginSeconds);
+    const started = startTurn({
       turn: asked,
       settings: { ...settings, agentCliFirstOutputTimeout: firstOutput },
       profile: launch.profile,
@@ -96,17 +99,17 @@ export const createProcess = (options: Options): AgentProcess => {
       observed: reader.observed(),
       spent,
     });
-    current = begun;
-    if (turns === 1) for (const message of warnings) begun.take({ type: "warning", message });
+    current = started;
+    if (turns === 1) for (const message of warnings) started.accept({ type: "warning", message });
     if (usable) {
-      const { input, told: next } = turnInput({ turn: asked, first: turns === 1, appended, told });
-      told = next;
-      begun.give(input);
+      const { input, sent: next } = turnInput({ turn: asked, first: turns === 1, appended, sent });
+      sent = next;
+      started.write(input);
     } else {
       void agent.ended.then(exited);
     }
-    const outcome = await begun.outcome;
-    if (current === begun) current = null;
+    const outcome = await started.outcome;
+    if (current === started) current = null;
     return outcome;
   };
 

@@ -3,23 +3,22 @@ import type { AgentEvent } from "../../contract/event.ts";
 import { createLineSplitter } from "../../lib/lines.ts";
 import type { Redact } from "../../lib/redact.ts";
 import { createTailBuffer, type TailBuffer } from "../../lib/tail-buffer.ts";
-import { createDecoder, type DecoderFacts } from "./decode.ts";
-import { replaces, type ResultEvent } from "./result.ts";
+import { createDecoder, type DecoderFacts, replaces, type ResultEvent } from "./decode.ts";
 
-/** What is known of a turn from the process's two output streams. */
+/** What the process's two output streams show of a turn. */
 export type Observed = {
   facts: DecoderFacts;
-  /** The result that decides. */
+  /** The decisive result. */
   result: ResultEvent | null;
   sessionId: string | null;
   model: string | null;
-  /** Instant at which the rejected limit resets, empty when it was not told; null: no limit was met. */
+  /** When the rejected limit resets, empty when unknown; null: no limit was met. */
   limitResetsAt: string | null;
   events: number;
   stdoutBytes: number;
-  /** The output ends in the middle of a line. */
-  cutLine: boolean;
-  /** End of what the agent said, and of lines that are not of its protocol. */
+  /** The output ends inside a line. */
+  isLineCut: boolean;
+  /** The tail of what the agent said, and of lines outside its protocol. */
   said: TailBuffer;
   stderr: TailBuffer;
 };
@@ -29,20 +28,20 @@ type ReadOutput = {
   stderr: Readable;
   redact: Redact;
   emit: (event: AgentEvent) => void;
-  /** A line of the protocol came. */
+  /** Called for a line of the protocol. */
   onLine: () => void;
-  /** A piece of the output has been told in full. */
+  /** Called when all events of a piece of output have been passed on. */
   onChunk: (bytes: number) => void;
 };
 
 type OutputReader = {
-  /** Of the turn under way, or of the last one. */
+  /** Of the turn in flight, or of the last one. */
   observed: () => Observed;
-  /** From here on what comes belongs to another turn. A late result of the one before is dropped. */
+  /** Later output belongs to another turn. A late result of the one before is dropped. */
   nextTurn: () => void;
 };
 
-/** Reads both streams to their end, whatever becomes of the events: an agent whose pipe is full loses output. */
+/** Reads both streams to their end, whatever the event handler does: an agent whose pipe is full loses output. */
 export const readOutput = (options: ReadOutput): OutputReader => {
   const { stdout, stderr, redact, emit, onLine, onChunk } = options;
   const decoder = createDecoder();
@@ -88,11 +87,11 @@ export const readOutput = (options: ReadOutput): OutputReader => {
   });
   stdout.on("data", (chunk: Buffer) => {
     observed.stdoutBytes += chunk.length;
-    observed.cutLine = chunk.at(-1) !== 10;
+    observed.isLineCut = chunk.at(-1) !== 10;
     lines.push(chunk);
     onChunk(chunk.length);
   });
-  // Not "end": it does not come when the pipe is given up because somebody keeps it open.
+  // Not "end": it does not come when a pipe that another process holds open is given up.
   stdout.once("close", () => {
     lines.end();
     onChunk(0);
@@ -111,8 +110,8 @@ export const readOutput = (options: ReadOutput): OutputReader => {
 const shutdownError = ({ subtype, text }: ResultEvent): string =>
   `After its result the agent reported an error of its shutdown, which does not change the result: ${text || subtype}`;
 
-/** Of what is kept, bytes. */
-const longestTail = { said: 51_200, stderr: 40_960 };
+/** Bytes that each tail holds. */
+const tailBytes = { said: 51_200, stderr: 40_960 };
 
 const createObserved = (facts: DecoderFacts): Observed => ({
   facts,
@@ -122,9 +121,9 @@ const createObserved = (facts: DecoderFacts): Observed => ({
   limitResetsAt: null,
   events: 0,
   stdoutBytes: 0,
-  cutLine: false,
-  said: createTailBuffer(longestTail.said),
-  stderr: createTailBuffer(longestTail.stderr),
+  isLineCut: false,
+  said: createTailBuffer(tailBytes.said),
+  stderr: createTailBuffer(tailBytes.stderr),
 });
 
 const note = (observed: Observed, event: AgentEvent): void => {

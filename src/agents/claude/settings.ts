@@ -1,6 +1,6 @@
 import type { Settings } from "../../config/variables.ts";
 
-/** What the adapter needs of the service's settings. */
+/** The settings that the adapter needs. */
 export type ClaudeSettings = Pick<
   Settings,
   | "agentCliBinary"

@@ -2,13 +2,13 @@ import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { AgentTurn, TurnOutcome } from "../agent.ts";
 import type { EndCause, Ended } from "./classify.ts";
-import { interruptLine } from "./control.ts";
+import { interruptLine } from "./arguments.ts";
 import { watchLimits } from "./limits.ts";
 import { endWarnings, ownCost, turnOutcome } from "./outcome.ts";
 import type { Observed } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
-type BeginTurn = {
+type StartTurn = {
   turn: AgentTurn;
   settings: ClaudeSettings;
   /** The profile's name. */
@@ -17,37 +17,37 @@ type BeginTurn = {
   /** Ends the process. */
   end: (graceSeconds: number) => unknown;
   redact: (text: string) => string;
-  /** Of this turn, growing. */
+  /** Facts of this turn so far. */
   observed: Observed;
-  /** What the process had cost before, US dollars: the CLI adds up. */
+  /** Earlier cost of the process, US dollars: the CLI reports sums. */
   spent: number;
 };
 
-export type TurnUnderWay = {
+export type RunningTurn = {
   isLast: boolean;
-  /** Writes the turn to the agent, once the caller is ready for it. */
-  give: (input: string) => void;
-  /** An event came. False: the turn has its result, the event is not of it. */
-  take: (event: AgentEvent) => boolean;
+  /** Writes the prompt to the agent, once the caller is ready. */
+  write: (input: string) => void;
+  /** Accepts an event. False: the turn has its result already. */
+  accept: (event: AgentEvent) => boolean;
   /** The CLI wrote a line. */
-  alive: () => void;
-  /** The piece of output is told in full: hands its events on. True: the turn has ended. */
+  lineRead: () => void;
+  /** Passes on the events of a piece of output. True: the turn has ended. */
   flush: () => boolean;
-  /** The process is gone. */
+  /** The process has exited. */
   exited: (ended: EndedProcess) => Promise<void>;
-  /** The process is being ended by the service. */
+  /** The service is ending the process. */
   ending: (reason: unknown) => void;
   outcome: Promise<TurnOutcome>;
 };
 
-/** From the request to stop to the TERM, and from there to the KILL. With the sweep it stays below 2 s. */
-const patience = { interruptMs: 700, killSeconds: 0.5 };
+/** From the request to stop to TERM, and from there to KILL. With the sweep it stays below 2 s. */
+const stopLimits = { interruptMs: 700, killSeconds: 0.5 };
 
 /**
- * Watches over one turn. Whatever ends it early goes the same way: the CLI is asked to stop, which leaves it fit for the
- * next turn; if it gives no result it gets TERM and KILL. A last turn ends with the process, so that one is ended at once.
+ * Supervises one turn. Every early end goes the same way: the CLI is asked to stop, which leaves it ready for the next
+ * turn; if no result comes, it gets TERM and KILL. A last turn ends with its process, which is ended at once.
  */
-export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
+export const startTurn = (begin: StartTurn): RunningTurn => {
   const { turn, settings, agent, end, observed, spent } = begin;
   const { isLast = false } = turn;
   const began = performance.now();
@@ -55,10 +55,10 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
   let batch: AgentEvent[] = [];
   let cause: EndCause = null;
   let interruption: unknown = null;
-  let given: Promise<void> | null = null;
+  let written: Promise<void> | null = null;
   let prompted = false;
   let answered = false;
-  let deaf = false;
+  let isMuted = false;
   let done = false;
   let ladder: NodeJS.Timeout | undefined;
 
@@ -72,7 +72,7 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
     if (!because(why, reason)) return;
     if (isLast) return void end(reason === "fence" ? 0 : settings.agentCliKillGrace);
     agent.stdin.write(interruptLine());
-    ladder = setTimeout(() => end(patience.killSeconds), patience.interruptMs);
+    ladder = setTimeout(() => end(stopLimits.killSeconds), stopLimits.interruptMs);
   };
   const limits = watchLimits(
     {
@@ -87,8 +87,8 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
   turn.signal.addEventListener("abort", onAbort, { once: true });
   if (turn.signal.aborted) onAbort();
 
-  /** Does not wait when there is nothing to wait for: a turn of a conversation is written at once. */
-  const give = async (input: string): Promise<void> => {
+  /** Writes at once when there is nothing to wait for, as in a conversation. */
+  const writeWhenReady = async (input: string): Promise<void> => {
     try {
       const identity = turn.beforePrompt === undefined ? null : await agent.identity;
       if (identity !== null) await turn.beforePrompt?.(identity);
@@ -104,12 +104,12 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
     if (batch.length === 0) return;
     const events = batch;
     batch = [];
-    if (deaf) return;
+    if (isMuted) return;
     try {
       turn.onEvents(events);
     } catch (error) {
-      // Whatever is wrong with these events, it must not take the service and all other turns with it.
-      deaf = true;
+      // A faulty event handler must not end the service and all other turns.
+      isMuted = true;
       stop("not_recorded", error);
     }
   };
@@ -124,8 +124,8 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
 
   return {
     isLast,
-    give: (input) => void (given = give(input)),
-    take: (event) => {
+    write: (input) => void (written = writeWhenReady(input)),
+    accept: (event) => {
       if (answered && !isLast && event.type !== "warning") return false;
       if (event.type !== "result") {
         batch.push(event);
@@ -135,12 +135,12 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
       batch.push({ ...event, cost_usd: ownCost(event.cost_usd, spent) });
       if (isLast) {
         limits.result();
-        // Without more input the agent exits.
+        // At the end of its input the agent exits.
         agent.stdin.end();
       }
       return true;
     },
-    alive: limits.event,
+    lineRead: limits.event,
     flush: () => {
       if (done) return true;
       handOn();
@@ -148,8 +148,8 @@ export const beginTurn = (begin: BeginTurn): TurnUnderWay => {
       return done;
     },
     exited: async (ended) => {
-      // What the caller tells of the turn's beginning comes before its end.
-      await given;
+      // Events of the turn's beginning come before its end.
+      await written;
       if (done) return;
       for (const message of endWarnings({ ended, observed, cause })) {
         batch.push({ type: "warning", message });

@@ -1,8 +1,8 @@
 import { z } from "zod";
 
 /**
- * Lines of the CLI's stream-json output, as far as they are used. Versions add fields and kinds: objects are loose, and
- * what does not fit is read as missing, since a run must not fail for a field that nobody needs.
+ * The used part of the CLI's stream-json lines. New versions add fields and kinds: objects are loose, and a field that
+ * does not fit counts as missing, since a run must not fail for an unused field.
  */
 const text = z.string().nullish().catch(null);
 const number = z.number().nullish().catch(null);
@@ -41,7 +41,7 @@ export type StreamEvent =
     }
   | { type: "content_block_stop"; index: number };
 
-/** Without a schema, unlike the rest: an answer has thousands, and most of what each costs would be the check. */
+/** Without a schema, unlike the rest: an answer has thousands of them, and the check would be most of their cost. */
 export const isStreamEvent = (event: unknown): event is StreamEvent => {
   if (!isObject(event)) return false;
   if (event["type"] === "message_start") return true;
