@@ -17,7 +17,7 @@ test.each(pages)(
   `%s has lines of at most ${longestLine} columns, and at most ${longestPage} of them`,
   (page) => {
     const lines = read(page).trimEnd().split("\n");
-    const wide = lines.flatMap((line, n) => ([...line].length > longestLine ? `${n + 1}: ${line}` : []));
+    const wide = lines.flatMap((line, n) => (line.length > longestLine ? `${n + 1}: ${line}` : []));
     expect(wide).toEqual([]);
     expect(lines.length).toBeLessThanOrEqual(longestPage);
   },
@@ -54,7 +54,30 @@ test.each(pages)("%s names files of the repository that exist", (page) => {
   expect(missing).toEqual([]);
 });
 
+const source = join(root, "src");
+const rooms = new Set(readdirSync(source));
+
 test("docs/how-it-works.md has a row for each room", () => {
   const rows = [...read("docs/how-it-works.md").matchAll(/^\| `(\w+)` \| .* \|$/gm)].map(([, room]) => room);
-  expect(rows.toSorted()).toEqual(readdirSync(join(root, "src")).toSorted());
+  expect(new Set(rows)).toEqual(rooms);
+});
+
+test("its diagram has each room in a layer that is not below those it imports", () => {
+  const layers = [...read("docs/how-it-works.md").matchAll(/^ \w+ +│(.*)$/gm)];
+  const layerOf = new Map(
+    layers.flatMap(([, names = ""], n) => [...names.matchAll(/\w+/g)].map(([room]) => [room, n] as const)),
+  );
+  expect(new Set(layerOf.keys())).toEqual(rooms);
+  const upwards = readdirSync(source, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts") && !/\.(test|fixture)\.ts$/.test(file))
+    .flatMap((file) => {
+      const [room = ""] = file.split("/");
+      const imports = readFileSync(join(source, file), "utf8").matchAll(
+        /(?:from |import\()"(?:\.\.\/)+(\w+)\//g,
+      );
+      return [...imports].flatMap(([, other = ""]) =>
+        (layerOf.get(other) ?? Infinity) < (layerOf.get(room) ?? 0) ? `${file} imports ${other}` : [],
+      );
+    });
+  expect(upwards).toEqual([]);
 });
