@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import wrapAnsi from "wrap-ansi";
 import { defaultOf } from "../src/config/variable.ts";
 import type { Variable } from "../src/config/variable.ts";
 import { variableGroups } from "../src/config/variables.ts";
@@ -11,35 +12,30 @@ export const configurationPage = join(import.meta.dirname, "..", "docs", "config
 const begin = "<!-- settings: made by tools/docs.ts from src/config/variables.ts; do not edit -->";
 const end = "<!-- settings end -->";
 
-/** The page with its table made anew; all text outside the markers stays. */
-export const withSettingsTable = (page: string): string => {
+/** The page with its settings made anew; all text outside the markers stays. */
+export const withSettings = (page: string): string => {
   const from = page.indexOf(begin);
   const to = page.indexOf(end);
   if (from === -1 || to < from) throw new Error(`the page has no markers: ${begin} … ${end}`);
-  return `${page.slice(0, from)}${begin}\n\n${settingsTable()}\n\n${page.slice(to)}`;
+  return `${page.slice(0, from)}${begin}\n\n${settingsList()}\n\n${page.slice(to)}`;
 };
 
-const settingsTable = (): string =>
+const settingsList = (): string =>
   Object.entries<Record<string, Variable>>(variableGroups)
-    .map(([heading, group]) =>
-      [`### ${heading}`, "", ...tableHead, ...Object.values(group).map(row)].join("\n"),
-    )
+    .map(([heading, group]) => [`### ${heading}`, "", ...Object.values(group).map(item)].join("\n"))
     .join("\n\n");
 
-const tableHead = ["| Variable | Key in the file | Default | Meaning |", "|---|---|---|---|"];
+const columns = 120;
 
-const row = (variable: Variable): string => {
+const item = (variable: Variable): string => {
   const value = defaultOf(variable, { home: "~", hostname: "the host's name" });
-  const { name, yaml, meaning, secret, fallbacks } = variable;
-  const notes = [
+  const { name, meaning, secret, fallbacks } = variable;
+  const text = [
+    `\`${name}\`${value === null || value === "" ? "" : ` (\`${value}\`)`}: ${meaning}.`,
     ...(fallbacks.length > 0 ? [`Else ${fallbacks.map((fallback) => `\`${fallback}\``).join(", ")}.`] : []),
     ...(secret ? ["Secret."] : []),
-  ];
-  const cells = [`\`${name}\``, `\`${yaml}\``, value === null || value === "" ? "" : `\`${value}\``];
-  return `| ${[...cells, [`${meaning}.`, ...notes].join(" ")].map(escapeCell).join(" | ")} |`;
+  ].join(" ");
+  return `- ${wrapAnsi(text, columns - 2).replaceAll("\n", "\n  ")}`;
 };
 
-const escapeCell = (text: string): string => text.replaceAll("|", "\\|");
-
-if (import.meta.main)
-  writeFileSync(configurationPage, withSettingsTable(readFileSync(configurationPage, "utf8")));
+if (import.meta.main) writeFileSync(configurationPage, withSettings(readFileSync(configurationPage, "utf8")));

@@ -1,18 +1,24 @@
 import { readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
-import { configurationPage, withSettingsTable } from "../../tools/docs.ts";
+import { configurationPage, withSettings } from "../../tools/docs.ts";
 import { deprecatedVariables, variables } from "./variables.ts";
 
 const page = await readFile(configurationPage, "utf8");
 
-it("the documentation's table is the one made from the variables (else run: node tools/docs.ts)", () => {
-  expect(page).toBe(withSettingsTable(page));
+it("the documentation's settings are those made from the variables (else run: node tools/docs.ts)", () => {
+  expect(page).toBe(withSettings(page));
 });
 
-it("every variable, its key and each deprecated one are on the page", () => {
-  for (const { name, yaml } of Object.values(variables))
-    expect(page).toContain(`| \`${name}\` | \`${yaml}\` |`);
+it("every variable and each deprecated one are on the page", () => {
+  for (const { name } of Object.values(variables)) expect(page).toContain(`- \`${name}\``);
   for (const name of Object.keys(deprecatedVariables)) expect(page).toContain(name);
+});
+
+it("a setting's key follows from its variable, as the page says", () => {
+  for (const { name, yaml } of Object.values(variables)) {
+    const key = name.replace(/^SERVICE_/, "").toLowerCase();
+    expect(yaml).toBe(key === "git_host" ? "github.host" : key.replace(/^git_host_/, "github."));
+  }
 });
 
 it("no two settings share a name or a key", () => {

@@ -8,7 +8,7 @@ export const agentVariables = {
     "SERVICE_AGENT_CLI_TIMEOUT",
     integer(1, 604_800),
     "3600",
-    "Seconds a job's agent may run in all, unless its profile says otherwise",
+    "Seconds a job's agent may run, unless its profile says otherwise",
   ),
   agentCliFirstOutputTimeout: variable(
     "SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT",
@@ -20,7 +20,7 @@ export const agentVariables = {
     "SERVICE_AGENT_CLI_IDLE_TIMEOUT",
     seconds,
     "1200",
-    "Seconds without any event of the agent; 0: no limit",
+    "Longest silence of the agent in seconds; 0: no limit",
   ),
   agentCliResultGrace: variable(
     "SERVICE_AGENT_CLI_RESULT_GRACE",
@@ -39,13 +39,13 @@ export const agentVariables = {
     "SERVICE_AGENT_ENV",
     variableNames,
     "",
-    "Comma-separated names of further variables handed to the agent; everything else is kept from it",
+    "Comma-separated names of further variables that the agent gets",
   ),
   agentOauthToken: variable(
     "AGENT_CLI_OAUTH_TOKEN",
     optional,
     null,
-    "Model credential, long-lived token; wins over MODEL_API_*",
+    "Model credential, long-lived token; takes precedence over MODEL_API_*",
     { secret: true, fallbacks: ["CLAUDE_CODE_OAUTH_TOKEN"] },
   ),
   modelAuthToken: variable("MODEL_API_AUTH_TOKEN", optional, null, "Model credential, static key", {

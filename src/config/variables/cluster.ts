@@ -34,18 +34,18 @@ export const clusterVariables = {
     "SERVICE_INSTANCE_LEASE",
     integer(2, 300),
     "10",
-    "Seconds after which an instance that the key-value store has not heard of counts as lost; half as much again passes before others settle its jobs",
+    "Seconds until an instance's lease expires without renewal; after half as long again the others settle its jobs",
   ),
   lostInstanceGrace: variable(
     "SERVICE_LOST_INSTANCE_GRACE",
     integer(0, 86_400),
     "300",
-    "Seconds that jobs bound to a worktree of a lost instance wait for it to come back",
+    "Seconds that jobs bound to a worktree of a lost instance wait for that instance to return",
   ),
   drainTimeout: variable(
     "SERVICE_DRAIN_TIMEOUT",
     integer(0, 86_400),
     "300",
-    "Seconds that running jobs, chat turns and completions get to finish after SIGTERM before they are ended; 0: they are ended at once",
+    "Seconds that running jobs, chat turns and completions get to finish after SIGTERM before they are ended; 0: none",
   ),
 };

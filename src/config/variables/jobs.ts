@@ -42,7 +42,7 @@ export const jobVariables = {
     "SERVICE_DEFAULT_PROFILE",
     text.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be the name of a profile"),
     "code",
-    "Profile of a task that no routing rule fits",
+    "Profile of a task that no routing rule matches",
   ),
   sharedFsRoot: variable(
     "SERVICE_SHARED_FS_ROOT",

@@ -7,7 +7,7 @@ export const serverVariables = {
     "SERVICE_HOST",
     address,
     "127.0.0.1",
-    "Address to listen on, and that the `svc` commands ask; another than loopback needs SERVICE_API_KEYS",
+    "Address to listen on, and to which the `svc` commands connect; beyond loopback it needs SERVICE_API_KEYS",
   ),
   port: variable("SERVICE_PORT", integer(0, 65_535), "8200", "Port to listen on; 0: a free one"),
   transport: variable(
@@ -20,7 +20,7 @@ export const serverVariables = {
     "SERVICE_API_KEYS",
     apiKeys,
     "",
-    "Comma-separated keys; when set, everything but /health and /ready asks for one",
+    "Comma-separated keys; when set, every path except /health and /ready requires one",
     { secret: true },
   ),
   apiKey: variable(
