@@ -38,7 +38,7 @@ let installed: string;
 
 beforeAll(async () => {
   repository = await temporaryDirectory();
-  for (const name of ["src", "tools", "package.json", "README.md", "LICENSE"]) {
+  for (const name of ["src", "tools", "package.json", "package-lock.json", "README.md", "LICENSE"]) {
     await cp(join(root, name), join(repository, name), { recursive: true }).catch(
       (error: NodeJS.ErrnoException) => {
         // README and LICENSE come with the package, but not into the program.
