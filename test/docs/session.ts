@@ -1,15 +1,14 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
-import { cp, mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
+import { copyCheckout } from "../checkout.ts";
 import { afterFile } from "../cleanup.ts";
 import { lastingPort } from "../lasting-port.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import type { Block } from "./blocks.ts";
 import { patternOf } from "./seen.ts";
-
-const root = join(import.meta.dirname, "../..");
 
 /**
  * One shell in a copy of the checkout, as somebody has it who has just made an account: an empty home, nothing of the
@@ -60,25 +59,19 @@ export const startSession = async (environment: Record<string, string> = {}) => 
     const pattern = seen === null ? /(?:)/ : patternOf(seen, home);
     const said = (): string => output.slice(begin).replace(new RegExp(`${mark}.*\n`), "");
     const failed = await until(() => new RegExp(`${mark}(.*)\n`).exec(output), {
-      seconds: 45,
+      seconds: 90,
       what: "its end",
     }).catch((error: unknown) => {
       throw new Error(`the block does not end; so far:\n${said()}`, { cause: error });
     });
     if (failed[1] !== "") throw new Error(`failed:${failed[1]} it said:\n${said()}`);
-    await until(() => pattern.test(said()), { seconds: 15 }).catch((error: unknown) => {
+    await until(() => pattern.test(said()), { seconds: 25 }).catch((error: unknown) => {
       throw new Error(`not seen:\n${seen}\nbut:\n${said()}`, { cause: error });
     });
   };
   /** Resolves when nothing is left of what the blocks started. */
   const isAlone = () => until(() => processesOf(home).every((pid) => pid === shell.pid), { seconds: 10 });
   return { home, run, isAlone };
-};
-
-const copyCheckout = async (target: string): Promise<void> => {
-  const left = new Set(["node_modules", ".git", "dist", "coverage"].map((name) => join(root, name)));
-  await cp(root, target, { recursive: true, filter: (path) => !left.has(path) && !path.endsWith(".tgz") });
-  await symlink(join(root, "node_modules"), join(target, "node_modules"));
 };
 
 /** Without what `npm test` puts in front: what a page uses it must put there itself. */

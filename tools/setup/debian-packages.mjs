@@ -18,6 +18,12 @@ import { SetupError } from "./setup-error.mjs";
 const programs = [
   { command: "git", package: "git", for: ["demo", "tutorial", "test"], why: "clones, worktrees and pushes" },
   {
+    command: "curl",
+    package: "curl",
+    for: ["test"],
+    why: "the examples of README are run as they stand there",
+  },
+  {
     command: "gh",
     package: "gh",
     for: ["tutorial", "test"],
