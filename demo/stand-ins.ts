@@ -57,7 +57,7 @@ const announce = (): void => {
       : `Model: the real one, with ${found.join(", ")} from the environment.`;
   process.stderr.write(
     `${model}\nGit host: a stand-in on this machine, with the empty repository tutorial/temperature.\n` +
-      `Both run until you type: kill $STAND_INS_PID\n`,
+      `To stop: kill $STAND_INS_PID\n`,
   );
 };
 
