@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { startFakeModel } from "../test/fake-model/fake-model.ts";
+import { credentials, credentialsFound } from "./credentials.ts";
 import { makeRepository } from "./repository.ts";
 
 /**
@@ -13,20 +14,13 @@ import { makeRepository } from "./repository.ts";
  */
 const root = join(import.meta.dirname, "..");
 const svc = [process.execPath, join(root, "src", "cli", "main.ts")] as const;
-const credentials = [
-  "AGENT_CLI_OAUTH_TOKEN",
-  "CLAUDE_CODE_OAUTH_TOKEN",
-  "MODEL_API_AUTH_TOKEN",
-  "ANTHROPIC_AUTH_TOKEN",
-  "ANTHROPIC_API_KEY",
-];
 const endpoints = ["MODEL_API_BASE_URL", "ANTHROPIC_BASE_URL"];
 
 const task =
   "Add a function toCelsius (degrees Fahrenheit to degrees Celsius) beside toFahrenheit in src/temperature.js, with a test, and commit it.";
 
 const main = async (): Promise<number> => {
-  const found = credentials.filter((name) => process.env[name]);
+  const found = credentialsFound();
   const directory = await mkdtemp(join(tmpdir(), "svc-demo-"));
   const offline = found.length === 0 ? await startFakeModel() : null;
   say(

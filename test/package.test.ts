@@ -1,9 +1,10 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, readdir, readFile, symlink } from "node:fs/promises";
+import { access, readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
+import { copyCheckout } from "./checkout.ts";
 import { svc } from "./cli/run-svc.ts";
 import { makeRemote } from "./remote.ts";
 import { spawnService } from "./service-process.ts";
@@ -12,7 +13,6 @@ import { until } from "./until.ts";
 import { afterFile } from "./cleanup.ts";
 
 const run = promisify(execFile);
-const root = join(import.meta.dirname, "..");
 
 /** npm on this Node, with no settings of this machine, and nowhere to download from. */
 const npm = async (cwd: string, ...args: string[]): Promise<string> => {
@@ -38,15 +38,7 @@ let installed: string;
 
 beforeAll(async () => {
   repository = await temporaryDirectory();
-  for (const name of ["src", "tools", "package.json", "README.md", "LICENSE"]) {
-    await cp(join(root, name), join(repository, name), { recursive: true }).catch(
-      (error: NodeJS.ErrnoException) => {
-        // README and LICENSE come with the package, but not into the program.
-        if (error.code !== "ENOENT" || !/^[A-Z]/.test(name)) throw error;
-      },
-    );
-  }
-  await symlink(join(root, "node_modules"), join(repository, "node_modules"));
+  await copyCheckout(repository);
   original = await readFile(join(repository, "package.json"), "utf8");
   const target = await temporaryDirectory();
   await npm(repository, "pack", "--pack-destination", target);
@@ -76,7 +68,7 @@ describe("the published package", () => {
     expect(manifest).toMatchObject({ name: "svc", bin: { svc: "dist/svc.mjs" }, engines: { node: ">=24" } });
   });
 
-  test("has the profiles, the native files of both platforms and the licences in it, and no sources", async () => {
+  test("has the profiles, the native files of both platforms and the licences in it, and no sources but tests", async () => {
     const files = await readdir(packageDirectory(), { recursive: true });
     expect(files).toEqual(
       expect.arrayContaining([
@@ -89,12 +81,22 @@ describe("the published package", () => {
         "dist/profiles/review/profile.yml",
       ]),
     );
-    expect(files.filter((file) => file.endsWith(".ts"))).toEqual([]);
+    expect(files.filter((file) => /(?<!\.test)\.ts$/.test(file))).toEqual([]);
     const licences = await readFile(join(packageDirectory(), "dist", "LICENSES.txt"), "utf8");
     for (const name of ["commander", "zod", "hono", "pino", "fs-native-extensions", "swagger-ui-dist"]) {
       expect(licences).toMatch(new RegExp(`^${name} \\d`, "m"));
     }
     expect(licences).not.toContain("has no licence file");
+  });
+
+  test("has every file and every heading that its pages link to", async () => {
+    const files = await readdir(packageDirectory(), { recursive: true });
+    const pages = files.filter((file) => file.endsWith(".md"));
+    expect(pages).toEqual(expect.arrayContaining(["README.md", "docs/tutorial.md", "docs/jobs.md"]));
+    const broken = await Promise.all(
+      pages.map(async (page) => (await brokenLinks(page)).map((link) => [page, link])),
+    );
+    expect(broken.flat()).toEqual([]);
   });
 
   test("runs, and starts without what the command does not need", async () => {
@@ -139,6 +141,34 @@ describe("the published package", () => {
     expect(await remote.branches()).toEqual(["main", branch]);
   });
 });
+
+/** Links of a page of the package to files that it does not have, or to headings that they do not have. */
+const brokenLinks = async (page: string): Promise<string[]> => {
+  const text = await readFile(join(packageDirectory(), page), "utf8");
+  const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, link = ""]) =>
+    /^\w+:/.test(link) ? [] : link,
+  );
+  const isBroken = async (link: string): Promise<boolean> => {
+    const [path = "", heading] = link.split("#");
+    const file = path === "" ? join(packageDirectory(), page) : join(packageDirectory(), dirname(page), path);
+    const exists = await access(file).then(
+      () => true,
+      () => false,
+    );
+    if (!exists || heading === undefined) return !exists;
+    const headings = (await readFile(file, "utf8")).matchAll(/^#+ (.*)$/gm);
+    return ![...headings].some(([, words = ""]) => anchorOf(words) === heading);
+  };
+  const results = await Promise.all(links.map(isBroken));
+  return links.filter((_, number) => results[number]);
+};
+
+/** As GitHub makes it. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
 
 /** The installed program as a service, ended with the scope. */
 const installedService = async () => {

@@ -22,13 +22,13 @@ const guard = async (root: string, pid: number): Promise<void> => {
   await putBack(root);
 };
 
-/** npm runs a script through a shell, which may be our parent or may have become us. */
-const npmPid = async (): Promise<number> => {
-  const commandLine = await readFile(`/proc/${process.ppid}/cmdline`, "utf8").catch(() => "");
-  if (!commandLine.includes("prepack.ts")) return process.ppid;
-  const stat = await readFile(`/proc/${process.ppid}/stat`, "latin1");
+/** npm runs a script through a shell, which may have become what it runs, and that is the set-up. */
+const npmPid = async (pid = process.ppid): Promise<number> => {
+  const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+  if (!/^\S*(sh\0-c|node\0tools\/run\.mjs)\0.*prepack\.ts/.test(commandLine)) return pid;
+  const stat = await readFile(`/proc/${pid}/stat`, "latin1");
   const [, parent = ""] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return Number(parent);
+  return npmPid(Number(parent));
 };
 
 if (import.meta.main) await guard(join(import.meta.dirname, "..", ".."), Number(process.argv[2]));

@@ -16,11 +16,17 @@ import { SetupError } from "./setup-error.mjs";
 
 /** Programs that do not come from npm, and what needs them. */
 const programs = [
-  { command: "git", package: "git", for: ["demo", "test"], why: "clones, worktrees and pushes" },
+  { command: "git", package: "git", for: ["demo", "tutorial", "test"], why: "clones, worktrees and pushes" },
+  {
+    command: "curl",
+    package: "curl",
+    for: ["test"],
+    why: "the examples of README are run as they stand there",
+  },
   {
     command: "gh",
     package: "gh",
-    for: ["test"],
+    for: ["tutorial", "test"],
     why: "pull requests are opened by the real gh against a stand-in of the git host",
   },
   {
@@ -34,7 +40,7 @@ const programs = [
     // The package redis-server would start a server; the program itself comes with the tools, under another name.
     package: "redis-tools",
     alias: "redis-check-rdb",
-    for: ["test"],
+    for: ["tutorial", "test"],
     why: "several instances share jobs through a real Redis",
   },
   {
@@ -59,7 +65,7 @@ const ownPrograms = fileURLToPath(new URL("../../node_modules/.bin", import.meta
 /**
  * Installs the missing programs of this purpose from Debian's archive, when we may.
  *
- * @param {"demo" | "test"} purpose
+ * @param {"demo" | "tutorial" | "test"} purpose
  * @param {(line: string) => void} say
  */
 export const ensurePrograms = (purpose, say) => {
