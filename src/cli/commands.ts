@@ -6,7 +6,7 @@ import { jobStatuses } from "./text/status.ts";
 import { addWorktreeCommands } from "./worktree-commands.ts";
 
 /**
- * The commands with their options. The code of a command is imported when it is called: imports make a start slow.
+ * The commands with their options. A command's code is imported when it is called: imports make a start slow.
  * @param finish called with the exit code of the command that ran
  */
 export const createProgram = (finish: (code: ExitCode) => void): Command => {

@@ -3,14 +3,14 @@ import { createClient, type Client } from "../client/client.ts";
 import { loadSettings } from "../config/settings.ts";
 import { usageError } from "./failure.ts";
 
-/** The service that the settings name, with the key they hold. Nothing is sent yet. */
+/** A client for the service in the settings, with their key. Sends nothing yet. */
 export const connect = (): { client: Client; baseUrl: string } => {
   const { settings } = loadSettings({ env: process.env, role: "client" });
   const baseUrl = baseUrlOf(settings);
   return { client: createClient({ baseUrl, apiKey: settings.apiKey ?? settings.apiKeys[0] }), baseUrl };
 };
 
-/** Where to reach a service that listens on this address: on loopback if it listens on every address. */
+/** Where to reach a service that listens on this address: on loopback if it listens on all addresses. */
 export const baseUrlOf = ({ host, port }: { host: string; port: number }): string => {
   if (port === 0)
     throw usageError("SERVICE_PORT is 0, a free port: set it to the port that svc serve printed");

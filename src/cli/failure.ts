@@ -1,9 +1,9 @@
-/** How svc ends; docs/cli.md and the end of `svc --help` say the same. */
+/** Exit codes; docs/cli.md and the end of `svc --help` list the same. */
 export const exitCode = {
   ok: 0,
   /** The job did not succeed, the service refused or failed, or it cannot be reached. */
   failure: 1,
-  /** The request cannot work as it stands: an option, an argument, or an input that the service calls invalid. */
+  /** The request cannot work: an option, an argument, or an input that the service calls invalid. */
   usage: 2,
   interrupted: 130,
   terminated: 143,
@@ -26,7 +26,7 @@ export class CliError extends Error {
 
 type Options = { exit?: ExitCode; code?: string; cause?: unknown };
 
-/** The command line asks for something that cannot work. */
+/** The command line is wrong. */
 export const usageError = (message: string): CliError =>
   new CliError(message, { exit: exitCode.usage, code: "invalid_request" });
 

@@ -5,7 +5,7 @@ export type Interruption = Disposable & {
   signal: AbortSignal;
   /** What aborted it; null: nothing yet. */
   by: () => NodeJS.Signals | null;
-  /** Aborted by a signal that follows, where a SIGTERM is given time. */
+  /** Aborted by a later signal, where a SIGTERM is given time. */
   again: AbortSignal;
   /** How to exit when the signal is aborted. */
   exit: () => ExitCode;
@@ -14,7 +14,7 @@ export type Interruption = Disposable & {
 type Options = {
   /** The end of the terminal ends the process too; kernel and shell may both send its signal. */
   hangup?: boolean;
-  /** What a SIGTERM begins may take long: only the second signal after it ends the process at once. */
+  /** A SIGTERM may take long: only the second signal after it ends the process at once. */
   patient?: boolean;
 };
 
@@ -31,7 +31,7 @@ export const catchInterruption = ({ hangup = false, patient = false }: Options =
   };
   process.once("SIGINT", onSignal);
   process.once("SIGTERM", onSignal);
-  // Never removed: the signal may come once more while the process ends.
+  // Never removed: the signal may come again while the process ends.
   if (hangup) process.on("SIGHUP", onSignal);
   return {
     signal: controller.signal,

@@ -26,7 +26,7 @@ export const whole =
     return value;
   };
 
-/** Parts of an answer that `svc chat` can leave out. */
+/** Parts of an answer that `svc chat` can hide. */
 const kinds = ["thinking", "tools", "narration", "final"] as const;
 export type Kind = (typeof kinds)[number];
 

@@ -1,12 +1,12 @@
 import { styleText } from "node:util";
 import { exitCode, type ExitCode } from "./failure.ts";
 
-/** To stdout: what was asked for. */
+/** To stdout: the result. */
 export const print = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
 
-/** To stderr: remarks about it. */
+/** To stderr: notes. */
 export const note = (text: string): void => {
   process.stderr.write(`${text}\n`);
 };
@@ -14,7 +14,7 @@ export const note = (text: string): void => {
 /** The body as the service sent it, every field of it. */
 export const printJson = (body: unknown): void => print(JSON.stringify(body, null, 2));
 
-/** Prints the body as JSON, or the page that is made of it. */
+/** Prints the body as JSON, or as a page. */
 export const printAnswer = <Body>(
   body: Body,
   json: boolean | undefined,
@@ -25,18 +25,18 @@ export const printAnswer = <Body>(
   return exitCode.ok;
 };
 
-/** How a page is drawn. `columns` undefined: there is no terminal, nothing is cut to its width. */
+/** How a page is drawn. `columns` undefined: there is no terminal, nothing is cut. */
 export type Layout = { paint: Paint; columns?: number | undefined };
 
 export const layoutOf = (stream: NodeJS.WriteStream): Layout => ({
   paint: painter(stream),
-  // Some terminals say that they have no columns at all.
+  // Some terminals report 0 columns.
   columns: stream.isTTY ? stream.columns || undefined : undefined,
 });
 
 export type Format = Parameters<typeof styleText>[0];
 
-/** Colours a text, or returns it as it is where colours are not wanted. */
+/** Colours a text, or returns it unchanged where colours are off. */
 export type Paint = (format: Format, text: string) => string;
 
 /** Colours for this stream: on for a terminal, unless NO_COLOR is set; FORCE_COLOR decides before both. */

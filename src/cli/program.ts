@@ -5,13 +5,13 @@ import { note } from "./print.ts";
 
 /** Runs svc with these arguments; resolves to the exit code, never rejects. */
 export const run = async (argv: string[]): Promise<number> => {
-  // A reader that has seen enough (`svc jobs | head`) is no failure.
+  // A reader that stops early (`svc jobs | head`) is no failure.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(exitCode.ok);
     note(`svc: the output cannot be written: ${error.message}`);
     process.exit(exitCode.failure);
   });
-  // Nobody reads the remarks any more: a service must not die with the reader of its log.
+  // A service must not end with the reader of its log.
   process.stderr.on("error", () => undefined);
   const [first, second] = argv.filter((argument) => !argument.startsWith("-"));
   const command = (first === "help" ? second : first) ?? "";
@@ -30,7 +30,7 @@ export const run = async (argv: string[]): Promise<number> => {
   }
 };
 
-/** Documented commands of a later version. No help lists them: help does not promise what is not built. */
+/** Documented commands of a later version. Help does not list them: it does not promise what is not built. */
 const later = new Set(["update", "agent", "push", "agents", "hooks"]);
 
 /** `svc --version` is what everybody tries first. */

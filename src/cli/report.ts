@@ -30,5 +30,5 @@ const explain = (error: unknown): { message: string; code: string; exit: ExitCod
   return { message, code: "internal", exit: exitCode.failure };
 };
 
-/** Codes of status 400 for a valid request that the service tried in vain. */
+/** Codes of status 400 for a valid request that failed. */
 const attempts: ReadonlySet<string> = new Set(["clone_failed", "worktree_failed"]);

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { json, whole, type Lazily } from "./options.ts";
 
-/** The commands for who operates a service. */
+/** The commands for operators. */
 export const addServiceCommands = (program: Command, lazily: Lazily): void => {
   program.commandsGroup("Service:");
   program

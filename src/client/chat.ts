@@ -1,12 +1,12 @@
 import { brokenOff, ClientError, notTheService, parsedJson, PublicFailure } from "./client-error.ts";
 import { messages, type Transport } from "./transport.ts";
 
-/** What a chunk is, beyond the public format; a chunk without one is the role, live text, or the end. */
+/** The kind of a chunk, beyond the public format; a chunk without one is the role, live text, or the end. */
 export type ChatEventType = "thinking" | "tool_use" | "tool_result" | "narration" | "final" | "stream_config";
 
 /** A piece of an answer, in the public format of chat completions with the service's own fields. */
 export type ChatChunk = {
-  /** Of the turn; the same in all of its chunks. */
+  /** Id of the turn, the same in all of its chunks. */
   id: string;
   object: "chat.completion.chunk";
   /** Seconds since the epoch. */
@@ -25,14 +25,14 @@ export type ChatChunk = {
   usage?: { prompt_tokens: number; completion_tokens: number; total_tokens: number } | null;
 };
 
-/** Body of a chat completions request; `stream` is set by the client. */
+/** Body of a chat completions request; the client sets `stream`. */
 type ChatBody = {
   model: string;
   messages: readonly { role: "system" | "developer" | "user" | "assistant"; content: string | object[] }[];
   /** Seconds. */
   timeout?: number;
   disable_mcp_servers?: readonly string[];
-  /** `conversation_id`, and `live_text: "true"` for text as the model writes it. */
+  /** `conversation_id`, and `live_text: "true"` for text while the model writes it. */
   metadata?: Record<string, string>;
   stream_options?: { include_usage: boolean };
 };
@@ -41,7 +41,7 @@ type ChatAsk = {
   body: ChatBody;
   /** `X-Conversation-Id`, `X-User-Id`, `X-Request-Id`. */
   headers?: Record<string, string>;
-  /** Closes the connection; what that does to the turn is the service's setting. */
+  /** Closes the connection; the service's disconnect policy decides about the turn. */
   signal?: AbortSignal | undefined;
 };
 
@@ -51,13 +51,13 @@ type Call = { signal?: AbortSignal | undefined };
 
 export type ChatMethods = {
   /**
-   * The chunks of an answer as they come. Ends only when the answer is complete: a refusal, a failure within the stream
+   * The chunks of an answer, live. Ends only when the answer is complete: a refusal, a failure within the stream
    * (`status` 200, its `code` from there) and a broken connection (`no_answer`) reject with a `ClientError`.
    */
   chat: (ask: ChatAsk) => AsyncGenerator<ChatChunk, void, void>;
-  /** What `model` can be, the loaded agent first. */
+  /** Valid values of `model`, the loaded agent first. */
   chatModels: (call?: Call) => Promise<ChatModel[]>;
-  /** Stops the turn with this id, which its chunks have. Rejects when there is none under way. */
+  /** Stops the turn with this id, which is in its chunks. Rejects when there is none in flight. */
   cancelChat: (id: string, call?: Call) => Promise<void>;
 };
 

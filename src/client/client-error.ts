@@ -2,14 +2,14 @@ import { z } from "zod";
 
 type Details = { status: number; code: string; retryAfter?: number | undefined; cause?: unknown };
 
-/** Why a call did not succeed. `message` is a sentence for the user. */
+/** Why a call failed. `message` is a sentence for the user. */
 export class ClientError extends Error {
   override name = "ClientError";
   /** HTTP status; 0 when there was no answer. */
   readonly status: number;
   /** Code of the failure body; `unreachable`, `no_answer` or `not_the_service` where there is none. */
   readonly code: string;
-  /** Seconds after which asking again makes sense. */
+  /** Seconds after which a retry makes sense. */
   readonly retryAfter: number | undefined;
 
   constructor(message: string, { status, code, retryAfter, cause }: Details) {
@@ -20,7 +20,7 @@ export class ClientError extends Error {
   }
 }
 
-/** What an answer that is not a success means. `text` is its body. */
+/** The error for an unsuccessful answer. `text` is its body. */
 export const errorOfAnswer = (response: Response, text: string, baseUrl: string): ClientError => {
   const { status } = response;
   const parsed = FailureBody.safeParse(parsedJson(text));
@@ -37,7 +37,7 @@ export const errorOfAnswer = (response: Response, text: string, baseUrl: string)
   });
 };
 
-/** Some other program, or a proxy in between, has answered. */
+/** Another program, or a proxy in between, has answered. */
 export const notTheService = ({ status, headers }: Response, baseUrl: string): ClientError => {
   const type = headers.get("content-type") ?? "no content type";
   return new ClientError(
@@ -46,7 +46,7 @@ export const notTheService = ({ status, headers }: Response, baseUrl: string): C
   );
 };
 
-/** What it means that `fetch` rejected. */
+/** The error for a rejection of `fetch`. */
 export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
   const codes = [cause, cause instanceof Error ? cause.cause : undefined].map(codeOf);
   if (codes.includes("UND_ERR_HEADERS_TIMEOUT")) {
@@ -67,15 +67,15 @@ export const brokenOff = (cause: unknown, baseUrl: string): ClientError =>
 const noAnswer = (message: string, cause: unknown): ClientError =>
   new ClientError(message, { status: 0, code: "no_answer", cause });
 
-/** Failure body of the chat endpoints, and a failure in mid-stream, as the public format has it. */
+/** Failure body of the chat endpoints, and a failure inside a stream, in the public format. */
 export const PublicFailure = z
   .object({ error: z.object({ message: z.string(), type: z.string(), code: z.string().nullish() }) })
   .transform(({ error: { message, type, code } }) => ({ error: message, code: code ?? type }));
 
-/** Failure bodies, the one of 401 included, which has no code. */
+/** Failure bodies, including that of 401, which has no code. */
 const FailureBody = z.union([z.object({ error: z.string(), code: z.string().optional() }), PublicFailure]);
 
-/** The value of a JSON text; undefined where it is none. */
+/** The value of a JSON text; undefined for any other text. */
 export const parsedJson = (text: string): unknown => {
   try {
     return JSON.parse(text);

@@ -10,14 +10,14 @@ import { createTransport, type Ask, type ClientOptions } from "./transport.ts";
 
 type CallOptions = {
   signal?: AbortSignal;
-  /** The same key with the same input gives the same answer, whatever happened to the first one. */
+  /** Repeating a call with the same key and input gives the same answer, whatever happened to the first one. */
   idempotencyKey?: string;
 };
 
 type Input<Name extends keyof Operations> = z.input<Operations[Name]["input"]>;
 type Output<Name extends keyof Operations> = z.output<Operations[Name]["output"]>;
 
-/** One method per operation of the registry; the input may be left out where nothing in it is required. */
+/** One method per operation of the registry; the input is optional where none of it is required. */
 type Methods = {
   [Name in keyof Operations]: (
     ...args: Record<never, never> extends Input<Name>
@@ -29,13 +29,11 @@ type Methods = {
 export type Client = Methods &
   ChatMethods & {
     health: (options?: Pick<CallOptions, "signal">) => Promise<Health>;
-    /**
-     * The job's events as they come, also across broken connections, until the job has ended; returns the final job.
-     */
+    /** The job's events, live, across broken connections, until the job has ended; returns the final job. */
     events: (jobId: string, options?: Follow) => ReturnType<typeof followEvents>;
   };
 
-/** The REST door as functions. Whatever is not a success rejects with a `ClientError`. */
+/** The REST door as functions. Every failure rejects with a `ClientError`. */
 export const createClient = (options: ClientOptions): Client => {
   const transport = createTransport(options);
 
@@ -54,7 +52,7 @@ export const createClient = (options: ClientOptions): Client => {
   );
 
   return {
-    // Made by a loop over the registry, from which `Methods` is derived too; the compiler cannot tie the two.
+    // Made by a loop over the registry, from which `Methods` is derived too; the compiler cannot relate the two.
     ...(methods as unknown as Methods),
     health: ({ signal } = {}) =>
       transport.json({ method: "GET", target: "/health", signal }) as Promise<Health>,
@@ -63,7 +61,9 @@ export const createClient = (options: ClientOptions): Client => {
   };
 };
 
-/** The request that asks `operation` with `input`: path parameters in the path, the rest in the query or the JSON body. */
+/**
+ * The HTTP request for `operation` with `input`: path parameters in the path, the rest in the query or the JSON body.
+ */
 const requestOf = (operation: Operation, input: Record<string, unknown>): Ask => {
   const { method, path } = operation.http;
   const inPath = new Set<string>();
@@ -86,7 +86,7 @@ const requestOf = (operation: Operation, input: Record<string, unknown>): Ask =>
   return { method: method.toUpperCase(), target: query === "" ? target : `${target}?${query}` };
 };
 
-/** These would change the path instead of being a part of it; no id looks like them. */
+/** These would change the path instead of being part of it; no id looks like them. */
 const unaskable = ["", ".", ".."];
 
 const segment = (operation: Operation, name: string, value: unknown): string => {

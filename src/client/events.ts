@@ -8,13 +8,13 @@ export type Follow = {
   /** Only events with a greater number; default 0, from the beginning. */
   after?: number;
   signal?: AbortSignal;
-  /** How long to try to reach the service again before giving up; default a minute. */
+  /** How long to try to reach the service again; default a minute. */
   patienceMs?: number;
 };
 
 /**
  * Follows a job through broken connections and restarts of the service. Every event comes once, in order. The first
- * connection has to succeed; a later one is tried again until the patience is over.
+ * connection must succeed; later ones are retried until the patience is over.
  */
 export async function* followEvents(
   transport: Transport,
@@ -53,7 +53,7 @@ export async function* followEvents(
   }
 }
 
-/** Whether another try is of no use: the patience is over, or the service refuses and would refuse again. */
+/** Whether a retry is useless: the patience is over, or the service refuses for good. */
 const isFinal = (failure: unknown, patient: boolean): failure is Error =>
   failure instanceof Error &&
   (!patient || (failure instanceof ClientError && failure.status >= 400 && failure.status < 500));

@@ -26,9 +26,9 @@ export type Ask = {
 };
 
 export type Transport = {
-  /** The answer's headers are there and say success; the body is not read. */
+  /** The answer's headers are there and successful; its body is unread. */
   open: (ask: Ask) => Promise<Response>;
-  /** The JSON object of a successful answer. Any other answer rejects with a `ClientError`. */
+  /** The JSON object of a successful answer. Every other answer rejects with a `ClientError`. */
   json: (ask: Ask) => Promise<object>;
 };
 
@@ -39,7 +39,7 @@ export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: C
     const init: RequestInit = {
       ...rest,
       headers: { ...keyHeader(apiKey), ...headers },
-      // A redirect would carry the key to whoever it names: the service never sends one.
+      // A redirect would send the key to its target: the service never redirects.
       redirect: "manual",
       ...(signal && { signal }),
     };
@@ -49,7 +49,7 @@ export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: C
         throw errorOfFetch(error, base);
       });
     const response = await attempt().catch((error: unknown) => {
-      // A kept connection may have ended just when it was to be used again. Asking again is safe but for a post.
+      // An idle connection may have closed just before it was reused. A retry is safe except for a POST.
       if (rest.method !== "POST" && error instanceof ClientError && error.code === "no_answer")
         return attempt();
       throw error;
@@ -74,7 +74,7 @@ export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: C
   return { open, json };
 };
 
-/** Headers are bytes: a key beyond ASCII is sent as the UTF-8 that the service compares it with. */
+/** Header values are bytes: a key beyond ASCII is sent as the UTF-8 that the service compares it with. */
 const keyHeader = (key: string | undefined): Record<string, string> => {
   if (!key) return {};
   if (/[\0\r\n]/.test(key)) {
@@ -85,21 +85,21 @@ const keyHeader = (key: string | undefined): Record<string, string> => {
 };
 
 type Connection = Ask & {
-  /** The answer's headers are there; what it throws ends the connection. */
+  /** The answer's headers are there; an exception ends the connection. */
   onOpen?: (response: Response) => void;
 };
 
-/** Silence after which a connection is taken for dead: the service pings every 15 s. */
+/** Silence after which a connection counts as dead: the service pings every 15 s. */
 const silenceMs = 45_000;
 
-/** What one connection delivers, until it ends or breaks. A consumer that breaks off closes it. */
+/** What one connection delivers, until it ends or breaks. A consumer that stops early closes it. */
 export async function* messages(
   transport: Transport,
   { signal, onOpen, ...ask }: Connection,
 ): AsyncGenerator<EventSourceMessage, void> {
   const connection = new AbortController();
   const ended = AbortSignal.any([connection.signal, ...(signal === undefined ? [] : [signal])]);
-  // The service's silence counts, not the time that our own reader takes.
+  // Only the service's silence counts, not the time that the consumer takes.
   let waiting = true;
   const watchdog = setTimeout(() => waiting && connection.abort(), silenceMs);
   try {

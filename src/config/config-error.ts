@@ -1,4 +1,4 @@
-/** The configuration cannot be used. `message` names every fault at once; it never holds the value of a secret. */
+/** The configuration cannot be used. `message` names every fault at once; it never contains a secret. */
 export class ConfigError extends Error {
   override name = "ConfigError";
   readonly code = "invalid_configuration";

@@ -4,7 +4,7 @@ import type { Variable } from "./variable.ts";
 import { variables } from "./variables.ts";
 import type { SettingName, Settings } from "./variables.ts";
 
-/** One line of `svc config`. Nothing of a secret is in it, not even its length. */
+/** One row of `svc config`. It shows nothing of a secret, not even its length. */
 export type SettingRow = { name: string; yaml: string; value: string; source: string; meaning: string };
 
 export const describeSettings = ({ settings, sources }: LoadedSettings): SettingRow[] =>

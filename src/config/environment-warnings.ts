@@ -2,7 +2,7 @@ import { isLater, laterWarning } from "./later.ts";
 import { suggestion } from "../lib/nearest.ts";
 import { deprecatedVariables, variables } from "./variables.ts";
 
-/** What is set in the environment and does nothing: deprecated, of a later version, or most likely a slip of the pen. */
+/** Variables without effect: deprecated, of a later version, or probably misspelt. */
 export const environmentWarnings = (env: NodeJS.ProcessEnv): string[] =>
   Object.entries(env).flatMap(([name, value]) => {
     if (value === undefined || value.trim() === "") return [];
@@ -24,7 +24,7 @@ const ownPrefixes = ["SERVICE_", "GIT_HOST_", "MODEL_API_", "AGENT_CLI_", "AGENT
 
 const known = new Set([
   ...Object.values(variables).flatMap(({ name, fallbacks }) => [name, ...fallbacks]),
-  // Set for the agent's own processes, from where `svc` may be called.
+  // Set for the agent's own processes, which may call `svc`.
   "SERVICE_INSTANCE",
   "SERVICE_JOB_ID",
   "SERVICE_PROFILE",

@@ -2,12 +2,12 @@ import { readFileSync, statSync } from "node:fs";
 import { isMap, isPair, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
 import { suggestion } from "../lib/nearest.ts";
 
-/** The YAML file, flat: dotted key → text as it would be written in the environment. */
+/** The YAML file, flat: dotted key → text as in the environment. */
 export type ConfigFile = { path: string; values: Map<string, string>; faults: string[] };
 
 /**
- * Reads the file, which may be missing unless `required`.
- * Everything in it is text as written (`0123` stays `0123`), so that a value means the same here as in the environment.
+ * Reads the file, which may be missing unless `required`. Every value is text as written (`0123` stays `0123`), so
+ * that it means the same as in the environment.
  */
 export const readConfigFile = (request: {
   path: string;
@@ -27,7 +27,7 @@ export const readConfigFile = (request: {
   };
   const [error] = document.errors;
   if (error !== undefined) {
-    // Neither the line nor the token is quoted (`prettyErrors`, `: "…`): they may hold a secret.
+    // Quotes neither the line nor the token (`prettyErrors`, `: "…`): they may contain a secret.
     const [reason] = error.message.split(': "');
     file.faults.push(`${path} is not valid YAML at ${position(error.pos[0])}: ${reason}`);
     return file;
@@ -41,7 +41,7 @@ export const readConfigFile = (request: {
   return file;
 };
 
-/** Others on the machine could read the tokens in it. */
+/** Other users of the machine could read the tokens in it. */
 export const fileModeWarning = (path: string): string | null => {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
   return (mode & 0o077) === 0 ? null : `${path} holds secrets and can be read by others; run chmod 600 on it`;

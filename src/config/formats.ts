@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What the text of a variable may be. The message of each completes "NAME …". */
+/** Formats of variables. Each message completes "NAME …". */
 
 export const text = z.string();
 export const optional = text.nullable();
@@ -21,7 +21,7 @@ export const seconds = integer(0, 31_536_000);
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, `must be one of ${values.join(", ")}`);
 
-/** A leading `~/` has been replaced by then, see `settings.ts`. */
+/** `settings.ts` has replaced a leading `~/` before. */
 export const path = text.refine((value) => value.startsWith("/"), "must be an absolute path");
 export const optionalPath = path.nullable();
 
@@ -32,7 +32,7 @@ export const address = text.regex(
   "must be one address or host name, without scheme, port or spaces",
 );
 
-/** Name or e-mail in a commit: git would cut these characters out or break the header at them. */
+/** Name or e-mail in a commit: git would drop these characters or break the header at them. */
 export const identity = text.regex(/^[^<>\r\n]+$/, "must not hold < or > or a line break");
 
 const headerSafe = /^[\x21-\x7e]+$/;
@@ -42,7 +42,7 @@ export const apiKey = text.regex(
   "must be printable ASCII without spaces: it travels in a header",
 );
 
-/** A stray comma or space is refused rather than dropped: it may stand for a key that somebody believes is set. */
+/** A stray comma or space is refused rather than dropped: it may be a key that somebody believes is set. */
 export const apiKeys = text.transform((value, context) => {
   const keys = items(value);
   if (value === "") return [];

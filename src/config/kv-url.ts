@@ -1,18 +1,18 @@
-/** Where the key-value store is, as `KV_URL` says. Never holds more than the URL: no option of it is a default of ours. */
+/** The address of the key-value store, parsed from `KV_URL`; no field has a default of its own. */
 export type KvAddress = {
   mode: "single" | "sentinel" | "cluster";
-  /** The store; of a Sentinel URL the sentinels, of a Cluster URL some of its nodes. */
+  /** The store; for Sentinel the sentinels, for a Cluster some of its nodes. */
   hosts: { host: string; port: number }[];
   tls: boolean;
   username: string | null;
   password: string | null;
   /** Number of the database; 0 in a Cluster. */
   database: number;
-  /** Name that the sentinels know the master by; null unless `sentinel`. */
+  /** The master's name at the sentinels; null unless `sentinel`. */
   master: string | null;
   /** Password of the sentinels themselves. */
   sentinelPassword: string | null;
-  /** PEM file of the authority that signed the store's certificate; null: those that Node knows. */
+  /** PEM file of the authority that signed the store's certificate; null: those of Node. */
   caFile: string | null;
 };
 
@@ -21,9 +21,10 @@ const schemes = /^(redis|rediss|valkey|valkeys)(?:\+(sentinel|cluster))?:$/;
 const parameters = ["sentinel_password", "ca_file"];
 
 /**
- * Reads `redis[s]://[user:password@]host[:port][/database]`, `redis[s]+sentinel://…@host:port,host:port/master[/database]` and
- * `redis[s]+cluster://…@host:port,host:port`, each with `?ca_file=` and the second with `?sentinel_password=`.
- * @returns the address, or what completes the sentence "KV_URL …"
+ * Parses `redis[s]://[user:password@]host[:port][/database]`,
+ * `redis[s]+sentinel://…@host:port,host:port/master[/database]` and `redis[s]+cluster://…@host:port,host:port`, each
+ * with `?ca_file=` and the second with `?sentinel_password=`.
+ * @returns the address, or a text that completes "KV_URL …"
  */
 export const parseKvUrl = (text: string): KvAddress | string => {
   const parts = partsOf(text);

@@ -1,4 +1,4 @@
-/** Documented variables whose part of the service this version does not have: naming them beats ignoring them. */
+/** Documented variables of parts that this version does not have: it warns instead of ignoring them. */
 const laterVariables = new Set([
   "SERVICE_HOOKS_PATH",
   "SERVICE_HOOKS_URL",
@@ -14,13 +14,13 @@ const laterVariables = new Set([
 
 const laterPrefixes = ["TRACING_"];
 
-/** Set to this, a variable of a later part asks for what this version does anyway. */
+/** With such a value, a variable of a later part asks for what this version does anyway. */
 const off = ["false", "0", "no", "off"];
 
 export const isLater = (name: string): boolean =>
   laterVariables.has(name) || laterPrefixes.some((prefix) => name.startsWith(prefix));
 
-/** A sentence when `name` asks for something that this version cannot give; null when it asks for nothing. */
+/** A sentence when `name` asks for something that this version does not have; null: it asks for nothing. */
 export const laterWarning = (name: string, value: string): string | null => {
   if (!isLater(name) || off.includes(value.toLowerCase())) return null;
   return `${name} has no effect in this version`;

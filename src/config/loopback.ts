@@ -1,6 +1,8 @@
 import { BlockList, isIP } from "node:net";
 
-/** Whether only this machine can reach a service that listens there. A name is taken for loopback only if it is localhost. */
+/**
+ * Whether only this machine can reach a service that listens there. Of all names, only localhost counts as loopback.
+ */
 export const isLoopbackHost = (host: string): boolean => {
   const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
   const family = isIP(bare);

@@ -1,4 +1,4 @@
-/** How the agent CLI asks for permission; the last is a flag of its own there. */
+/** The agent CLI's permission modes; the last is a flag of its own there. */
 export const permissionModes = [
   "default",
   "acceptEdits",

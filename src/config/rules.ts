@@ -5,8 +5,8 @@ import type { SettingName, Settings } from "./variables.ts";
 export type Findings = { faults: string[]; warnings: string[] };
 
 /**
- * Rules that more than one setting takes part in. A rule is left out when one of its settings is itself at fault, so
- * that nobody is told about consequences. `role` client: only what the `svc` commands need.
+ * Rules over more than one setting. A rule is skipped when one of its settings is itself at fault, so that no
+ * consequences are reported. `role` client: only what the `svc` commands need.
  */
 export const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): Findings => {
   const findings = [keyStrength(settings), appKey(settings), agentEnvironment(settings)];
@@ -99,7 +99,7 @@ const neverForAgents = [
   variables.kvUrl.name,
 ];
 
-/** What the agent can read, the content of a repository can make it tell. */
+/** A repository's content can make the agent reveal what it can read. */
 const agentEnvironment = rule(["agentEnv"], ({ agentEnv }) => {
   const asked = agentEnv.filter((name) => neverForAgents.includes(name) || name.startsWith("TRACING_"));
   const faults = asked.map(

@@ -5,9 +5,9 @@ import type { SettingName, Settings } from "./variables.ts";
 import type { Variable } from "./variable.ts";
 
 /**
- * Every string that must not be seen in a log, an event or an answer: each key of a list, PEM text as a whole and by line
- * (a log may break or escape its lines), what base64 or a key file hides, credentials within URLs, and whatever the
- * service's environment holds under a name that says it is a secret, since an agent of the same user can read that.
+ * Every string that must not appear in a log, an event or an answer: each key of a list; PEM text as a whole and by
+ * line (a log may break or escape its lines); what base64 or a key file hides; credentials within URLs; and values of
+ * the service's environment whose names mark them as secrets, since an agent of the same user can read that.
  */
 export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string[] => {
   const found = new Set<string>();
@@ -24,7 +24,7 @@ export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string
   return [...found];
 };
 
-/** `https://user:password@host` → `https://***@host`, also when the scheme was forgotten; other text stays as it is. */
+/** `https://user:password@host` → `https://***@host`, also without a scheme; other text unchanged. */
 export const maskUrl = (value: string): string =>
   value.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@|^[^/?#@:\s]+:[^/?#]*@/i, "$1***@");
 
@@ -43,12 +43,12 @@ const parts = (secret: string): string[] => {
 
 const urlCredentials = (value: string): string[] => {
   const { username, password } = URL.parse(value) ?? { username: "", password: "" };
-  // Alone, the user's name is the secret: a token.
+  // A lone user name is the secret: a token.
   const secret = password === "" ? username : password;
   return secret === "" ? [] : [secret, decoded(secret)];
 };
 
-/** As they are written in the URL and as they are sent. */
+/** Both as written in the URL and as sent. */
 const kvSecrets = ({ kvUrl }: Settings): string[] => {
   const address = kvUrl === null ? null : parseKvUrl(kvUrl);
   if (address === null || typeof address === "string") return [];
@@ -60,12 +60,12 @@ const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text);
   } catch {
-    // A stray percent sign: the text stands for itself.
+    // A stray percent sign: the text is literal.
     return text;
   }
 };
 
-/** A file that is not there yet is told about where it is needed. */
+/** A missing file is reported where it is needed. */
 const keyFile = ({ gitHostAppPrivateKeyPath: path }: Settings): string => {
   try {
     return path === null ? "" : readFileSync(path, "latin1");
@@ -76,7 +76,7 @@ const keyFile = ({ gitHostAppPrivateKeyPath: path }: Settings): string => {
 
 const namesSecret = /(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH)(_BASE64)?$/i;
 
-/** Nobody has declared these to be secret: what is shorter may be an ordinary word. */
+/** Not declared as secrets: a shorter value may be an ordinary word. */
 const shortestUndeclared = 12;
 
 const environmentSecrets = (env: NodeJS.ProcessEnv): string[] =>

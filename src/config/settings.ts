@@ -21,7 +21,7 @@ export type Source =
 export type LoadedSettings = {
   settings: Settings;
   sources: Record<SettingName, Source>;
-  /** Sentences for the log: the configuration works, but perhaps not as somebody meant it. */
+  /** Sentences for the log: the configuration works, but perhaps not as intended. */
   warnings: string[];
 };
 
@@ -31,7 +31,9 @@ type Request = {
   home?: string;
   /** YAML file to read, which must exist; else `~/.service/config.yml`, which may be missing. */
   file?: string;
-  /** `client`: for a command that asks a server, possibly on another machine, so no rule about listening applies. */
+  /**
+   * `client`: for a command that calls a service, possibly on another machine, so rules about listening do not apply.
+   */
   role?: "server" | "client";
 };
 
@@ -57,7 +59,7 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
     if (result.success) values.push([key, result.data]);
     else for (const { message } of result.error.issues) faults.push(fault({ variable, ...found, message }));
   }
-  // Each key of the table has been parsed by its own schema above; those at fault are missing.
+  // Each key of the table was parsed by its own schema above; faulty ones are missing.
   const parsed: Partial<Settings> = Object.fromEntries(values);
   const together = checkTogether(parsed, role);
   faults.push(...together.faults);
@@ -83,7 +85,7 @@ const find = (request: {
   const { variable, env, configFile, machine } = request;
   const written = (value: string) => (variable.isPath ? value.replace(/^~(?=\/|$)/, machine.home) : value);
   for (const name of [variable.name, ...variable.fallbacks]) {
-    // A line break at the end is what `$(cat file)` and mounted secrets leave.
+    // `$(cat file)` and mounted secrets leave a line break at the end.
     const value = env[name]?.trim() ?? "";
     if (value !== "") return { text: written(value), source: { from: "environment", name } };
   }

@@ -1,20 +1,20 @@
 import type { z } from "zod";
 import { optionalPath, path } from "./formats.ts";
 
-/** One setting: where it is read from, what it may be, what it means. */
+/** One setting: its source, its format, its meaning. */
 export type Variable<Schema extends z.ZodType = z.ZodType> = {
   /** Name in the environment. */
   name: string;
   /** Key in the YAML file, dotted for nesting. */
   yaml: string;
-  /** From the text as written in the environment, null when it is unset and has no default. */
+  /** Parses the text from the environment, null when it is unset and has no default. */
   schema: Schema;
   /** Text of the default as it would be written in the environment; null: unset. */
   default: string | null | ((machine: Machine) => string);
   meaning: string;
   /** Masked wherever it is printed. */
   secret: boolean;
-  /** Names of the environment read when `name` is unset. */
+  /** Variables that are read when `name` is unset. */
   fallbacks: string[];
   /** A leading `~/` stands for the home directory. */
   isPath: boolean;
@@ -25,7 +25,7 @@ export type Machine = { home: string; hostname: string };
 
 type Options = { yaml?: string; secret?: boolean; fallbacks?: string[] };
 
-/** `name` is also the YAML key, in lower case and without `SERVICE_`, unless told otherwise. */
+/** The YAML key defaults to `name` in lower case without `SERVICE_`. */
 export const variable = <Schema extends z.ZodType>(
   name: string,
   schema: Schema,

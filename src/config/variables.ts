@@ -8,7 +8,7 @@ import { serverVariables } from "./variables/server.ts";
 import { telemetryVariables } from "./variables/telemetry.ts";
 
 /**
- * The one table of settings. `svc config`, the documentation's table and the validation at start are made from it.
+ * The one table of settings: source of `svc config`, of the documentation's list and of the validation at start.
  * Values come from the environment, then `~/.service/config.yml`, then the default; an empty variable counts as unset.
  */
 export const variables = {
@@ -23,7 +23,10 @@ export const variables = {
 
 type Variables = typeof variables;
 
-/** All settings, resolved and validated. Durations are in seconds, sizes in bytes, as the variable's meaning says. */
+/**
+ * All settings, resolved and validated. Durations are in seconds, sizes in bytes, unless the variable's meaning says
+ * otherwise.
+ */
 export type Settings = { [Key in keyof Variables]: z.output<Variables[Key]["schema"]> };
 
 export type SettingName = keyof Settings;

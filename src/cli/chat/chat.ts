@@ -27,7 +27,7 @@ export const chat = async (argument: string | undefined, options: ChatOptions): 
     return await talkOrAsk(argument, options);
   } catch (error) {
     if (options.json !== true) throw error;
-    // A line like those of the chunks.
+    // In the form of the chunks.
     return report(error, { json: "line" });
   }
 };
@@ -85,7 +85,10 @@ const loadedAgent = async (client: Client, talk: Talk): Promise<string> => {
 
 type OneTurn = { client: Client; talk: Talk; message: string; json: boolean; isNew: boolean };
 
-/** Sends the message and prints the answer on stdout (`json`: its chunks, one a line), and remarks on stderr. Throws failures. */
+/**
+ * Sends the message and prints the answer on stdout (`json`: its chunks, one a line) and notes on stderr. Throws
+ * failures.
+ */
 const oneTurn = async ({ client, talk, message: question, json, isNew }: OneTurn): Promise<ExitCode> => {
   const { paint } = layoutOf(process.stdout);
   const transcript = createTranscript({

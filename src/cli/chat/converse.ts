@@ -13,7 +13,7 @@ type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
 
 type Conversation = { client: Client; talk: Talk; baseUrl: string; terminal?: Terminal };
 
-/** Talks until the user leaves. Prints a failed turn, and asks for the next message. */
+/** A conversation until the user leaves. Prints a failed turn, and asks for the next message. */
 export const converse = async ({
   client,
   talk,
@@ -23,7 +23,7 @@ export const converse = async ({
   const { output } = terminal;
   const paint = painter(output);
   const say = (text: string): void => void output.write(`${text}\n`);
-  // In the terminal's raw mode Ctrl-C is a key: this catches only signals that others send.
+  // In the terminal's raw mode Ctrl-C is a key: this catches only signals from other processes.
   using killed = catchInterruption();
   using prompt = openPrompt({ ...terminal, paint });
   let shortened: readonly string[] = [];
@@ -38,7 +38,7 @@ export const converse = async ({
     const transcript = createTranscript({
       write: waiting.write,
       paint,
-      // Some terminals say that they have no columns at all.
+      // Some terminals report 0 columns.
       columns: () => output.columns || 80,
       ...talk,
     });
@@ -85,7 +85,7 @@ export const converse = async ({
 const failureText = (error: unknown): string =>
   sanitise(error instanceof Error ? error.message : String(error));
 
-/** Writes to a terminal, and when nothing comes for a while shows on a line of its own that it waits. */
+/** Writes to a terminal, and shows on a line of its own when it has waited for a while. */
 type Waiting = { write: (text: string) => void; stop: () => void };
 
 const patienceMs = 500;
@@ -124,19 +124,19 @@ const showWaiting = (stream: NodeJS.WriteStream, paint: Paint): Waiting => {
 /** Goes to the first column and clears the line. */
 const erase = "\r\u001b[K";
 
-/** What a command of the prompt can see and change. */
+/** State that a command of the prompt can read and change. */
 type Session = {
   client: Pick<Client, "chatModels">;
   talk: Talk;
-  /** Tool results of the last answer that were not shown whole. */
+  /** Tool results of the last answer that were shortened. */
   shortened: readonly string[];
   signal: AbortSignal;
 };
 
-/** Returns what is to be printed; null: the conversation ends. */
+/** Returns the text to print; null: the conversation ends. */
 type Run = (session: Session, argument: string) => Promise<string | null> | string | null;
 
-/** Commands that are answered here; the agent never sees them. */
+/** Commands that run here; the agent never sees them. */
 const commands: [usage: string, what: string, run: Run][] = [
   ["/help", "list these", () => help()],
   [
@@ -176,17 +176,17 @@ const commands: [usage: string, what: string, run: Run][] = [
   ["/exit", "leave; you can go on with the conversation later", () => null],
 ];
 
-/** Words that the service takes out of a message. */
+/** Words that the service removes from a message. */
 const serviceWord = /^\/((show|hide)-(thinking|tools|narration|final|all)|stream-status)$/;
 
-/** What runs the command that this message is; null: it goes to the service. */
+/** Runs the command in this message; null: it goes to the service. */
 const localCommand = (message: string): ((session: Session) => ReturnType<Run>) | null => {
   const [word = "", ...rest] = message.trimEnd().split(" ");
   const command = commands.find(([usage]) => usage.split(" ")[0] === word);
   if (command !== undefined && (rest.length === 0 || word === "/model")) {
     return (session) => command[2](session, rest.join(" ").trim());
   }
-  // Most likely mistyped; sent to the agent it would cost money.
+  // Probably mistyped; sent to the agent it would cost money.
   if (/^\/[a-z-]*$/.test(message.trimEnd()) && !serviceWord.test(word)) {
     return () => `There is no command ${word}; /help lists them. With a space before it, it is sent as it is`;
   }

@@ -2,19 +2,19 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import type { Paint } from "../print.ts";
 
-/** Reads messages from a terminal, which it has to itself until it is closed. */
+/** Reads messages from a terminal, exclusively until it is closed. */
 export type Prompt = Disposable & {
   /** The next message, of one line or several; null: the user leaves, or `signal` was aborted. */
   ask: (signal: AbortSignal) => Promise<string | null>;
-  /** Aborted by the next Ctrl-C that comes while nothing is asked. */
+  /** Aborted by the next Ctrl-C outside `ask`. */
   interruption: () => AbortSignal;
 };
 
 type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream; paint: Paint };
 
-/** A line that ends in `\`, and one that is pasted together with others, goes on in the next. */
+/** A line that ends in `\`, or that is pasted together with others, continues in the next. */
 export const openPrompt = ({ input, output, paint }: Terminal): Prompt => {
-  // While an answer is written, what is typed is kept and not shown.
+  // Input typed during an answer is stored and not shown.
   let asking = false;
   const echo = echoOf(output, () => asking);
   const readline = createInterface({
@@ -127,7 +127,7 @@ const echoOf = (output: NodeJS.WriteStream, isOn: () => boolean): Writable => {
       done();
     },
   });
-  // Without a width nothing wraps: a line that was typed unseen must not be drawn over the answer.
+  // Without a width nothing wraps: a hidden line must not be drawn over the answer.
   Object.defineProperty(echo, "columns", { get: () => (isOn() ? output.columns || 80 : Infinity) });
   return echo;
 };

@@ -7,22 +7,22 @@ import { counted } from "../text/quantities.ts";
 import { createLiveSanitiser, sanitise } from "../text/sanitise.ts";
 import { toolCall } from "../text/tool-call.ts";
 
-/** Writes one answer as it comes: blocks of thinking, text and tools, a blank line between them. */
+/** Writes one answer live: blocks of thinking, text and tools, separated by blank lines. */
 export type Transcript = {
   take: (chunk: ChatChunk) => void;
-  /** Ends the line that is open. */
+  /** Ends an unfinished line. */
   end: () => void;
-  /** Tool results of which only the beginning was shown, whole and harmless. */
+  /** Tool results that were shown in part only, whole and sanitised. */
   shortened: () => readonly string[];
 };
 
 export type TranscriptOptions = {
   write: (text: string) => void;
   paint: Paint;
-  /** Of the terminal now; undefined: there is none. */
+  /** Columns of the terminal now; undefined: there is no terminal. */
   columns: () => number | undefined;
   hide: ReadonlySet<Kind>;
-  /** Tool results whole. */
+  /** Whether to show tool results whole. */
   full: boolean;
 };
 
@@ -36,10 +36,10 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
   let open: Block | null = null;
   let lastCall: string | undefined;
   let began = false;
-  /** Nothing of this block is written yet: line breaks at its beginning are left out. */
+  /** Nothing of this block is written yet: leading line breaks are dropped. */
   let fresh = true;
   let atLineStart = true;
-  /** Line breaks that are written only when something follows them in the block. */
+  /** Line breaks that are written only when more of the block follows. */
   let breaks = "";
 
   const enter = (block: Block): void => {
@@ -143,15 +143,15 @@ const bar = "│ ";
 const mark = "  ⎿ ";
 const indent = "    ";
 
-/** Lines of a result. */
+/** Lines of a result that are shown. */
 const most = 6;
 
-/** Characters of a line: results may be one line of megabytes. */
+/** Characters of a line that are shown: results may be one line of megabytes. */
 const longest = 2000;
 
 /**
- * What a tool call or result carries: the text in its fence. A text without one is its own body.
- * The fence may be longer than usual when the body has fences of its own.
+ * The content of a tool call or result: the text in its fence, or the whole text without one. The fence is longer than
+ * usual when the content has fences itself.
  */
 const unfenced = (content: string): string => {
   const text = content.replace(/^\n+/, "");
@@ -161,7 +161,7 @@ const unfenced = (content: string): string => {
   return body.endsWith(fence[1] ?? "") ? body.slice(0, -(fence[1] ?? "").length).replace(/\n$/, "") : body;
 };
 
-/** The service's visibility, as it answers `/stream-status`, in words; another text as it is. */
+/** The service's visibility, the answer to `/stream-status`, in words; another text unchanged. */
 const shownKinds = (content: string): string => {
   const value = parsed(content);
   if (typeof value !== "object" || value === null || !("show_thinking" in value)) return content;
@@ -180,7 +180,7 @@ const shownKinds = (content: string): string => {
   return `The agent shows: ${list(true)}\nIt hides: ${list(false)}\nThis holds for everyone who talks to it.`;
 };
 
-/** The value of a JSON text; another text is its own value. */
+/** The value of a JSON text; another text unchanged. */
 const parsed = (text: string): unknown => {
   try {
     return JSON.parse(text);

@@ -5,17 +5,17 @@ import { CliError } from "../failure.ts";
 import type { Kind } from "../options.ts";
 import { shellWord } from "../text/sanitise.ts";
 
-/** What every message is sent with: who talks to which agent, in which conversation, and how. */
+/** Options of every message: user, agent, conversation, display. */
 export type Talk = {
   conversation: string;
   model: string;
   user: string | null;
   /** Seconds; null: the service's limit. */
   timeout: number | null;
-  /** Text as the model writes it. */
+  /** Show text while the model writes it. */
   live: boolean;
   hide: ReadonlySet<Kind>;
-  /** Tool results whole. */
+  /** Whether to show tool results whole. */
   full: boolean;
 };
 
@@ -28,7 +28,7 @@ type Asking = {
   onChunk: (chunk: ChatChunk) => void;
 };
 
-/** How long the service may take to stop a turn before the connection is closed all the same, ms. */
+/** How long the service may take to stop a turn before the connection is closed anyway, ms. */
 const cancelMs = 2000;
 
 /**
@@ -46,7 +46,7 @@ export const ask = async ({
   const connection = new AbortController();
   let id: string | undefined;
   const cancel = async (): Promise<void> => {
-    // Closing alone would leave it to the service's settings what becomes of the turn.
+    // Closing the connection alone would leave the turn to the service's disconnect policy.
     if (id !== undefined)
       await client.cancelChat(id, { signal: AbortSignal.timeout(cancelMs) }).catch(() => undefined);
     connection.abort();
@@ -73,7 +73,7 @@ const question = (message: string, talk: Talk): Parameters<Client["chat"]>[0] =>
     model: talk.model,
     messages: [{ role: "user", content: message }],
     ...(talk.timeout !== null && { timeout: talk.timeout }),
-    // Said in either case: the service may have a setting of its own.
+    // Always sent: the service may have another default.
     metadata: { live_text: String(isLive(talk)) },
   },
   headers: {
@@ -82,21 +82,23 @@ const question = (message: string, talk: Talk): Parameters<Client["chat"]>[0] =>
   },
 });
 
-// Live text has no kind: narration and the final answer come whole when one of them is to be left out.
+// Live text has no kind: to omit narration or the final answer, both must come whole.
 const isLive = ({ live, hide }: Talk): boolean => live && !hide.has("narration") && !hide.has("final");
 
-/** Headers are bytes, each written as a character. */
+/** Header values are bytes, each written as a character. */
 const asHeader = (id: string): string => Buffer.from(id, "utf8").toString("latin1");
 
-/** Whether the service takes this for the id of a conversation or user. `{{…}}` it takes for a template of a chat UI. */
+/**
+ * Whether the service accepts this as an id of a conversation or user. It takes `{{…}}` for a template of a chat UI.
+ */
 export const isName = (id: string): boolean =>
   /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\uFFFD]{1,256}$/u.test(id) && id.trim() === id && !/\{\{.*\}\}/.test(id);
 
-/** The command that goes on with the conversation. */
+/** The command that continues the conversation. */
 export const resumeCommand = ({ conversation, user }: Talk): string =>
   `svc chat --conversation ${shellWord(conversation)}${user === null ? "" : ` --user ${shellWord(user)}`}`;
 
-/** The failure with what the user of a chat can do about it. `begun`: some of the answer had come. */
+/** The failure with what the user of a chat can do about it. `begun`: part of the answer had come. */
 export const chatFailure = (error: unknown, talk: Talk, begun: boolean): unknown => {
   if (!(error instanceof ClientError)) return error;
   const { status, code, retryAfter, message } = error;

@@ -13,7 +13,7 @@ type DiskUsage = Awaited<ReturnType<Client["get_disk_usage"]>>;
 export const disk = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
   printAnswer(await connect().client.get_disk_usage(), json, diskPage);
 
-/** What each repository takes, then what is free and where the floor is. */
+/** Disk usage by repository, then free space and the floor. */
 export const diskPage = (usage: DiskUsage, layout: Layout): string =>
   [
     repositoryTable(usage.repositories, layout),
@@ -29,7 +29,7 @@ const keptList = (all: DiskUsage["repositories"]): string[] => {
 };
 
 const repositoryTable = (all: DiskUsage["repositories"], layout: Layout): string => {
-  // A repository that could not be cloned is known by its worktree only, and takes nothing.
+  // A repository that could not be cloned is known by its worktree only, and takes no space.
   const list = all.filter((each) => each.cache_bytes + each.worktree_bytes > 0);
   if (list.length === 0) return "No repositories on disk";
   const known = list.filter((each) => each.repo_key !== null).length;

@@ -6,7 +6,7 @@ import { catchInterruption } from "../interruption.ts";
 import { note } from "../print.ts";
 import { oneLine } from "../text/sanitise.ts";
 
-/** `svc drain`: for the hook that is run before an instance is stopped. All it says goes to stderr. */
+/** `svc drain`: for the hook that runs before an instance is stopped. Prints to stderr only. */
 export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode> => {
   const { settings } = loadSettings({ env: process.env, role: "client" });
   const { kvUrl, podName } = settings;
@@ -34,7 +34,7 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
   return exitCode.ok;
 };
 
-/** The message says in a sentence why the store cannot be used. */
+/** The message says why the store cannot be used. */
 const failure = (error: unknown): unknown =>
   isBug(error) || !(error instanceof Error) || error instanceof ServiceError
     ? error

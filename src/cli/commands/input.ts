@@ -2,27 +2,27 @@ import { resolve } from "node:path";
 import { usageError } from "../failure.ts";
 import { note } from "../print.ts";
 
-/** The service has another working directory: a relative path means one seen from here. */
+/** The service has another working directory: a relative path is resolved here. */
 export const fromHere = (place: string): string => (/^\.{1,2}(\/|$)/.test(place) ? resolve(place) : place);
 
 type Text = {
   noun: "task" | "message";
-  /** Characters that the service takes. */
+  /** Limit of the service, characters. */
   longest: number;
   empty: string;
   tooLong: (length: string) => string;
 };
 
 /**
- * The text of the command line; `-` reads it from `input`, without the line breaks at its end.
- * @throws CliError when there is nothing in it, or more than the service takes
+ * The text from the command line; `-` reads it from `input`, without trailing line breaks.
+ * @throws CliError when it is empty, or longer than the service accepts
  */
 export const readText = async (
   argument: string,
   { noun, longest, empty, tooLong }: Text,
   input: NodeJS.ReadStream = process.stdin,
 ): Promise<string> => {
-  // Beyond any text, even one followed by blank lines: the rest is not worth the memory.
+  // More than any text, even one with blank lines after it: the rest is not worth the memory.
   const bound = 10 * longest;
   let text = argument === "-" ? "" : argument;
   if (argument === "-") {

@@ -13,7 +13,7 @@ export const instances = async ({ json }: { json?: boolean }): Promise<ExitCode>
     return [...lines, ...queueLines(body, layout)].join("\n");
   });
 
-/** An instance a line. The name comes last: it is what a narrow terminal may cut. */
+/** One line per instance. The name is last: a narrow terminal may cut it. */
 export const instanceTable = (list: readonly Instance[], layout: Layout, now: number): string[] =>
   table(
     list,
@@ -31,7 +31,7 @@ export const instanceTable = (list: readonly Instance[], layout: Layout, now: nu
 const state = ({ draining }: Instance, { paint }: Layout): string =>
   draining ? paint("yellow", "draining") : paint("green", "ready");
 
-/** How long the queue is and who works on it; what was lost with an instance only when there is any. */
+/** Length of the queue and its workers; jobs lost with an instance only when there are any. */
 export const queueLines = (
   { queue, instances: list, lost, recovered }: Overview,
   { paint, columns = Infinity }: Layout,

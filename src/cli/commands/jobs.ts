@@ -34,7 +34,7 @@ export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promis
   return exitCode.ok;
 };
 
-/** None where they cannot be had: an older service does not know of its instances. */
+/** Empty where they are unavailable: an older service does not know its instances. */
 const linesBelow = async (client: Client, layout: Layout): Promise<string[]> => {
   try {
     return queueLines(await client.list_instances({}, { signal: AbortSignal.timeout(5000) }), layout);
@@ -44,10 +44,10 @@ const linesBelow = async (client: Client, layout: Layout): Promise<string[]> => 
   }
 };
 
-/** Columns from which on there is room for more than the documented columns. */
+/** Width from which a list shows ages too. */
 const wide = 100;
 
-/** The documented columns; a terminal that is wide enough shows ages too. */
+/** The documented columns; a wide terminal shows ages too. */
 export const jobTable = (list: readonly Job[], { now, ...layout }: Layout & { now: number }): string => {
   const ages: Column<Job> = ["AGE", (each) => age(now - Date.parse(each.created_at)), "right"];
   return table(

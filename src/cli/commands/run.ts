@@ -50,7 +50,7 @@ const task: Parameters<typeof readText>[1] = {
 type TaskInput = Omit<Parameters<Client["run_task"]>[0], "task">;
 
 const inputOf = (options: RunOptions): TaskInput => {
-  // As after `ID=$(svc worktrees prepare …)` that failed: the job would run in an empty directory.
+  // For example after a failed `ID=$(svc worktrees prepare …)`: the job would run in an empty directory.
   if (options.worktreeId?.trim() === "") {
     throw usageError("--worktree-id is empty: give the id of a worktree (svc worktrees list shows them)");
   }

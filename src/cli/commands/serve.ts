@@ -26,13 +26,13 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
     if (stop.signal.aborted && isAbort(error)) return null;
     throw startFailure(error);
   });
-  // Stopped while it was still waiting to start.
+  // Stopped while it waited to start.
   if (service === null) return exitCode.ok;
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
   const ending = AbortSignal.any([stop.signal, service.mustEnd]);
   if (!ending.aborted) await once(ending, "abort");
-  // Who presses Ctrl-C has seen enough, and so has the client that a stdio process is ended by.
+  // Ctrl-C, or the end of a stdio client, must not wait for a drain.
   const { drainTimeout, transport } = loaded.settings;
   const drainSeconds = stop.by() === "SIGTERM" && transport !== "stdio" ? drainTimeout : 0;
   await service.stop({ drainSeconds, hurry: stop.again });
@@ -58,14 +58,14 @@ const start = async (
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
-/** Unless it is a bug, the machine or the configuration keeps the service from starting, and the message says what to do. */
+/** Unless it is a bug, the machine or the configuration prevents the start, and the message says what to do. */
 const startFailure = (error: unknown): unknown => {
   if (!(error instanceof Error) || isBug(error)) return error;
   const bySystem = "syscall" in error ? "The service cannot start: " : "";
   return new CliError(bySystem + error.message, { code: "cannot_start", cause: error });
 };
 
-/** Everything has been stopped: what still keeps the process alive is a fault that must not look like a hang. */
+/** Everything has been stopped: what still keeps the process alive is a bug that must not look like a hang. */
 const endAnyway = (): void => {
   setTimeout(() => {
     note("svc: something kept the process from ending after the service had stopped");

@@ -37,7 +37,7 @@ export const worktreesCleanup = async (named: string[], options: CleanupOptions)
   return stayed(body, names) ? exitCode.failure : exitCode.ok;
 };
 
-/** What the service takes in an address, well below its 16 KiB for all headers. */
+/** Length of a URL that the service accepts, well below its 16 KiB for all headers. */
 const longest = 12_000;
 
 const asked = (argument: string): string => {
@@ -45,18 +45,18 @@ const asked = (argument: string): string => {
   if (name === "") throw usageError("A worktree's name is empty: give its path or its id");
   if (name.includes(","))
     throw usageError(`${name}: svc cannot send a path with a comma, give the worktree's id`);
-  // As results name it.
+  // In the form of the results.
   return name.startsWith("/") ? resolve(name) : fromHere(name);
 };
 
-/** Whether a named worktree is left in place. An unknown one can only have been named. */
+/** Whether a named worktree stays. An unknown one can only have been named. */
 const stayed = ({ results }: Cleanup, names: string[]): boolean =>
   results.some(
     ({ success, path, worktree_id: id }) =>
       !success && (id === null || names.includes(id) || names.includes(path)),
   );
 
-/** Each worktree with its jobs and its work, or with why it was left, then the totals. */
+/** Each worktree with its jobs and its work, or with the reason why it stays, then the totals. */
 export const cleanupReport = (
   { results, removed, dry_run: dry }: Cleanup,
   { paint, columns = 250 }: Layout,

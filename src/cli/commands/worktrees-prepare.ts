@@ -15,8 +15,8 @@ import { preparedPage } from "./worktrees.ts";
 export type PrepareOptions = { baseRef?: string; json?: boolean };
 
 /**
- * `svc worktrees prepare`: waits until the worktree is ready, or has failed. Without a terminal it prints only the id, so
- * that a shell variable can take it.
+ * `svc worktrees prepare`: waits until the worktree is ready, or has failed. Without a terminal it prints only the id,
+ * for a shell variable.
  */
 export const worktreesPrepare = async (
   url: string,
@@ -47,7 +47,7 @@ export const worktreesPrepare = async (
   }
 };
 
-/** Time between two looks at a preparation, ms; a first clone takes minutes. */
+/** Interval of the checks, ms; a first clone takes minutes. */
 const intervalMs = 1000;
 
 const whenPrepared = async (client: Client, begun: Worktree, signal: AbortSignal): Promise<Worktree> => {
@@ -87,19 +87,19 @@ const printOutcome = (worktree: Worktree, json: boolean): ExitCode => {
   return exitCode.ok;
 };
 
-/** The failed worktree of a preparation that failed at once: the refusal does not name it, but both give the same reason. */
+/** The worktree of a preparation that failed at once: the error does not name it, but both give the same reason. */
 const leftBehind = async (client: Client, error: unknown): Promise<Worktree | null> => {
   if (!(error instanceof ClientError) || !begunInVain.has(error.code)) return null;
   try {
     const { worktrees } = await client.list_worktrees({}, { signal: AbortSignal.timeout(5000) });
     return worktrees.findLast((each) => each.status === "failed" && each.error === error.message) ?? null;
   } catch {
-    // The user has the reason; this is beside it.
+    // The user has the reason; this is an addition.
     return null;
   }
 };
 
-/** Codes of a preparation that the service accepted and that then failed. */
+/** Codes of a preparation that the service accepted and that failed then. */
 const begunInVain: ReadonlySet<string> = new Set([
   "clone_failed",
   "worktree_failed",

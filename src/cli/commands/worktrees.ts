@@ -14,7 +14,7 @@ export const worktreesList = async ({ json }: { json?: boolean }): Promise<ExitC
     worktrees.length === 0 ? "No worktrees" : worktreeTable(worktrees, layout),
   );
 
-/** A worktree a line, then their totals. `svc worktrees show` has what a narrow terminal has no room for. */
+/** One line per worktree, then their totals. `svc worktrees show` has what does not fit into a narrow terminal. */
 export const worktreeTable = (list: readonly Worktree[], layout: Layout): string => {
   const { paint, columns = 250 } = layout;
   const from = (least: number, ...column: Column<Worktree>): Column<Worktree>[] =>
@@ -30,13 +30,13 @@ export const worktreeTable = (list: readonly Worktree[], layout: Layout): string
       ...from(100, "KIND", ({ prepared }) => (prepared ? "prepared" : "job")),
       ...from(80, columns >= 100 ? "REPOSITORY" : "REPO", ({ repo_url: url }) => repository(url)),
     ],
-    // At 80 columns there is room for the end of a repository's name at the least.
+    // 80 columns have room for at least the end of a repository's name.
     { ...layout, cutAt: "start", least: 5 },
   );
   return [...lines, ...wrap(total(list), columns).map((line) => paint("dim", line))].join("\n");
 };
 
-/** A repository's address as a list shows it. */
+/** A repository's URL as a list shows it. */
 export const repository = (url: string): string => (url === "" ? "(none)" : oneLine(url));
 
 const ageOf = ({ age_hours: hours }: Worktree): string => age(hours * 3_600_000);

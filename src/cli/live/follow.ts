@@ -12,7 +12,10 @@ import { chooseView, quietView } from "./view.ts";
 
 type Wait = { client: Client; job: Job; json: boolean };
 
-/** Shows the job until it has ended, then its summary; `json`: the final body on stdout, the account on a terminal only. */
+/**
+ * Shows the job until it has ended, then its summary; `json`: the final body on stdout, the progress on a terminal
+ * only.
+ */
 export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode> => {
   const stream = json ? process.stderr : process.stdout;
   const view =
@@ -62,16 +65,16 @@ type Follow = {
   signal: AbortSignal;
   onEvent: (event: JobEvent) => void;
   onNote: (text: string) => void;
-  /** How long the service may be away, ms. */
+  /** How long the service may be unreachable, ms. */
   patienceMs?: number;
 };
 
-/** An outage shorter than this (a restart) is not mentioned. */
+/** A shorter outage (a restart) is not mentioned, ms. */
 const unnoticedMs = 1500;
 
 /**
  * Calls `onEvent` with each event of the job once, until the job has ended, also across restarts of the service.
- * @throws CliError when the service is away for longer than the patience, ClientError when it refuses
+ * @throws CliError when the service is unreachable for longer than the patience, ClientError when it refuses
  */
 export const followJob = async (follow: Follow): Promise<Job> => {
   const { client, jobId, signal, onEvent, onNote, patienceMs } = follow;
@@ -95,19 +98,19 @@ export const followJob = async (follow: Follow): Promise<Job> => {
 };
 
 type Outage = {
-  /** Asks the service anything; its rejection says whether the service is there. */
+  /** Any request; its rejection says whether the service is reachable. */
   probe: () => Promise<unknown>;
   signal: AbortSignal;
   onNote: (text: string) => void;
-  /** The command to ask with when the patience is over. */
+  /** The command to run when the patience is over. */
   later: string;
-  /** How long the service may be away, ms. */
+  /** How long the service may be unreachable, ms. */
   patienceMs?: number | undefined;
 };
 
 /**
  * Resolves when the service answers again.
- * @throws CliError when it is away for longer than the patience, ClientError when it refuses
+ * @throws CliError when it is unreachable for longer than the patience, ClientError when it refuses
  */
 export const sitOut = async (
   outage: ClientError,

@@ -3,26 +3,26 @@ import { duration } from "../text/quantities.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
 import { toolCall } from "../text/tool-call.ts";
 
-/** One line of the account of a job, before it is fitted to a terminal or a file. */
+/** One row of a job's progress, before it is fitted to a terminal or a file. */
 export type Row = {
   kind: "stage" | "tool" | "text" | "thinking" | "note" | "problem";
   /** Time of the event, in ms since the job was submitted. */
   elapsedMs: number;
-  /** Harmless for a terminal, without line breaks. */
+  /** Safe for a terminal, without line breaks. */
   text: string;
 };
 
-/** Turns the stream of events into rows: pieces of text are joined to lines, every other event is a row or nothing. */
+/** Turns events into rows: joins pieces of text to lines; every other event is a row or nothing. */
 export type Narration = {
   /** The rows that this event completes. */
   take: (event: JobEvent) => Row[];
-  /** The line of text that is still being written, if any. */
+  /** The unfinished line of text, if any. */
   open: () => Row | null;
-  /** The rows that are left at the end. */
+  /** The remaining rows at the end. */
   rest: () => Row[];
 };
 
-/** A line without an end is broken there, so that nothing grows without bounds. */
+/** A longer line is broken here, so that memory is bounded. */
 const longestLine = 4000;
 
 /** @param begin time of the submission, ms since the epoch, by the service's clock */
@@ -37,7 +37,7 @@ export const createNarration = (begin: number): Narration => {
     return row === null ? [] : keep(row);
   };
 
-  /** Blank lines are kept where they part text, one at a time, and nowhere else. */
+  /** Keeps single blank lines between text, and no others. */
   const keep = (row: Row): Row[] => {
     const isBlank = row.text.trim() === "";
     if (isBlank && blank) return [];
@@ -75,11 +75,11 @@ const chunks = (line: string): string[] => line.match(new RegExp(`.{1,${longestL
 type Line = Omit<Row, "elapsedMs">;
 
 /**
- * The event as one line; null when it says nothing to a reader, or belongs to the flow of text.
+ * The event as one line; null when it has nothing for a reader, or belongs to the flow of text.
  * @param worktree directory the agent works in, where it is known
  */
 const describeEvent = (event: JobEvent, worktree: string | null): Line | null => {
-  // The key is the event's own type, which the compiler cannot tie to the row of the table.
+  // The key is the event's own type, which the compiler cannot relate to the row of the table.
   const describe = described[event.type] as Describe<JobEvent> | undefined;
   return describe?.(event, worktree) ?? null;
 };

@@ -6,23 +6,23 @@ import { clock, cost, counted } from "../text/quantities.ts";
 import { createNarration, type Row } from "./narration.ts";
 import type { View } from "./view.ts";
 
-/** For terminals: the account scrolls above one status line that is drawn again and again. */
+/** For terminals: rows scroll above one status line that is redrawn. */
 export const terminalView = (stream: NodeJS.WriteStream, begin: number): View => {
-  // The cursor stays: nothing has to be put right after a kill.
+  // The cursor stays visible: a killed process leaves nothing to repair.
   const draw = createLogUpdate(stream, { showCursor: true });
   const paint = painter(stream);
   const narration = createNarration(begin);
   const progress: Progress = { stage: "queued", tools: 0, turns: null, costUsd: null };
   let pending: string[] = [];
-  // The service's clock may differ from ours: the time of its latest event, plus what has passed here since then.
+  // The service's clock may differ: the time of its latest event, plus the time passed here since then.
   let latest = { elapsedMs: 0, at: performance.now() };
   let frame = 0;
 
-  // Some terminals say that they have no columns at all.
+  // Some terminals report 0 columns.
   const columns = (): number => Math.max(20, stream.columns || 80);
   const show = (rows: Row[]): void => {
     for (const row of rows) pending.push(...terminalLines(row, { paint, columns: columns() }));
-    // A flood must not wait for the next frame in memory.
+    // A flood of rows must not pile up in memory until the next frame.
     if (pending.length > 200) redraw();
   };
 
@@ -61,7 +61,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
 
 const spinnerFrames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/** The row as lines that fit a terminal: text is wrapped, everything else cut to one line. */
+/** The row as lines for a terminal: text is wrapped, everything else cut to one line. */
 export const terminalLines = (row: Row, { paint, columns }: { paint: Paint; columns: number }): string[] => {
   const room = Math.max(10, columns - margin);
   if (row.kind === "text" || row.kind === "thinking") {
@@ -84,7 +84,7 @@ const marks = {
   problem: { sign: "!", format: "yellow" },
 } as const;
 
-/** Where a job stands, as far as its events tell. */
+/** Where a job stands, by its events. */
 type Progress = { stage: string; tools: number; turns: number | null; costUsd: number | null };
 
 const advance = (progress: Progress, event: JobEvent): void => {
@@ -95,7 +95,7 @@ const advance = (progress: Progress, event: JobEvent): void => {
   progress.costUsd = event.cost_usd ?? progress.costUsd;
 };
 
-/** The line that stands below the account while the job runs. */
+/** The status line below the rows while the job runs. */
 const statusLine = (progress: Progress, elapsedMs: number): string =>
   [
     activity[progress.stage] ?? progress.stage.replaceAll("_", " "),
@@ -107,7 +107,7 @@ const statusLine = (progress: Progress, elapsedMs: number): string =>
     .filter((part) => part !== null)
     .join(" · ");
 
-/** What goes on after each stage has been passed. */
+/** What happens after each stage. */
 const activity: Record<string, string> = {
   queued: "waiting for its turn",
   claimed: "fetching the repository",

@@ -7,9 +7,9 @@ import { createNarration, type Row } from "./narration.ts";
 /** Shows a job while it runs. */
 export type View = {
   event: (event: JobEvent) => void;
-  /** A remark on the connection, not on the job. */
+  /** A note on the connection, not on the job. */
   note: (text: string) => void;
-  /** Leaves the terminal as it was; safe to call twice. */
+  /** Leaves the terminal as it was; idempotent. */
   close: () => void;
 };
 
@@ -20,14 +20,14 @@ export const chooseView = async (stream: NodeJS.WriteStream, begin: number): Pro
   return (await import("./terminal-view.ts")).terminalView(stream, begin);
 };
 
-/** For `--json`: only the remarks. */
+/** For `--json`: only the notes. */
 export const quietView = (stream: NodeJS.WriteStream): View => ({
   event: () => undefined,
   note: (text) => stream.write(`${text}\n`),
   close: () => undefined,
 });
 
-/** For files and pipes: each line once, nothing is redrawn. Thinking is left out. */
+/** For files and pipes: each line once, nothing is redrawn. Thinking is omitted. */
 const plainView = (stream: NodeJS.WriteStream, begin: number): View => {
   const narration = createNarration(begin);
   const paint = painter(stream);

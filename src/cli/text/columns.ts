@@ -6,8 +6,8 @@ import type { Layout } from "../print.ts";
 const gap = "  ";
 
 /**
- * Rows of cells as aligned lines. With `columns` the last cell is cut so that the line fits, but never below
- * `least`: what identifies a row is always whole. `cutAt` says which end of that cell is cut.
+ * Rows of cells as aligned lines. With `columns` the last cell is cut so that the line fits, but never below `least`:
+ * what identifies a row stays whole. `cutAt` says which end of that cell is cut.
  */
 export const aligned = (
   rows: string[][],
@@ -28,7 +28,7 @@ type Options = { columns?: number | undefined; least?: number; cutAt?: "start" |
 const padded = (cell: string, width: number): string =>
   cell + " ".repeat(Math.max(0, width - stringWidth(cell)));
 
-/** Cells of one column with their ends below each other. */
+/** Cells of one column, right-aligned. */
 export const rightAligned = (cells: string[]): string[] => {
   const widest = Math.max(...cells.map((cell) => stringWidth(cell)));
   return cells.map((cell) => " ".repeat(widest - stringWidth(cell)) + cell);
@@ -36,7 +36,7 @@ export const rightAligned = (cells: string[]): string[] => {
 
 export type Column<Row> = [heading: string, cell: (row: Row) => string, align?: "right"];
 
-/** A bold line of headings, then a line a row. Where there is no terminal, 250 columns keep a list a list. */
+/** A bold line of headings, then a line per row. Without a terminal, 250 columns keep a list readable. */
 export const table = <Row>(
   rows: readonly Row[],
   columns: Column<Row>[],
@@ -53,10 +53,10 @@ export const table = <Row>(
   return [paint("bold", head), ...lines];
 };
 
-/** A labelled value; one without a value is not shown. Prose is wrapped to the width; paths and commands never. */
+/** A labelled value; one without a value is not shown. Prose is wrapped; paths and commands never. */
 export type Fact = [label: string, value: string | null, prose?: "prose"];
 
-/** Label and value in two columns; further lines of a value stand below its first. */
+/** Label and value in two columns; further lines of a value are below its first. */
 export const factLines = (facts: Fact[], { paint, columns = Infinity }: Layout): string[] => {
   const shown = facts.filter(
     (fact): fact is [string, string, "prose"?] => fact[1] !== null && fact[1] !== "",
@@ -80,6 +80,6 @@ export const wrap = (text: string, columns: number): string[] =>
 /** The text, cut to at most `columns`; an ellipsis marks the cut. */
 export const cut = (text: string, columns: number, position: "start" | "end" = "end"): string => {
   const short = cliTruncate(text, columns, { position });
-  // It keeps a wide character of which only the first half fits.
+  // The library keeps a wide character of which only the first half fits.
   return stringWidth(short) > columns ? cliTruncate(text, columns - 1, { position }) : short;
 };

@@ -43,14 +43,14 @@ export const jobSummary = (job: Job, layout: Layout): string =>
       ...outcomeFacts(job, layout),
       ["Profile", profile(job)],
       ...resultFacts(job),
-      // --session-id takes it, to go on where this job ended.
+      // `--session-id` takes it, to continue where this job ended.
       ["Session", optional(job.session_id)],
       ...effortFacts(job),
     ],
     layout,
   ).join("\n");
 
-/** Null: the job was accepted by an older version. */
+/** Null: an older version accepted the job. */
 export const profile = ({
   profile: name,
   profile_rule: rule,
@@ -62,7 +62,7 @@ export const warningsFact = (warnings: readonly string[]): Fact => [
   "prose",
 ];
 
-/** How it went, and what to do when it did not go well. */
+/** How it ended, and what to do when it failed. */
 const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
   const { status, failure_reason: reason, error } = job;
   // Other errors may be the agent's own words.
@@ -102,7 +102,7 @@ const effortFacts = (job: Job): Fact[] => [
   ["Duration", job.duration_ms === null ? null : duration(job.duration_ms)],
 ];
 
-/** A branch that this job has not pushed is on this machine only, which its name alone does not tell. */
+/** Marks a branch that this job has not pushed: its name alone does not show that it is only here. */
 const branch = ({ branch: name, stages, ended_at: ended }: Job): string | null => {
   if (name === null) return null;
   const pushed = ended === null || stages.some(({ stage }) => stage === "pushed");
@@ -124,11 +124,11 @@ type SavedWork = {
   ref: string;
   /** Git directory that has the ref; null: unknown. */
   gitDir: string | null;
-  /** Id of the job or worktree whose work it is. */
+  /** Id of the job or worktree that the work belongs to. */
   id: string;
 };
 
-/** The ref that holds unpushed work, and the git commands to get it back. */
+/** The salvage ref, and the git commands to get the work back. */
 export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
   const ref = oneLine(given);
   if (gitDir === null) return ref;
@@ -141,25 +141,25 @@ export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
 };
 
 /**
- * All that the remote's branches do not have, but for branches of jobs: they hold the work of a job that failed after
- * its push. Saved work may be a merge (of where the agent stood, its branch and what was saved earlier), of which git
- * shows nothing without `--diff-merges`.
+ * Excludes what the remote's branches have, except branches of jobs: those contain the work of a job that failed after
+ * its push. Saved work may be a merge (of the agent's HEAD, its branch and earlier saves), of which git shows nothing
+ * without `--diff-merges`.
  */
 const beyondBase = "--not --exclude='origin/service/*' --remotes";
 
-/** Characters of task and output that are shown; `--json` has them whole. */
+/** Characters of task and output that are shown; `--json` has all. */
 const longest = 2000;
 
 const shorten = (text: string): string => {
   if (text.length <= longest) return text;
-  // A character outside the basic plane is not cut in half.
+  // Do not cut a character outside the basic plane in half.
   const head = text.slice(0, longest).replace(/[\uD800-\uDBFF]$/, "");
   return `${head}\n… ${text.length - head.length} more characters: svc job --json has them`;
 };
 
 /**
- * Where the time of a job went: each stage with its time (UTC), the time since the stage before, and its share of the
- * whole. While the job runs the last line is the time since its latest stage.
+ * Duration of each stage: its time (UTC), the time since the stage before, and its share of the whole. While the job
+ * runs, the last line is the time since its latest stage.
  */
 export const stageTimes = (job: Job, now: number): string[] => {
   const attempts = new Set(job.stages.map(({ attempt }) => attempt).filter((attempt) => attempt > 0));

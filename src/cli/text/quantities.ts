@@ -3,7 +3,7 @@ export const bytes = (size: number | null): string => {
   if (size === null) return "–";
   let value = size;
   let unit = 0;
-  // What would be rounded up to 1024 is one of the next unit.
+  // A value that would be rounded up to 1024 belongs to the next unit.
   while (Math.round(value) >= 1024 && unit < units.length - 1) {
     value /= 1024;
     unit += 1;

@@ -1,7 +1,7 @@
 /**
- * Text from a model, a repository or a remote, made harmless for a terminal: whole escape sequences are dropped, any
- * control character that is left (line breaks apart), and characters that reverse or hide text, show as U+FFFD.
- * Linear in the length of the text, unlike `util.stripVTControlCharacters`, which a hostile text can hold up for minutes.
+ * Makes text from a model, a repository or a remote safe for a terminal: drops whole escape sequences, and shows
+ * remaining control characters (except line breaks) and characters that reverse or hide text as U+FFFD. Linear in the
+ * length of the text, unlike `util.stripVTControlCharacters`, which a hostile text can hold up for minutes.
  */
 export const sanitise = (text: string): string =>
   text
@@ -17,7 +17,7 @@ export const oneLine = (text: string): string => sanitise(text).replace(/\s+/g, 
 const escape = String.fromCodePoint(0x1b);
 const notifier = String.fromCodePoint(0x07);
 
-// No alternative reaches over the next escape character: that keeps the search linear.
+// No alternative spans another escape character: that keeps the search linear.
 const escapeSequence = new RegExp(
   [
     `${escape}\\[[0-?]*[ -/]*[@-~]`,
@@ -35,7 +35,7 @@ export const optional = (value: string | null): string | null => (value === null
 export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
-/** A sentence of the service, with the flags of `svc` instead of the parameters of its interface. */
+/** A sentence of the service with the flags of `svc` instead of parameter names. */
 export const flagWords = (sentence: string): string =>
   sentence
     .replaceAll(
@@ -45,17 +45,17 @@ export const flagWords = (sentence: string): string =>
     .replaceAll(/\brepo_url\b/g, "--repo")
     .replaceAll(/\b(use|with) force\b/g, "$1 --force");
 
-/** `sanitise` for text that comes in pieces: holds back what may be the beginning of a sequence until it is whole. */
+/** `sanitise` for text in pieces: holds back a possible beginning of a sequence until it is complete. */
 export type LiveSanitiser = {
   /** As much as can be shown now. */
   push: (piece: string) => string;
-  /** What is left. Afterwards the next text may begin. */
+  /** The rest. Afterwards the next text may begin. */
   end: () => string;
 };
 
 export const createLiveSanitiser = (): LiveSanitiser => {
   let held = "";
-  /** `\r` when that was shown as a line break: a `\n` that follows belongs to it. */
+  /** `\r` when it was shown as a line break: a `\n` after it belongs to it. */
   let before = "";
 
   const show = (text: string): string => {
@@ -69,7 +69,7 @@ export const createLiveSanitiser = (): LiveSanitiser => {
     push: (piece) => {
       const text = held + piece;
       const open = text.search(unfinished);
-      // Nobody writes an escape sequence of this length but to have text held back.
+      // An escape sequence of this length only serves to have text held back.
       const end = open === -1 || text.length - open > longest ? text.length : open;
       held = text.slice(end);
       return show(text.slice(0, end));
@@ -85,8 +85,8 @@ export const createLiveSanitiser = (): LiveSanitiser => {
 
 const longest = 4096;
 
-// An escape sequence that lacks its end, or the first half of a character outside the basic plane. No alternative
-// reaches over more than one further escape character: that keeps the search linear.
+// An unfinished escape sequence, or the first half of a character outside the basic plane. No alternative spans more
+// than one further escape character: that keeps the search linear.
 const unfinished = new RegExp(
   [
     `${escape}\\[[0-?]*[ -/]*$`,

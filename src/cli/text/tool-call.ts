@@ -1,8 +1,8 @@
 import { oneLine } from "./sanitise.ts";
 
 /**
- * A tool call on one line: its name and the argument that says most. A path within the worktree is relative to it:
- * the whole would fill a line of 80 columns before it comes to the file.
+ * A tool call on one line: its name and its most informative argument. A path within the worktree is relative to it:
+ * an absolute one would fill a line of 80 columns before the file name.
  */
 export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
   const argument = seenFrom(worktree, mainArgument(input));
@@ -23,7 +23,7 @@ const mainArgument = (input: unknown): string => {
 const seenFrom = (worktree: string | null, text: string): string =>
   worktree !== null && text.startsWith(`${worktree}/`) ? text.slice(worktree.length + 1) : text;
 
-/** What says most about a call, the first that is there. */
+/** Arguments by how informative they are, the best first. */
 const telling = [
   "command",
   "file_path",
@@ -36,7 +36,7 @@ const telling = [
   "prompt",
 ];
 
-/** An argument can have megabytes; nobody sees more than a line of it. */
+/** An argument can have megabytes; only one line of it is shown. */
 const longest = 2000;
 
 const short = (text: string): string => oneLine(text.slice(0, longest));
