@@ -71,7 +71,7 @@ const addTaskCommands = (program: Command, lazily: Lazily): void => {
     )
     .option("--cursor <cursor>", "continue where the previous list ended")
     .option(...json)
-    .action(lazily(async () => (await import("./commands/jobs.ts")).jobs));
+    .action(lazily(async () => (await import("./commands/lists.ts")).jobs));
   program
     .command("job")
     .summary("show a job and where its time went")
@@ -79,19 +79,19 @@ const addTaskCommands = (program: Command, lazily: Lazily): void => {
     .argument("<job_id>", "id of the job")
     .option("--events", "follow its events until it has ended; exit 0 only if it succeeded")
     .option("--json", "print the service's answer as JSON; with --events one event a line")
-    .action(lazily(async () => (await import("./commands/jobs.ts")).job));
+    .action(lazily(async () => (await import("./commands/lists.ts")).job));
   program
     .command("cancel")
     .summary("cancel a queued or running job")
     .description("Cancel a queued or running job and end its agent. A job that has ended stays as it is.")
     .argument("<job_id>", "id of the job")
     .option(...json)
-    .action(lazily(async () => (await import("./commands/jobs.ts")).cancel));
+    .action(lazily(async () => (await import("./commands/lists.ts")).cancel));
   program
     .command("profiles")
     .description("list the profiles a task can run with; a broken one shows its fault")
     .option(...json)
-    .action(lazily(async () => (await import("./commands/profiles.ts")).profiles));
+    .action(lazily(async () => (await import("./commands/lists.ts")).profiles));
 };
 
 const addChatCommand = (program: Command, lazily: Lazily): void => {

@@ -4,9 +4,9 @@ import { exitCode, type ExitCode } from "./failure.ts";
 export type Interruption = Disposable & {
   signal: AbortSignal;
   /** What aborted it; null: nothing yet. */
-  by: () => NodeJS.Signals | null;
+  signalName: () => NodeJS.Signals | null;
   /** Aborted by a later signal, where a SIGTERM is given time. */
-  again: AbortSignal;
+  secondSignal: AbortSignal;
   /** How to exit when the signal is aborted. */
   exit: () => ExitCode;
 };
@@ -35,8 +35,8 @@ export const catchInterruption = ({ hangup = false, patient = false }: Options =
   if (hangup) process.on("SIGHUP", onSignal);
   return {
     signal: controller.signal,
-    by: () => by,
-    again: again.signal,
+    signalName: () => by,
+    secondSignal: again.signal,
     exit: () => (by === null || by === "SIGINT" ? exitCode.interrupted : exitCode.terminated),
     [Symbol.dispose]: () => {
       process.removeListener("SIGINT", onSignal);

@@ -34,7 +34,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .command("instances")
     .description("list the instances and what they run, and how many jobs wait")
     .option(...json)
-    .action(lazily(async () => (await import("./commands/instances.ts")).instances));
+    .action(lazily(async () => (await import("./commands/lists.ts")).instances));
   program
     .command("config")
     .description("show the settings and where each comes from, secrets masked")

@@ -54,7 +54,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .command("disk")
     .description("show what each repository takes on disk, and what is free")
     .option(...json)
-    .action(lazily(async () => (await import("./commands/disk.ts")).disk));
+    .action(lazily(async () => (await import("./commands/worktrees.ts")).disk));
 };
 
 const worktreesExamples = `

@@ -6,7 +6,7 @@ import { statusOf } from "../contract/errors.ts";
 import { chatMethods, type ChatMethods } from "./chat.ts";
 import { ClientError } from "./client-error.ts";
 import { followEvents, type Follow } from "./events.ts";
-import { createTransport, type Ask, type ClientOptions } from "./transport.ts";
+import { createTransport, type HttpRequest, type ClientOptions } from "./transport.ts";
 
 type CallOptions = {
   signal?: AbortSignal;
@@ -64,7 +64,7 @@ export const createClient = (options: ClientOptions): Client => {
 /**
  * The HTTP request for `operation` with `input`: path parameters in the path, the rest in the query or the JSON body.
  */
-const requestOf = (operation: Operation, input: Record<string, unknown>): Ask => {
+const requestOf = (operation: Operation, input: Record<string, unknown>): HttpRequest => {
   const { method, path } = operation.http;
   const inPath = new Set<string>();
   const target = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
@@ -87,11 +87,11 @@ const requestOf = (operation: Operation, input: Record<string, unknown>): Ask =>
 };
 
 /** These would change the path instead of being part of it; no id looks like them. */
-const unaskable = ["", ".", ".."];
+const notPathSegments = ["", ".", ".."];
 
 const segment = (operation: Operation, name: string, value: unknown): string => {
   const text = textOf(value ?? "");
-  if (unaskable.includes(text)) {
+  if (notPathSegments.includes(text)) {
     const code = operation.errors.find((each) => statusOf[each] === 404) ?? "not_found";
     throw new ClientError(`${name.replace(/_id$/, "")}: ${JSON.stringify(text)} names nothing`, {
       status: 404,

@@ -16,7 +16,7 @@ export type ClientOptions = {
   fetch?: typeof globalThis.fetch;
 };
 
-export type Ask = {
+export type HttpRequest = {
   method: string;
   /** Path and query, encoded. */
   target: string;
@@ -27,15 +27,15 @@ export type Ask = {
 
 export type Transport = {
   /** The answer's headers are there and successful; its body is unread. */
-  open: (ask: Ask) => Promise<Response>;
+  open: (ask: HttpRequest) => Promise<Response>;
   /** The JSON object of a successful answer. Every other answer rejects with a `ClientError`. */
-  json: (ask: Ask) => Promise<object>;
+  json: (ask: HttpRequest) => Promise<object>;
 };
 
 export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: ClientOptions): Transport => {
   const base = baseUrl.replace(/\/+$/, "");
 
-  const open = async ({ target, headers, signal, ...rest }: Ask): Promise<Response> => {
+  const open = async ({ target, headers, signal, ...rest }: HttpRequest): Promise<Response> => {
     const init: RequestInit = {
       ...rest,
       headers: { ...keyHeader(apiKey), ...headers },
@@ -64,7 +64,7 @@ export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: C
       throw brokenOff(error, base);
     });
 
-  const json = async (ask: Ask): Promise<object> => {
+  const json = async (ask: HttpRequest): Promise<object> => {
     const response = await open(ask);
     const value = parsedJson(await bodyText(response, ask.signal));
     if (typeof value !== "object" || value === null) throw notTheService(response, base);
@@ -84,7 +84,7 @@ const keyHeader = (key: string | undefined): Record<string, string> => {
   return { "x-api-key": String.fromCharCode(...new TextEncoder().encode(key)) };
 };
 
-type Connection = Ask & {
+type Connection = HttpRequest & {
   /** The answer's headers are there; an exception ends the connection. */
   onOpen?: (response: Response) => void;
 };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { BlockList, isIP } from "node:net";
 
 /** Formats of variables. Each message completes "NAME …". */
 
@@ -95,3 +96,17 @@ const items = (value: string): string[] => value.split(",").map((item) => item.t
 function isPem(value: string): boolean {
   return /^-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(value.trim());
 }
+
+/**
+ * Whether only this machine can reach a service that listens there. Of all names, only localhost counts as loopback.
+ */
+export const isLoopbackHost = (host: string): boolean => {
+  const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
+  const family = isIP(bare);
+  if (family === 0) return bare === "localhost";
+  return loopback.check(bare, family === 4 ? "ipv4" : "ipv6");
+};
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { isLoopbackHost } from "./loopback.ts";
+import { isLoopbackHost } from "./formats.ts";
 import { loadSettings } from "./settings.ts";
 
 const home = await temporaryDirectory();

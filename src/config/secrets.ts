@@ -32,12 +32,12 @@ const strings = (value: unknown): string[] =>
   (Array.isArray(value) ? value : [value]).filter((item) => typeof item === "string");
 
 /** The shortest line of a PEM body that cannot be an ordinary word. */
-const shortestLine = 16;
+const minLineLength = 16;
 
 const parts = (secret: string): string[] => {
   const lines = secret
     .split(/\r?\n/)
-    .filter((line) => line.length >= shortestLine && !line.startsWith("-----"));
+    .filter((line) => line.length >= minLineLength && !line.startsWith("-----"));
   return secret.includes("\n") ? [secret, secret.trim(), ...lines] : [secret];
 };
 
@@ -77,11 +77,11 @@ const keyFile = ({ gitHostAppPrivateKeyPath: path }: Settings): string => {
 const namesSecret = /(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH)(_BASE64)?$/i;
 
 /** Not declared as secrets: a shorter value may be an ordinary word. */
-const shortestUndeclared = 12;
+const minUndeclaredLength = 12;
 
 const environmentSecrets = (env: NodeJS.ProcessEnv): string[] =>
   Object.entries(env).flatMap(([name, value = ""]) =>
-    namesSecret.test(name) && value.length >= shortestUndeclared && !value.startsWith("/")
+    namesSecret.test(name) && value.length >= minUndeclaredLength && !value.startsWith("/")
       ? parts(value.trim())
       : urlCredentials(value),
   );

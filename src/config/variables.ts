@@ -1,11 +1,8 @@
 import type { z } from "zod";
 import { agentModeVariables } from "./variables/agent-mode.ts";
-import { agentVariables } from "./variables/agent.ts";
-import { clusterVariables } from "./variables/cluster.ts";
-import { jobVariables } from "./variables/jobs.ts";
+import { agentVariables, jobVariables } from "./variables/jobs.ts";
+import { clusterVariables, serverVariables, telemetryVariables } from "./variables/server.ts";
 import { repositoryVariables } from "./variables/repositories.ts";
-import { serverVariables } from "./variables/server.ts";
-import { telemetryVariables } from "./variables/telemetry.ts";
 
 /**
  * The one table of settings: source of `svc config`, of the documentation's list and of the validation at start.

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { isLoopbackHost } from "../config/loopback.ts";
+import { isLoopbackHost } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Route } from "./route.ts";
 

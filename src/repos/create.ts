@@ -1,4 +1,4 @@
-import { isLoopbackHost } from "../config/loopback.ts";
+import { isLoopbackHost } from "../config/formats.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { addWorktree } from "./add.ts";
 import { cacheUsage } from "./cache-usage.ts";

@@ -126,7 +126,7 @@ test("the events are the same wherever the bytes are split", async () => {
       expect(events).toEqual(expected);
       expect(reader.observed()).toMatchObject({
         stdoutBytes: bytes.length,
-        cutLine: false,
+        isLineCut: false,
         sessionId: "s",
         model: "m",
       });

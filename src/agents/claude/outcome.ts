@@ -184,7 +184,7 @@ const stalled = ({ cause, settings, words }: Failed): string =>
 /** Claims no more than is known: the transcript may have the answer although the output was lost. */
 const exit = ({
   ended: { exitCode, signal },
-  observed: { isLineCut: cutLine, stdoutBytes },
+  observed: { isLineCut, stdoutBytes },
   words,
 }: Failed): string => {
   const advice = `${capital(words.retry)}.`;
@@ -193,7 +193,7 @@ const exit = ({
     return `The agent was killed by ${signal} before it gave a result.${memory} ${advice}`;
   }
   const how = `The agent exited with code ${exitCode ?? "unknown"}`;
-  if (cutLine) {
+  if (isLineCut) {
     return `${how}, but its output breaks off in the middle of a line after ${stdoutBytes} bytes, so its result did not arrive. What it did is kept; its transcript may tell the rest. ${advice}`;
   }
   return `${how} without giving a result. ${exitCode === 0 ? advice : "See the agent's own message."}`;

@@ -1,14 +1,13 @@
 import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { CliError, exitCode, usageError, type ExitCode, report } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import type { Kind } from "../options.ts";
 import { layoutOf, note, print } from "../print.ts";
-import { report } from "../report.ts";
 import { readText } from "../commands/input.ts";
 import { converse } from "./converse.ts";
 import { createTranscript } from "./transcript.ts";
-import { ask, chatFailure, isName, resumeCommand, type Talk } from "./turn.ts";
+import { ask, chatFailure, isName, resumeCommand, type TalkOptions } from "./turn.ts";
 
 export type ChatOptions = {
   conversation?: string;
@@ -44,7 +43,7 @@ const talkOrAsk = async (argument: string | undefined, options: ChatOptions): Pr
   }
   const question = isTalk ? null : await readText(argument ?? "-", message);
   const { client, baseUrl } = connect();
-  const talk: Talk = {
+  const talk: TalkOptions = {
     conversation: options.conversation ?? crypto.randomUUID(),
     model: "",
     user: options.user ?? null,
@@ -74,7 +73,7 @@ const checkName = (option: string, name: string | undefined): void => {
   }
 };
 
-const loadedAgent = async (client: Client, talk: Talk): Promise<string> => {
+const loadedAgent = async (client: Client, talk: TalkOptions): Promise<string> => {
   const models = await client.chatModels().catch((error: unknown) => {
     throw chatFailure(error, talk, false);
   });
@@ -83,7 +82,7 @@ const loadedAgent = async (client: Client, talk: Talk): Promise<string> => {
   return first.id;
 };
 
-type OneTurn = { client: Client; talk: Talk; message: string; json: boolean; isNew: boolean };
+type OneTurn = { client: Client; talk: TalkOptions; message: string; json: boolean; isNew: boolean };
 
 /**
  * Sends the message and prints the answer on stdout (`json`: its chunks, one a line) and notes on stderr. Throws

@@ -14,16 +14,16 @@ import { until } from "../../../test/until.ts";
 import { createClient } from "../../client/client.ts";
 import { sanitise } from "../text/sanitise.ts";
 import { converse } from "./converse.ts";
-import type { Talk } from "./turn.ts";
+import type { TalkOptions } from "./turn.ts";
 
 const key = { interrupt: "\u0003", end: "\u0004" };
 
 /** A conversation at a terminal that is no process of its own. */
-const scene = async (reply: Reply = answer(text("Hello.")), changes: Partial<Talk> = {}) => {
+const scene = async (reply: Reply = answer(text("Hello.")), changes: Partial<TalkOptions> = {}) => {
   const stub = await chatStub();
   stub.reply = reply;
   const baseUrl = `http://127.0.0.1:${stub.port}`;
-  const talk: Talk = {
+  const talk: TalkOptions = {
     conversation: "c-1",
     model: "agent",
     user: null,

@@ -2,16 +2,15 @@ import type { Client } from "../../client/client.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { painter, type Paint } from "../print.ts";
-import { aligned } from "../text/columns.ts";
-import { clock, duration } from "../text/quantities.ts";
+import { aligned, clock, duration } from "../text/columns.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
 import { openPrompt } from "./prompt.ts";
 import { createTranscript } from "./transcript.ts";
-import { ask, chatFailure, resumeCommand, type Talk } from "./turn.ts";
+import { ask, chatFailure, resumeCommand, type TalkOptions } from "./turn.ts";
 
 type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
 
-type Conversation = { client: Client; talk: Talk; baseUrl: string; terminal?: Terminal };
+type Conversation = { client: Client; talk: TalkOptions; baseUrl: string; terminal?: Terminal };
 
 /** A conversation until the user leaves. Prints a failed turn, and asks for the next message. */
 export const converse = async ({
@@ -24,11 +23,11 @@ export const converse = async ({
   const paint = painter(output);
   const say = (text: string): void => void output.write(`${text}\n`);
   // In the terminal's raw mode Ctrl-C is a key: this catches only signals from other processes.
-  using killed = catchInterruption();
+  using interruption = catchInterruption();
   using prompt = openPrompt({ ...terminal, paint });
   let shortened: readonly string[] = [];
   let turns = 0;
-  const nextInterruption = (): AbortSignal => AbortSignal.any([prompt.interruption(), killed.signal]);
+  const nextInterruption = (): AbortSignal => AbortSignal.any([prompt.interruption(), interruption.signal]);
   const stopped = paint("yellow", "Stopped");
 
   const answer = async (message: string): Promise<void> => {
@@ -71,7 +70,7 @@ export const converse = async ({
   say(`Talking with ${oneLine(talk.model)} at ${baseUrl}\nConversation ${talk.conversation}`);
   say(`${paint("dim", "/help lists commands; Ctrl-C stops an answer, Ctrl-D leaves")}\n`);
   for (;;) {
-    const message = await prompt.ask(killed.signal);
+    const message = await prompt.ask(interruption.signal);
     if (message === null) break;
     const command = localCommand(message);
     if (command !== null) {
@@ -79,7 +78,7 @@ export const converse = async ({
     } else if (message.trim() !== "") await answer(message);
   }
   if (turns > 0) say(`Go on with: ${resumeCommand(talk)}`);
-  return killed.signal.aborted ? killed.exit() : exitCode.ok;
+  return interruption.signal.aborted ? interruption.exit() : exitCode.ok;
 };
 
 const failureText = (error: unknown): string =>
@@ -127,7 +126,7 @@ const erase = "\r\u001b[K";
 /** State that a command of the prompt can read and change. */
 type Session = {
   client: Pick<Client, "chatModels">;
-  talk: Talk;
+  talk: TalkOptions;
   /** Tool results of the last answer that were shortened. */
   shortened: readonly string[];
   signal: AbortSignal;
@@ -177,7 +176,7 @@ const commands: [usage: string, what: string, run: Run][] = [
 ];
 
 /** Words that the service removes from a message. */
-const serviceWord = /^\/((show|hide)-(thinking|tools|narration|final|all)|stream-status)$/;
+const serviceToken = /^\/((show|hide)-(thinking|tools|narration|final|all)|stream-status)$/;
 
 /** Runs the command in this message; null: it goes to the service. */
 const localCommand = (message: string): ((session: Session) => ReturnType<Run>) | null => {
@@ -187,7 +186,7 @@ const localCommand = (message: string): ((session: Session) => ReturnType<Run>) 
     return (session) => command[2](session, rest.join(" ").trim());
   }
   // Probably mistyped; sent to the agent it would cost money.
-  if (/^\/[a-z-]*$/.test(message.trimEnd()) && !serviceWord.test(word)) {
+  if (/^\/[a-z-]*$/.test(message.trimEnd()) && !serviceToken.test(word)) {
     return () => `There is no command ${word}; /help lists them. With a space before it, it is sent as it is`;
   }
   return null;

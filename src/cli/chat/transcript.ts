@@ -2,10 +2,9 @@ import type { ChatChunk, ChatEventType } from "../../client/chat.ts";
 import type { Visibility } from "../../contract/visibility.ts";
 import type { Kind } from "../options.ts";
 import type { Paint } from "../print.ts";
-import { cut } from "../text/columns.ts";
-import { counted } from "../text/quantities.ts";
+import { cut, counted } from "../text/columns.ts";
 import { createLiveSanitiser, sanitise } from "../text/sanitise.ts";
-import { toolCall } from "../text/tool-call.ts";
+import { toolCall } from "../live/narration.ts";
 
 /** Writes one answer live: blocks of thinking, text and tools, separated by blank lines. */
 export type Transcript = {
@@ -37,7 +36,7 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
   let lastCall: string | undefined;
   let began = false;
   /** Nothing of this block is written yet: leading line breaks are dropped. */
-  let fresh = true;
+  let isEmpty = true;
   let atLineStart = true;
   /** Line breaks that are written only when more of the block follows. */
   let breaks = "";
@@ -48,7 +47,7 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
     if (began) write("\n");
     open = block;
     began = true;
-    fresh = true;
+    isEmpty = true;
   };
 
   const close = (): void => {
@@ -60,11 +59,11 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
   };
 
   const writeProse = (text: string, block: "thinking" | "text"): void => {
-    const all = fresh ? text.replace(/^\s*\n/, "") : breaks + text;
+    const all = isEmpty ? text.replace(/^\s*\n/, "") : breaks + text;
     const body = all.replace(/\n+$/, "");
     breaks = all.slice(body.length);
     if (body === "") return;
-    fresh = false;
+    isEmpty = false;
     for (const [index, line] of body.split("\n").entries()) {
       if (index > 0) write("\n");
       atLineStart = index > 0 || atLineStart;
@@ -97,7 +96,9 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
     enter("tools");
     const harmless = sanitise(unfenced(content)).trimEnd();
     const all = (harmless === "" ? "(nothing)" : harmless).split("\n");
-    const shown = full ? all : all.slice(0, most).map((line) => fit(line.slice(0, longest), indent.length));
+    const shown = full
+      ? all
+      : all.slice(0, maxLines).map((line) => fit(line.slice(0, maxLineLength), indent.length));
     const left = all.length - shown.length;
     const label = id === lastCall ? undefined : calls.get(id);
     lastCall = undefined;
@@ -144,10 +145,10 @@ const mark = "  ⎿ ";
 const indent = "    ";
 
 /** Lines of a result that are shown. */
-const most = 6;
+const maxLines = 6;
 
 /** Characters of a line that are shown: results may be one line of megabytes. */
-const longest = 2000;
+const maxLineLength = 2000;
 
 /**
  * The content of a tool call or result: the text in its fence, or the whole text without one. The fence is longer than

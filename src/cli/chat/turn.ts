@@ -6,7 +6,7 @@ import type { Kind } from "../options.ts";
 import { shellWord } from "../text/sanitise.ts";
 
 /** Options of every message: user, agent, conversation, display. */
-export type Talk = {
+export type TalkOptions = {
   conversation: string;
   model: string;
   user: string | null;
@@ -21,7 +21,7 @@ export type Talk = {
 
 type Asking = {
   client: Pick<Client, "chat" | "cancelChat">;
-  talk: Talk;
+  talk: TalkOptions;
   message: string;
   /** Stops the turn at the service, then closes the connection. */
   stop: AbortSignal;
@@ -68,7 +68,7 @@ export const ask = async ({
 };
 
 /** The request with `message`. The service knows the earlier ones. */
-const question = (message: string, talk: Talk): Parameters<Client["chat"]>[0] => ({
+const question = (message: string, talk: TalkOptions): Parameters<Client["chat"]>[0] => ({
   body: {
     model: talk.model,
     messages: [{ role: "user", content: message }],
@@ -83,7 +83,7 @@ const question = (message: string, talk: Talk): Parameters<Client["chat"]>[0] =>
 });
 
 // Live text has no kind: to omit narration or the final answer, both must come whole.
-const isLive = ({ live, hide }: Talk): boolean => live && !hide.has("narration") && !hide.has("final");
+const isLive = ({ live, hide }: TalkOptions): boolean => live && !hide.has("narration") && !hide.has("final");
 
 /** Header values are bytes, each written as a character. */
 const asHeader = (id: string): string => Buffer.from(id, "utf8").toString("latin1");
@@ -95,11 +95,11 @@ export const isName = (id: string): boolean =>
   /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\uFFFD]{1,256}$/u.test(id) && id.trim() === id && !/\{\{.*\}\}/.test(id);
 
 /** The command that continues the conversation. */
-export const resumeCommand = ({ conversation, user }: Talk): string =>
+export const resumeCommand = ({ conversation, user }: TalkOptions): string =>
   `svc chat --conversation ${shellWord(conversation)}${user === null ? "" : ` --user ${shellWord(user)}`}`;
 
 /** The failure with what the user of a chat can do about it. `begun`: part of the answer had come. */
-export const chatFailure = (error: unknown, talk: Talk, begun: boolean): unknown => {
+export const chatFailure = (error: unknown, talk: TalkOptions, begun: boolean): unknown => {
   if (!(error instanceof ClientError)) return error;
   const { status, code, retryAfter, message } = error;
   const failure = (sentence: string): CliError => new CliError(sentence, { code, cause: error });

@@ -1,6 +1,6 @@
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import { diskPage } from "./disk.ts";
+import { diskPage } from "./worktrees.ts";
 import { unpainted } from "../print.ts";
 
 const mebi = 1024 ** 2;

@@ -3,7 +3,7 @@ import { usageError } from "../failure.ts";
 import { note } from "../print.ts";
 
 /** The service has another working directory: a relative path is resolved here. */
-export const fromHere = (place: string): string => (/^\.{1,2}(\/|$)/.test(place) ? resolve(place) : place);
+export const fromHere = (path: string): string => (/^\.{1,2}(\/|$)/.test(path) ? resolve(path) : path);
 
 type Text = {
   noun: "task" | "message";

@@ -34,8 +34,8 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   if (!ending.aborted) await once(ending, "abort");
   // Ctrl-C, or the end of a stdio client, must not wait for a drain.
   const { drainTimeout, transport } = loaded.settings;
-  const drainSeconds = stop.by() === "SIGTERM" && transport !== "stdio" ? drainTimeout : 0;
-  await service.stop({ drainSeconds, hurry: stop.again });
+  const drainSeconds = stop.signalName() === "SIGTERM" && transport !== "stdio" ? drainTimeout : 0;
+  await service.stop({ drainSeconds, hurry: stop.secondSignal });
   endAnyway();
   if (!(service.mustEnd.reason instanceof Error) || service.mustEnd.reason.name === "AbortError")
     return exitCode.ok;

@@ -3,9 +3,7 @@ import { describe, expect, test } from "vitest";
 import { sampleBegin, sampleJob } from "../../../test/cli/sample-job.ts";
 import type { Overview } from "../../contract/instance.ts";
 import { unpainted } from "../print.ts";
-import { instanceTable, queueLines } from "./instances.ts";
-import { jobTable } from "./jobs.ts";
-import { profileEntry } from "./profiles.ts";
+import { instanceTable, queueLines, profileEntry, jobTable } from "./lists.ts";
 
 const now = sampleBegin + 3 * 3_600_000;
 

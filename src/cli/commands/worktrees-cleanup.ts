@@ -3,8 +3,7 @@ import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
 import { note, printAnswer, type Layout } from "../print.ts";
-import { aligned, rightAligned, wrap } from "../text/columns.ts";
-import { bytes, counted } from "../text/quantities.ts";
+import { aligned, rightAligned, wrap, bytes, counted } from "../text/columns.ts";
 import { flagWords, oneLine } from "../text/sanitise.ts";
 import { fromHere } from "./input.ts";
 
@@ -21,7 +20,7 @@ export const worktreesCleanup = async (named: string[], options: CleanupOptions)
   }
   const names = named.map(asked);
   const paths = names.join(",");
-  if (encodeURIComponent(paths).length > longest) {
+  if (encodeURIComponent(paths).length > maxUrlLength) {
     throw usageError(`These are too many at once (${names.length}): name fewer, or use --max-age-hours`);
   }
   const { client } = connect();
@@ -34,11 +33,11 @@ export const worktreesCleanup = async (named: string[], options: CleanupOptions)
   if (!json && !dryRun && body.results.some((result) => result.salvage_ref !== null)) {
     note("To get saved work back: svc worktrees show ID, or svc job ID if it was a job's own worktree");
   }
-  return stayed(body, names) ? exitCode.failure : exitCode.ok;
+  return hasStayed(body, names) ? exitCode.failure : exitCode.ok;
 };
 
 /** Length of a URL that the service accepts, well below its 16 KiB for all headers. */
-const longest = 12_000;
+const maxUrlLength = 12_000;
 
 const asked = (argument: string): string => {
   const name = argument.trim();
@@ -50,7 +49,7 @@ const asked = (argument: string): string => {
 };
 
 /** Whether a named worktree stays. An unknown one can only have been named. */
-const stayed = ({ results }: Cleanup, names: string[]): boolean =>
+const hasStayed = ({ results }: Cleanup, names: string[]): boolean =>
   results.some(
     ({ success, path, worktree_id: id }) =>
       !success && (id === null || names.includes(id) || names.includes(path)),
@@ -61,7 +60,7 @@ export const cleanupReport = (
   { results, removed, dry_run: dry }: Cleanup,
   { paint, columns = 250 }: Layout,
 ): string => {
-  const sizes = rightAligned(results.map((result) => (isGone(result) ? "" : bytes(result.size_bytes))));
+  const sizes = rightAligned(results.map((result) => (wasRemoved(result) ? "" : bytes(result.size_bytes))));
   const lines = aligned(
     results.map((result, index) => [
       result.success ? outcome(result, dry) : paint("yellow", "left"),
@@ -84,16 +83,16 @@ export const cleanupReport = (
 const indent = "    ";
 
 /** An earlier call removed it. */
-const isGone = ({ success, removed }: Result): boolean => success && !removed;
+const wasRemoved = ({ success, removed }: Result): boolean => success && !removed;
 
 const outcome = (result: Result, dry: boolean): string => {
-  if (isGone(result)) return "was removed before";
+  if (wasRemoved(result)) return "was removed before";
   return dry ? "would be removed" : "removed";
 };
 
 const remarks = (result: Result, dry: boolean): string[] => {
   const { error, cancelled_jobs: jobs, salvage_ref: ref } = result;
-  const saved = isGone(result)
+  const saved = wasRemoved(result)
     ? "what was not pushed then is under"
     : `its unpushed work ${dry ? "would be" : "is"} saved as`;
   return [

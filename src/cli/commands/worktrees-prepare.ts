@@ -3,11 +3,10 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { Worktree } from "../../contract/worktree.ts";
 import { connect } from "../connect.ts";
-import { exitCode, usageError, type ExitCode } from "../failure.ts";
+import { exitCode, usageError, type ExitCode, report } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
-import { isOutage, sitOut } from "../live/follow.ts";
+import { isOutage, waitOutOutage } from "../live/follow.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
-import { report } from "../report.ts";
 import { flagWords, oneLine, sanitise, shellWord } from "../text/sanitise.ts";
 import { fromHere } from "./input.ts";
 import { preparedPage } from "./worktrees.ts";
@@ -37,7 +36,7 @@ export const worktreesPrepare = async (
   } catch (error) {
     if (!signal.aborted) {
       const exit = report(error, { json });
-      const left = await leftBehind(client, error);
+      const left = await failedWorktree(client, error);
       if (left !== null) note(removeIt(left));
       return exit;
     }
@@ -65,7 +64,7 @@ const whenPrepared = async (client: Client, begun: Worktree, signal: AbortSignal
       signal.throwIfAborted();
       if (!isOutage(error)) throw error;
       const later = `Ask later: svc worktrees show ${oneLine(id)}`;
-      await sitOut(error, { probe: look, signal, onNote: note, later });
+      await waitOutOutage(error, { probe: look, signal, onNote: note, later });
     }
   }
   return worktree;
@@ -88,8 +87,8 @@ const printOutcome = (worktree: Worktree, json: boolean): ExitCode => {
 };
 
 /** The worktree of a preparation that failed at once: the error does not name it, but both give the same reason. */
-const leftBehind = async (client: Client, error: unknown): Promise<Worktree | null> => {
-  if (!(error instanceof ClientError) || !begunInVain.has(error.code)) return null;
+const failedWorktree = async (client: Client, error: unknown): Promise<Worktree | null> => {
+  if (!(error instanceof ClientError) || !preparationFailures.has(error.code)) return null;
   try {
     const { worktrees } = await client.list_worktrees({}, { signal: AbortSignal.timeout(5000) });
     return worktrees.findLast((each) => each.status === "failed" && each.error === error.message) ?? null;
@@ -100,7 +99,7 @@ const leftBehind = async (client: Client, error: unknown): Promise<Worktree | nu
 };
 
 /** Codes of a preparation that the service accepted and that failed then. */
-const begunInVain: ReadonlySet<string> = new Set([
+const preparationFailures: ReadonlySet<string> = new Set([
   "clone_failed",
   "worktree_failed",
   "repo_unavailable",

@@ -7,7 +7,7 @@ import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { jobSummary } from "../text/job-page.ts";
-import { duration } from "../text/quantities.ts";
+import { duration } from "../text/columns.ts";
 import { chooseView, quietView } from "./view.ts";
 
 type Wait = { client: Client; job: Job; json: boolean };
@@ -92,7 +92,7 @@ export const followJob = async (follow: Follow): Promise<Job> => {
       signal.throwIfAborted();
       if (!isOutage(error)) throw error;
       const probe = (): Promise<unknown> => client.get_job({ job_id: jobId }, { signal });
-      await sitOut(error, { probe, signal, onNote, later: `Ask later: svc job ${jobId}`, patienceMs });
+      await waitOutOutage(error, { probe, signal, onNote, later: `Ask later: svc job ${jobId}`, patienceMs });
     }
   }
 };
@@ -112,7 +112,7 @@ type Outage = {
  * Resolves when the service answers again.
  * @throws CliError when it is unreachable for longer than the patience, ClientError when it refuses
  */
-export const sitOut = async (
+export const waitOutOutage = async (
   outage: ClientError,
   { probe, signal, onNote, later, patienceMs = 10 * 60_000 }: Outage,
 ): Promise<void> => {

@@ -9,7 +9,7 @@ type Events = Parameters<typeof sampleLog>;
 
 const rowsOf = (...events: Events) => {
   const narration = createNarration(sampleBegin);
-  return [...sampleLog(...events).flatMap(narration.take), ...narration.rest()];
+  return [...sampleLog(...events).flatMap(narration.add), ...narration.rest()];
 };
 const told = (...events: Events): string[] => rowsOf(...events).map(({ kind, text }) => `${kind}: ${text}`);
 const text = (piece: string, block = 0): Events[number] => ({ type: "text", block, text: piece });
@@ -25,8 +25,8 @@ describe("the account of a job", () => {
   test("shows the line that is still being written, until its block ends", () => {
     const narration = createNarration(sampleBegin);
     const states = sampleLog(text("Half a li"), text("ne"), { type: "block_end", block: 0 }).map((event) => ({
-      done: narration.take(event).map((row) => row.text),
-      open: narration.open()?.text ?? null,
+      done: narration.add(event).map((row) => row.text),
+      open: narration.openRow()?.text ?? null,
     }));
     expect(states).toEqual([
       { done: [], open: "Half a li" },
@@ -50,9 +50,9 @@ describe("the account of a job", () => {
   test("breaks a line without an end, so that it does not grow without bounds", () => {
     const narration = createNarration(sampleBegin);
     const rows = sampleLog(...Array.from({ length: 100 }, () => text("x".repeat(1000)))).flatMap(
-      narration.take,
+      narration.add,
     );
-    expect(narration.open()?.text.length).toBeLessThanOrEqual(4000);
+    expect(narration.openRow()?.text.length).toBeLessThanOrEqual(4000);
     expect([...rows, ...narration.rest()].map((row) => row.text).join("")).toBe("x".repeat(100_000));
   });
 
@@ -156,7 +156,7 @@ describe("the account of a job", () => {
   test("passes over events of a kind it does not know", () => {
     const [event] = sampleLog(text("x"));
     const later = { ...event, type: "hologram" } as unknown as NonNullable<typeof event>;
-    expect(createNarration(sampleBegin).take(later)).toEqual([]);
+    expect(createNarration(sampleBegin).add(later)).toEqual([]);
   });
 
   test("carries nothing of a hostile agent to the terminal", () => {

@@ -1,7 +1,6 @@
 import type { JobEvent } from "../../contract/event.ts";
-import { duration } from "../text/quantities.ts";
+import { duration } from "../text/columns.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
-import { toolCall } from "../text/tool-call.ts";
 
 /** One row of a job's progress, before it is fitted to a terminal or a file. */
 export type Row = {
@@ -15,15 +14,15 @@ export type Row = {
 /** Turns events into rows: joins pieces of text to lines; every other event is a row or nothing. */
 export type Narration = {
   /** The rows that this event completes. */
-  take: (event: JobEvent) => Row[];
+  add: (event: JobEvent) => Row[];
   /** The unfinished line of text, if any. */
-  open: () => Row | null;
+  openRow: () => Row | null;
   /** The remaining rows at the end. */
   rest: () => Row[];
 };
 
 /** A longer line is broken here, so that memory is bounded. */
-const longestLine = 4000;
+const maxLineLength = 4000;
 
 /** @param begin time of the submission, ms since the epoch, by the service's clock */
 export const createNarration = (begin: number): Narration => {
@@ -34,11 +33,11 @@ export const createNarration = (begin: number): Narration => {
   const close = (): Row[] => {
     const row = open;
     open = null;
-    return row === null ? [] : keep(row);
+    return row === null ? [] : withBlankLines(row);
   };
 
   /** Keeps single blank lines between text, and no others. */
-  const keep = (row: Row): Row[] => {
+  const withBlankLines = (row: Row): Row[] => {
     const isBlank = row.text.trim() === "";
     if (isBlank && blank) return [];
     blank = isBlank;
@@ -53,7 +52,7 @@ export const createNarration = (begin: number): Narration => {
     const before = open !== null && (open.block !== piece.block || open.kind !== kind) ? close() : [];
     const lines = ((open?.text ?? "") + sanitise(piece.text)).split("\n").flatMap(chunks);
     const last = lines.pop() ?? "";
-    const done = lines.flatMap((text) => keep({ kind, elapsedMs, text }));
+    const done = lines.flatMap((text) => withBlankLines({ kind, elapsedMs, text }));
     open = last === "" ? null : { kind, elapsedMs, text: last, block: piece.block };
     return [...before, ...done];
   };
@@ -64,13 +63,13 @@ export const createNarration = (begin: number): Narration => {
     if (event.type === "block_end") return open?.block === event.block ? close() : [];
     if (event.type === "stage" && event.stage === "worktree_ready") worktree = event.detail;
     const described = describeEvent(event, worktree);
-    return described === null ? [] : [...close(), ...keep({ ...described, elapsedMs })];
+    return described === null ? [] : [...close(), ...withBlankLines({ ...described, elapsedMs })];
   };
 
-  return { take, open: () => open, rest: close };
+  return { add: take, openRow: () => open, rest: close };
 };
 
-const chunks = (line: string): string[] => line.match(new RegExp(`.{1,${longestLine}}`, "gsu")) ?? [line];
+const chunks = (line: string): string[] => line.match(new RegExp(`.{1,${maxLineLength}}`, "gsu")) ?? [line];
 
 type Line = Omit<Row, "elapsedMs">;
 
@@ -124,3 +123,44 @@ const line = (kind: Row["kind"], head: string, detail: string | null): Line => (
 const short = (text: string): string => oneLine(text.slice(0, 2000));
 
 const firstLine = (text: string): string => text.slice(0, 2000).trimStart().split("\n", 1)[0] ?? "";
+
+/**
+ * A tool call on one line: its name and its most informative argument. A path within the worktree is relative to it:
+ * an absolute one would fill a line of 80 columns before the file name.
+ */
+export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
+  const argument = seenFrom(worktree, mainArgument(input));
+  return oneLine(name.slice(0, maxLength)) + (argument === "" ? "" : `  ${argument}`);
+};
+
+const mainArgument = (input: unknown): string => {
+  if (typeof input === "string") return shorten(input);
+  if (typeof input !== "object" || input === null) return "";
+  const values = new Map<string, unknown>(Object.entries(input));
+  const text = [...informative.map((key) => values.get(key)), ...values.values()].find(
+    (value) => typeof value === "string" && value !== "",
+  );
+  if (typeof text === "string") return shorten(text);
+  return values.size === 0 ? "" : shorten(JSON.stringify(input));
+};
+
+const seenFrom = (worktree: string | null, text: string): string =>
+  worktree !== null && text.startsWith(`${worktree}/`) ? text.slice(worktree.length + 1) : text;
+
+/** Arguments by how informative they are, the best first. */
+const informative = [
+  "command",
+  "file_path",
+  "notebook_path",
+  "path",
+  "pattern",
+  "url",
+  "query",
+  "description",
+  "prompt",
+];
+
+/** An argument can have megabytes; only one line of it is shown. */
+const maxLength = 2000;
+
+const shorten = (text: string): string => oneLine(text.slice(0, maxLength));

@@ -1,8 +1,7 @@
 import { createLogUpdate } from "log-update";
 import type { JobEvent } from "../../contract/event.ts";
 import { painter, type Paint } from "../print.ts";
-import { cut, wrap } from "../text/columns.ts";
-import { clock, cost, counted } from "../text/quantities.ts";
+import { cut, wrap, clock, cost, counted } from "../text/columns.ts";
 import { createNarration, type Row } from "./narration.ts";
 import type { View } from "./view.ts";
 
@@ -30,7 +29,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
     if (pending.length > 0) draw.persist(pending.join("\n"));
     pending = [];
     const elapsed = latest.elapsedMs + performance.now() - latest.at;
-    const open = narration.open();
+    const open = narration.openRow();
     const writing = open === null ? [] : terminalLines(open, { paint, columns: columns() }).slice(-3);
     const spinner = spinnerFrames[Math.floor(frame++ / 2) % spinnerFrames.length] ?? "";
     const status = cut(`${spinner} ${statusLine(progress, elapsed)}`, columns() - 1);
@@ -44,7 +43,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
       advance(progress, event);
       const elapsedMs = Math.max(latest.elapsedMs, Date.parse(event.at) - begin);
       latest = { elapsedMs, at: performance.now() };
-      show(narration.take(event));
+      show(narration.add(event));
     },
     note: (text) => show([{ kind: "problem", elapsedMs: latest.elapsedMs, text }]),
     close: () => {

@@ -1,7 +1,6 @@
 import type { JobEvent } from "../../contract/event.ts";
 import { painter, type Paint } from "../print.ts";
-import { cut } from "../text/columns.ts";
-import { clock } from "../text/quantities.ts";
+import { cut, clock } from "../text/columns.ts";
 import { createNarration, type Row } from "./narration.ts";
 
 /** Shows a job while it runs. */
@@ -35,7 +34,7 @@ const plainView = (stream: NodeJS.WriteStream, begin: number): View => {
     for (const row of rows) if (row.kind !== "thinking") stream.write(`${plainLine(row, paint)}\n`);
   };
   return {
-    event: (event) => write(narration.take(event)),
+    event: (event) => write(narration.add(event)),
     note: (text) => stream.write(`${text}\n`),
     close: () => write(narration.rest()),
   };

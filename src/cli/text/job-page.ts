@@ -1,7 +1,6 @@
 import type { FailureReason, Job } from "../../contract/job.ts";
 import type { Layout } from "../print.ts";
-import { aligned, factLines, type Fact } from "./columns.ts";
-import { cost, counted, duration } from "./quantities.ts";
+import { aligned, factLines, type Fact, cost, counted, duration } from "./columns.ts";
 import { flagWords, oneLine, optional, sanitise, shellWord } from "./sanitise.ts";
 import { paintStatus } from "./status.ts";
 
@@ -148,12 +147,12 @@ export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
 const beyondBase = "--not --exclude='origin/service/*' --remotes";
 
 /** Characters of task and output that are shown; `--json` has all. */
-const longest = 2000;
+const maxShown = 2000;
 
 const shorten = (text: string): string => {
-  if (text.length <= longest) return text;
+  if (text.length <= maxShown) return text;
   // Do not cut a character outside the basic plane in half.
-  const head = text.slice(0, longest).replace(/[\uD800-\uDBFF]$/, "");
+  const head = text.slice(0, maxShown).replace(/[\uD800-\uDBFF]$/, "");
   return `${head}\n… ${text.length - head.length} more characters: svc job --json has them`;
 };
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { age, bytes, clock, duration } from "./quantities.ts";
+import { age, bytes, clock, duration } from "./columns.ts";
 
 test.each([
   [null, "–"],

@@ -1,0 +1,150 @@
+import type { Instance, Overview } from "../../contract/instance.ts";
+import { connect } from "../connect.ts";
+import { type ExitCode, exitCode } from "../failure.ts";
+import { printAnswer, type Layout, layoutOf, note, print, printJson } from "../print.ts";
+import { table, wrap, factLines, type Column, age, counted, duration } from "../text/columns.ts";
+import { oneLine } from "../text/sanitise.ts";
+import type { Profile } from "../../contract/profile.ts";
+import { ClientError } from "../../client/client-error.ts";
+import type { Client } from "../../client/client.ts";
+import type { Job, JobStatus } from "../../contract/job.ts";
+import { printEvents, waitForJob } from "../live/follow.ts";
+import { jobPage } from "../text/job-page.ts";
+import { paintStatus } from "../text/status.ts";
+
+/** `svc instances` */
+export const instances = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
+  printAnswer(await connect().client.list_instances(), json, (body, layout) => {
+    const lines = body.instances.length === 0 ? [] : instanceTable(body.instances, layout, Date.now());
+    return [...lines, ...queueLines(body, layout)].join("\n");
+  });
+
+/** One line per instance. The name is last: a narrow terminal may cut it. */
+export const instanceTable = (list: readonly Instance[], layout: Layout, now: number): string[] =>
+  table(
+    list,
+    [
+      ["STATE", (each) => state(each, layout)],
+      ["RUNNING", (each) => `${each.running} of ${each.max_parallel_jobs}`, "right"],
+      ["TURNS", ({ turns }) => String(turns), "right"],
+      ["UP", (each) => age(now - Date.parse(each.started_at)), "right"],
+      ["VERSION", ({ version }) => oneLine(version)],
+      ["NAME", ({ name }) => oneLine(name)],
+    ],
+    layout,
+  );
+
+const state = ({ draining }: Instance, { paint }: Layout): string =>
+  draining ? paint("yellow", "draining") : paint("green", "ready");
+
+/** Length of the queue and its workers; jobs lost with an instance only when there are any. */
+export const queueLines = (
+  { queue, instances: list, lost, recovered }: Overview,
+  { paint, columns = Infinity }: Layout,
+): string[] => {
+  const { waiting, running, oldest_wait_seconds: oldest } = queue;
+  const longest = oldest === null ? "" : `, the oldest for ${duration(oldest * 1000)}`;
+  const shares = list.length === 0 ? "" : `: ${list.map(share).join(", ")}`;
+  return [
+    `${waiting} waiting${longest}; ${running} running${shares}`,
+    ...(lost + recovered > 0
+      ? [`${counted(lost, "job")} failed with a lost instance, ${recovered} queued again after one`]
+      : []),
+  ].flatMap((line) => wrap(line, columns).map((row) => paint("dim", row)));
+};
+
+const share = ({ name, running, max_parallel_jobs: most, draining }: Instance): string =>
+  `${oneLine(name)} ${running} of ${most}${draining ? " (draining)" : ""}`;
+
+/** `svc profiles` */
+export const profiles = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
+  printAnswer(await connect().client.list_profiles(), json, ({ profiles: list }, layout) =>
+    list.length === 0 ? "No profiles" : list.map((profile) => profileEntry(profile, layout)).join("\n\n"),
+  );
+
+/** A profile with what it does; a broken one with its fault instead. */
+export const profileEntry = (profile: Profile, { paint, columns = Infinity }: Layout): string => {
+  const { error, max_turns: turns } = profile;
+  const broken = error !== null;
+  const facts = factLines(
+    [
+      ["description", oneLine(profile.description), "prose"],
+      ["error", broken ? paint("red", oneLine(error)) : null],
+      ["model", broken ? null : oneLine(profile.model)],
+      ["max_turns", broken || turns === null ? null : String(turns)],
+      ["auto_pr", broken ? null : String(profile.auto_pr)],
+      ["source", oneLine(profile.source)],
+    ],
+    { paint, columns: columns - indent.length },
+  );
+  return [paint("bold", oneLine(profile.name)), ...facts.map((line) => `${indent}${line}`)].join("\n");
+};
+
+const indent = "  ";
+
+export type JobsOptions = { limit: number; status?: JobStatus | "all"; cursor?: string; json?: boolean };
+
+/** `svc jobs` */
+export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.list_jobs({ limit, status: status ?? "", cursor: cursor ?? "" });
+  if (json === true) {
+    printJson(body);
+    return exitCode.ok;
+  }
+  const layout = layoutOf(process.stdout);
+  const below = await fleetLines(client, layout);
+  if (body.jobs.length === 0) print((status ?? "all") === "all" ? "No jobs" : `No jobs are ${status}`);
+  else print(jobTable(body.jobs, { ...layout, now: Date.now() }));
+  for (const line of below) print(line);
+  if (body.next_cursor !== null) {
+    const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}`;
+    note(`There are more: svc jobs ${same} --cursor ${oneLine(body.next_cursor)}`);
+  }
+  return exitCode.ok;
+};
+
+/** Empty where they are unavailable: an older service does not know its instances. */
+const fleetLines = async (client: Client, layout: Layout): Promise<string[]> => {
+  try {
+    return queueLines(await client.list_instances({}, { signal: AbortSignal.timeout(5000) }), layout);
+  } catch (error) {
+    if (error instanceof ClientError || (error instanceof Error && error.name === "TimeoutError")) return [];
+    throw error;
+  }
+};
+
+/** Width from which a list shows ages too. */
+const wideColumns = 100;
+
+/** The documented columns; a wide terminal shows ages too. */
+export const jobTable = (list: readonly Job[], { now, ...layout }: Layout & { now: number }): string => {
+  const ages: Column<Job> = ["AGE", (each) => age(now - Date.parse(each.created_at)), "right"];
+  return table(
+    list,
+    [
+      ["ID", ({ id }) => id],
+      ["STATUS", ({ status }) => paintStatus(status, layout.paint)],
+      ["PROFILE", ({ profile }) => oneLine(profile)],
+      ...((layout.columns ?? 0) >= wideColumns ? [ages] : []),
+      ["TASK", ({ task }) => oneLine(task.slice(0, 500))],
+    ],
+    layout,
+  ).join("\n");
+};
+
+export type JobOptions = { events?: boolean; json?: boolean };
+
+/** `svc job` */
+export const job = async (id: string, { events = false, json = false }: JobOptions): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.get_job({ job_id: id });
+  if (events) return json ? printEvents(client, body.job.id) : waitForJob({ client, job: body.job, json });
+  return printAnswer(body, json, (_, layout) => jobPage(body.job, { ...layout, now: Date.now() }));
+};
+
+/** `svc cancel` */
+export const cancel = async (id: string, { json }: { json?: boolean }): Promise<ExitCode> =>
+  printAnswer(await connect().client.cancel_job({ job_id: id }), json, ({ job: { id: known, status } }) =>
+    status === "cancelled" ? `Job ${known} is cancelled` : `Job ${known} had ended before: ${status}`,
+  );
