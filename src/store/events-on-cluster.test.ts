@@ -22,7 +22,7 @@ import { identify } from "../lib/process/identity.ts";
 import { createEventLog, eventLogFormat } from "./event-log.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 import { createRedisInstances } from "./redis-instances.ts";
-import { createRedisLocks } from "./redis-locks.ts";
+import { createRedisLocks } from "./redis-leases.ts";
 
 let cluster: Awaited<ReturnType<typeof startRedisCluster>>;
 

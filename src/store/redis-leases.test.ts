@@ -6,7 +6,7 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { createRedisLocks } from "./redis-locks.ts";
+import { createRedisLocks } from "./redis-leases.ts";
 
 let redis: TestRedis;
 
