@@ -151,8 +151,8 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     return found.filter((record) => record !== null);
   };
 
-  const create = async (record: JobRecord, most: number, ignored?: string): Promise<Creation> => {
-    const limit = { index: ofStatus("queued"), most };
+  const create = async (record: JobRecord, max: number, ignored?: string): Promise<Creation> => {
+    const limit = { index: ofStatus("queued"), max };
     const answer = await records.create(record.id, record, {
       limit,
       ...(ignored !== undefined && { ignored }),
@@ -163,7 +163,7 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     const earlier = await records.get(answer.takenBy);
     if (earlier !== null) return { record: earlier, created: false };
     // Deleted meanwhile, or nobody can read it: the key is free.
-    return await create(record, most, answer.takenBy);
+    return await create(record, max, answer.takenBy);
   };
 
   return {
