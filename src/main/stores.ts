@@ -102,7 +102,7 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
 const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Stores> => {
   const { podName, instanceLease: leaseSeconds } = settings;
   // Loading the clients of Redis and BullMQ is a good part of a start: a service with files does without.
-  const [{ createBullQueue }, { connectKv }, { createRedisNotifier: createRedisBell }] = await Promise.all([
+  const [{ createBullQueue }, { connectKv }, { createRedisNotifier }] = await Promise.all([
     import("../jobs/bullmq-queue.ts"),
     import("../kv/connect.ts"),
     import("../kv/redis-notifier.ts"),
@@ -112,13 +112,13 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
   const jobs = createJobStore(await open(jobKind(podName), ""), podName);
   const worktrees = createWorktreeStore(await open(worktreeKind, ""));
-  const bell = createRedisBell({ kv, log });
+  const notifier = createRedisNotifier({ kv, log });
   const self = await identify(process.pid);
   const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
   const members = membersOf(instances, settings, kv.backSince);
   const { isLiving } = members.presence;
   const events = createEventLog({
-    logs: createRedisLogs(eventLogFormat, { kv, bell }),
+    logs: createRedisLogs(eventLogFormat, { kv, notifier }),
     maxBytes: settings.kvEventLogMaxBytes,
     ttlSeconds: settings.jobTtl,
     describe: describer(jobs, isLiving),
@@ -134,7 +134,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     onError: failedWorker(log),
     log,
   });
-  const bus = createEventBus({ logs: createRedisLogs(eventBusFormat, { kv, bell }), log });
+  const bus = createEventBus({ logs: createRedisLogs(eventBusFormat, { kv, notifier }), log });
   const agentMode = settings.agentMode
     ? await openAgentStores({ open, settings, home: homedir(), bus })
     : null;
@@ -143,7 +143,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     worktrees,
     events,
     queue,
-    jobEnds: bell,
+    jobEnds: notifier,
     locks,
     ...members,
     isLiving,
@@ -155,7 +155,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
       await queue.close();
       await events.close();
       await locks.close();
-      await bell.close();
+      await notifier.close();
       await kv.close();
     },
   };

@@ -39,7 +39,7 @@ const conversationsOn = (kv: Kv) =>
 const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
 const busOn = (kv: Kv) =>
   createEventBus({
-    logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisNotifier({ kv, log }) }),
+    logs: createRedisLogs(eventBusFormat, { kv, notifier: createRedisNotifier({ kv, log }) }),
     gatherMs: 10,
     log,
   });
@@ -112,7 +112,7 @@ test("a conversation that an earlier version kept longer, with an index, has lap
   await kv.client.set(kv.key("conv", key), JSON.stringify(lapsed), "EX", 30 * 86_400);
   await kv.client.zadd(kv.key("conversations"), begin.getTime(), key);
   expect(await store.get(key)).toBeNull();
-  await store.tidy(begin);
+  await store.expire(begin);
   await store.put(key, sampleConversation());
   expect(await store.get(key)).toEqual(sampleConversation());
   expect(await kv.client.ttl(kv.key("conv", key))).toBeLessThanOrEqual(conversationTtl);
@@ -141,10 +141,10 @@ test("entries whose record is gone are left out of lists, and swept when no writ
   expect((await store.list(all)).map(({ uuid }) => uuid)).toEqual(["running", "ended"]);
   expect((await store.unfinished()).map(({ uuid }) => uuid)).toEqual(["running"]);
   const left = async (name: string) => await kv.client.zrange(kv.key("completions", name), "0", "-1");
-  await store.tidy(new Date(begin.getTime() + 60_000));
+  await store.expire(new Date(begin.getTime() + 60_000));
   expect(await left("all")).toEqual(["ended", "gone", "running"]);
   expect(await left("unfinished")).toEqual(["gone", "running"]);
-  await store.tidy(new Date(begin.getTime() + 3_600_000));
+  await store.expire(new Date(begin.getTime() + 3_600_000));
   expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
     ["ended", "running"],
     ["running"],
@@ -224,7 +224,7 @@ describe("while the store is away", () => {
       () => completions.get("one"),
       () => completions.list(all),
       () => completions.unfinished(),
-      () => completions.tidy(begin),
+      () => completions.expire(begin),
       () => conversations.get(conversationKey("x")),
       () => conversations.put(conversationKey("x"), sampleConversation()),
       () => conversations.remove(conversationKey("x")),

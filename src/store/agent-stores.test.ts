@@ -79,7 +79,7 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createEventBus({
-          logs: createRedisLogs(eventBusFormat, { kv, bell: createRedisNotifier({ kv, log }) }),
+          logs: createRedisLogs(eventBusFormat, { kv, notifier: createRedisNotifier({ kv, log }) }),
           gatherMs: 20,
           log,
         });

@@ -30,7 +30,7 @@ test("events are forgotten an hour after done, and not before", async () => {
 });
 
 test("all streams together are bounded: ended ones go first, then the oldest events", async () => {
-  const bus = openLocalEventBus({ now: () => begin, most: 2500, gatherMs: 0 });
+  const bus = openLocalEventBus({ now: () => begin, maxCharacters: 2500, gatherMs: 0 });
   const big = "x".repeat(1000);
   for (const id of ["ended", "running", "new"]) await bus.begin(id);
   bus.publish(busEvent("ended", "tool_use", big));
@@ -50,7 +50,7 @@ test("all streams together are bounded: ended ones go first, then the oldest eve
 });
 
 test("a reader of a stream that goes leaves", async () => {
-  const bus = openLocalEventBus({ now: () => begin, most: 100, gatherMs: 0 });
+  const bus = openLocalEventBus({ now: () => begin, maxCharacters: 100, gatherMs: 0 });
   await bus.begin("a");
   const reader = followBus(bus, "a");
   await bus.begin("a");

@@ -31,12 +31,12 @@ beforeAll(async () => {
 
 const silent = createLog("silent", (line) => line);
 
-/** An instance of its own on the store: connection, bell and log. */
+/** An instance of its own on the store: connection, notifier and log. */
 const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxBytes = 10_000_000) => {
   const kv = await openKv(redis.url, prefix);
-  const bell = createRedisNotifier({ kv, log: silent });
+  const notifier = createRedisNotifier({ kv, log: silent });
   const log = createEventLog({
-    logs: createRedisLogs(eventLogFormat, { kv, bell }),
+    logs: createRedisLogs(eventLogFormat, { kv, notifier }),
     maxBytes,
     ttlSeconds: 3600,
     describe: async (jobId) => jobs.get(jobId) ?? null,
@@ -44,7 +44,7 @@ const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxByte
     now: () => new Date(0),
   });
   afterFile(() => log.close());
-  return { kv, bell, log };
+  return { kv, notifier, log };
 };
 
 const newPrefix = (): string => `test-${randomUUID()}`;
@@ -184,7 +184,7 @@ test("while the store is away events wait and readers too; then all goes on by i
   await until(() => reader.seen.length === 2);
   await redis.kill();
   for (let n = 1; n <= 50; n += 1) a.log.append(id, 1, text(String(n)));
-  b.bell.notify(`events:${id}`);
+  b.notifier.notify(`events:${id}`);
   // With the store away nobody waits for it: the end is marked later.
   await a.log.finish(id);
   await redis.restart();

@@ -41,9 +41,9 @@ const newPrefix = (): string => `test-${randomUUID()}`;
 
 const openLog = async (prefix: string, jobs: KnownJobs, maxBytes = 10_000_000) => {
   const kv = await openKv(cluster.url, prefix);
-  const bell = createRedisNotifier({ kv, log: silent });
+  const notifier = createRedisNotifier({ kv, log: silent });
   const log = createEventLog({
-    logs: createRedisLogs(eventLogFormat, { kv, bell }),
+    logs: createRedisLogs(eventLogFormat, { kv, notifier }),
     maxBytes,
     ttlSeconds: 3600,
     describe: async (jobId) => jobs.get(jobId) ?? null,

@@ -65,12 +65,12 @@ test("a final one is gone its time to live after its end, and its file with the 
   await store.create(sampleCompletion());
   await store.update("one", "e1", { status: "failed", ended_at: "2026-01-01T00:00:01.000Z" });
   clock.now = new Date(soon.now.getTime() + completionTtl * 1000 - 1);
-  await store.tidy(clock.now);
+  await store.expire(clock.now);
   expect(await store.get("one")).toMatchObject({ status: "failed" });
   clock.now = new Date(soon.now.getTime() + completionTtl * 1000);
   expect(await store.get("one")).toBeNull();
   expect(await store.list({ limit: 10, status: "all" })).toEqual([]);
-  await store.tidy(clock.now);
+  await store.expire(clock.now);
   expect(await readdir(directory)).toEqual([]);
 });
 

@@ -41,7 +41,7 @@ test("torn and foreign files are skipped with a warning and left, what a crashed
   expect(lines).toHaveLength(3);
   expect(await again.get(torn)).toBeNull();
   expect(await again.get(good)).toEqual(sampleConversation());
-  await again.tidy(new Date("2027-01-01T00:00:00Z"));
+  await again.expire(new Date("2027-01-01T00:00:00Z"));
   expect((await readdir(directory)).toSorted()).toEqual(
     [`${torn}.json`, "notes.json", `${conversationKey("directory")}.json`].toSorted(),
   );

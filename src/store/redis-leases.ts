@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Kv } from "../kv/kv.ts";
-import { createScript } from "../kv/script.ts";
+import { createScript, type Kv } from "../kv/kv.ts";
 import type { Renewal } from "./instances.ts";
 import type { Lock, Locks } from "./locks.ts";
 

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { failureOf } from "../kv/failure.ts";
-import type { Kv } from "../kv/kv.ts";
-import { createScript } from "../kv/script.ts";
+import { createScript, type Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import type { Claim, Index, IndexEntry, Kind, Position } from "./records.ts";

@@ -173,7 +173,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       expect(uuidsOf(await store.list({ limit: 10, status: "failed" }))).toEqual([]);
       await store.update("one", "e1", done(3));
       expect(uuidsOf(await store.list({ limit: 10, status: "completed" }))).toEqual(["one"]);
-      await store.tidy(after(100));
+      await store.expire(after(100));
       expect(uuidsOf(await store.list({ limit: 10, status: "completed" }))).toEqual(["one"]);
       expect(uuidsOf(await store.list({ limit: 10, status: "all" }))).toEqual(["one", "two"]);
     });
@@ -197,7 +197,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       await store.create(sampleCompletion({ uuid: "running" }));
       await store.create(sampleCompletion({ uuid: "ended" }));
       await store.update("ended", "e1", done(completionTtl - 10));
-      await store.tidy(after(completionTtl));
+      await store.expire(after(completionTtl));
       for (const each of [store, await reopen()]) {
         expect(uuidsOf(await each.list({ limit: 10, status: "all" })).toSorted()).toEqual([
           "ended",

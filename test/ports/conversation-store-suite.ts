@@ -67,11 +67,11 @@ export const conversationStoreSuite = (name: string, { open }: Harness): void =>
       ];
       await store.put(key, old);
       await store.put(conversationKey("young"), young);
-      await store.tidy(after(conversationTtl - 1));
+      await store.expire(after(conversationTtl - 1));
       expect(await store.get(key)).toEqual(old);
       clock.now = after(conversationTtl);
       expect(await store.get(key)).toBeNull();
-      await store.tidy(clock.now);
+      await store.expire(clock.now);
       expect(await (await reopen()).get(key)).toBeNull();
       expect(await store.get(conversationKey("young"))).toEqual(young);
     });
@@ -83,10 +83,10 @@ export const conversationStoreSuite = (name: string, { open }: Harness): void =>
       clock.now = after(2 * conversationTtl);
       const again = sampleConversation({ updated_at: clock.now.toISOString() });
       await store.put(key, again);
-      await store.tidy(clock.now);
+      await store.expire(clock.now);
       expect(await store.get(key)).toEqual(again);
       clock.now = after(3 * conversationTtl);
-      await store.tidy(clock.now);
+      await store.expire(clock.now);
       expect(await store.get(key)).toBeNull();
       await store.put(key, { ...again, updated_at: clock.now.toISOString() });
       expect(await store.get(key)).toMatchObject({ cwd: again.cwd });
