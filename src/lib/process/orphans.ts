@@ -10,9 +10,9 @@ export type OrphanReport = SweepReport & {
 };
 
 /**
- * Ends what a dead instance left running: the recorded process with its group, if it is still that very process (pid,
- * start time and boot), then everything that carries the marker, and daemons that have started since in its `directories`
- * (see `daemon.ts`). A pid that has been given to another process since is not touched, and neither is its group.
+ * Ends what a dead instance left running: the recorded process with its group, if it is still the same process (pid, start
+ * time and boot), then everything that carries the marker, and daemons that have started since in its `directories` (see
+ * `createDaemonCheck`). A pid that has been reused is not touched, and neither is its group.
  */
 export const killOrphans = async (
   identity: ProcessIdentity | null,
@@ -23,7 +23,7 @@ export const killOrphans = async (
   const known: ProcessRow[] = [];
   if (found) {
     const row = readRow(identity.pid);
-    // Our processes lead their groups; one that does not is ended alone, its group may be somebody else's.
+    // The service's processes lead their groups. One that does not is ended alone: its group may not be the job's.
     if (row?.startTime === identity.start_time && row.group === row.pid) {
       known.push(...(await endGroup(row.group, { graceSeconds, signal })));
     } else if (row?.startTime === identity.start_time) {
