@@ -30,7 +30,7 @@ export const createSweep = (deps: Dependencies) => {
 
   const forgetWhenAway = (error: unknown): void => {
     // What was seen until now may have been seen through a store that was going away.
-    if (failureOf(error) !== "away") return;
+    if (failureOf(error) !== "unreachable") return;
     presence.forget();
     runs.forget();
   };

@@ -3,17 +3,17 @@ import { ServiceError } from "../contract/errors.ts";
 
 /**
  * What a failure is about. `value`: one value is wrong, the others may be fine; `refused`: the store answers, but refuses a
- * command at present; `away`: the store is unreachable.
+ * command at present; `unreachable`: it does not answer.
  */
-export type Failure = "value" | "refused" | "away";
+export type Failure = "value" | "refused" | "unreachable";
 
 export const failureOf = (error: unknown): Failure => {
   if (error instanceof ServiceError && error.code === "store_unavailable") {
     const { cause } = error;
     // A file system that refuses may recover in a moment.
-    if (!(cause instanceof Error)) return "away";
+    if (!(cause instanceof Error)) return "unreachable";
     if (isWrongType(cause.message)) return "value";
-    return cause.name === "ReplyError" ? "refused" : "away";
+    return cause.name === "ReplyError" ? "refused" : "unreachable";
   }
   return "value";
 };

@@ -3,7 +3,7 @@ import { createNotifier } from "./notifier.ts";
 
 const never = new AbortController().signal;
 
-test("a ring wakes everybody who waits for that name, and nobody else", async () => {
+test("a notification wakes all waiters for its name, and no others", async () => {
   const bell = createNotifier();
   const woken: string[] = [];
   const waits = ["a", "a", "b"].map((name) => bell.waitFor(name, never).then(() => woken.push(name)));
@@ -15,7 +15,7 @@ test("a ring wakes everybody who waits for that name, and nobody else", async ()
   expect(woken).toEqual(["a", "a", "b"]);
 });
 
-test("a waiter whose signal aborts goes on, before or while it waits", async () => {
+test("a waiter continues when its signal aborts, before or during the wait", async () => {
   const bell = createNotifier();
   const controller = new AbortController();
   const waiting = bell.waitFor("a", controller.signal);

@@ -87,7 +87,7 @@ locksSuite("Redis Cluster", {
   },
 });
 
-test("in a Cluster events and rings go on after each of its nodes was restarted", async () => {
+test("in a Cluster events and notifications continue after each of its nodes was restarted", async () => {
   const prefix = newPrefix();
   const ids = Array.from({ length: 10 }, () => randomUUID());
   const jobs: KnownJobs = new Map(ids.map((id) => [id, { createdAt, over: false }]));

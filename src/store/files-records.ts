@@ -97,7 +97,7 @@ export const openFilesRecords = async <T extends object>(
       if (editable || !known.has(id)) return null;
       // Throws when the whole directory is missing.
       await readdir(directory);
-      return skip(id, "it is gone");
+      return skip(id, "it is missing");
     }
   };
 

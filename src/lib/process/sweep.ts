@@ -21,11 +21,10 @@ export type SweepOptions = {
   known?: readonly ProcessRow[];
   /** Daemons of the run there are ended, too; processes that started before the run are left alone then. */
   workplace?: Workplace | undefined;
-  /** Seconds after which the sweep reports what is left. */
-  limitSeconds?: number;
 };
 
-const milliseconds = { betweenScans: 15, fromTermToKill: 200, patience: 1000 };
+/** `limit`: the sweep reports what is left. `patience`: see `end`. */
+const milliseconds = { betweenScans: 15, fromTermToKill: 200, patience: 1000, limit: 10_000 };
 
 /**
  * Ends every process that carries the marker, whatever its group, session or parent: TERM, KILL after 200 ms, until two scans
@@ -33,7 +32,7 @@ const milliseconds = { betweenScans: 15, fromTermToKill: 200, patience: 1000 };
  * `workplace` are ended.
  */
 export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise<SweepReport> => {
-  const { signal, known = [], workplace, limitSeconds = 10 } = options;
+  const { signal, known = [], workplace } = options;
   const checkDaemon = workplace && (await createDaemonCheck(workplace));
   const startedAt = performance.now();
   const termSent = new Map<string, number>();
@@ -67,7 +66,7 @@ export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise
     const unseen = await visitMarked(marker, end, workplace?.since, visitOther);
     known.filter(isAlive).forEach(end);
     quiet = alive.length + unseen.length === 0 ? quiet + 1 : 0;
-    if (quiet === 0 && performance.now() - startedAt > limitSeconds * 1000) {
+    if (quiet === 0 && performance.now() - startedAt > milliseconds.limit) {
       hidden.push(...unseen.map(named));
       break;
     }

@@ -1,6 +1,5 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ProcessIdentity } from "./identity.ts";
 
 /** A variable in the environment of a process that marks it; its children inherit it. */
 export type Marker = {
@@ -58,13 +57,6 @@ export const visitMarked = async (
       else if (isWhole) visitOther?.(row, environment);
     },
   });
-};
-
-/** Identities of the living processes that carry the marker. */
-export const findMarked = async (marker: Marker): Promise<Pick<ProcessIdentity, "pid" | "start_time">[]> => {
-  const found: Pick<ProcessIdentity, "pid" | "start_time">[] = [];
-  await visitMarked(marker, (row) => found.push({ pid: row.pid, start_time: row.startTime }));
-  return found;
 };
 
 /** The members of the group and all their descendants, whatever their group or session is now. */
