@@ -20,6 +20,7 @@ import type { Kv } from "../kv/kv.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { createEventLog, eventLogFormat } from "./event-log.ts";
+import type { Batch } from "./logs.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 
 let redis: TestRedis;
@@ -205,6 +206,24 @@ test("a store that hangs and then continues writes nothing twice", async () => {
   redis.thaw();
   await reader.ended;
   expect(texts(reader.seen)).toEqual([null, "before", "sent into the void"]);
+});
+
+test("a batch that the client sends again after later ones is not appended again", async () => {
+  const { kv, notifier } = await openInstance(newPrefix());
+  const logs = createRedisLogs(eventLogFormat, { kv, notifier });
+  const id = randomUUID();
+  const batch = (number: number): Batch => ({
+    name: `writer:${number}`,
+    isRetry: false,
+    reset: false,
+    first: null,
+    entries: [["e", JSON.stringify({ number })]],
+    isEnd: number === 3,
+    seconds: 60,
+  });
+  for (const number of [1, 2, 1, 3, 2, 3]) await logs.append(id, batch(number));
+  const entries = (await logs.reader(id)("0-0")) ?? [];
+  expect(entries.map(({ position }) => position)).toEqual(["1-0", "2-0", "3-0", "3-1"]);
 });
 
 test("a full backlog drops thinking and text first, then all but the stages; the log says so once", async () => {

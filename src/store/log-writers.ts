@@ -52,6 +52,8 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
       log.warn({ [noun]: id }, `too many events of a ${noun} wait to be written; the oldest are left out`);
       if (options.leftOut !== undefined) backlog.add(options.leftOut(value));
     });
+    const writer = randomUUID();
+    let batches = 0;
     let known: Awaited<ReturnType<typeof options.inspect>> | null = null;
     let isReset = false;
     let isEnd = false;
@@ -75,7 +77,15 @@ export const createLogWriters = <Value>(options: Options<Value>) => {
       const isLast = isEnd && backlog.isEmpty();
       const seconds = isLast ? options.seconds.ended : options.seconds.open;
       const [reset, { first }] = [isReset, known];
-      const next = { name: randomUUID(), isRetry: false, reset, first, entries, isEnd: isLast, seconds };
+      const next = {
+        name: `${writer}:${(batches += 1)}`,
+        isRetry: false,
+        reset,
+        first,
+        entries,
+        isEnd: isLast,
+        seconds,
+      };
       isReset = false;
       isEnd &&= !isLast;
       return next;

@@ -22,7 +22,7 @@ export type LogFormat = {
 
 /** Entries that are appended at once. */
 export type Batch = {
-  /** Identifies a batch that was written although the reply was lost. */
+  /** `{writer}:{number}`: identifies a batch that was written although the reply was lost. A writer counts upwards. */
   name: string;
   /** Whether it was sent before. */
   isRetry: boolean;

@@ -71,7 +71,8 @@ const lookBack = 100;
  * whether entries are numbered, 6 most entries, 7 seconds until the stream expires, 8 whether the log ends, 9 whether the
  * first entry is for an empty log only, 10 length of an entry, from 11 on the names and values of all entries.
  *
- * The last entry of a batch has its name. A numbered entry is `{seq}-0` and begins with `s`, the size of the log up to and
+ * The last entry of a batch has its name, `{writer}:{number}`. A batch is done when its writer has written it or a later one:
+ * the client may also send a command again long after the writer has gone on. A numbered entry is `{seq}-0` and begins with `s`, the size of the log up to and
  * with it. An entry `{seq}-1` ends the log at event `seq`, until something is appended again.
  */
 const append = createScript(`
@@ -83,8 +84,11 @@ if last and numbered then
   seq = tonumber(string.match(last[1], '^(%d+)'))
   size = tonumber(last[2][2])
 end
+local writer, number = string.match(name, '^(.*):(%d+)$')
 for _, entry in ipairs(newest) do
-  if entry[2][#entry[2]] == name then return size end
+  local fields = entry[2]
+  local by, done = string.match(fields[#fields - 1] == ARGV[2] and fields[#fields] or '', '^(.*):(%d+)$')
+  if by and by == writer and tonumber(done) >= tonumber(number) then return size end
 end
 if ARGV[4] == '1' then
   -- The stream is emptied, not deleted: readers of a missing stream end, and ids must continue after the old ones.
