@@ -53,7 +53,7 @@ export type Kind<T extends object> = {
   };
 };
 
-export type Change<T> = { after: T | null; changed: boolean };
+type Change<T> = { after: T | null; changed: boolean };
 
 /** `full`: the limit is reached; `takenBy`: the record that has one of the claims, null for claims without `holder`. */
 export type Creation = "created" | "full" | { takenBy: string | null };
