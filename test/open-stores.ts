@@ -37,15 +37,19 @@ export const openFilesEventLog = (
 /** The event bus in memory, of at most so many characters. */
 export const openLocalEventBus = ({
   now,
-  most,
+  maxCharacters,
   gatherMs,
 }: {
   now: () => Date;
-  most?: number;
+  maxCharacters?: number;
   gatherMs?: number;
 }): EventBus =>
   createEventBus({
-    logs: createLocalLogs(eventBusFormat, { directory: null, now, ...(most !== undefined && { most }) }),
+    logs: createLocalLogs(eventBusFormat, {
+      directory: null,
+      now,
+      ...(maxCharacters !== undefined && { maxCharacters }),
+    }),
     log: createLog("silent", (line) => line),
     ...(gatherMs !== undefined && { gatherMs }),
   });

@@ -1,4 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
+import type { ProcessIdentity } from "../src/lib/process/identity.ts";
+import { visitMarked, type Marker } from "../src/lib/process/table.ts";
 
 /** Ids of the living processes that carry the job's mark in their environment; zombies do not count. */
 export const processesMarked = (jobId: string): number[] => {
@@ -43,4 +45,11 @@ export const isRunning = (pid: number): boolean => {
   } catch {
     return false;
   }
+};
+
+/** Identities of the living processes that carry the marker. */
+export const findMarked = async (marker: Marker): Promise<Pick<ProcessIdentity, "pid" | "start_time">[]> => {
+  const found: Pick<ProcessIdentity, "pid" | "start_time">[] = [];
+  await visitMarked(marker, (row) => found.push({ pid: row.pid, start_time: row.startTime }));
+  return found;
 };

@@ -1,6 +1,6 @@
 import type { AgentEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
-import { shorten } from "../store/event-budget.ts";
+import { shorten } from "../store/event-log.ts";
 import type { BusEvent, EventBus } from "../store/event-bus.ts";
 
 type Published = Pick<BusEvent, "event_type" | "content">;

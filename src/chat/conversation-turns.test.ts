@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { createLocalLocks } from "../store/local-leases.ts";
+import { createLocalLocks } from "../store/locks.ts";
 import { createConversationTurns } from "./conversation-turns.ts";
 
 const patient = 60;

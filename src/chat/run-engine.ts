@@ -147,7 +147,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
       prewarmed.refill();
       if (performance.now() - swept < sweepMs) return;
       swept = performance.now();
-      await deps.conversations.tidy(now());
+      await deps.conversations.expire(now());
       const before = now().getTime() - settings.agentModeConversationTtl * 1000;
       await workspaces.removeUnused(before, processes.directories());
     },

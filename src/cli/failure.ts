@@ -1,9 +1,3 @@
-import { ClientError } from "../client/client-error.ts";
-import { ConfigError } from "../config/config-error.ts";
-import { ServiceError } from "../contract/errors.ts";
-import { note, print, printJson } from "./print.ts";
-import { flagWords, sanitise } from "./text/sanitise.ts";
-
 /** Exit codes; docs/cli.md and the end of `svc --help` list the same. */
 export const exitCode = {
   ok: 0,
@@ -39,33 +33,3 @@ export const usageError = (message: string): CliError =>
 /** These are faults of the program; the message of any other error is for the user. */
 export const isBug = (error: unknown): boolean =>
   [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
-
-/** Prints a failure on stderr, with `json` also as a failure body on stdout (`line`: in one line), and returns the exit code. */
-export const report = (error: unknown, { json }: { json: boolean | "line" }): ExitCode => {
-  const { message, code, exit } = explain(error);
-  const body = { success: false, error: message, code };
-  if (json === "line") print(JSON.stringify(body));
-  else if (json) printJson(body);
-  note(`svc: ${sanitise(error instanceof ClientError ? flagWords(message) : message)}`);
-  const debug = /^(debug|trace)$/.test(process.env.SERVICE_LOG_LEVEL ?? "");
-  if (code === "internal" && error instanceof Error && debug) note(sanitise(error.stack ?? ""));
-  return exit;
-};
-
-const explain = (error: unknown): { message: string; code: string; exit: ExitCode } => {
-  if (error instanceof CliError) return { message: error.message, code: error.code, exit: error.exitCode };
-  if (error instanceof ClientError || error instanceof ConfigError || error instanceof ServiceError) {
-    const { message, code } = error;
-    const refused =
-      error instanceof ClientError &&
-      (error.status === 400 || error.status === 413) &&
-      !failedAttempts.has(code);
-    return { message, code, exit: refused ? exitCode.usage : exitCode.failure };
-  }
-  const text = error instanceof Error ? error.message : String(error);
-  const message = `${text} (SERVICE_LOG_LEVEL=debug tells more)`;
-  return { message, code: "internal", exit: exitCode.failure };
-};
-
-/** Codes of status 400 for a valid request that failed. */
-const failedAttempts: ReadonlySet<string> = new Set(["clone_failed", "worktree_failed"]);

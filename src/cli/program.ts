@@ -25,7 +25,7 @@ export const run = async (argv: string[]): Promise<number> => {
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.usage;
-    const { report } = await import("./failure.ts");
+    const { report } = await import("./report.ts");
     return report(error, { json: argv.includes("--json") });
   }
 };

@@ -14,7 +14,7 @@ import { createSubmit } from "./submit.ts";
 import { createLocalQueue } from "./local-queue.ts";
 import { queueWaiting, recover } from "./recovery.ts";
 import { createNotifier } from "../lib/notifier.ts";
-import { createLocalLocks } from "../store/local-leases.ts";
+import { createLocalLocks } from "../store/locks.ts";
 import { openSpool } from "./outcomes.ts";
 import { createWorker } from "./worker.ts";
 

@@ -30,7 +30,7 @@ export const createSweep = (deps: Dependencies) => {
 
   const forgetWhenAway = (error: unknown): void => {
     // Earlier readings may come from a store that was about to become unreachable.
-    if (failureOf(error) !== "away") return;
+    if (failureOf(error) !== "unreachable") return;
     presence.forget();
     runs.forget();
   };

@@ -59,7 +59,7 @@ test("wrong credentials are refused at once, with a sentence and a log that do n
   }
 });
 
-test("a store where there is none is given up, with a sentence that says where and not with what credentials", async () => {
+test("a missing store is given up, with a sentence that has the address and no credentials", async () => {
   const port = await lastingPort();
   for (const scheme of ["redis", "redis+cluster", "redis+sentinel"]) {
     const { message, log } = await failureOf(
@@ -90,7 +90,7 @@ test("an abort ends the wait for a store", async () => {
   await expect(connecting).rejects.toThrow("stopped");
 });
 
-test("a store that may throw keys away is refused", async () => {
+test("a store that may evict keys is refused", async () => {
   const redis = await startRedis({ args: ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"] });
   expect((await failureOf(redis.url)).message).toMatch(
     /maxmemory-policy allkeys-lru.*set maxmemory-policy noeviction/,
@@ -114,7 +114,7 @@ test.each([
   ["killed", "kill", "restart"],
   ["frozen", "freeze", "thaw"],
 ] as const)(
-  "a store that is %s is unavailable, soon at once, and is used again when it is back",
+  "a store that is %s is unavailable, soon without a wait, and is used again when it is back",
   async (_what, away, back) => {
     const redis = await startRedis();
     const kv = await openKv(redis.url);
@@ -133,7 +133,7 @@ test.each([
   },
 );
 
-test("a dedicated connection goes on blocking across a restart, and ends with the rest", async () => {
+test("a dedicated connection continues to block across a restart, and is closed with the rest", async () => {
   const redis = await startRedis();
   const kv = await openKv(redis.url);
   const blocking = kv.dedicated();

@@ -4,68 +4,58 @@ import { parseKvUrl, type KvAddress } from "../config/kv-url.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { orAborted } from "../lib/wait.ts";
-import { checkServer } from "./check-server.ts";
+import { commandFailure, connectFailure, isRefusal, namesOf, reasonOf } from "./failure.ts";
 import type { Kv, KvClient } from "./kv.ts";
-import { createStoreClock } from "./store-clock.ts";
-import { adviceOn, isDisconnected, isRefusal, isWrongType, keyOfWrongType, reasonOf } from "./reason.ts";
 
 type Request = {
   url: string;
   prefix: string;
   log: Log;
   signal?: AbortSignal;
-  /** How long the first connection is tried for, ms. */
+  /** How long the first connection is tried, ms: when a whole stack starts, the store may be a little later. */
   patience?: number;
 };
 
-/** How long a command may take, and a connection to be made, ms: a store that is frozen must not freeze us. */
+/** How long a command and a connection attempt may take, ms: a frozen store must not freeze this process. */
 const commandTimeout = 3000;
 const connectTimeout = 3000;
 
-/** Longer than any command blocks, ms: a connection that is silent for so long is lost. */
+/** A connection that is silent for so long is lost, ms; no command blocks longer. */
 const blockedTimeout = 15_000;
-
-/** At the start of a whole stack the store may be a little later. */
-const defaultPatience = 15_000;
 
 /**
  * Connects to the store and checks that it can be relied on.
  * @throws Error with a sentence for the operator, without credentials
  */
-export const connectKv = async ({
-  url,
-  prefix,
-  log,
-  signal,
-  patience = defaultPatience,
-}: Request): Promise<Kv> => {
+export const connectKv = async ({ url, prefix, log, signal, patience = 15_000 }: Request): Promise<Kv> => {
   const address = parseKvUrl(url);
   if (typeof address === "string") throw new Error(`KV_URL ${address}`);
-  const dedicatedOnes = new Set<KvClient>();
+  const dedicated = new Set<KvClient>();
   const client = open(address, "commands", log);
+  const probe = `{${prefix}:j}:probe`;
   let backSince = performance.now();
-  let trouble = "the connection was lost";
+  let connectionError = "the connection was lost";
   client.on("ready", () => (backSince = performance.now()));
-  client.on("error", (error: unknown) => (trouble = reasonOf(error)));
+  client.on("error", (error: unknown) => (connectionError = reasonOf(error)));
 
   const ask = async <Value>(work: (client: KvClient) => Promise<Value>): Promise<Value> => {
     try {
       return await work(client);
     } catch (cause) {
       if (cause instanceof ServiceError) throw cause;
-      throw overwritten(prefix, cause) ?? unavailable(address, cause, trouble);
+      throw commandFailure({ prefix, address, cause, connectionError });
     }
   };
 
-  const clock = createStoreClock({ client, key: `{${prefix}:j}:probe`, log });
+  const clock = createStoreClock({ client, key: probe, log });
 
   const close = async (): Promise<void> => {
     clock.stop();
-    for (const one of [client, ...dedicatedOnes]) one.disconnect();
+    for (const connection of [client, ...dedicated]) connection.disconnect();
   };
 
   try {
-    await ready(client, address, patience, signal);
+    await ready(client, { address, patience, signal });
     for (const warning of await checkServer(client, address)) log.warn(warning);
     await clock.set();
   } catch (error) {
@@ -76,17 +66,17 @@ export const connectKv = async ({
   return {
     client,
     dedicated: () => {
-      const one = open(address, "blocking", log);
-      dedicatedOnes.add(one);
-      one.once("end", () => dedicatedOnes.delete(one));
-      return one;
+      const connection = open(address, "blocking", log);
+      dedicated.add(connection);
+      connection.once("end", () => dedicated.delete(connection));
+      return connection;
     },
     prefix,
     jobKey: (...parts) => [`{${prefix}:j}`, ...parts].join(":"),
     key: (...parts) => [prefix, ...parts].join(":"),
     ask,
     check: async () => {
-      await ask((one) => one.set(`{${prefix}:j}:probe`, "1", "EX", 60));
+      await ask((commands) => commands.set(probe, "1", "EX", 60));
     },
     now: clock.now,
     backSince: () => backSince,
@@ -96,24 +86,24 @@ export const connectKv = async ({
 
 type Purpose = "commands" | "blocking";
 
+/** The client reconnects by itself; each loss of the store is logged once, by the connection for commands. */
 const open = (address: KvAddress, purpose: Purpose, log: Log): KvClient => {
-  const client = make(address, purpose);
-  let told = false;
-  // Reconnecting is the client's own business; that it has to is said once each time, by one of the connections.
+  const client = connectionTo(address, purpose);
+  let isLogged = false;
   client.on("error", (error: unknown) => {
-    // Not the error itself: it carries the command that failed, which may hold the password.
-    if (!told && purpose === "commands")
+    // Only the reason: the error itself contains the command, which may hold the password.
+    if (!isLogged && purpose === "commands")
       log.warn({ why: reasonOf(error) }, `the key-value store at ${namesOf(address)} cannot be reached`);
-    told = purpose === "commands";
+    isLogged = purpose === "commands";
   });
   client.on("ready", () => {
-    if (told) log.info("the key-value store can be reached again");
-    told = false;
+    if (isLogged) log.info("the key-value store can be reached again");
+    isLogged = false;
   });
   return client;
 };
 
-const make = (address: KvAddress, purpose: Purpose): KvClient => {
+const connectionTo = (address: KvAddress, purpose: Purpose): KvClient => {
   const options = optionsOf(address, purpose);
   const [first] = address.hosts;
   if (address.mode === "single" && first !== undefined)
@@ -124,7 +114,7 @@ const make = (address: KvAddress, purpose: Purpose): KvClient => {
       sentinels: address.hosts,
       name: address.master ?? "",
       db: address.database,
-      sentinelRetryStrategy: retry,
+      sentinelRetryStrategy: retryDelay,
       ...(address.sentinelPassword === null ? {} : { sentinelPassword: address.sentinelPassword }),
       ...(address.tls
         ? { enableTLSForSentinelMode: true, ...(options.tls && { sentinelTLS: options.tls }) }
@@ -133,11 +123,11 @@ const make = (address: KvAddress, purpose: Purpose): KvClient => {
   }
   return new Cluster(address.hosts, {
     redisOptions: options,
-    clusterRetryStrategy: retry,
+    clusterRetryStrategy: retryDelay,
     enableOfflineQueue: purpose === "blocking",
     slotsRefreshTimeout: connectTimeout,
     slotsRefreshInterval: 5000,
-    // An address behind TLS is one of a certificate: names are resolved by the connection, not before it.
+    // A TLS certificate is for a name: the connection resolves it, not the client.
     ...(address.tls && { dnsLookup: (name, callback) => callback(null, name) }),
   });
 };
@@ -148,13 +138,13 @@ const optionsOf = (address: KvAddress, purpose: Purpose): Omit<RedisOptions, "re
   ...(address.tls ? { tls: address.caFile === null ? {} : { ca: readFileSync(address.caFile) } } : {}),
   connectTimeout,
   keepAlive: 5000,
-  retryStrategy: retry,
-  // After a fail-over the old master takes no writes any more: the new one is looked up.
+  retryStrategy: retryDelay,
+  // After a fail-over the old master refuses writes: reconnecting finds the new one.
   reconnectOnError: (error) => (/^(READONLY|UNBLOCKED)/.test(error.message) ? 2 : false),
   ...(purpose === "commands"
     ? {
         commandTimeout,
-        // One that does not answer is asked anew on a new connection; until that is ready, commands fail at once.
+        // A connection without an answer is replaced; until the new one is ready, commands fail at once.
         socketTimeout: commandTimeout,
         enableOfflineQueue: false,
         maxRetriesPerRequest: 0,
@@ -163,60 +153,118 @@ const optionsOf = (address: KvAddress, purpose: Purpose): Omit<RedisOptions, "re
     : { maxRetriesPerRequest: null, socketTimeout: blockedTimeout }),
 });
 
-const retry = (times: number): number => Math.min(50 * times, 500);
+const retryDelay = (times: number): number => Math.min(50 * times, 500);
 
-const ready = async (
-  client: KvClient,
-  address: KvAddress,
-  patience: number,
-  signal?: AbortSignal,
-): Promise<void> => {
+type Wait = { address: KvAddress; patience: number; signal: AbortSignal | undefined };
+
+/** Waits for the first connection; refused credentials end the wait. */
+const ready = async (client: KvClient, { address, patience, signal }: Wait): Promise<void> => {
   if (client.status === "ready") return;
   let last: unknown;
   const limit = AbortSignal.any([AbortSignal.timeout(patience), ...(signal ? [signal] : [])]);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const remember = (error: unknown): void => {
+  const onError = (error: unknown): void => {
     last = error;
     if (isRefusal(reasonOf(error))) reject(new Error("refused"));
   };
-  client.on("error", remember);
+  client.on("error", onError);
   client.once("ready", resolve);
   try {
     await orAborted(promise, limit);
   } catch {
     signal?.throwIfAborted();
-    const why = reasonOf(last);
-    throw new Error(
-      `The key-value store at ${namesOf(address)} cannot be used (${why}); ${adviceOn(why, address.tls)}`,
-    );
+    throw connectFailure(address, last);
   } finally {
-    client.off("error", remember);
+    client.off("error", onError);
   }
 };
 
-const namesOf = ({ hosts }: KvAddress): string => hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
+/** Streams, `LMOVE` and the queue's scripts need this version. */
+const oldestVersion = [6, 2] as const;
 
-/** Of a command on a key that somebody has overwritten with another type of value; null: it is something else. */
-const overwritten = (prefix: string, cause: unknown): ServiceError | null => {
-  const said = reasonOf(cause);
-  if (!isWrongType(said)) return null;
-  const { args = [] } = (cause as { command?: { args: unknown[] } }).command ?? {};
-  const isOurs = (text: string): boolean => text.startsWith(`${prefix}:`) || text.startsWith(`{${prefix}:`);
-  const key = keyOfWrongType(said) ?? args.map(String).find(isOurs) ?? "of the service";
-  return new ServiceError(
-    "store_unavailable",
-    `The key ${key} in the key-value store holds another type of value than the service writes: restore or delete it`,
-    { cause, retryAfter: 5 },
-  );
+/**
+ * Checks that the store does not lose jobs: one that may evict keys when its memory is full would. Resolves to warnings for
+ * the operator, a sentence each.
+ * @throws Error with a sentence for the operator
+ */
+const checkServer = async (client: KvClient, { mode, database }: KvAddress): Promise<string[]> => {
+  const warnings = new Set<string>();
+  // The client falls back to database 0 when there is no such database, and that may be in use by others.
+  if (client instanceof Redis)
+    await client.select(database).catch((cause: unknown) => {
+      throw new Error(
+        `The key-value store has no database ${database} (${reasonOf(cause)}); set another one in KV_URL`,
+      );
+    });
+  for (const node of client instanceof Cluster ? client.nodes("master") : [client]) {
+    const info = parseInfo(await node.info());
+    checkVersion(info.get("redis_version") ?? "");
+    const policy = info.get("maxmemory_policy") ?? "noeviction";
+    if (policy !== "noeviction") {
+      throw new Error(
+        `The key-value store has maxmemory-policy ${policy}, with which it may throw jobs away; set maxmemory-policy noeviction`,
+      );
+    }
+    if (mode === "single" && info.get("cluster_enabled") === "1")
+      throw new Error("The key-value store is a node of a Cluster; use redis+cluster:// in KV_URL");
+    if (info.get("aof_enabled") === "0") {
+      warnings.add(
+        "the key-value store keeps no append-only file: jobs are lost when it restarts; set appendonly yes and appendfsync always",
+      );
+    }
+  }
+  return [...warnings];
 };
 
-/** What every part of the store rejects with while it is away; `trouble`: what its connection said last. */
-const unavailable = (address: KvAddress, cause: unknown, trouble: string): ServiceError => {
-  const said = reasonOf(cause);
-  const why = isDisconnected(said) ? trouble : said;
-  return new ServiceError(
-    "store_unavailable",
-    `The key-value store at ${namesOf(address)} cannot be used at present (${why}); try again shortly`,
-    { cause, retryAfter: 5 },
+const checkVersion = (version: string): void => {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major < oldestVersion[0] || (major === oldestVersion[0] && minor < oldestVersion[1]))
+    throw new Error(`The key-value store is Redis ${version}; at least ${oldestVersion.join(".")} is needed`);
+};
+
+const parseInfo = (info: string): Map<string, string> =>
+  new Map(
+    info.split(/\r?\n/).flatMap((line) => {
+      const colon = line.indexOf(":");
+      return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)] as const];
+    }),
   );
+
+/** How often the store's time is read, and by how much this machine's clock may differ without a warning, ms. */
+const clockInterval = 10_000;
+const tolerableDrift = 5000;
+
+/**
+ * The store's time, which all instances use: one with a wrong clock would expire the jobs of all. Between two readings a
+ * monotonic clock continues it. `key` selects the node of a Cluster.
+ */
+const createStoreClock = ({ client, key, log }: { client: KvClient; key: string; log: Log }) => {
+  /** The store's time minus `performance.now()`, ms. */
+  let offset = Date.now() - performance.now();
+  let isLogged = false;
+
+  const set = async (): Promise<void> => {
+    const start = performance.now();
+    const answer = (await client.eval("return redis.call('TIME')", 1, key)) as [string, string];
+    const time = Number(answer[0]) * 1000 + Number(answer[1]) / 1000;
+    // The store read its clock between the request and the answer.
+    offset = Math.min(Math.max(offset, time - performance.now()), time - start);
+    const drift = Date.now() - performance.now() - offset;
+    const isWrong = Math.abs(drift) > tolerableDrift;
+    if (isWrong && !isLogged)
+      log.warn(
+        { seconds: Math.round(drift / 1000) },
+        "the clock of this machine differs from the key-value store's, whose time is used; set it right",
+      );
+    isLogged = isWrong;
+  };
+
+  const timer = setInterval(() => void set().catch(() => undefined), clockInterval);
+  timer.unref();
+
+  return {
+    set,
+    now: (): Date => new Date(performance.now() + offset),
+    stop: (): void => clearInterval(timer),
+  };
 };

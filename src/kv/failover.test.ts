@@ -3,7 +3,7 @@ import { openKv } from "../../test/kv.ts";
 import { startRedisSentinel } from "../../test/redis-sentinel.ts";
 import { until } from "../../test/until.ts";
 
-test("after a fail-over the new master is used, and again after one back", async () => {
+test("after each of two fail-overs the new master is used", async () => {
   const sentinel = await startRedisSentinel();
   const kv = await openKv(sentinel.url);
   const add = () => kv.ask((client) => client.incr(kv.key("n")));

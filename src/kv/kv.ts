@@ -1,28 +1,48 @@
+import { createHash } from "node:crypto";
 import type { Cluster, Redis } from "ioredis";
 
 export type KvClient = Redis | Cluster;
 
 /**
- * The key-value store that the instances share. Keys of the job store, the instances' locks and counts lie in one hash
- * slot, so that a script may touch several of them, on a single server and in a Cluster alike.
+ * PORT. The key-value store that the instances share, on a single server, behind Sentinels or in a Cluster. Keys of the job
+ * store, the instances' locks and counts are in one hash slot, so that a script may change several of them.
  */
 export type Kv = {
-  /** For commands: fails at once while the store is away. */
+  /** For commands: they fail at once while the store is unreachable. */
   client: KvClient;
-  /** A connection of its own, for commands that block; waits for the store however long it is away. Closed with the rest. */
+  /** A connection for commands that block; it waits for an unreachable store without limit. `close` closes it, too. */
   dedicated: () => KvClient;
   prefix: string;
   /** `{prefix:j}:part:part`: a key in the slot of the jobs. */
   jobKey: (...parts: string[]) => string;
   /** `prefix:part:part`: a key in a slot of its own. */
   key: (...parts: string[]) => string;
-  /** Runs commands. @throws ServiceError `store_unavailable` for whatever goes wrong */
+  /** Runs commands. @throws ServiceError `store_unavailable` for every failure */
   ask: <Value>(work: (client: KvClient) => Promise<Value>) => Promise<Value>;
   /** Rejects with `store_unavailable` unless the store answers and can be written to. */
   check: () => Promise<void>;
   /** The store's time. */
   now: () => Date;
-  /** When the store last became reachable after it had been away; ms of `performance.now()`. */
+  /** When the store last became reachable, ms of `performance.now()`. */
   backSince: () => number;
   close: () => Promise<void>;
+};
+
+type Script = (client: KvClient, keys: readonly string[], args: readonly string[]) => Promise<unknown>;
+
+/**
+ * A Lua script, sent by its digest, and in full only to a server that does not have it. `keys` are all keys that it uses, in
+ * one slot. Commands defined on the ioredis client would not do: a Cluster client routes them by the number of keys when
+ * that number varies.
+ */
+export const createScript = (lua: string): Script => {
+  const digest = createHash("sha1").update(lua).digest("hex");
+  return async (client, keys, args) => {
+    try {
+      return await client.evalsha(digest, keys.length, ...keys, ...args);
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+      return await client.eval(lua, keys.length, ...keys, ...args);
+    }
+  };
 };

@@ -4,15 +4,15 @@ import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { Kv } from "./kv.ts";
 
-/** Longest wait for a ring, ms: one that was lost on its way costs no more than that. */
-const poll = 2000;
+/** Longest wait, ms: a lost notification delays the reader by no more. */
+const maxWait = 2000;
 
-/** How long rings gather before they are told to the others, ms. */
-const gathering = 10;
+/** How long names are collected for one message to the other instances, ms. */
+const gatherMs = 10;
 
 /**
- * A notifier that all instances on the store hear. Rings may get lost, and `next` resolves after 2 s at the latest without
- * one: who waits looks again, in a loop.
+ * A notifier across all instances on the store. Notifications may get lost: `waitFor` resolves after 2 s at the latest, and
+ * callers read again in a loop.
  */
 export const createRedisNotifier = ({
   kv,
@@ -21,40 +21,39 @@ export const createRedisNotifier = ({
   kv: Kv;
   log: Log;
 }): Notifier & { close: () => Promise<void> } => {
-  const notifier = createNotifier(poll);
+  const { notify, waitFor } = createNotifier(maxWait);
   const channel = kv.key("bell");
   const self = randomUUID();
   const subscriber = kv.dedicated();
 
   subscriber.on("message", (_channel: string, message: string) => {
-    const [from, ...names] = message.split("\n");
-    if (from !== self) for (const name of names) notifier.notify(name);
+    const [sender, ...names] = message.split("\n");
+    if (sender !== self) for (const name of names) notify(name);
   });
-  // A single connection subscribes anew by our hand: when it is closed in the middle of that, ioredis lets the failure of
-  // its own attempt escape as an unhandled rejection. That of a Cluster does so by itself.
+  // A single connection must not subscribe by itself: when it is closed in the middle of that, ioredis lets the failure
+  // escape as an unhandled rejection. The client of a Cluster subscribes by itself.
   if (subscriber instanceof Redis) subscriber.options.autoResubscribe = false;
   subscriber.on("ready", () => {
     subscriber.subscribe(channel).catch((err: unknown) => {
-      log.debug({ err }, "what other instances tell is heard late: their channel cannot be heard at present");
+      log.debug({ err }, "notifications of other instances cannot be received at present; they are late");
     });
   });
 
-  const rung = new Set<string>();
+  const pending = new Set<string>();
 
-  /** What rings in the same breath is told in one message. */
-  const tell = (): void => {
-    const message = [self, ...rung].join("\n");
-    rung.clear();
+  const publish = (): void => {
+    const message = [self, ...pending].join("\n");
+    pending.clear();
     kv.client.publish(channel, message).catch(() => undefined);
   };
 
   return {
     notify: (name) => {
-      notifier.notify(name);
-      if (rung.size === 0) setTimeout(tell, gathering);
-      rung.add(name);
+      notify(name);
+      if (pending.size === 0) setTimeout(publish, gatherMs);
+      pending.add(name);
     },
-    waitFor: notifier.waitFor,
+    waitFor,
     close: async () => subscriber.disconnect(),
   };
 };

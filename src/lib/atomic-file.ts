@@ -4,12 +4,12 @@ import { basename, dirname, join } from "node:path";
 
 let count = 0;
 
-/** Suffix of files that a crash can leave behind; whoever owns the directory may delete them at start. */
+/** Suffix of files that a crash can leave behind; the owner of the directory may delete them at its start. */
 export const temporarySuffix = ".tmp";
 
 /**
- * Replaces a file so that a reader, also one after a crash, sees the old or the new content and never a part: written
- * beside, synced, renamed, directory synced. Durable when it resolves. A failed write leaves no temporary file.
+ * Replaces a file: a reader, also after a crash, sees the old or the new content, never a part. Writes a temporary file, syncs
+ * it, renames it and syncs the directory. Durable when it resolves. A failed write leaves no temporary file.
  */
 export const writeFileAtomic = async (
   path: string,
@@ -33,11 +33,11 @@ export const writeFileAtomic = async (
   await syncDirectory(dirname(path));
 };
 
-/** Directories that are to be synced, each with the sync that has not begun yet: who comes before it begins shares it. */
+/** Syncs by directory: those that have not started, which later callers share, and those in flight. */
 const waiting = new Map<string, Promise<void>>();
 const running = new Map<string, Promise<void>>();
 
-/** Makes creations, renames and deletions in a directory durable; those of many files at once with one sync. */
+/** Makes creations, renames and deletions in a directory durable. Concurrent calls share one sync. */
 export const syncDirectory = (path: string): Promise<void> => {
   const next = waiting.get(path) ?? syncAfter(path, running.get(path));
   waiting.set(path, next);

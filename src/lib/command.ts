@@ -12,20 +12,20 @@ export type Command = {
   env: Record<string, string>;
   timeoutSeconds: number;
   signal: AbortSignal;
-  /** Written to the standard input; absent: there is none. */
+  /** Standard input; absent: none. */
   input?: string | Uint8Array | undefined;
-  /** A descriptor that the process and all it starts get as number 3. */
+  /** A descriptor that the process and its children inherit as number 3. */
   inheritFd?: number | undefined;
   /** Default 64 MiB. */
   maxOutputBytes?: number | undefined;
-  /** Gets the standard output instead, piece by piece, without a limit. What it throws ends the program and is thrown. */
+  /** Receives the standard output in pieces and without a limit. An error that it throws ends the program and is thrown. */
   onOutput?: ((piece: string) => void) | undefined;
-  /** Of the standard output; `latin1` keeps bytes that are not UTF-8. */
+  /** Of the standard output; `latin1` preserves bytes that are not UTF-8. */
   encoding?: "utf8" | "latin1" | undefined;
 };
 
 export type CommandResult = {
-  /** Null: it did not exit by itself. */
+  /** Null: the program was ended. */
   exitCode: number | null;
   stdout: string;
   /** The last 64 KiB. */
@@ -39,8 +39,8 @@ export class CommandMissingError extends Error {
 }
 
 /**
- * Runs a short program to its end, as the leader of its own process group, with its whole output in memory up to a limit.
- * When the signal aborts, the time is up or the output is too long, the group is ended (TERM, 2 s, KILL).
+ * Runs a short program as the leader of its own process group, with its output in memory up to a limit. Ends the group (TERM,
+ * 2 s, KILL) when the signal aborts, the time is up or the output is too long.
  * @throws CommandMissingError, or the signal's reason
  */
 export const runCommand = async (command: Command): Promise<CommandResult> => {
@@ -81,7 +81,7 @@ export const runCommand = async (command: Command): Promise<CommandResult> => {
     else stop("too_much_output");
   });
   child.stderr?.on("data", stderr.push);
-  // A program that ends without reading its input says so by its exit.
+  // A program may end without reading its input: its exit says so.
   child.stdin?.on("error", () => {});
   child.stdin?.end(command.input);
 
@@ -116,7 +116,7 @@ const end = async (child: ChildProcess, closed: Promise<unknown>): Promise<void>
   await closed;
 };
 
-/** Resolves 2 s after the exit: a process that left the group may hold the pipes open for ever. */
+/** Resolves 2 s after the exit: a process that has left the group may hold the pipes open for ever. */
 const abandoned = async (child: ChildProcess): Promise<null> => {
   await new Promise((resolve) => child.once("exit", resolve));
   await delay(2000, undefined, { ref: false });

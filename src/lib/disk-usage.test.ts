@@ -9,11 +9,11 @@ import { diskUsage } from "./disk-usage.ts";
 const signal = new AbortController().signal;
 const run = promisify(execFile);
 
-/** What another program says, in bytes. */
+/** The result of another program, in bytes. */
 const du = async (path: string): Promise<number> =>
   512 * Number((await run("du", ["--block-size=512", "--summarize", path])).stdout.split("\t")[0]);
 
-test("a tree takes what its blocks take: hard links once, links for themselves, holes nothing, any name", async () => {
+test("a tree takes the size of its blocks: hard links count once, holes not at all, whatever the names", async () => {
   const root = await temporaryDirectory();
   await mkdir(join(root, "a/b/ü"), { recursive: true });
   await writeFile(join(root, "a/big"), Buffer.alloc(300_000, 1));
@@ -48,7 +48,7 @@ test("directories of the given names are left out at any depth, files of that na
   expect(bytes).toBeGreaterThan(200_000);
 });
 
-test("no tree takes nothing, a file or a link what it takes itself, and what cannot be read is passed over", async () => {
+test("a missing tree takes nothing, a file or a link its own size, and unreadable files do not count", async () => {
   const root = await temporaryDirectory();
   expect(await diskUsage(join(root, "none"), { exclude: [], signal })).toBe(0);
   await mkdir(join(root, "tree/closed"), { recursive: true });
@@ -85,7 +85,7 @@ test("a tree that is deleted meanwhile does not make it fail, and it stops when 
   expect(bytes).toBeGreaterThanOrEqual(0);
 });
 
-test("a wide directory and many directories hold up nobody else, and need little memory", async () => {
+test("a wide directory and many directories do not block the process, and need little memory", async () => {
   const root = await temporaryDirectory();
   const many =
     "mkdir wide; (cd wide; seq 10000 | xargs touch); for d in $(seq 50); do mkdir $d; (cd $d; touch $(seq 100)); done";

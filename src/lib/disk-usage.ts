@@ -1,31 +1,31 @@
 import { lstat, opendir } from "node:fs/promises";
-import type { Dir, Dirent, Stats } from "node:fs";
+import type { Dirent, Stats } from "node:fs";
 
 type DiskUsage = {
-  /** Names of directories that are left out, at any depth. */
+  /** Names of directories that do not count, at any depth. */
   exclude: readonly string[];
   signal: AbortSignal;
 };
 
-/** How many entries of a directory are looked at at once. */
-const batch = 64;
+/** How many entries of a directory are inspected at once. */
+const batchSize = 64;
 
 /**
- * Bytes that a tree takes on disk: allocated blocks, a file with several names counted once. Links are not followed. What
- * cannot be read or goes away meanwhile is passed over; no tree: 0.
+ * Bytes that a tree takes on disk: allocated blocks, a file with several names counted once. Links are not followed. Files
+ * that are unreadable or deleted meanwhile do not count; a missing tree has 0.
  */
 export const diskUsage = async (root: string, { exclude, signal }: DiskUsage): Promise<number> => {
-  // Names need not be UTF-8: paths are bytes, one character each.
-  const left = new Set(exclude.map(asLatin1));
+  // Names need not be UTF-8: each character of a path is one byte.
+  const excluded = new Set(exclude.map(asLatin1));
   const seen = new Set<string>();
   const found = await lstat(root).catch(() => null);
   if (found === null) return 0;
   let bytes = allocated(found, seen);
-  const ahead = found.isDirectory() ? [asLatin1(root)] : [];
-  for (let directory = ahead.pop(); directory !== undefined; directory = ahead.pop()) {
+  const pending = found.isDirectory() ? [asLatin1(root)] : [];
+  for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
     for await (const entries of inBatches(directory)) {
       signal.throwIfAborted();
-      const paths = entries.filter((entry) => !(entry.isDirectory() && left.has(entry.name)));
+      const paths = entries.filter((entry) => !(entry.isDirectory() && excluded.has(entry.name)));
       const base = directory;
       const stats = await Promise.all(
         paths.map(({ name }) => lstat(asBytes(`${base}/${name}`)).catch(() => null)),
@@ -33,43 +33,30 @@ export const diskUsage = async (root: string, { exclude, signal }: DiskUsage): P
       for (const [nth, stat] of stats.entries()) {
         if (stat === null) continue;
         bytes += allocated(stat, seen);
-        if (stat.isDirectory()) ahead.push(`${base}/${paths[nth]?.name}`);
+        if (stat.isDirectory()) pending.push(`${base}/${paths[nth]?.name}`);
       }
     }
   }
   return bytes;
 };
 
-/** A few entries at a time: a directory may have a million. */
+/** Some entries at a time: a directory may have a million. Ends where the directory cannot be read further. */
 async function* inBatches(directory: string): AsyncGenerator<Dirent[]> {
-  const opened = await opendir(asBytes(directory), {
-    encoding: "latin1" as BufferEncoding,
-    bufferSize: batch,
-  }).catch(() => null);
-  if (opened === null) return;
+  let entries: Dirent[] = [];
   try {
-    for (;;) {
-      const entries = await readSome(opened);
-      if (entries.length === 0) return;
+    const options = { encoding: "latin1" as BufferEncoding, bufferSize: batchSize };
+    for await (const entry of await opendir(asBytes(directory), options)) {
+      if (entries.push(entry) < batchSize) continue;
       yield entries;
+      entries = [];
     }
-  } finally {
-    await opened.close().catch(() => undefined);
+  } catch {
+    // Unreadable, or deleted meanwhile.
   }
+  yield entries;
 }
 
-const readSome = async (opened: Dir): Promise<Dirent[]> => {
-  const entries: Dirent[] = [];
-  while (entries.length < batch) {
-    // A directory that was deleted meanwhile ends here.
-    const entry = await opened.read().catch(() => null);
-    if (entry === null) break;
-    entries.push(entry);
-  }
-  return entries;
-};
-
-/** A file with several names counts at the first of them. */
+/** A file with several names counts once. */
 const allocated = (stat: Stats, seen: Set<string>): number => {
   if (stat.nlink > 1 && !stat.isDirectory()) {
     const file = `${stat.dev}:${stat.ino}`;

@@ -12,7 +12,7 @@ import { isAlive, identify } from "./process/identity.ts";
 const never = new AbortController().signal;
 const lockPath = async (): Promise<string> => join(await temporaryDirectory(), "x.lock");
 
-test("callers in one process get the lock one at a time, in the order they came", async () => {
+test("callers in one process get the lock one at a time, in order", async () => {
   const path = await lockPath();
   const order: number[] = [];
   let inside = 0;
@@ -28,7 +28,7 @@ test("callers in one process get the lock one at a time, in the order they came"
   expect(order).toEqual(Array.from({ length: 20 }, (_, number) => number));
 });
 
-test("waiting ends with a time-out, and the next one is not held up by it", async () => {
+test("waiting ends with a time-out, which does not block the next caller", async () => {
   const path = await lockPath();
   const held = await lockFile({ path, timeoutSeconds: 1, signal: never });
   await expect(lockFile({ path, timeoutSeconds: 0.05, signal: never })).rejects.toThrow(LockTimeoutError);

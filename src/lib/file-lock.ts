@@ -1,11 +1,12 @@
 import { createRequire } from "node:module";
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
+import { createKeyedMutex } from "./keyed-mutex.ts";
 import { orAborted, poll } from "./wait.ts";
 
-/** An exclusive lock held until `release`, or until the last process that was given `fd` is gone. */
+/** An exclusive lock, until `release`, or until the last process that inherited `fd` has ended. */
 export type FileLock = {
-  /** Hand it to a child's stdio: a child that outlives a killed service then keeps the lock for as long as it lives. */
+  /** For a child's stdio: a child that outlives a killed service then has the lock until it ends. */
   fd: number;
   release: () => Promise<void>;
   [Symbol.asyncDispose]: () => Promise<void>;
@@ -13,15 +14,15 @@ export type FileLock = {
 
 export type LockRequest = { path: string; timeoutSeconds: number; signal: AbortSignal };
 
-/** Nobody gave the lock up within the time. */
+/** The lock was not released in time. */
 export class LockTimeoutError extends Error {
   override name = "LockTimeoutError";
 }
 
 /**
- * Locks a file, which is made when missing and never removed, against all processes and hosts that do the same: an
- * open-file-description lock, which the kernel frees when its holders end, however they end. Callers within this process
- * are served first come, first served.
+ * Locks a file against all processes and hosts that lock it: an open-file-description lock, which the kernel frees when its
+ * holders end, however they end. Makes the file when it is missing, and never removes it. Callers within this process get
+ * the lock in order.
  * @throws LockTimeoutError, or the signal's reason
  */
 export const lockFile = async ({ path, timeoutSeconds, signal }: LockRequest): Promise<FileLock> => {
@@ -32,7 +33,7 @@ export const lockFile = async ({ path, timeoutSeconds, signal }: LockRequest): P
   try {
     const leave = await queueUp(path, stop);
     return await openAndLock(path, stop).then(
-      (file) => held(file, leave),
+      (file) => lockOf(file, leave),
       (error: unknown) => {
         leave();
         throw error;
@@ -47,16 +48,16 @@ export const lockFile = async ({ path, timeoutSeconds, signal }: LockRequest): P
   }
 };
 
-/** Whether locks work on the file system of this path: a second opening of the file must be refused. */
+/** Whether locks work on the file system of this path: a second lock of the file must be refused. */
 export const locksWork = async (path: string): Promise<boolean> => {
   await using first = await open(path, "a", 0o600);
   await using second = await open(path, "a", 0o600);
   return binding().tryLock(first.fd) && !binding().tryLock(second.fd);
 };
 
-const held = (file: FileHandle, leave: () => void): FileLock => {
+const lockOf = (file: FileHandle, leave: () => void): FileLock => {
   let closing: Promise<void> | undefined;
-  // Closing, not unlocking: an unlock would also take the lock from a child that still runs with the descriptor.
+  // Closing, not unlocking: unlocking would release the lock of a child that still has the descriptor.
   const release = (): Promise<void> => (closing ??= file.close().finally(leave));
   return { fd: file.fd, release, [Symbol.asyncDispose]: release };
 };
@@ -72,30 +73,28 @@ const openAndLock = async (path: string, stop: AbortSignal): Promise<FileHandle>
   }
 };
 
-/** Polls, because a waiting call of the native module would block one of Node's few file-system threads. */
+/** Polls: a waiting call of the native module would block one of Node's few file-system threads. */
 const acquire = async (fd: number, signal: AbortSignal): Promise<void> => {
   await poll(() => binding().tryLock(fd) || null, { first: 1, longest: 50, signal });
 };
 
-/** For each path the end of the line of callers in this process. */
-const lines = new Map<string, Promise<void>>();
+const waiting = createKeyedMutex();
 
-/** Resolves when it is the caller's turn, to the function that lets the next one in. */
+/** Resolves when the callers before have released the path, to the function that lets the next one in. */
 const queueUp = async (path: string, stop: AbortSignal): Promise<() => void> => {
-  const before = lines.get(path);
-  const { promise: done, resolve } = Promise.withResolvers<void>();
-  const mine = Promise.all([before, done]).then(() => undefined);
-  lines.set(path, mine);
-  void mine.then(() => {
-    if (lines.get(path) === mine) lines.delete(path);
+  const entered = Promise.withResolvers<void>();
+  const left = Promise.withResolvers<void>();
+  void waiting.runExclusive(path, () => {
+    entered.resolve();
+    return left.promise;
   });
   try {
-    if (before !== undefined) await orAborted(before, stop);
+    await orAborted(entered.promise, stop);
   } catch (error) {
-    resolve();
+    left.resolve();
     throw error;
   }
-  return resolve;
+  return left.resolve;
 };
 
 type Binding = { tryLock: (fd: number) => boolean };
@@ -116,7 +115,7 @@ const fromPackage = (): Binding | null => {
   }
 };
 
-/** In the published bundle the package is not there; its native files are shipped in `prebuilds/` beside the bundle. */
+/** The published bundle has no packages; the native files are in `prebuilds/` beside it. */
 export const fromBundle = (directory: string): Binding => {
   const native: {
     tryLock: (fd: number, offset: number, length: number, exclusive: boolean) => void;

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { git, GitError } from "./git.ts";
-import { findMarked } from "./process/table.ts";
+import { findMarked } from "../../test/processes.ts";
 
 const never = new AbortController().signal;
 const call = { env: process.env, signal: never, timeoutSeconds: 20 };
@@ -46,7 +46,7 @@ test("an abort ends git and everything that it started", async () => {
   expect(await findMarked(marker)).toEqual([]);
 });
 
-test("git that does not come to an end in time is ended, and the error says so", async () => {
+test("git that does not end in time is ended, and the error says so", async () => {
   const env = await fakeGit("sleep 300");
   const running = git(["fetch"], { ...call, env, timeoutSeconds: 0.1 });
   await expect(running).rejects.toMatchObject({
@@ -55,7 +55,7 @@ test("git that does not come to an end in time is ended, and the error says so",
   });
 });
 
-test("a process that left the group cannot hold the call up with its copy of the pipes", async () => {
+test("a process that left the group cannot block the call with its copy of the pipes", async () => {
   const directory = await temporaryDirectory();
   const env = await fakeGit(`setsid sh -c 'echo $$ > ${directory}/pid; exec sleep 300' & echo done`);
   expect((await git([], { ...call, env })).stdout).toBe("done\n");
@@ -69,7 +69,7 @@ test("endless output ends git instead of filling the memory", async () => {
   });
 });
 
-test("an error is bounded and holds neither credentials of a URL nor a secret", async () => {
+test("an error is bounded and contains neither credentials of a URL nor a secret", async () => {
   const env = await fakeGit(
     `for i in $(seq 5000); do echo "fatal: https://user:hunter2@host/x canary-token" >&2; done; exit 128`,
   );
@@ -82,7 +82,7 @@ test("an error is bounded and holds neither credentials of a URL nor a secret", 
   expect(String(error).length).toBeLessThan(4200);
 });
 
-test("a machine without git gets told what to install", async () => {
+test("without git, the error says what to install", async () => {
   const env = { PATH: await temporaryDirectory() };
   await expect(git(["fetch"], { ...call, env })).rejects.toThrow("git could not be started: install it");
 });

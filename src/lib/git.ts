@@ -6,15 +6,15 @@ export type GitOptions = Pick<
   Command,
   "signal" | "timeoutSeconds" | "input" | "inheritFd" | "maxOutputBytes" | "encoding" | "onOutput"
 > & {
-  /** The service's environment; of it git sees only what `passedOn` lists. */
+  /** The service's environment; git sees only the variables in `passedOn`. */
   env: NodeJS.ProcessEnv;
-  /** Defaults to `/`, so that a working directory that is gone cannot hurt. */
+  /** Default `/`, which cannot be missing. */
   cwd?: string | undefined;
   /** Further variables, GIT_DIR and the like. */
   variables?: Record<string, string> | undefined;
-  /** Further configuration, which wins over that of the repository. */
+  /** Further configuration, which overrides that of the repository. */
   config?: readonly (readonly [key: string, value: string])[] | undefined;
-  /** Marks the process as belonging to a job, so that a sweep after a crash finds it. */
+  /** Marks the process as one of a job, so that a sweep after a crash finds it. */
   jobId?: string | undefined;
   /** Never shown in an error. */
   secrets?: readonly string[] | undefined;
@@ -22,13 +22,13 @@ export type GitOptions = Pick<
 
 export type GitOutput = { stdout: string; stderr: string };
 
-/** git did not do what it was asked; `message` is bounded and free of credentials. */
+/** A git command failed; `message` is bounded and free of credentials. */
 export class GitError extends Error {
   override name = "GitError";
-  /** Null: it did not exit by itself. */
+  /** Null: git was ended. */
   readonly exitCode: number | null;
   readonly ended: CommandResult["ended"] | "missing";
-  /** What it said, redacted, at most 4,000 characters. */
+  /** The output, redacted, at most 4,000 characters. */
   readonly said: string;
 
   constructor(
@@ -43,9 +43,8 @@ export class GitError extends Error {
 }
 
 /**
- * Runs git so that nothing a repository holds can make it run a program: no hooks, filters, pagers, editors, helpers,
- * prompts, system or user configuration. What is left to configure is the repository's own config file, which the
- * caller must vouch for.
+ * Runs git so that no content of a repository can make it run a program: no hooks, filters, pagers, editors, helpers, prompts,
+ * system or user configuration. The caller must vouch for the repository's own config file.
  * @throws GitError, or the signal's reason
  */
 export const git = async (args: readonly string[], options: GitOptions): Promise<GitOutput> => {
@@ -58,7 +57,7 @@ export const git = async (args: readonly string[], options: GitOptions): Promise
     env: gitEnvironment(options),
   }).catch((error: unknown) => {
     if (!(error instanceof CommandMissingError)) throw error;
-    const message = `git could not be started: install it (2.33 or later) and see that it is on PATH. ${error.message}`;
+    const message = `git could not be started: install it (2.33 or later) and check that it is on PATH. ${error.message}`;
     throw new GitError(message, { exitCode: null, ended: "missing", said: "", cause: error });
   });
   if (result.exitCode === 0 && result.ended === "exited")
@@ -73,7 +72,7 @@ const failure = (
 ): GitError => {
   const what = `git ${args.find((argument) => !argument.startsWith("-")) ?? ""}`;
   const hide = createRedactor(options.secrets ?? []);
-  // Some commands (push --porcelain) tell the reason on the standard output.
+  // Some commands (push --porcelain) print the reason on the standard output.
   const said = withoutCredentials(hide(`${stderr}${stdout.slice(-2000)}`))
     .trim()
     .slice(-4000);
@@ -86,11 +85,11 @@ const failure = (
   return new GitError(sentence[ended], { exitCode, ended, said });
 };
 
-/** Text without user names and passwords in URLs. */
+/** The text without user names and passwords in URLs. */
 export const withoutCredentials = (text: string): string =>
   text.replaceAll(/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@'"]*@/gi, "$1");
 
-/** Of the service's environment git needs to find programs and servers; nothing else is handed on. */
+/** Variables that git needs to find programs and servers; it gets no others of the service's environment. */
 const passedOn = [
   "PATH",
   "TMPDIR",
@@ -114,8 +113,8 @@ export const pickEnvironment = (env: NodeJS.ProcessEnv): Record<string, string> 
   );
 
 /**
- * Wins over every configuration file. It guards the moment between our check of the repository's own file and git's
- * reading it, in which an agent of the same user could change it.
+ * Overrides every configuration file: an agent of the same user could change the repository's own file between our check of
+ * it and git's reading it.
  */
 const safeConfig: readonly (readonly [string, string])[] = [
   ["core.hooksPath", "/dev/null"],
@@ -148,10 +147,10 @@ const safeConfig: readonly (readonly [string, string])[] = [
 const gitEnvironment = ({ env, variables, config = [], jobId }: GitOptions): Record<string, string> => {
   const passed = pickEnvironment(env);
   return {
-    // git's own name for it; the library that git is built with may not know the common one.
+    // git's own variable: its TLS library may not know the common one.
     ...(passed["SSL_CERT_FILE"] === undefined ? {} : { GIT_SSL_CAINFO: passed["SSL_CERT_FILE"] }),
     ...passed,
-    // Neither a .netrc nor a .gitconfig nor git's own directory under XDG_CONFIG_HOME is to be found.
+    // Without a home, git finds no .netrc, no .gitconfig and no directory under XDG_CONFIG_HOME.
     HOME: "/nonexistent",
     LC_ALL: "C",
     GIT_CONFIG_NOSYSTEM: "1",

@@ -1,18 +1,18 @@
-/** Runs the work on one thing one after another, in the order asked; work on different things goes on side by side. */
+/** Runs work with the same key one after another, in order; work with different keys runs concurrently. */
 export const createKeyedMutex = () => {
   const tails = new Map<string, Promise<unknown>>();
 
   return {
-    runExclusive: <Value>(name: string, work: () => Promise<Value>): Promise<Value> => {
-      const result = (tails.get(name) ?? Promise.resolve()).then(work, work);
-      tails.set(name, result);
+    runExclusive: <Value>(key: string, work: () => Promise<Value>): Promise<Value> => {
+      const result = (tails.get(key) ?? Promise.resolve()).then(work, work);
+      tails.set(key, result);
       const forget = (): void => {
-        if (tails.get(name) === result) tails.delete(name);
+        if (tails.get(key) === result) tails.delete(key);
       };
       result.then(forget, forget);
       return result;
     },
-    /** Resolves when what is under way now has ended, however it ended. */
+    /** Resolves when all work that is queued now has ended, also by a failure. */
     idle: async (): Promise<void> => {
       await Promise.allSettled(tails.values());
     },

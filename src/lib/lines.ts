@@ -1,5 +1,5 @@
 export type LineSplitterOptions = {
-  /** Without the newline; a last line without one is given at `end`. */
+  /** Without the newline; `end` gives a last line that has none. */
   onLine: (line: string) => void;
   /** A line longer than the limit was dropped; `bytes` is its length. */
   onOversized: (bytes: number) => void;
@@ -10,42 +10,41 @@ export type LineSplitterOptions = {
 export type LineSplitter = { push: (chunk: Buffer) => void; end: () => void };
 
 /**
- * Turns bytes into lines, wherever they are split. Characters are decoded a line at a time, so that one cut in two by a
- * chunk's end is whole again. Holds at most one line.
+ * Turns chunks of bytes into lines. Decodes whole lines, so that a character may span two chunks. Holds at most one line.
  */
 export const createLineSplitter = ({
   onLine,
   onOversized,
   maxBytes = 16 * 1024 * 1024,
 }: LineSplitterOptions): LineSplitter => {
-  let pending = none;
-  let held = 0;
+  let pending = empty;
+  let length = 0;
   let dropped = 0;
 
-  const hold = (piece: Buffer): void => {
-    if (dropped > 0 || held + piece.length > maxBytes) {
-      dropped += held + piece.length;
-      held = 0;
+  const append = (piece: Buffer): void => {
+    if (dropped > 0 || length + piece.length > maxBytes) {
+      dropped += length + piece.length;
+      length = 0;
       return;
     }
-    if (held + piece.length > pending.length) {
-      const larger = Buffer.allocUnsafe(Math.max(leastCapacity, pending.length * 2, held + piece.length));
-      pending.copy(larger, 0, 0, held);
+    if (length + piece.length > pending.length) {
+      const larger = Buffer.allocUnsafe(Math.max(minCapacity, pending.length * 2, length + piece.length));
+      pending.copy(larger, 0, 0, length);
       pending = larger;
     }
-    held += piece.copy(pending, held);
+    length += piece.copy(pending, length);
   };
 
-  const finishHeld = (): void => {
+  const finishLine = (): void => {
     if (dropped > 0) onOversized(dropped);
-    else onLine(pending.toString("utf8", 0, held));
-    held = 0;
+    else onLine(pending.toString("utf8", 0, length));
+    length = 0;
     dropped = 0;
-    // One large line must not keep its memory for the rest of the stream: there may be hundreds of streams.
-    if (pending.length > mostKept) pending = none;
+    // A large buffer is released: there may be hundreds of streams.
+    if (pending.length > maxRetained) pending = empty;
   };
 
-  const whole = (line: Buffer): void => {
+  const onWholeLine = (line: Buffer): void => {
     if (line.length > maxBytes) onOversized(line.length);
     else onLine(line.toString("utf8"));
   };
@@ -56,22 +55,22 @@ export const createLineSplitter = ({
       for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
         const piece = chunk.subarray(from, at);
         from = at + 1;
-        if (held === 0 && dropped === 0) {
-          whole(piece);
+        if (length === 0 && dropped === 0) {
+          onWholeLine(piece);
         } else {
-          hold(piece);
-          finishHeld();
+          append(piece);
+          finishLine();
         }
       }
-      if (from < chunk.length) hold(chunk.subarray(from));
+      if (from < chunk.length) append(chunk.subarray(from));
     },
     end: () => {
-      if (held > 0 || dropped > 0) finishHeld();
+      if (length > 0 || dropped > 0) finishLine();
     },
   };
 };
 
 const newline = 10;
-const none = Buffer.alloc(0);
-const leastCapacity = 4096;
-const mostKept = 64 * 1024;
+const empty = Buffer.alloc(0);
+const minCapacity = 4096;
+const maxRetained = 64 * 1024;

@@ -4,8 +4,8 @@ import type { Redact } from "./redact.ts";
 export type Log = Pick<Logger, "debug" | "info" | "warn" | "error">;
 
 /**
- * JSON lines on stderr (stdout belongs to the program's answers). Secrets are removed from the finished line, so
- * none gets through by an unexpected field or an error's stack.
+ * JSON lines on stderr; stdout is for the program's answers. Secrets are removed from the finished line, so that none remains
+ * in an unexpected field or an error's stack.
  */
 export const createLog = (level: string, redact: Redact): Log =>
   pino(

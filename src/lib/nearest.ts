@@ -1,16 +1,16 @@
-/** The name of `known` that was probably meant by `name`: one that it is a part of, or that is at most two slips away. */
+/** The known name that `name` probably means: one that contains it, or differs by at most two characters. */
 export const nearest = (name: string, known: readonly string[]): string | undefined => {
-  const written = name.toLowerCase().slice(0, 50);
+  const typed = name.toLowerCase().slice(0, 50);
   const [best] = known
     .map((candidate) => ({
       candidate,
-      slips: isPart(written, candidate.toLowerCase()) ? 1 : distance(written, candidate.toLowerCase()),
+      edits: isPart(typed, candidate.toLowerCase()) ? 1 : distance(typed, candidate.toLowerCase()),
     }))
-    .toSorted((one, other) => one.slips - other.slips);
-  return best !== undefined && best.slips <= Math.min(2, written.length - 1) ? best.candidate : undefined;
+    .toSorted((one, other) => one.edits - other.edits);
+  return best !== undefined && best.edits <= Math.min(2, typed.length - 1) ? best.candidate : undefined;
 };
 
-/** `; did you mean X?`, or nothing. */
+/** `; did you mean X?`, or empty. */
 export const suggestion = (word: string, candidates: Iterable<string>): string => {
   const near = nearest(word, Array.from(candidates));
   return near === undefined ? "" : `; did you mean ${near}?`;

@@ -1,9 +1,8 @@
 import { constants } from "node:fs";
 
 /**
- * Flags with which to open a file that an agent, which runs as the same user, may have replaced. With the usual ones a
- * named pipe in its place would hold one of Node's few file-system threads for ever; with these it reads as empty, and
- * cannot be written.
+ * Flags for files that an agent of the same user may have replaced. With the usual flags, a named pipe would block one of
+ * Node's few file-system threads for ever; with these it reads as empty and cannot be written.
  */
 export const nonBlocking = {
   read: constants.O_RDONLY | constants.O_NONBLOCK,

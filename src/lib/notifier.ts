@@ -1,9 +1,8 @@
 /**
- * Lets some parts of this process wait for what others tell, by name. A waiter that leaves leaves nothing behind.
- *
- * `atMost`: ms after which every waiter goes on, rung or not.
+ * Wakes up parts of this process that wait for a name. A waiter that aborts leaves nothing behind. `maxWait`: ms after which
+ * every wait ends without a notification.
  */
-export const createNotifier = (atMost: number | null = null) => {
+export const createNotifier = (maxWait: number | null = null) => {
   const waiting = new Map<string, Set<() => void>>();
 
   return {
@@ -11,7 +10,7 @@ export const createNotifier = (atMost: number | null = null) => {
       for (const resolve of waiting.get(name) ?? []) resolve();
       waiting.delete(name);
     },
-    /** Resolves at the next `ring` for the name, or when the signal aborts. */
+    /** Resolves at the next `notify` of the name, or when the signal aborts. */
     waitFor: (name: string, signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => {
         if (signal.aborted) return resolve();
@@ -24,7 +23,7 @@ export const createNotifier = (atMost: number | null = null) => {
           if (waiters.size === 0 && waiting.get(name) === waiters) waiting.delete(name);
           resolve();
         };
-        const limit = atMost === null ? undefined : setTimeout(done, atMost);
+        const limit = maxWait === null ? undefined : setTimeout(done, maxWait);
         waiters.add(done);
         signal.addEventListener("abort", done, { once: true });
       }),

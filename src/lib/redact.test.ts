@@ -21,12 +21,12 @@ test("words of fewer than six characters are no secrets", () => {
   expect(createRedactor(["short", ""])("a short text")).toBe("a short text");
 });
 
-test("an end that a secret may begin with is told", () => {
+test("an end that may be the beginning of a secret is reported", () => {
   const { unfinished } = createRedactor(["abcdef", "efghij"]);
   expect(["xabc", "xabcde", "abx", "", "abcdefgh"].map(unfinished)).toEqual([3, 5, 0, 0, 4]);
 });
 
-test("what is nested 50,000 levels deep is cut, and hidden above the cut", () => {
+test("a value nested 50,000 levels deep is cut, and redacted above the cut", () => {
   const redact = createRedactor([secret]);
   let deep: unknown = secret;
   for (let level = 0; level < 50_000; level += 1) deep = level % 2 === 0 ? [deep] : { in: deep };

@@ -2,14 +2,14 @@
 export type Redact = (text: string) => string;
 
 export type Redactor = Redact & {
-  /** How many characters at the end of a text may be the beginning of a secret, of which the rest is still to come. */
+  /** How many characters at the end of a text may be the beginning of a secret. */
   unfinished: (text: string) => number;
 };
 
 /**
- * Secrets shorter than six characters are left alone: they would blank out ordinary words. A secret of several lines
- * (a PEM key) is hidden line by line too, since logs and JSON escape the line breaks; every secret also as it stands in
- * JSON, in a URL, and as the password that git sends.
+ * Hides secrets as they are, as they are in JSON and in URLs, and as the password that git sends. Secrets shorter than six
+ * characters are ignored: they would hide ordinary words. A secret of several lines (a PEM key) is hidden line by line, too,
+ * since logs and JSON escape line breaks.
  */
 export const createRedactor = (secrets: readonly string[]): Redactor => {
   const parts = secrets.flatMap((secret) => [...formsOf(secret), ...secret.split(/\r?\n/)]);
@@ -37,13 +37,13 @@ const beginnings = (needles: readonly string[]): Redactor["unfinished"] => {
   };
 };
 
-const deepest = 100;
+const maxDepth = 100;
 
-/** The same for every string inside a JSON-like value. What is nested too deeply is cut: to read or write it can overflow the stack. */
+/** Redacts every string in a JSON-like value. Cuts what is nested too deeply, which could overflow the stack. */
 export const redactDeep = <Value>(value: Value, redact: Redact, depth = 0): Value => {
   if (typeof value === "string") return redact(value) as Value;
   if (value === null || typeof value !== "object") return value;
-  if (depth === deepest) return `[… cut: nested more than ${deepest} levels deep …]` as Value;
+  if (depth === maxDepth) return `[… cut: nested more than ${maxDepth} levels deep …]` as Value;
   const inner = (item: unknown): unknown => redactDeep(item, redact, depth + 1);
   if (Array.isArray(value)) return value.map(inner) as Value;
   const entries = Object.entries(value).map(([key, item]) => [redact(key), inner(item)]);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createRetries } from "./retries.ts";
 
-test("what fails is tried again after a pause that doubles up to five minutes, until it succeeds", () => {
+test("failures are retried after a pause that doubles up to five minutes, until one attempt succeeds", () => {
   const retries = createRetries();
   let now = 0;
   const pauses: number[] = [];

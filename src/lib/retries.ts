@@ -1,8 +1,8 @@
-/** First and longest pause between two tries, ms. */
+/** First and longest pause before the next attempt, ms. */
 const shortest = 1000;
 const longest = 300_000;
 
-/** Spaces out what fails again and again: each failure in a row doubles the pause before the next try. */
+/** Delays retries: each failure in a row doubles the pause before the next attempt. */
 export const createRetries = () => {
   const failures = new Map<string, { notBefore: number; pause: number }>();
 

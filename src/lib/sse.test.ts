@@ -7,7 +7,7 @@ const text = fc.string({
   unit: fc.oneof(fc.string({ unit: "grapheme", maxLength: 1 }), fc.constantFrom("\r", "\n", ":")),
 });
 
-test("whatever is encoded is read back by a parser of the standard, line ends as newlines", () => {
+test("a standard parser reads back every encoded event, line ends as newlines", () => {
   fc.assert(
     fc.property(text, fc.nat(), (data, id) => {
       const received: EventSourceMessage[] = [];

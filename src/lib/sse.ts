@@ -1,4 +1,4 @@
-/** Server-sent events, as https://html.spec.whatwg.org/multipage/server-sent-events.html writes them. */
+/** A server-sent event, see https://html.spec.whatwg.org/multipage/server-sent-events.html. */
 export type ServerSentEvent = { id?: string; event?: string; data: string };
 
 export const encodeEvent = ({ id, event, data }: ServerSentEvent): string => {

@@ -5,7 +5,7 @@ import { createTailBuffer, cutFront, cutMarker } from "./tail-buffer.ts";
 const bytesOf = (text: string): number => Buffer.byteLength(text);
 const text = fc.string({ unit: "grapheme", maxLength: 200 });
 
-test("what fits is kept as it is", () => {
+test("a text that fits is unchanged", () => {
   fc.assert(
     fc.property(text, fc.nat(20), (whole, spare) => {
       expect(cutFront(whole, bytesOf(whole) + spare)).toBe(whole);
@@ -13,7 +13,7 @@ test("what fits is kept as it is", () => {
   );
 });
 
-test("of more there is the marker and the longest end that fits", () => {
+test("a longer text becomes the marker and the longest end that fits", () => {
   // A text may hold the character that stands for what is none.
   const long = text.filter((whole) => bytesOf(whole) > 30 && !whole.includes("\ufffd"));
   fc.assert(
@@ -36,7 +36,7 @@ test("a limit too small for the marker gives the bare end", () => {
   expect(cutFront("abc", 0)).toBe("");
 });
 
-test("the buffer says of a stream of pieces what cutting the whole says", () => {
+test("the buffer of a stream equals the cut of the complete text", () => {
   fc.assert(
     fc.property(fc.array(text), fc.integer({ min: 0, max: 300 }), (pieces, limit) => {
       const buffer = createTailBuffer(limit);

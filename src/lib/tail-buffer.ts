@@ -4,16 +4,16 @@ export type TailBuffer = {
   push: (chunk: Buffer | string) => void;
   /** All bytes ever pushed. */
   total: () => number;
-  /** The last `maxBytes` as text, with the marker in front when something is missing: never more than `maxBytes`. */
+  /** The last bytes as text, at most `maxBytes`, with the marker in front when something is missing. */
   text: () => string;
 };
 
-/** Keeps the last `maxBytes` of a stream in a ring of that size. */
+/** Holds the last `maxBytes` of a stream in a ring buffer. */
 export const createTailBuffer = (maxBytes: number): TailBuffer => {
   const ring = Buffer.alloc(maxBytes);
   let total = 0;
 
-  /** Without a copy of its own where the text fits in up to the ring's end. */
+  /** Writes the text without a copy. False: it does not fit before the end of the ring. */
   const write = (text: string): boolean => {
     const at = maxBytes === 0 ? 0 : total % maxBytes;
     const length = Buffer.byteLength(text);
@@ -26,10 +26,10 @@ export const createTailBuffer = (maxBytes: number): TailBuffer => {
   const push = (chunk: Buffer | string): void => {
     if (typeof chunk === "string" && write(chunk)) return;
     const bytes = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
-    const kept = bytes.subarray(Math.max(0, bytes.length - maxBytes));
-    const at = maxBytes === 0 ? 0 : (total + bytes.length - kept.length) % maxBytes;
-    const before = kept.copy(ring, at);
-    kept.copy(ring, 0, before);
+    const last = bytes.subarray(Math.max(0, bytes.length - maxBytes));
+    const at = maxBytes === 0 ? 0 : (total + bytes.length - last.length) % maxBytes;
+    const before = last.copy(ring, at);
+    last.copy(ring, 0, before);
     total += bytes.length;
   };
 
@@ -43,8 +43,8 @@ export const createTailBuffer = (maxBytes: number): TailBuffer => {
 };
 
 /**
- * The end of a text in at most `maxBytes` of UTF-8. Cut at a character's boundary, with the marker in front; `cut` says
- * that the front is missing already. Where not even the marker fits the result is the bare end.
+ * The end of a text in at most `maxBytes` of UTF-8, cut between characters, with the marker in front if it fits. `cut`: the
+ * front is missing already.
  */
 export const cutFront = (text: string, maxBytes: number, cut = false): string => {
   const bytes = Buffer.from(text);
@@ -54,7 +54,7 @@ export const cutFront = (text: string, maxBytes: number, cut = false): string =>
   return marker + decodeTail(bytes.subarray(Math.max(0, bytes.length - room)));
 };
 
-/** Decodes from the first byte that begins a character. */
+/** Decodes from the first complete character. */
 const decodeTail = (bytes: Buffer): string => {
   let from = 0;
   while (from < 3 && from < bytes.length && ((bytes[from] ?? 0) & 0xc0) === 0x80) from += 1;

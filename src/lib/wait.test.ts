@@ -3,7 +3,7 @@ import { pause, retry } from "./wait.ts";
 
 const never = new AbortController().signal;
 
-/** Fails so often, then gives how often it has been tried. */
+/** Fails that many times, then returns the number of attempts. */
 const failing = (times: number) => {
   let tries = 0;
   return async (): Promise<number> => {
@@ -13,7 +13,7 @@ const failing = (times: number) => {
   };
 };
 
-test("it tries until it succeeds, and tells of each failure", async () => {
+test("it retries until it succeeds, and reports each failure", async () => {
   const told: unknown[] = [];
   const onFailure = (error: unknown): void => void told.push(error);
   const tried = await retry(failing(3), { first: 1, longest: 2, signal: never, onFailure });
@@ -21,7 +21,7 @@ test("it tries until it succeeds, and tells of each failure", async () => {
   expect(told.map(String)).toEqual(["Error: 1", "Error: 2", "Error: 3"]);
 });
 
-test("an abort ends the waiting, and the try that follows is the last", async () => {
+test("an abort ends the pause, and one last attempt follows", async () => {
   const leaving = new AbortController();
   const options = { first: 1e6, longest: 1e6, signal: leaving.signal, onFailure: () => leaving.abort() };
   await expect(retry(failing(5), options)).rejects.toThrow("2");

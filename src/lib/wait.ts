@@ -1,13 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Resolves after that many ms, or when the signal aborts. It does not keep the process alive. */
+/** Resolves after that many ms, or when the signal aborts. Does not keep the process alive. */
 export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
   delay(ms, undefined, { signal, ref: false }).catch(() => undefined);
 
 const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   delay(ms, undefined, { signal }).catch(() => undefined);
 
-/** What the work gives. Rejects with the signal's reason when that aborts first; the work goes on. */
+/** The result of the work. Rejects with the signal's reason when that aborts first; the work continues. */
 export const orAborted = async <Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> => {
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
@@ -21,15 +21,15 @@ export const orAborted = async <Value>(work: Promise<Value>, signal: AbortSignal
 };
 
 type Pauses = {
-  /** First and longest wait before the next try, ms; each is twice the one before. */
+  /** First and longest pause before the next attempt, ms; each is twice the one before. */
   first: number;
   longest: number;
 };
 
 type Poll = Pauses & {
-  /** Ends the waiting. */
+  /** Rejects the call. */
   signal: AbortSignal;
-  /** When null is the answer, on the clock of `performance.now()`. */
+  /** When the call resolves to null, ms of `performance.now()`. */
   deadline?: number;
 };
 
@@ -48,13 +48,13 @@ export const poll = async <Value>(
 };
 
 type Retry = Pauses & {
-  /** Ends the waiting: the try that follows is the last. */
+  /** Ends the pause: one last attempt follows. */
   signal: AbortSignal;
-  /** Called after each failure; no other try follows when it throws. */
+  /** Called after each failure; no other attempt follows when it throws. */
   onFailure?: (error: unknown) => void;
 };
 
-/** Tries until it succeeds. Rejects as a try that fails once the signal has aborted, or as `onFailure` does. */
+/** Repeats the work until it succeeds. Rejects when it fails after the signal has aborted, or when `onFailure` throws. */
 export const retry = async <Value>(
   work: () => Promise<Value>,
   { first, longest, signal, onFailure }: Retry,

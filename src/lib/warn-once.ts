@@ -1,12 +1,12 @@
-/** Remembers what has been warned of, at most `most` things, so that each is said once until it is well again. */
-export const createWarnOnce = (most = 1000) => {
-  const said = new Set<string>();
+/** Warns once of each subject until it is cleared, and of at most `max` subjects. */
+export const createWarnOnce = (max = 1000) => {
+  const warned = new Set<string>();
   return {
-    once: (what: string, warn: () => void): void => {
-      if (said.has(what) || said.size >= most) return;
-      said.add(what);
+    once: (subject: string, warn: () => void): void => {
+      if (warned.has(subject) || warned.size >= max) return;
+      warned.add(subject);
       warn();
     },
-    isWell: (what: string): void => void said.delete(what),
+    clear: (subject: string): void => void warned.delete(subject),
   };
 };

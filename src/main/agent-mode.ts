@@ -85,7 +85,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     await completions.settleLost(({ podName, epoch }) =>
       podName === self.podName ? epoch === self.epoch : isLiving(podName),
     );
-    await completionStore.tidy(now());
+    await completionStore.expire(now());
   };
 
   return {

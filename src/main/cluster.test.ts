@@ -4,7 +4,7 @@ import { sampleRecord } from "../../test/ports/job-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLog } from "../lib/log.ts";
 import { openFilesJobStore } from "../../test/open-stores.ts";
-import { createLocalInstances } from "../store/local-leases.ts";
+import { createLocalInstances } from "../store/instances.ts";
 import { createInstancesView } from "./cluster.ts";
 
 const now = Date.parse("2026-05-01T12:00:00.000Z");

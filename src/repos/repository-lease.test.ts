@@ -4,7 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { createLocalLocks } from "../store/local-leases.ts";
+import { createLocalLocks } from "../store/locks.ts";
 import { until } from "../../test/until.ts";
 import { fetchInto, makePlace, makeRemote, plainGit } from "./repos.fixture.ts";
 import type { TakeLease } from "./git-context.ts";

@@ -45,7 +45,7 @@ const busOn = (kv: Kv) =>
   });
 const all = { limit: 10, status: "all" } as const;
 
-/** As the client of a Cluster does when the connection broke before the answer: every command is sent once more. */
+/** Sends every command twice, as the client of a Cluster does when the connection breaks before the reply. */
 const sentTwice = (kv: Kv): Kv => {
   const client = new Proxy(kv.client, {
     get: (target: KvClient, name) => {
@@ -93,7 +93,7 @@ describe("commands that the client sends twice", () => {
   });
 });
 
-test("a conversation goes by itself, its time to live after it was last written", async () => {
+test("a conversation expires by itself, its time to live after it was last written", async () => {
   const kv = await openKv(redis.url);
   const [store, key] = [conversationsOn(kv), kv.key("conv", conversationKey("x"))];
   await store.put(conversationKey("x"), sampleConversation());
@@ -103,7 +103,7 @@ test("a conversation goes by itself, its time to live after it was last written"
   expect(await kv.client.ttl(key)).toBeLessThanOrEqual(conversationTtl);
 });
 
-test("a conversation that an earlier version kept longer, with an index, has lapsed no later, and can be written again", async () => {
+test("a conversation of an earlier version, with an index and a longer expiry, expires no later, and can be written again", async () => {
   const kv = await openKv(redis.url);
   const [store, key] = [conversationsOn(kv), conversationKey("x")];
   const lapsed = sampleConversation({
@@ -112,13 +112,13 @@ test("a conversation that an earlier version kept longer, with an index, has lap
   await kv.client.set(kv.key("conv", key), JSON.stringify(lapsed), "EX", 30 * 86_400);
   await kv.client.zadd(kv.key("conversations"), begin.getTime(), key);
   expect(await store.get(key)).toBeNull();
-  await store.tidy(begin);
+  await store.expire(begin);
   await store.put(key, sampleConversation());
   expect(await store.get(key)).toEqual(sampleConversation());
   expect(await kv.client.ttl(kv.key("conv", key))).toBeLessThanOrEqual(conversationTtl);
 });
 
-test("a final completion goes its time to live after its end, an unfinished one stays", async () => {
+test("a final completion expires its time to live after its end, an unfinished one stays", async () => {
   const kv = await openKv(redis.url);
   const store = completionsOn(kv);
   await store.create(sampleCompletion());
@@ -130,7 +130,7 @@ test("a final completion goes its time to live after its end, an unfinished one 
   expect(await kv.client.ttl(key)).toBe(-1);
 });
 
-test("entries whose record is gone are left out of lists, and swept when no writer can be about to write it", async () => {
+test("entries without a record are left out of lists, and swept when no write can be in flight", async () => {
   const kv = await openKv(redis.url);
   const store = completionsOn(kv);
   for (const uuid of ["gone", "ended", "running"]) await store.create(sampleCompletion({ uuid }));
@@ -141,10 +141,10 @@ test("entries whose record is gone are left out of lists, and swept when no writ
   expect((await store.list(all)).map(({ uuid }) => uuid)).toEqual(["running", "ended"]);
   expect((await store.unfinished()).map(({ uuid }) => uuid)).toEqual(["running"]);
   const left = async (name: string) => await kv.client.zrange(kv.key("completions", name), "0", "-1");
-  await store.tidy(new Date(begin.getTime() + 60_000));
+  await store.expire(new Date(begin.getTime() + 60_000));
   expect(await left("all")).toEqual(["ended", "gone", "running"]);
   expect(await left("unfinished")).toEqual(["gone", "running"]);
-  await store.tidy(new Date(begin.getTime() + 3_600_000));
+  await store.expire(new Date(begin.getTime() + 3_600_000));
   expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
     ["ended", "running"],
     ["running"],
@@ -152,7 +152,7 @@ test("entries whose record is gone are left out of lists, and swept when no writ
   ]);
 });
 
-test("lists longer than a page are whole, and hold as many as asked for", async () => {
+test("lists longer than a page are complete, up to the limit", async () => {
   const store = completionsOn(await openKv(redis.url));
   const uuids = Array.from({ length: 120 }, (_, n) => `n${String(n).padStart(3, "0")}`);
   await Promise.all(uuids.map((uuid) => store.create(sampleCompletion({ uuid }))));
@@ -163,7 +163,7 @@ test("lists longer than a page are whole, and hold as many as asked for", async 
   expect(await list(70)).toEqual(newestFirst.slice(0, 70));
 });
 
-test("what is stored and is none of ours is skipped, with one warning each", async () => {
+test("foreign values are skipped, with one warning each", async () => {
   const kv = await openKv(redis.url);
   const [completions, conversations] = [completionsOn(kv), conversationsOn(kv)];
   const visibilities = visibilitiesOn(kv);
@@ -184,7 +184,7 @@ test("what is stored and is none of ours is skipped, with one warning each", asy
   expect(lines).toHaveLength(4);
 });
 
-test("a stream has at most the newest 2000 events, and goes an hour after done", async () => {
+test("a stream has at most the newest 2000 events, and expires an hour after done", async () => {
   const kv = await openKv(redis.url);
   const bus = busOn(kv);
   await bus.begin("one");
@@ -208,7 +208,7 @@ test("a stream has at most the newest 2000 events, and goes an hour after done",
 });
 
 describe("while the store is away", () => {
-  test("everything is store_unavailable, publishing waits for nobody, and events come in their order when it is back", async () => {
+  test("every call is store_unavailable, publishing never waits, and events arrive in order when the store is back", async () => {
     const kv = await openKv(redis.url);
     const bus = busOn(kv);
     await bus.begin("old");
@@ -224,7 +224,7 @@ describe("while the store is away", () => {
       () => completions.get("one"),
       () => completions.list(all),
       () => completions.unfinished(),
-      () => completions.tidy(begin),
+      () => completions.expire(begin),
       () => conversations.get(conversationKey("x")),
       () => conversations.put(conversationKey("x"), sampleConversation()),
       () => conversations.remove(conversationKey("x")),
@@ -246,7 +246,7 @@ describe("while the store is away", () => {
     expect(lines.filter((line) => line.includes("cannot be written at present"))).toHaveLength(1);
   });
 
-  test("more than is kept anyway does not wait: the oldest are left out, with one warning; a bus that closes gives up", async () => {
+  test("a full backlog drops the oldest events with one warning, and a bus that closes gives up", async () => {
     const kv = await openKv(redis.url);
     const bus = busOn(kv);
     await redis.kill();

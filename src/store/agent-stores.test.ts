@@ -28,7 +28,7 @@ const under = (kv: Kv, prefix: string): Kv => ({
   key: (...parts) => [prefix, ...parts].join(":"),
 });
 
-/** Two instances on a fresh store. */
+/** Two instances on an empty store. */
 const instances = async (url: () => Promise<string>): Promise<[Kv, Kv]> => {
   const address = await url();
   const pair = pairs.get(address) ?? pairOf(address);

@@ -7,13 +7,13 @@ import {
 } from "../contract/completion.ts";
 import { parseWith, type Index, type Kind, type Records } from "./records.ts";
 
-/** A completion with what only the service needs. */
+/** A completion, and what only the service needs. */
 export const CompletionRecord = z.object({
   ...Completion.shape,
-  /** The instance that runs it, and that start of it. */
+  /** The instance that runs it, and its start. */
   pod_name: z.string(),
   epoch: z.string(),
-  // Lists are sorted and swept by these.
+  // Indexes and retention need valid times.
   created_at: z.iso.datetime(),
   ended_at: z.iso.datetime().nullable(),
 });
@@ -29,11 +29,11 @@ const indexOf = (name: "all" | "unfinished" | CompletionStatus): Index => ({
 
 const [all, unfinished] = [indexOf("all"), indexOf("unfinished")];
 
-/** Unfinished ones are in an index of their own, whatever their status. */
+/** Queued and running completions share an index. */
 const listOf = (status: CompletionStatus | "all"): Index =>
   status === "queued" || status === "running" ? unfinished : indexOf(status);
 
-/** A hash `{prefix}:completion:{uuid}` in the key-value store and indexes beside it, or a file each. */
+/** A file each; or a hash `{prefix}:completion:{uuid}` and indexes in other slots of the key-value store. */
 export const completionKind = (ttlSeconds: number): Kind<CompletionRecord> => ({
   noun: "completion",
   isId: (uuid) => completionIdForm.test(uuid),
@@ -60,14 +60,15 @@ export const toCompletion = ({ pod_name: _p, epoch: _e, ...completion }: Complet
   completion;
 
 /**
- * Completions by the caller's uuid (`completionIdForm`). A final record goes `ttlSeconds` after its end; unknown and malformed ids are null or false. Every function rejects with `ServiceError("store_unavailable")`.
+ * Completions by the caller's uuid (`completionIdForm`). A final record expires `ttlSeconds` after its end; the answer for
+ * an unknown or malformed id is null or false. Every function rejects with `ServiceError("store_unavailable")`.
  */
 export type CompletionStore = {
-  /** Writes a new record over a final one, or where there is none. False: one is queued or running, and stays. */
+  /** Writes a new record, also over a final one. False: a queued or running one has the id, and stays. */
   create: (record: CompletionRecord) => Promise<boolean>;
   /**
-   * Writes `changes` over the record while it is of that start of an instance and not final. False: it is not, nothing was
-   * written. (A final state is written once.)
+   * Applies `changes` while the record belongs to that start of an instance and is not final, so that a final state is
+   * written once. False: nothing was written.
    */
   update: (uuid: string, epoch: string, changes: Partial<CompletionRecord>) => Promise<boolean>;
   get: (uuid: string) => Promise<CompletionRecord | null>;
@@ -75,11 +76,11 @@ export type CompletionStore = {
   list: (query: { limit: number; status: CompletionStatus | "all" }) => Promise<CompletionRecord[]>;
   /** All that are queued or running. */
   unfinished: () => Promise<CompletionRecord[]>;
-  /** Deletes what has lapsed, where the store does not do that itself. */
-  tidy: (now: Date) => Promise<void>;
+  /** Deletes expired records, where the store does not do that itself. */
+  expire: (now: Date) => Promise<void>;
 };
 
-/** Records that are read at once. */
+/** How many records are read at once. */
 const pageSize = 50;
 
 export const createCompletionStore = (records: Records<CompletionRecord>): CompletionStore => ({
@@ -126,5 +127,5 @@ export const createCompletionStore = (records: Records<CompletionRecord>): Compl
     return found;
   },
 
-  tidy: records.expire,
+  expire: records.expire,
 });

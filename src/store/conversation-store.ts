@@ -3,14 +3,12 @@ import { parseWith, type Kind, type Records } from "./records.ts";
 
 const Instant = z.iso.datetime();
 
-/** What is kept of a conversation: which session of the agent it is, and which answers that session gave. */
+/** A conversation: the session of the agent that it is, and the answers that session gave. */
 export const ConversationRecord = z.object({
   session_id: z.string(),
-  /** Working directory of the session; it is made again when it is gone. */
+  /** Working directory of the session; it is made again when it is missing. */
   cwd: z.string(),
-  /**
-   * Digests of the answers given, in their order; `*` stands for one that the caller may have got in part only.
-   */
+  /** Digests of the answers in order; `*` stands for one that the caller may have received only in part. */
   answers: z.array(z.string()),
   created_at: Instant,
   updated_at: Instant,
@@ -20,7 +18,7 @@ export type ConversationRecord = z.infer<typeof ConversationRecord>;
 /** A digest of agent, caller and conversation id. */
 const isConversationKey = (key: string): boolean => /^[0-9a-f]{64}$/.test(key);
 
-/** `{prefix}:conv:{key}` in the key-value store, which lets it lapse by itself; or a file each. */
+/** A file each; or `{prefix}:conv:{key}` in the key-value store, where it expires by itself. */
 export const conversationKind = (ttlSeconds: number): Kind<ConversationRecord> => ({
   noun: "conversation",
   isId: isConversationKey,
@@ -32,16 +30,15 @@ export const conversationKind = (ttlSeconds: number): Kind<ConversationRecord> =
 });
 
 /**
- * Conversations by a key that is 64 hex digits. Records whose `updated_at` is further back than the conversations' time to
- * live are gone. Every function rejects with `ServiceError("store_unavailable")` when the store cannot be asked; a record that
- * cannot be read counts as missing.
+ * Conversations by a key of 64 hex digits. Records expire by their `updated_at`. Every function rejects with
+ * `ServiceError("store_unavailable")` when the store cannot be reached; an unreadable record counts as missing.
  */
 export type ConversationStore = {
   get: (key: string) => Promise<ConversationRecord | null>;
   put: (key: string, record: ConversationRecord) => Promise<void>;
   remove: (key: string) => Promise<void>;
-  /** Deletes what has lapsed, where the store does not do that itself. */
-  tidy: (now: Date) => Promise<void>;
+  /** Deletes expired records, where the store does not do that itself. */
+  expire: (now: Date) => Promise<void>;
 };
 
 export const createConversationStore = (records: Records<ConversationRecord>): ConversationStore => ({
@@ -51,5 +48,5 @@ export const createConversationStore = (records: Records<ConversationRecord>): C
     await records.change(key, () => record);
   },
   remove: async (key) => void (await records.change(key, () => null)),
-  tidy: records.expire,
+  expire: records.expire,
 });

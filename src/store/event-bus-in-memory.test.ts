@@ -17,7 +17,7 @@ const contentsOf = async (bus: ReturnType<typeof openLocalEventBus>, id: string)
   return reader.contents();
 };
 
-test("events are forgotten an hour after done, and not before", async () => {
+test("events are retained for an hour after done", async () => {
   const clock = { now: begin };
   const bus = openLocalEventBus({ now: () => clock.now });
   await bus.begin("a");
@@ -29,8 +29,8 @@ test("events are forgotten an hour after done, and not before", async () => {
   expect(await contentsOf(bus, "a")).toEqual([]);
 });
 
-test("all streams together are bounded: ended ones go first, then the oldest events", async () => {
-  const bus = openLocalEventBus({ now: () => begin, most: 2500, gatherMs: 0 });
+test("all streams together are bounded: ended ones are dropped first, then the oldest events", async () => {
+  const bus = openLocalEventBus({ now: () => begin, maxCharacters: 2500, gatherMs: 0 });
   const big = "x".repeat(1000);
   for (const id of ["ended", "running", "new"]) await bus.begin(id);
   bus.publish(busEvent("ended", "tool_use", big));
@@ -49,8 +49,8 @@ test("all streams together are bounded: ended ones go first, then the oldest eve
   expect((await contentsOf(bus, "one")).map((content) => content[0] ?? "")).toEqual(["1", "2", ""]);
 });
 
-test("a reader of a stream that goes leaves", async () => {
-  const bus = openLocalEventBus({ now: () => begin, most: 100, gatherMs: 0 });
+test("a reader ends when its stream is dropped", async () => {
+  const bus = openLocalEventBus({ now: () => begin, maxCharacters: 100, gatherMs: 0 });
   await bus.begin("a");
   const reader = followBus(bus, "a");
   await bus.begin("a");

@@ -53,7 +53,7 @@ test("a line that a crash tore is cut off", async () => {
   expect((await readFile(join(directory, `${id}.ndjson`), "utf8")).split("\n")).toHaveLength(3);
 });
 
-test("a reader that stalls while the log grows gets all of it when it goes on, from the file and then from memory", async () => {
+test("a reader that stalls while the log grows gets all of it later, from the file and then from memory", async () => {
   const directory = await temporaryDirectory();
   const log = openLog(directory);
   const id = randomUUID();
@@ -71,7 +71,7 @@ test("a reader that stalls while the log grows gets all of it when it goes on, f
   expect(rest).toEqual(upTo(1001, 2));
 });
 
-test("a reader is told of what is in the file, and of nothing else", async () => {
+test("a reader gets only events that are in the file", async () => {
   const directory = await temporaryDirectory();
   const log = openLog(directory);
   const id = randomUUID();
@@ -87,7 +87,7 @@ test("a reader is told of what is in the file, and of nothing else", async () =>
   expect(count).toBe(50);
 });
 
-test("a log that cannot be written is warned of once and holds nobody up", async () => {
+test("a log that cannot be written is warned of once and blocks nothing", async () => {
   const directory = await temporaryDirectory();
   const log = openLog(directory);
   const [id, other] = [randomUUID(), randomUUID()];

@@ -20,6 +20,7 @@ import type { Kv } from "../kv/kv.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { createEventLog, eventLogFormat } from "./event-log.ts";
+import type { Batch } from "./logs.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 
 let redis: TestRedis;
@@ -72,7 +73,7 @@ const killConnections = async (kv: Kv): Promise<void> => {
   await until(() => kv.client.call("CLIENT", "KILL", "TYPE", "pubsub").then(() => true));
 };
 
-test("two instances that write one log at once number it without gaps, and readers on both see all of it in one order", async () => {
+test("two instances that write one log number it without gaps, and readers on both get the same order", async () => {
   const { id, a, b } = await openTwo();
   const readers = [follow(a.log.read(id, 0, never)), follow(b.log.read(id, 0, never))];
   await until(() => readers.every(({ seen }) => seen.length === 1));
@@ -95,7 +96,7 @@ test("two instances that write one log at once number it without gaps, and reade
   }
 });
 
-test("the end that one instance marks ends the readers on another", async () => {
+test("an end that one instance writes ends the readers on another", async () => {
   const { id, a, b } = await openTwo();
   const reader = follow(b.log.read(id, 0, never));
   a.log.append(id, 1, text("a"));
@@ -105,7 +106,7 @@ test("the end that one instance marks ends the readers on another", async () => 
   expect(texts(reader.seen)).toEqual([null, "a"]);
 });
 
-test("a reader of a job that ended without an end mark leaves, with what was written last", async () => {
+test("a reader of a job that ended without an end mark gets the last events and ends", async () => {
   const { id, jobs, a, b } = await openTwo();
   const reader = follow(b.log.read(id, 0, never));
   a.log.append(id, 1, text("a"));
@@ -123,7 +124,7 @@ test("a reader of a job that ended without an end mark leaves, with what was wri
   expect(texts(reader.seen)).toEqual([null, "a", "last"]);
 });
 
-test("two readers that come first at once begin the log once", async () => {
+test("two concurrent first readers begin the log once", async () => {
   const { id, a, b } = await openTwo();
   const readers = [a, b, a, b].map(({ log }) => follow(log.read(id, 0, never)));
   await until(() => readers.every(({ seen }) => seen.length > 0));
@@ -135,7 +136,7 @@ test("two readers that come first at once begin the log once", async () => {
   }
 });
 
-test("a log that nobody removes expires in the store", async () => {
+test("a log that is not removed expires in the store", async () => {
   const { id, a } = await openTwo();
   a.log.append(id, 1, text("a"));
   await a.log.finish(id);
@@ -144,7 +145,7 @@ test("a log that nobody removes expires in the store", async () => {
   expect(seconds).toBeLessThanOrEqual(3600 + 7 * 86_400);
 });
 
-test("a reader that stalls while the log grows gets all of it when it goes on", async () => {
+test("a reader that stalls while the log grows gets all of it later", async () => {
   const { id, a, b } = await openTwo();
   const reading = b.log.read(id, 0, never)[Symbol.asyncIterator]();
   a.log.append(id, 1, text("x".repeat(60_000)));
@@ -160,7 +161,7 @@ test("a reader that stalls while the log grows gets all of it when it goes on", 
   expect(rest).toEqual(upTo(102, 2));
 });
 
-test("events and readers survive that all connections are cut, again and again, and none comes twice", async () => {
+test("events and readers survive repeated cuts of all connections, and no event comes twice", async () => {
   const { id, a, b } = await openTwo();
   const reader = follow(b.log.read(id, 0, never));
   await until(() => reader.seen.length === 1);
@@ -177,7 +178,7 @@ test("events and readers survive that all connections are cut, again and again, 
   expect(numbers(reader.seen)).toEqual(upTo(201));
 });
 
-test("while the store is away events wait and readers too; then all goes on by itself, in order, once", async () => {
+test("events and readers wait while the store is unreachable, and continue by themselves, in order and without repetition", async () => {
   const { id, a, b } = await openTwo();
   const reader = follow(b.log.read(id, 0, never));
   a.log.append(id, 1, text("before"));
@@ -193,7 +194,7 @@ test("while the store is away events wait and readers too; then all goes on by i
   expect(numbers(reader.seen)).toEqual(upTo(52));
 });
 
-test("a store that hangs and takes up again what it was sent writes nothing twice", async () => {
+test("a store that hangs and then continues writes nothing twice", async () => {
   const { id, a, b } = await openTwo();
   const reader = follow(b.log.read(id, 0, never));
   a.log.append(id, 1, text("before"));
@@ -207,7 +208,25 @@ test("a store that hangs and takes up again what it was sent writes nothing twic
   expect(texts(reader.seen)).toEqual([null, "before", "sent into the void"]);
 });
 
-test("of more events than may wait, the thinking and text go first, then all but the stages; the log says so once", async () => {
+test("a batch that the client sends again after later ones is not appended again", async () => {
+  const { kv, notifier } = await openInstance(newPrefix());
+  const logs = createRedisLogs(eventLogFormat, { kv, notifier });
+  const id = randomUUID();
+  const batch = (number: number): Batch => ({
+    name: `writer:${number}`,
+    isRetry: false,
+    reset: false,
+    first: null,
+    entries: [["e", JSON.stringify({ number })]],
+    isEnd: number === 3,
+    seconds: 60,
+  });
+  for (const number of [1, 2, 1, 3, 2, 3]) await logs.append(id, batch(number));
+  const entries = (await logs.reader(id)("0-0")) ?? [];
+  expect(entries.map(({ position }) => position)).toEqual(["1-0", "2-0", "3-0", "3-1"]);
+});
+
+test("a full backlog drops thinking and text first, then all but the stages; the log says so once", async () => {
   const { id, a } = await openTwo();
   await redis.kill();
   a.log.append(id, 1, { type: "stage", stage: "claimed", detail: null });
@@ -225,7 +244,7 @@ test("of more events than may wait, the thinking and text go first, then all but
   expect(texts(events).filter((value) => value === "y")).toHaveLength(10);
 });
 
-test("a log that is closed while the store is away gives up what waits", async () => {
+test("a log that is closed while the store is unreachable gives up what waits", async () => {
   const { id, a } = await openTwo();
   await redis.kill();
   a.log.append(id, 1, text("lost"));

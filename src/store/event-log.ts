@@ -1,27 +1,25 @@
 import type { AgentEvent, JobEvent, StageEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
-import { createBudget, waitingEvent, warningBeside } from "./event-budget.ts";
-import { follow } from "./follow.ts";
-import { createLogWriters } from "./log-writers.ts";
-import { numberOf, type Fields, type LogFormat, type Logs } from "./logs.ts";
 import { isJobId } from "./job-record.ts";
+import { createLogWriters, type Item } from "./log-writers.ts";
+import { cutText, follow, numberOf, type Fields, type LogFormat, type Logs } from "./logs.ts";
 
 type Event = AgentEvent | StageEvent;
 
 /**
- * The append-only event log of each job. Numbers are given by the log: 1, 2, 3 … without gaps, also across restarts.
- * The first event is that the job was queued, as its record says: written with the second, so that accepting a job costs
- * no other write. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
+ * The append-only event log of each job. The log numbers the events: 1, 2, 3 … without gaps, also across restarts. The first
+ * event, that the job was queued, comes from the record: it is written with the second, so that accepting a job costs no
+ * other write. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
  */
 export type EventLog = {
-  /** Appends without waiting. Events of one job keep their order. Never throws: a log that cannot be written is warned of once per job. */
+  /** Appends without waiting. Events of one job stay in order. Never throws: a log that cannot be written is logged once per job. */
   append: (jobId: string, attempt: number, event: Event) => void;
   /**
-   * Events with `seq > after`, then those to come, until `finish` is called for the job or the signal aborts.
-   * Finished logs end at their last event.
+   * Events with `seq > after`, then new ones, until `finish` is called for the job or the signal aborts.
+   * A finished log ends at its last event.
    */
   read: (jobId: string, after: number, signal: AbortSignal) => AsyncIterable<JobEvent>;
-  /** No event follows: writes what waits, ends the readers, forgets the job. While the store is away nobody waits for it. */
+  /** Writes what waits and ends the log and its readers. Does not wait for an unreachable store. */
   finish: (jobId: string) => Promise<void>;
   /** Deletes the log of a job. */
   remove: (jobId: string) => Promise<void>;
@@ -33,7 +31,7 @@ export const eventLogFormat: LogFormat = {
   key: "job-events",
   topic: "events",
   numbered: true,
-  most: Number.MAX_SAFE_INTEGER,
+  maxEntries: Number.MAX_SAFE_INTEGER,
   batchField: "w",
   isEnd: ({ position }) => position.endsWith("-1"),
 };
@@ -42,40 +40,42 @@ type Options = {
   logs: Logs;
   /** Bytes of one job's log past which thinking and text are left out. */
   maxBytes: number;
-  /** Seconds that a job is kept; a log that nobody removes goes a week after that. */
+  /** Retention of jobs, s; a log that is not removed expires a week later. */
   ttlSeconds: number;
-  /** What the record says; `over`: no event is to come any more. Null: there is no such job. */
+  /** The job by its record; `over`: no event will come. Null: there is no such job. */
   describe: (jobId: string) => Promise<{ createdAt: string; over: boolean } | null>;
   log: Log;
   now: () => Date;
 };
 
-/** Most that waits for the store, per job, bytes. */
-const mostWaiting = { items: Infinity, size: 4 * 1024 * 1024 };
+/** Most that waits for the store, per job, in bytes. */
+const limit = { items: Infinity, size: 4 * 1024 * 1024 };
 
 const week = 7 * 86_400;
 
-/** How often the record is asked whether anything is still to come, ms. */
+/** How often the record is asked whether more events will come, ms. */
 const describeEvery = 2000;
+
+/** Longest text of one event, characters. */
+const longestText = 65_536;
 
 export const createEventLog = (options: Options): EventLog => {
   const { logs, maxBytes, describe, log, now } = options;
   const seconds = options.ttlSeconds + week;
   const closing = new AbortController();
 
-  /** The size of a log in bytes, and what it begins with where it is empty. */
-  const look = async (jobId: string) => {
+  const inspect = async (jobId: string) => {
     const tail = await logs.tail(jobId);
     const job = tail === null ? await describe(jobId) : null;
-    return { size: tail?.size ?? 0, first: job === null ? null : firstOf(job.createdAt) };
+    return { size: tail?.size ?? 0, first: job === null ? null : queuedEvent(job.createdAt) };
   };
 
   const writers = createLogWriters<string>({
     logs,
     noun: "job",
-    most: mostWaiting,
+    limit,
     seconds: { ended: seconds, open: seconds },
-    look,
+    inspect,
     encoder: () => {
       const budget = createBudget(maxBytes);
       return (events, size) => budget(events, size).map(fieldsOf);
@@ -85,31 +85,29 @@ export const createEventLog = (options: Options): EventLog => {
     log,
   });
 
-  /** Says whether a reader that has nothing more to read may leave a log without an end. */
-  const createVerdict = (jobId: string) => {
-    let asked = -Infinity;
-    let saidOver = false;
+  /** Whether a log without an end is complete. */
+  const createIsOver = (jobId: string) => {
+    let askedAt = -Infinity;
+    let wasOver = false;
 
     return async (): Promise<boolean> => {
-      if (performance.now() - asked < describeEvery) return false;
+      if (performance.now() - askedAt < describeEvery) return false;
       const job = await describe(jobId);
-      asked = performance.now();
-      // The job may have ended a moment ago, and its last events be on their way from another instance: they get the time
-      // until the record is asked again.
-      if (job === null || (job.over && (saidOver || !logs.shared))) return true;
-      saidOver = job.over;
+      askedAt = performance.now();
+      // Another instance may still be writing the last events of a job that has just ended: the second answer counts.
+      if (job === null || (job.over && (wasOver || !logs.shared))) return true;
+      wasOver = job.over;
       return false;
     };
   };
 
   return {
-    append: (jobId, attempt, event) =>
-      writers.append(jobId, waitingEvent(now().toISOString(), attempt, event)),
+    append: (jobId, attempt, event) => writers.append(jobId, itemOf(now().toISOString(), attempt, event)),
 
     read: async function* (jobId, after, signal) {
       if (!isJobId(jobId)) return;
-      // What an empty log will begin with is told before it is written.
-      const known = after === 0 ? await look(jobId).catch(() => null) : null;
+      // The first event of an empty log is given before it is written.
+      const known = after === 0 ? await inspect(jobId).catch(() => null) : null;
       const first = known?.first ? eventOf("1-0", known.first) : null;
       if (first !== null) yield first;
       const entries = follow({
@@ -117,7 +115,7 @@ export const createEventLog = (options: Options): EventLog => {
         id: jobId,
         after: first === null ? `${after}-0` : "1-0",
         isWritten: () => writers.isIdle(jobId),
-        isOver: createVerdict(jobId),
+        isOver: createIsOver(jobId),
         signal: AbortSignal.any([signal, closing.signal]),
       });
       for await (const { position, fields } of entries) {
@@ -143,8 +141,8 @@ export const createEventLog = (options: Options): EventLog => {
 
 const fieldsOf = (json: string): Fields => ["e", json];
 
-const firstOf = (at: string): Fields =>
-  fieldsOf(waitingEvent(at, 0, { type: "stage", stage: "queued", detail: null }).value);
+const queuedEvent = (at: string): Fields =>
+  fieldsOf(itemOf(at, 0, { type: "stage", stage: "queued", detail: null }).value);
 
 const eventOf = (position: string, fields: Fields): JobEvent | null => {
   const at = fields.indexOf("e");
@@ -155,7 +153,60 @@ const eventOf = (position: string, fields: Fields): JobEvent | null => {
       ...(JSON.parse(fields[at + 1] ?? "") as Omit<JobEvent, "seq">),
     } as JobEvent;
   } catch {
-    // An event that is not JSON was damaged outside of us; the others still tell their story.
+    // A damaged event must not hide the others.
     return null;
   }
+};
+
+/** An event as JSON without its number; its texts are shortened. */
+const itemOf = (at: string, attempt: number, event: Event): Item<string> => {
+  const value = JSON.stringify({ at, attempt, ...shorten(event) });
+  return { value, size: value.length, level: levelOf(event) };
+};
+
+/** A warning with the time and attempt of another event. */
+const warningBeside = (event: string, message: string): Item<string> => {
+  const { at, attempt } = JSON.parse(event) as { at: string; attempt: number };
+  return itemOf(at, attempt, { type: "warning", message });
+};
+
+/**
+ * Bounds what one job writes: past `maxBytes` thinking and text are left out, past four times that everything but stages,
+ * warnings and the end. Each adds one warning to the log.
+ */
+const createBudget = (maxBytes: number) => {
+  let warned = 0;
+
+  /** The events to write to a log of `before` bytes. */
+  return (events: readonly Item<string>[], before: number): string[] => {
+    let size = before;
+    return events.flatMap(({ value, level }) => {
+      const least = size <= maxBytes ? 0 : size <= maxBytes * 4 ? 1 : 2;
+      const written = level >= least ? [value] : [];
+      if (least > warned) {
+        warned = least;
+        const what = least === 1 ? "thinking and text" : "all but stages and the result";
+        const message = `The event log has reached ${size} bytes: from here on ${what} is left out`;
+        written.unshift(warningBeside(value, message).value);
+      }
+      for (const json of written) size += Buffer.byteLength(json);
+      return written;
+    });
+  };
+};
+
+const levelOf = ({ type }: Event): Item<string>["level"] => {
+  if (type === "thinking" || type === "text" || type === "block_end") return 0;
+  return ["stage", "warning", "result", "exited", "started"].includes(type) ? 2 : 1;
+};
+
+/** The event with texts of at most 65,536 characters. */
+export const shorten = (event: Event): Event => {
+  if ("content" in event) return { ...event, content: cutText(event.content, longestText) };
+  if ("text" in event) return { ...event, text: cutText(event.text, longestText) };
+  if (event.type !== "tool_use") return event;
+  const input = JSON.stringify(event.input) ?? "null";
+  return input.length <= longestText
+    ? event
+    : { ...event, input: { truncated: cutText(input, longestText) } };
 };

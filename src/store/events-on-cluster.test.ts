@@ -22,7 +22,7 @@ import { identify } from "../lib/process/identity.ts";
 import { createEventLog, eventLogFormat } from "./event-log.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 import { createRedisInstances } from "./redis-instances.ts";
-import { createRedisLocks } from "./redis-locks.ts";
+import { createRedisLocks } from "./redis-leases.ts";
 
 let cluster: Awaited<ReturnType<typeof startRedisCluster>>;
 
@@ -87,7 +87,7 @@ locksSuite("Redis Cluster", {
   },
 });
 
-test("in a Cluster events and rings go on after each of its nodes was restarted", async () => {
+test("in a Cluster events and notifications continue after each of its nodes was restarted", async () => {
   const prefix = newPrefix();
   const ids = Array.from({ length: 10 }, () => randomUUID());
   const jobs: KnownJobs = new Map(ids.map((id) => [id, { createdAt, over: false }]));

@@ -28,7 +28,7 @@ completionStoreSuite("files", {
   },
 });
 
-test("torn and foreign files are skipped with a warning and left, what a crashed write left behind is deleted", async () => {
+test("torn and foreign files are skipped with a warning and not deleted, temporary files of a crashed write are", async () => {
   const directory = await temporaryDirectory();
   const store = await openIn(directory);
   await store.create(sampleCompletion({ uuid: "good" }));
@@ -58,19 +58,19 @@ test("no file is hidden or has a colon in its name", async () => {
   expect((await readdir(directory)).toSorted()).toEqual(["=.json", "=..json", "a+b.c.json"].toSorted());
 });
 
-test("a final one is gone its time to live after its end, and its file with the next tidying", async () => {
+test("a final completion is unknown its time to live after its end, and the next expiry deletes its file", async () => {
   const clock = { now: soon.now };
   const directory = await temporaryDirectory();
   const store = await openIn(directory, clock);
   await store.create(sampleCompletion());
   await store.update("one", "e1", { status: "failed", ended_at: "2026-01-01T00:00:01.000Z" });
   clock.now = new Date(soon.now.getTime() + completionTtl * 1000 - 1);
-  await store.tidy(clock.now);
+  await store.expire(clock.now);
   expect(await store.get("one")).toMatchObject({ status: "failed" });
   clock.now = new Date(soon.now.getTime() + completionTtl * 1000);
   expect(await store.get("one")).toBeNull();
   expect(await store.list({ limit: 10, status: "all" })).toEqual([]);
-  await store.tidy(clock.now);
+  await store.expire(clock.now);
   expect(await readdir(directory)).toEqual([]);
 });
 
@@ -90,7 +90,7 @@ test.each([
   expect(await store.create(sampleCompletion())).toBe(true);
 });
 
-test("a directory that is gone makes writes fail with store_unavailable, and nothing is half done", async () => {
+test("a missing directory makes writes fail with store_unavailable, and nothing is half done", async () => {
   const directory = join(await temporaryDirectory(), "completions");
   const store = await openIn(directory);
   await store.create(sampleCompletion());

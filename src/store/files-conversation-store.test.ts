@@ -26,7 +26,7 @@ conversationStoreSuite("files", {
   },
 });
 
-test("torn and foreign files are skipped with a warning and left, what a crashed write left behind is deleted", async () => {
+test("torn and foreign files are skipped with a warning and not deleted, temporary files of a crashed write are", async () => {
   const directory = await temporaryDirectory();
   const good = conversationKey("good");
   const store = await openIn(directory);
@@ -41,13 +41,13 @@ test("torn and foreign files are skipped with a warning and left, what a crashed
   expect(lines).toHaveLength(3);
   expect(await again.get(torn)).toBeNull();
   expect(await again.get(good)).toEqual(sampleConversation());
-  await again.tidy(new Date("2027-01-01T00:00:00Z"));
+  await again.expire(new Date("2027-01-01T00:00:00Z"));
   expect((await readdir(directory)).toSorted()).toEqual(
     [`${torn}.json`, "notes.json", `${conversationKey("directory")}.json`].toSorted(),
   );
 });
 
-test("one that is spoilt while the service runs counts as missing", async () => {
+test("a file that is damaged while the service runs counts as missing", async () => {
   const directory = await temporaryDirectory();
   const store = await openIn(directory);
   const key = conversationKey("x");
@@ -60,7 +60,7 @@ test("one that is spoilt while the service runs counts as missing", async () => 
   expect(await store.get(key)).toEqual(sampleConversation());
 });
 
-test("a directory that is gone makes writes fail with store_unavailable", async () => {
+test("a missing directory makes writes fail with store_unavailable", async () => {
   const directory = join(await temporaryDirectory(), "conversations");
   const store = await openIn(directory);
   await rename(directory, `${directory}-away`);

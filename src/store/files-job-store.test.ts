@@ -20,7 +20,7 @@ jobStoreSuite("files", {
   },
 });
 
-test("torn, empty and foreign files are skipped and left, what a crashed write left behind is deleted", async () => {
+test("torn, empty and foreign files are skipped and not deleted, temporary files of a crashed write are", async () => {
   const directory = await temporaryDirectory();
   const store = await openIn(directory);
   const good = sampleRecord();
@@ -42,7 +42,7 @@ test("torn, empty and foreign files are skipped and left, what a crashed write l
   expect(names.filter((name) => name.endsWith(".tmp"))).toEqual([]);
 });
 
-test("a directory that is gone makes writes fail with store_unavailable, and they work again when it is back", async () => {
+test("a missing directory makes writes fail with store_unavailable, and they work again when it is back", async () => {
   const directory = join(await temporaryDirectory(), "jobs");
   const store = await openIn(directory);
   const record = sampleRecord();

@@ -1,38 +1,34 @@
 import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setImmediate as breathe } from "node:timers/promises";
+import { setImmediate as yieldToEvents } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
 import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
 import type { Log } from "../lib/log.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import { createMemoryIndex } from "./memory-index.ts";
-import { atOnce, type Claim, type Index, type IndexEntry, type Kind, type Records } from "./records.ts";
+import { maxBatch, type Claim, type IndexEntry, type Kind, type Position, type Records } from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
 
-/** What is kept in memory of every record. */
-type Known = { entries: IndexEntry[]; expires: number };
-
 /**
- * One JSON file per record, `{id}.json`, replaced atomically; indexes in memory. One server per directory: whoever opens it
- * holds the directory's lock.
+ * One JSON file per record, `{id}.json`, replaced atomically; indexes in memory. The caller has the directory's lock, so
+ * that one server uses it.
  */
 export const openFilesRecords = async <T extends object>(
   kind: Kind<T>,
   { directory, now, log }: Options,
 ): Promise<Records<T>> => {
-  const known = new Map<string, Known>();
-  const whole = new Map<string, T>();
+  const known = new Map<string, { entries: IndexEntry[]; expires: number }>();
+  const cache = new Map<string, T>();
   const index = createMemoryIndex();
   const claims = new Map<string, { id: string; written: Promise<unknown> }>();
-  /** Records that are being written for the first time. */
-  const arriving = new Set<string>();
-  const counted = new Map<string, number>();
+  /** Ids of records that are being created: they count for limits before they are indexed. */
+  const inFlight = new Set<string>();
+  const counters = new Map<string, number>();
   const warnings = createWarnOnce();
-  const { runExclusive: inTurn, idle: settled } = createKeyedMutex();
+  const { runExclusive, idle } = createKeyedMutex();
   const { inMemory, editable = false } = kind.files;
   const file = (id: string): string => join(directory, `${fileNameOf(id)}.json`);
 
@@ -45,9 +41,9 @@ export const openFilesRecords = async <T extends object>(
   };
 
   const remember = (id: string, record: T): void => {
-    arriving.delete(id);
-    if (inMemory?.(record) === true) whole.set(id, record);
-    else whole.delete(id);
+    inFlight.delete(id);
+    if (inMemory?.(record) === true) cache.set(id, record);
+    else cache.delete(id);
     if (editable) return;
     const entries = kind.entries(record, id);
     index.replace(id, known.get(id)?.entries ?? [], entries);
@@ -57,19 +53,20 @@ export const openFilesRecords = async <T extends object>(
   const forget = (id: string): void => {
     index.replace(id, known.get(id)?.entries ?? [], []);
     known.delete(id);
-    whole.delete(id);
+    cache.delete(id);
   };
 
-  const claim = (id: string, wanted: readonly Claim[], written: Promise<unknown>): void => {
-    for (const each of wanted) claims.set(keyOf(each), { id, written });
+  const claimsOf = (record: T): readonly Claim[] => kind.claims?.(record) ?? [];
+
+  const claim = (id: string, record: T, written: Promise<unknown>): void => {
+    for (const claimed of claimsOf(record)) claims.set(keyOf(claimed), { id, written });
   };
 
   const unclaim = (id: string, record: T): void => {
-    for (const key of (kind.claims?.(record) ?? []).map(keyOf))
-      if (claims.get(key)?.id === id) claims.delete(key);
+    for (const key of claimsOf(record).map(keyOf)) if (claims.get(key)?.id === id) claims.delete(key);
   };
 
-  /** One file that somebody spoilt must not spoil the lists that its record is in. */
+  /** One damaged file must not break the lists that its record is in. */
   const skip = (id: string, why: string): null => {
     const path = file(id);
     warnings.once(path, () => log.warn({ file: path }, `${kind.noun} file skipped: ${why}`));
@@ -77,8 +74,8 @@ export const openFilesRecords = async <T extends object>(
   };
 
   const read = async (id: string): Promise<T | null> => {
-    const held = whole.get(id);
-    if (held !== undefined) return held;
+    const cached = cache.get(id);
+    if (cached !== undefined) return cached;
     const before = known.get(id);
     if (!kind.isId(id) || (before === undefined && !editable)) return null;
     const record = await guarded(() => readRecord(id));
@@ -91,16 +88,16 @@ export const openFilesRecords = async <T extends object>(
       const text = await readFile(file(id), { encoding: "utf8", flag: nonBlocking.read });
       const record = kind.parse(text, id);
       if (typeof record === "string") return skip(id, record);
-      warnings.isWell(file(id));
+      warnings.clear(file(id));
       return record;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EISDIR") return skip(id, "it is a directory");
       if (code !== "ENOENT") throw error;
       if (editable || !known.has(id)) return null;
-      // That it alone is gone, and not the directory.
+      // Throws when the whole directory is missing.
       await readdir(directory);
-      return skip(id, "it is gone");
+      return skip(id, "it is missing");
     }
   };
 
@@ -121,14 +118,14 @@ export const openFilesRecords = async <T extends object>(
     forget(id);
   };
 
-  const isOver = (id: string, at: Date): boolean => (known.get(id)?.expires ?? Infinity) <= at.getTime();
+  const isExpired = (id: string, at: Date): boolean => (known.get(id)?.expires ?? Infinity) <= at.getTime();
 
   /** Synchronous reads in slices: four times as fast as asynchronous ones. */
   const load = async (): Promise<void> => {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     const loaded: { id: string; record: T; at: number }[] = [];
     for (const [count, name] of (await readdir(directory)).entries()) {
-      if (count % 500 === 499) await breathe();
+      if (count % 500 === 499) await yieldToEvents();
       if (name.endsWith(temporarySuffix)) await rm(join(directory, name), { force: true });
       if (!name.endsWith(".json")) continue;
       const id = idOf(name.slice(0, -".json".length));
@@ -136,10 +133,10 @@ export const openFilesRecords = async <T extends object>(
       if (typeof record === "string") skip(id, record);
       else loaded.push({ id, record, at: kind.entries(record, id)[0]?.at ?? 0 });
     }
-    // In order, so that each is added at the end of most indexes.
+    // Oldest first, so that most entries are added at the end of their index.
     for (const { id, record } of loaded.toSorted((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1))) {
       remember(id, record);
-      claim(id, kind.claims?.(record) ?? [], Promise.resolve());
+      claim(id, record, Promise.resolve());
     }
   };
 
@@ -151,45 +148,43 @@ export const openFilesRecords = async <T extends object>(
     }
   };
 
-  const takenOf = (wanted: readonly Claim[], ignored?: string): Claim | undefined =>
-    wanted.find((each) => (claims.get(keyOf(each))?.id ?? ignored) !== ignored);
-
-  /** Those being written count. */
-  const isFull = ({ index: { name }, most }: { index: Index; most: number }): boolean =>
-    index.list(name).length + arriving.size >= most;
+  /** The holder of a claim that the record may not have. */
+  const findTaken = (record: T, holder: boolean, ignored?: string) =>
+    claimsOf(record)
+      .filter((claimed) => claimed.holder === holder)
+      .map((claimed) => claims.get(keyOf(claimed)))
+      .find((taken) => taken !== undefined && taken.id !== ignored);
 
   if (!editable) await load();
 
   return {
-    get: async (id) => (isOver(id, now()) ? null : await read(id)),
+    get: async (id) => (isExpired(id, now()) ? null : await read(id)),
 
     create: async (id, record, { limit, ignored } = {}) => {
-      const wanted = kind.claims?.(record) ?? [];
-      const known = wanted.filter(({ holder }) => holder);
-      for (let taken = takenOf(known, ignored); taken !== undefined; taken = takenOf(known, ignored)) {
-        const held = claims.get(keyOf(taken));
-        await held?.written.catch(() => undefined);
-        // One that could not be written has no claim any more.
-        if (held !== undefined && claims.get(keyOf(taken)) === held) return { takenBy: held.id };
+      for (let taken; (taken = findTaken(record, true, ignored));) {
+        await taken.written.catch(() => undefined);
+        // A record that could not be written has lost its claim.
+        if (findTaken(record, true, ignored) === taken) return { takenBy: taken.id };
       }
-      // From here on nothing is awaited until the claims are made.
-      if (limit !== undefined && isFull(limit)) return "full";
-      if (takenOf(wanted.filter(({ holder }) => !holder)) !== undefined) return { takenBy: null };
-      arriving.add(id);
-      const written = inTurn(id, () => write(id, record));
-      claim(id, wanted, written);
+      // No await from here until the claims are made.
+      if (limit !== undefined && index.list(limit.index.name).length + inFlight.size >= limit.max)
+        return "full";
+      if (findTaken(record, false) !== undefined) return { takenBy: null };
+      inFlight.add(id);
+      const written = runExclusive(id, () => write(id, record));
+      claim(id, record, written);
       try {
         await written;
         return "created";
       } catch (error) {
-        arriving.delete(id);
+        inFlight.delete(id);
         unclaim(id, record);
         throw error;
       }
     },
 
     change: (id, next, { lazy = false } = {}) =>
-      inTurn(id, async () => {
+      runExclusive(id, async () => {
         const before = await read(id);
         const after = next(before);
         if (after === undefined || (after === null && before === null))
@@ -206,61 +201,56 @@ export const openFilesRecords = async <T extends object>(
       return records.filter((record) => record !== null);
     },
 
-    newest: async ({ name }, { limit, before = null, skip: left = 0 }) => {
-      const end = before === null ? index.list(name).length : index.placeOf(name, before);
-      const part = index.list(name).slice(Math.max(0, end - left - limit), Math.max(0, end - left));
+    newest: async ({ name }, { limit, before = null, skip: skipped = 0 }) => {
+      const end = before === null ? index.list(name).length : index.countBefore(name, before);
+      const part = index.list(name).slice(Math.max(0, end - skipped - limit), Math.max(0, end - skipped));
       return part.map(({ at, id }) => ({ created: at, id })).toReversed();
     },
-    oldest: async ({ name }, { limit = Infinity, skip: left = 0, and } = {}) => {
+    oldest: async ({ name }, { limit = Infinity, skip: skipped = 0, and } = {}) => {
       const others = and === undefined ? null : new Set(index.list(and.name).map(({ id }) => id));
       const ids = index.list(name).map(({ id }) => id);
-      return (others === null ? ids : ids.filter((id) => others.has(id))).slice(left, left + limit);
+      return (others === null ? ids : ids.filter((id) => others.has(id))).slice(skipped, skipped + limit);
     },
-    due: async ({ name }, until) =>
-      index
-        .list(name)
-        .slice(0, index.placeOf(name, { created: until + 1, id: "" }))
-        .slice(0, atOnce)
-        .map(({ id }) => id),
+    due: async ({ name }, until) => {
+      const count = index.countBefore(name, { created: until + 1, id: "" });
+      const entries = index.list(name).slice(0, Math.min(count, maxBatch));
+      return entries.map(({ id }) => id);
+    },
     values: async ({ name }) => index.list(name).map(({ id, value }) => [id, value]),
     count: async ({ name }) => index.list(name).length,
 
     expire: async (at) => {
-      const over = [...known.keys()].filter((id) => isOver(id, at)).slice(0, atOnce);
-      for (const id of over) {
-        await inTurn(id, async () => {
-          const record = isOver(id, at) ? await read(id) : null;
+      const expired = [...known.keys()].filter((id) => isExpired(id, at)).slice(0, maxBatch);
+      for (const id of expired) {
+        await runExclusive(id, async () => {
+          const record = isExpired(id, at) ? await read(id) : null;
           if (record !== null) await remove(id, record);
         });
       }
     },
 
-    increment: async (counter) => void counted.set(counter, (counted.get(counter) ?? 0) + 1),
-    counters: async (names) => names.map((name) => counted.get(name) ?? 0),
+    increment: async (counter) => void counters.set(counter, (counters.get(counter) ?? 0) + 1),
+    counters: async (names) => names.map((name) => counters.get(name) ?? 0),
 
     check: () =>
       guarded(async () => {
-        const probe = join(directory, ".probe");
-        await writeFileAtomic(probe, probeData);
-        await rm(probe, { force: true });
+        // As large as a record: on a full disk an empty file can still be made.
+        await writeFileAtomic(join(directory, ".probe"), "-".repeat(65_536));
+        await rm(join(directory, ".probe"), { force: true });
       }),
-    close: settled,
+    close: idle,
   };
 };
-
-/** As much as a record takes: on a full disk an empty file can still be made. */
-const probeData = "-".repeat(65_536);
 
 const keyOf = ({ name, value }: Claim): string => `${name}\n${value}`;
 
 /**
- * A colon is no character for a file name, and a dot in front hides a file or means a directory. Ids have neither `+` nor
- * `=`, so no two of them share a name; nothing gets longer, since names of files are bounded.
+ * File names may not contain a colon, and a leading dot hides a file or names a directory. Ids contain neither `+` nor `=`,
+ * so no two of them share a name; no name gets longer, since file names are bounded.
  */
 const fileNameOf = (id: string): string => id.replaceAll(":", "+").replace(/^\./, "=");
 const idOf = (name: string): string => name.replaceAll("+", ":").replace(/^=/, ".");
 
-/** What every function of a file store rejects with when the directory cannot be used. */
 const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
   const code = (cause as NodeJS.ErrnoException).code ?? String(cause);
   return new ServiceError(
@@ -268,4 +258,42 @@ const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
     `The job store in ${directory} cannot be used (${code}): check free space and permissions there, then try again`,
     { cause, retryAfter: 5 },
   );
+};
+
+/** Indexes by name, each a list sorted by time, then id. */
+const createMemoryIndex = () => {
+  const lists = new Map<string, (Sortable & { value: unknown })[]>();
+  const list = (name: string) => lists.get(name) ?? [];
+
+  return {
+    list,
+    replace: (id: string, before: readonly IndexEntry[], after: readonly IndexEntry[]): void => {
+      for (const { index, at } of before) {
+        const entries = list(index.name);
+        const position = countBefore(entries, { at, id });
+        if (entries[position]?.id === id) entries.splice(position, 1);
+        if (entries.length === 0) lists.delete(index.name);
+      }
+      for (const { index, at, value } of after.filter((entry) => Number.isFinite(entry.at))) {
+        const entries = list(index.name);
+        entries.splice(countBefore(entries, { at, id }), 0, { at, id, value });
+        lists.set(index.name, entries);
+      }
+    },
+    countBefore: (name: string, { created, id }: Position) => countBefore(list(name), { at: created, id }),
+  };
+};
+
+type Sortable = { at: number; id: string };
+
+/** How many elements of a sorted list are before `key`: a binary search. */
+const countBefore = (list: readonly Sortable[], key: Sortable): number => {
+  let [low, high] = [0, list.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const { at, id } = list[middle] as Sortable;
+    if (at < key.at || (at === key.at && id < key.id)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 };

@@ -27,7 +27,7 @@ test("the file has the agent's name and holds the five flags", async () => {
   expect(JSON.parse(await readFile(join(directory, "reviewer.json"), "utf8"))).toEqual(everythingVisible);
 });
 
-test("a torn file counts as never set, with one warning, and can be written over", async () => {
+test("a torn file counts as never set, with one warning, and can be replaced", async () => {
   const lines: string[] = [];
   const log = createLog("info", (line) => (lines.push(line), ""));
   const directory = await temporaryDirectory();

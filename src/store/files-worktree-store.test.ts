@@ -20,7 +20,7 @@ worktreeStoreSuite("files", {
   },
 });
 
-test("torn and foreign files are skipped and left, what a crashed write left behind is deleted", async () => {
+test("torn and foreign files are skipped and not deleted, temporary files of a crashed write are", async () => {
   const directory = await temporaryDirectory();
   const store = await openIn(directory);
   const good = sampleWorktree();
@@ -37,7 +37,7 @@ test("torn and foreign files are skipped and left, what a crashed write left beh
   expect(names.filter((name) => name.endsWith(".tmp"))).toEqual([]);
 });
 
-test("a directory that is gone makes writes fail with store_unavailable, and they work again when it is back", async () => {
+test("a missing directory makes writes fail with store_unavailable, and they work again when it is back", async () => {
   const directory = join(await temporaryDirectory(), "worktrees");
   const store = await openIn(directory);
   const record = sampleWorktree();

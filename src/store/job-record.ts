@@ -1,38 +1,38 @@
 import { isFinal, jobStatuses, type Job } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
-/** Version of the stored form; a store written by an older version is read by this one. */
+/** Version of the stored form. This version reads older ones. */
 export const recordFormat = 2;
 
 /**
- * The stored form of a job: the job as it is sent, plus what only the service needs. The record is the truth about a
- * job; queues, indexes and event logs are derived or beside it.
+ * The stored form of a job: the job as the doors send it, and what only the service needs. The record is the truth about a
+ * job; queues and indexes are derived from it.
  */
 export type JobRecord = Job & {
   format: typeof recordFormat;
-  /** Empty: left out, and the repository has not been looked at. */
+  /** Empty: not given, and the repository has not been read yet. */
   base_ref: string;
-  /** What was asked, as far as `Job` does not say it. */
+  /** Fields of the request that `Job` lacks. */
   request: { session_id: string; file_path: string; create_repo: boolean; private: boolean };
-  /** Digest of the caller's key and `Idempotency-Key`, and of the body that came with it. */
+  /** Digests of the caller's key with the `Idempotency-Key`, and of the body of that request. */
   idempotency: { key: string; body: string } | null;
-  /** Start of the service that claimed the job (a UUID made at each start), or null while queued. */
+  /** The start of the service that claimed the job (a UUID made at each start); null while queued. */
   instance_epoch: string | null;
-  /** Identity of the agent process; with `pid` it tells the process from a later one of the same number. */
+  /** Identity of the agent process: it differs from that of a later process with the same `pid`. */
   process: ProcessIdentity | null;
-  /** Instance that must run it, since its worktree is on that one's disk; null: any. */
+  /** The instance that must run the job because the worktree is on its disk; null: any. */
   bound_to: string | null;
-  /** Whether its profile asked, when it was accepted, to run it again when it is lost; null: accepted by an older version. */
+  /** Whether a lost job runs again, by its profile when it was accepted; null: accepted by an older version. */
   retry_lost: boolean | null;
-  /** Whether the profile, as it was when the job was claimed, may only read; null: not claimed yet, or by an older version. */
+  /** Whether the agent may only read, by the profile when the job was claimed; null: not claimed, or by an older version. */
   read_only: boolean | null;
-  /** The claimed run has not been cleaned up yet; on a final record: its agent or worktree still has to be looked after. */
+  /** The claimed run has not been cleaned up yet; a final record may still have an agent or a worktree to clean up. */
   unsettled: boolean;
-  /** When the job's worktree was removed or may not be any more; null while it stands. */
+  /** When the job's worktree was removed or found missing; null while it exists. */
   worktree_removed_at: string | null;
 };
 
-/** What is shown of a `base_ref` that was left out until the repository has been looked at. */
+/** Shown for a `base_ref` that was not given, until the repository has been read. */
 export const presumedBase = "main";
 
 /** The job as the doors send it. */
@@ -53,11 +53,10 @@ export const toJob = (record: JobRecord): Job => {
   return { ...job, base_ref: job.base_ref || presumedBase };
 };
 
-/** A record as it was stored, in this or an older format, in the form of this version; null: in none that it knows. */
+/** A stored record of this or an older format in the form of this version; null: the format is unknown. */
 const upgraded = (stored: { format?: unknown }): JobRecord | null => {
-  // What the format says is what was written: the fields of each are those of its version.
   if (stored.format === recordFormat) {
-    // Of all fields these alone came without a new format.
+    // These fields were added without a new format.
     return {
       profile_rule: null,
       read_only: null,
@@ -82,7 +81,7 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 export const isJobId = (id: string): boolean => uuid.test(id);
 
-/** The text of a stored job as a record of this version, or why it is none. */
+/** The stored job as a record of this version, or why it is none. */
 export const parseRecord = (text: string, id: string): JobRecord | string => {
   try {
     return checkRecord(JSON.parse(text), id);

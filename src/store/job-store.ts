@@ -4,17 +4,16 @@ import { isJobId, parseRecord, type JobRecord } from "./job-record.ts";
 import type { Index, IndexEntry, Kind, Position, Records } from "./records.ts";
 
 /**
- * Records of jobs. Every change of an existing record is one compare-and-set: it happens only when the record
- * still has one of the statuses (and the attempt) that the writer saw, so a later or frozen writer can never
- * overwrite a final state.
+ * Records of jobs. Every change of an existing record is one compare-and-set: it requires that the record still has one of
+ * the statuses (and the attempt) that the writer expects, so a late or frozen writer can never overwrite a final state.
  *
  * Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it (disk full, read-only,
- * gone); nothing is half done then.
+ * missing); nothing is half done then.
  */
 export type JobStore = {
   /**
-   * Durable when it resolves. With an idempotency key that is known already, stores nothing and returns that record.
-   * Refuses when as many as `maxQueued` jobs wait already, or when another job's id begins with the same eight digits.
+   * Durable when it resolves. Stores nothing when the idempotency key is known, and returns its record. Refuses when
+   * `maxQueued` jobs wait already, or when another job's id begins with the same eight digits.
    */
   create: (record: JobRecord, limits?: { maxQueued: number }) => Promise<Creation>;
   /** The whole record, or null for an id that is unknown or malformed. */
@@ -22,9 +21,9 @@ export type JobStore = {
   /** Newest first by `created_at`, then id. `cursor` is the `next` of the page before. */
   list: (query: ListQuery) => Promise<{ records: JobRecord[]; next: string | null }>;
   /**
-   * Applies `patch`, or what it makes of the record as it is then, when the guard holds and returns the new record; returns
-   * null when it does not hold, the job is unknown, or `patch` says null. Durable when it resolves, unless `lazy`: then it is durable with the next write of the job at the latest
-   * (for progress that a crash may lose).
+   * Applies `patch`, or what it makes of the current record, when the guard holds, and returns the new record. Null: the guard
+   * does not hold, the job is unknown, or `patch` returns null. Durable when it resolves; `lazy` changes are durable with the
+   * next change of the job (for progress that a crash may lose).
    */
   update: (
     id: string,
@@ -34,9 +33,9 @@ export type JobStore = {
   ) => Promise<JobRecord | null>;
   /** Deletes a record in a final state. Unknown ids are ignored. */
   remove: (id: string) => Promise<void>;
-  /** Ids of this status, oldest first, at most `limit`; the `from` oldest are left out. */
-  ids: (status: JobStatus, limit?: number, from?: number) => Promise<string[]>;
-  /** Jobs whose run has not been cleaned up (`unsettled`), of all instances, oldest first. */
+  /** Ids of this status, oldest first, at most `limit`; the oldest `skip` are left out. */
+  ids: (status: JobStatus, limit?: number, skip?: number) => Promise<string[]>;
+  /** Jobs whose run has not been cleaned up, of all instances, oldest first. */
   unsettled: () => Promise<UnsettledRun[]>;
   /** How many jobs there are of each status. */
   counts: () => Promise<Record<JobStatus, number>>;
@@ -44,34 +43,34 @@ export type JobStore = {
   findBySession: (sessionId: string) => Promise<JobRecord | null>;
   /** Ids of the queued jobs that resume this agent session, oldest first. */
   queuedInSession: (sessionId: string) => Promise<string[]>;
-  /** The jobs that have used this worktree, or wait for it, oldest first. */
+  /** Jobs that have used this worktree, or wait for it, oldest first. */
   usesOfWorktree: (worktreeId: string) => Promise<WorktreeUse[]>;
   /**
-   * Ids of jobs whose time is over at `now` (ms since the epoch): queued ones past their TTL, settled final ones past
-   * theirs. Not all at once when they are many.
+   * Ids of jobs that are due at `now` (ms since the epoch): queued ones and settled final ones past their TTL. At most 500
+   * each.
    */
   due: (now: number) => Promise<{ expired: string[]; removable: string[] }>;
-  /** Ids of settled jobs that ended before `endedBefore` (ms) and whose worktree still stands on this instance's disk. */
+  /** Ids of settled jobs that ended before `endedBefore` (ms) and whose worktree is still on this instance's disk. */
   worktreesDue: (endedBefore: number) => Promise<string[]>;
-  /** Counts a job that was lost, or recovered, with its instance. */
+  /** Counts a job that was lost or recovered. */
   count: (what: keyof Tally) => Promise<void>;
-  /** All that was counted: in files since this start, in a key-value store ever since. */
+  /** The counts: in files since this start, in a key-value store since the first start. */
   tally: () => Promise<Tally>;
   /** Rejects when nothing can be stored at present. */
   check: () => Promise<void>;
   close: () => Promise<void>;
 };
 
-/** `full`: too many wait; `prefix`: another job's id begins with the same eight digits, which branches are named by. */
+/** `full`: too many jobs wait; `prefix`: another job's id begins with the same eight digits, which name branches. */
 export type Creation = { record: JobRecord; created: boolean } | { refused: "full" | "prefix" };
 
-/** Where a run that has not been cleaned up is, or was. */
+/** The instance and start of a run that has not been cleaned up. */
 export type UnsettledRun = { id: string; podName: string; epoch: string };
 
-/** `lost`: failed with their instance; `recovered`: queued again after the loss of one. */
+/** `lost`: jobs that failed with their instance; `recovered`: jobs that were queued again after its loss. */
 type Tally = { lost: number; recovered: number };
 
-/** `unsettled`: the job may have ended, but its run has not been cleaned up. `ended` in ms since the epoch. */
+/** `unsettled`: the run has not been cleaned up, though the job may have ended. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
 export type ListQuery = { limit: number; status: JobStatus | ""; cursor: string };
@@ -88,14 +87,14 @@ const ofSession = (session: string): Index => byCreation(`session:${session}`);
 const [expiring, removable] = [byTime("expiring"), byTime("removable")];
 const unsettledRuns = table("unsettled");
 const worktreeUses = (worktree: string): Index => table(`worktree:${worktree}`);
-const standingWorktrees = (pod: string): Index => byTime(`worktrees:${pod}`);
+const endedWorktrees = (pod: string): Index => byTime(`worktrees:${pod}`);
 
-/** How long an output that is kept apart stays past the time its record may be deleted, s. */
+/** How much longer than its record an output with a key of its own is retained, s. */
 const outputGrace = 86_400;
 
 /**
- * `{prefix:j}:job:{id}` and indexes in the same slot, an output that is not short in a slot of its own; or a file each.
- * `podName` null: all worktrees are on the disk of the one instance there is.
+ * A file each; or `{prefix:j}:job:{id}`, indexes in the same slot, and a long output in a slot of its own. `podName` null:
+ * there is one instance, and all worktrees are on its disk.
  */
 export const jobKind = (podName: string | null): Kind<JobRecord> => ({
   noun: "job",
@@ -103,7 +102,7 @@ export const jobKind = (podName: string | null): Kind<JobRecord> => ({
   parse: parseRecord,
   entries: (record) => entriesOf(record, podName === null ? "" : (record.pod_name ?? "")),
   claims: ({ id, idempotency }) => [
-    // Branches are named by it.
+    // It names branches.
     { name: "prefixes", value: prefixOf(id), holder: false },
     ...(idempotency === null ? [] : [{ name: "idem", value: idempotency.key, holder: true }]),
   ],
@@ -124,7 +123,7 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
   const created = Date.parse(record.created_at);
   const ended = record.ended_at === null ? null : Date.parse(record.ended_at);
   const lifetime = record.ttl_seconds * 1000;
-  const stands = record.worktree_path !== null && record.worktree_removed_at === null;
+  const hasWorktree = record.worktree_path !== null && record.worktree_removed_at === null;
   const { pod_name, instance_epoch } = record;
   return [
     { index: all, at: created },
@@ -132,8 +131,8 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     when(status === "queued", { index: expiring, at: created + lifetime }),
     when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? created) + lifetime }),
     when(unsettled, { index: unsettledRuns, at: 0, value: [created, pod_name ?? "", instance_epoch ?? ""] }),
-    when(stands && !unsettled, { index: standingWorktrees(pod), at: ended ?? Number.NaN }),
-    // The job that made it is found by its id.
+    when(hasWorktree && !unsettled, { index: endedWorktrees(pod), at: ended ?? Number.NaN }),
+    // The job that made the worktree is found by its id.
     when(worktree_id !== null && worktree_id !== id, {
       index: worktreeUses(worktree_id ?? ""),
       at: 0,
@@ -143,7 +142,7 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
   ].flat();
 };
 
-const when = (holds: boolean, entry: IndexEntry): IndexEntry | [] => (holds ? entry : []);
+const when = (condition: boolean, entry: IndexEntry): IndexEntry | [] => (condition ? entry : []);
 
 export const createJobStore = (records: Records<JobRecord>, podName: string | null): JobStore => {
   const getAll = async (ids: readonly string[]): Promise<JobRecord[]> => {
@@ -151,8 +150,8 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     return found.filter((record) => record !== null);
   };
 
-  const create = async (record: JobRecord, most: number, ignored?: string): Promise<Creation> => {
-    const limit = { index: ofStatus("queued"), most };
+  const create = async (record: JobRecord, max: number, ignored?: string): Promise<Creation> => {
+    const limit = { index: ofStatus("queued"), max };
     const answer = await records.create(record.id, record, {
       limit,
       ...(ignored !== undefined && { ignored }),
@@ -162,15 +161,15 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     if (answer.takenBy === null) return { refused: "prefix" };
     const earlier = await records.get(answer.takenBy);
     if (earlier !== null) return { record: earlier, created: false };
-    // Deleted meanwhile, or nobody can read it: the key is free.
-    return await create(record, most, answer.takenBy);
+    // The record is deleted or unreadable: the key is free.
+    return await create(record, max, answer.takenBy);
   };
 
   return {
     create: (record, limits) => create(record, limits?.maxQueued ?? Infinity),
     get: records.get,
 
-    /** One more than asked for tells whether a page follows. */
+    // One more record than asked for shows whether another page follows.
     list: async ({ limit, status, cursor }) => {
       const before = cursor === "" ? null : parseCursor(cursor);
       const page = await records.newest(status === "" ? all : ofStatus(status), { limit: limit + 1, before });
@@ -181,9 +180,9 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
 
     update: async (id, guard, patch, options) => {
       const next = (current: JobRecord | null): JobRecord | undefined => {
-        if (current === null || !holds(guard, current)) return undefined;
-        const made = typeof patch === "function" ? patch(current) : patch;
-        return made === null ? undefined : { ...current, ...made };
+        if (current === null || !matches(guard, current)) return undefined;
+        const changes = typeof patch === "function" ? patch(current) : patch;
+        return changes === null ? undefined : { ...current, ...changes };
       };
       const { after, changed } = await records.change(id, next, options);
       return changed ? after : null;
@@ -198,8 +197,8 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
 
     unsettled: async () => {
       const runs = (await records.values(unsettledRuns)).map(([id, value]) => {
-        const [created, run, epoch] = value as [number, string, string];
-        return { id, podName: run, epoch, created };
+        const [created, owner, epoch] = value as [number, string, string];
+        return { id, podName: owner, epoch, created };
       });
       return runs.toSorted(byAge).map(({ created: _c, ...run }) => run);
     },
@@ -239,7 +238,7 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
       const [expired, over] = await Promise.all([records.due(expiring, now), records.due(removable, now)]);
       return { expired, removable: over };
     },
-    worktreesDue: (endedBefore) => records.due(standingWorktrees(podName ?? ""), endedBefore),
+    worktreesDue: (endedBefore) => records.due(endedWorktrees(podName ?? ""), endedBefore),
 
     count: records.increment,
     tally: async () => {
@@ -252,16 +251,16 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
   };
 };
 
-const holds = (guard: UpdateGuard, record: JobRecord): boolean =>
+const matches = (guard: UpdateGuard, record: JobRecord): boolean =>
   guard.status.includes(record.status) && (guard.attempt ?? record.attempt) === record.attempt;
 
 const byAge = (a: { created: number; id: string }, b: { created: number; id: string }): number =>
   a.created - b.created || (a.id < b.id ? -1 : 1);
 
-/** A page's end as an opaque text: jobs before this position follow. */
+/** The end of a page as an opaque text. */
 const toCursor = ({ created, id }: Position): string => `${created}_${id}`;
 
-/** @throws ServiceError `invalid_request` when the text is not one of ours */
+/** @throws ServiceError `invalid_request` when `toCursor` did not make the text */
 const parseCursor = (cursor: string): Position => {
   const match = /^(\d{1,15})_([0-9a-f-]{36})$/.exec(cursor);
   if (match === null) {

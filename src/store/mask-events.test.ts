@@ -33,7 +33,7 @@ test.each([1, 2, 3, 7, 19, 20, 21, 100])(
   },
 );
 
-test("what only looks like the beginning of a secret is passed on before the next event of another kind or block", () => {
+test("a false beginning of a secret is appended before the next event of another type or block", () => {
   const events: AgentEvent[] = [
     { type: "thinking", block: 1, text: "sk-sec" },
     { type: "text", block: 2, text: "ret-0123456789 sk" },

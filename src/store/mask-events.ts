@@ -4,30 +4,30 @@ import { redactDeep, type Redactor } from "../lib/redact.ts";
 type Piece = Extract<AgentEvent, { type: "text" | "thinking" }>;
 
 /**
- * Takes the secrets out of events on their way to `append`. A model's words come in pieces of a few characters: an end
- * that a secret may begin with is held back until it is clear whether it does.
+ * Removes secrets from events before `append`. Text comes in pieces of a few characters: an end that may be the beginning of
+ * a secret waits for the next piece.
  */
 export const maskEvents = (
   redact: Redactor,
   append: (event: AgentEvent) => void,
 ): ((event: AgentEvent) => void) => {
-  let held: Piece | null = null;
+  let pending: Piece | null = null;
   return (event) => {
     const isPiece = event.type === "text" || event.type === "thinking";
-    const before: Piece | null = held;
-    held = null;
+    const before: Piece | null = pending;
+    pending = null;
     if (isPiece && before?.type === event.type && before.block === event.block) {
-      held = passOn({ ...event, text: before.text + event.text }, redact, append);
+      pending = appendReady({ ...event, text: before.text + event.text }, redact, append);
       return;
     }
     if (before !== null) append(before);
-    if (isPiece) held = passOn(event, redact, append);
+    if (isPiece) pending = appendReady(event, redact, append);
     else append(redactDeep(event, redact));
   };
 };
 
-/** What is held back. */
-const passOn = (piece: Piece, redact: Redactor, append: (event: AgentEvent) => void): Piece | null => {
+/** Appends what is no secret, and returns what must wait. */
+const appendReady = (piece: Piece, redact: Redactor, append: (event: AgentEvent) => void): Piece | null => {
   const text = redact(piece.text);
   const unfinished = redact.unfinished(text);
   const ready = text.slice(0, text.length - unfinished);

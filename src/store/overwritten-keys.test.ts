@@ -21,7 +21,7 @@ describe.each(redisKinds())("a key that somebody has overwritten on a %s", (_kin
     return { kv, store: openRedisJobStore({ kv, podName: "pod", log }), spoil, warnings };
   };
 
-  test("an index is named by what reads it and by what writes it, and nothing is half done", async () => {
+  test("reads and writes name the damaged index, and nothing is half done", async () => {
     const { kv, store, spoil } = await startStore();
     const record = sampleRecord();
     await store.create(record);
@@ -41,7 +41,7 @@ describe.each(redisKinds())("a key that somebody has overwritten on a %s", (_kin
     expect(await toRun()).toMatchObject({ status: "running" });
   });
 
-  test("a job whose record it was is gone, and keeps nobody from seeing the others", async () => {
+  test("the job of a damaged record is unknown, and the others are visible", async () => {
     const { store, spoil, warnings } = await startStore();
     const [first, second] = [sampleRecord(), sampleRecord()];
     await store.create(first);

@@ -31,7 +31,7 @@ instancesSuite("Redis", {
   open: async (name) => (await openOne({ prefix: newPrefix(), name })).instances,
 });
 
-/** A process that lives until `end`. */
+/** A process that runs until `end`. */
 const startProcess = async () => {
   const child = spawn("sleep", ["1000"], { stdio: "ignore" });
   const end = async (): Promise<void> => {
@@ -46,7 +46,7 @@ const startProcess = async () => {
 
 const elsewhere: ProcessIdentity = { pid: 7, start_time: "7", boot_id: "another machine" };
 
-test("several instances see each other by name, and those whose lease has lapsed no more", async () => {
+test("instances list each other by name, without those whose lease has expired", async () => {
   const prefix = newPrefix();
   const b = await openOne({ prefix, name: "pod-b" });
   const a = await openOne({ prefix, name: "pod-a", leaseSeconds: 1 });
@@ -70,7 +70,7 @@ test("a name that a living process of this machine has is refused with a sentenc
   expect(await first.instances.renew(facts)).toBe("renewed");
 });
 
-test("the name of a process of this machine that is gone is taken over, and the old one does not get it back", async () => {
+test("the name of an ended process of this machine is taken over, and the old start does not get it again", async () => {
   const prefix = newPrefix();
   const holder = await startProcess();
   // With a lease that would have to be watched for longer than any test takes.
@@ -112,7 +112,7 @@ test("a start whose first attempt to join got no answer gets its own name", asyn
   expect(await instances.renew(facts)).toBe("renewed");
 });
 
-test("two that start at once under one free name do not both get it", async () => {
+test("of two starts with one free name at most one gets it", async () => {
   const prefix = newPrefix();
   const holders = [await startProcess(), await startProcess()];
   const joins = holders.map(async ({ self }) => {
@@ -123,7 +123,7 @@ test("two that start at once under one free name do not both get it", async () =
   expect(results.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
 });
 
-test("a lease that had lapsed is taken anew, and that is said", async () => {
+test("an expired lease is taken anew and reported as lapsed", async () => {
   const { kv, instances } = await openOne({ prefix: newPrefix() });
   const facts = sampleFacts();
   await instances.join(facts);
@@ -134,7 +134,7 @@ test("a lease that had lapsed is taken anew, and that is said", async () => {
   expect(await instances.list()).toEqual([facts]);
 });
 
-test("the keys are those of the documents", async () => {
+test("keys are as documented", async () => {
   const { kv, instances } = await openOne({ prefix: "service" });
   await instances.join(sampleFacts());
   await instances.askToDrain("pod-a", 60);
@@ -146,7 +146,7 @@ test("the keys are those of the documents", async () => {
   expect(await kv.client.ttl("service:pod:pod-a:draining")).toBeGreaterThan(0);
 });
 
-test("while the store is away every question is refused", async () => {
+test("while the store is unreachable every call is refused", async () => {
   const { instances } = await openOne({ prefix: newPrefix() });
   const facts = sampleFacts();
   await instances.join(facts);
@@ -163,7 +163,7 @@ test("while the store is away every question is refused", async () => {
   await redis.restart();
 });
 
-test("a lease that cannot be read keeps nobody from seeing the others", async () => {
+test("an unreadable lease does not hide the others", async () => {
   const prefix = newPrefix();
   const { kv, instances } = await openOne({ prefix });
   await instances.join(sampleFacts({ name: "pod-a" }));

@@ -13,49 +13,51 @@ type Options = {
   kv: Kv;
   /** Name of this instance. */
   name: string;
-  /** Identity of this process; null: it cannot be told. */
+  /** Identity of this process; null: unknown. */
   self: ProcessIdentity | null;
   leaseSeconds: number;
   log: Log;
 };
 
-/** Names not heard of for this long are forgotten, ms. */
+/** Names of instances without a lease for this long are removed, ms. */
 const forgetAfter = 86_400_000;
 
-/** A key with a lease per instance, holding what it says about itself. */
+/** A lease per instance, whose text holds the instance's facts, and a sorted set of all names. */
 export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Options): Instances => {
   const ms = leaseSeconds * 1000;
-  const leases = createRedisLeases(kv, (one) => kv.key("pod", one));
+  const leases = createRedisLeases(kv, (instance) => kv.key("pod", instance));
   const names = kv.jobKey("pods");
   const warnings = createWarnOnce();
   let epoch = "";
 
   const markOf = (start: string): string => `"epoch":"${start}"`;
 
-  const textOf = async (facts: InstanceFacts): Promise<string> =>
-    leaseText({ facts, process: self, pid_namespace: await pidNamespace(), lease_ms: ms });
+  const textOf = async (facts: InstanceFacts): Promise<string> => {
+    const lease: Lease = { facts, process: self, pid_namespace: await pidNamespace(), lease_ms: ms };
+    return JSON.stringify(lease);
+  };
 
-  /** So that others find the lease. */
+  /** Other instances find the lease by its name. */
   const announce = async (): Promise<void> => {
     await kv.ask((client) => client.zadd(names, String(kv.now().getTime()), name));
   };
 
-  /** Null: it has no lease, or one that cannot be read, which is nothing to the others. */
-  const factsOf = async (one: string): Promise<InstanceFacts | null> => {
-    const text = await leases.get(one).catch((error: unknown) => {
+  /** Null: there is no lease, or it is unreadable and counts as none. */
+  const factsOf = async (instance: string): Promise<InstanceFacts | null> => {
+    const text = await leases.get(instance).catch((error: unknown) => {
       if (failureOf(error) !== "value") throw error;
       return "";
     });
     if (text === null) return null;
     const facts = parseLease(text)?.facts ?? null;
     if (facts === null)
-      warnings.once(one, () =>
-        log.warn({ instance: one }, "the lease of an instance cannot be read; it counts as not there"),
+      warnings.once(instance, () =>
+        log.warn({ instance }, "the lease of an instance cannot be read; the instance counts as stopped"),
       );
     return facts;
   };
 
-  /** Whether the lease is renewed within the time in which its holder, if it lived, would have done so. */
+  /** Whether the holder renews the lease within the limit, ms. */
   const isRenewed = async (seen: string, limit: number): Promise<boolean> => {
     const deadline = performance.now() + limit;
     let before = Infinity;
@@ -71,12 +73,17 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
     }
   };
 
+  /** @throws when the holder of the lease is alive */
   const requireFree = async (found: string): Promise<void> => {
     const holder = parseLease(found);
     if (holder?.facts.epoch === epoch) return;
     const alive = holder === null ? null : await isHolderAlive(holder, self);
     if (alive === false) return;
-    if (alive === true || (await isRenewed(found, (1.2 * (holder?.lease_ms ?? ms)) / 4))) throw isTaken(name);
+    // A living holder renews every quarter of its lease.
+    if (alive === true || (await isRenewed(found, (1.2 * (holder?.lease_ms ?? ms)) / 4)))
+      throw new Error(
+        `Another instance that is running has the name ${name}; give each instance a SERVICE_POD_NAME of its own`,
+      );
   };
 
   return {
@@ -108,8 +115,8 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
       return found.filter((facts) => facts !== null).toSorted((a, b) => (a.name < b.name ? -1 : 1));
     },
 
-    askToDrain: async (to, seconds) => {
-      const flag = kv.key("pod", to, "draining");
+    askToDrain: async (instance, seconds) => {
+      const flag = kv.key("pod", instance, "draining");
       if (seconds > 0) await kv.ask((client) => client.set(flag, "1", "EX", seconds));
       else await kv.ask((client) => client.del(flag));
     },
@@ -119,24 +126,17 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
   };
 };
 
-const isTaken = (name: string): Error =>
-  new Error(
-    `Another instance that is running has the name ${name}; give each instance a SERVICE_POD_NAME of its own`,
-  );
-
-/** What the key of an instance holds. */
+/** The text of an instance's lease. */
 const Lease = z.object({
   facts: InstanceFacts,
-  /** Null: it could not be told. */
+  /** Null: unknown. */
   process: z.object({ pid: z.int(), start_time: z.string(), boot_id: z.string() }).nullable(),
   pid_namespace: z.string(),
   lease_ms: z.number(),
 });
 type Lease = z.infer<typeof Lease>;
 
-const leaseText = (lease: Lease): string => JSON.stringify(lease);
-
-/** Null: not a lease that this version knows. */
+/** Null: this version does not know such a lease. */
 const parseLease = (text: string): Lease | null => {
   try {
     return Lease.parse(JSON.parse(text));
@@ -145,10 +145,10 @@ const parseLease = (text: string): Lease | null => {
   }
 };
 
-/** Containers of one machine share its boot but not its pids: those of another namespace say nothing here. */
+/** Containers of one machine share its boot but not its pids: a pid of another namespace means nothing here. */
 const pidNamespace = async (): Promise<string> => await readlink("/proc/self/ns/pid").catch(() => "");
 
-/** Whether the process of the lease lives; null: that cannot be seen from here. */
+/** Whether the lease's process is alive; null: this process cannot see it. */
 const isHolderAlive = async (holder: Lease, self: ProcessIdentity | null): Promise<boolean | null> => {
   const here = await pidNamespace();
   if (holder.process === null || self === null || holder.process.boot_id !== self.boot_id) return null;

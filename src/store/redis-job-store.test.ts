@@ -13,7 +13,7 @@ import { openRedisJobStore } from "../../test/open-stores.ts";
 const silent = createLog("silent", (text) => text);
 const everything = { limit: 100, status: "", cursor: "" } as const;
 
-/** Instances on one store, each with a connection of its own. */
+/** Instances on one store, each with its own connection. */
 const instances = async (url: string, ...names: string[]) => {
   const { prefix } = await openKv(url);
   const kvs = await Promise.all(names.map(() => openKv(url, prefix)));
@@ -46,7 +46,7 @@ for (const [kind, url] of kinds) {
 }
 
 describe.each(kinds)("two instances on a %s", (_kind, url) => {
-  test("each sees at once what the other has written, also of jobs that it wrote itself before", async () => {
+  test("each sees the other's writes at once, also of jobs that it has written itself", async () => {
     const { a, b } = await pair(await url());
     const record = sampleRecord();
     await a.create(record);
@@ -70,7 +70,7 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     expect((await a.list(everything)).records).toEqual([]);
   });
 
-  test("of writers of both that race for one transition exactly one wins, and nothing is left of the others", async () => {
+  test("exactly one of several writers on both wins a transition, and the others leave nothing", async () => {
     const { kv, a, b } = await pair(await url());
     const record = sampleRecord();
     await a.create(record);
@@ -92,7 +92,7 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     ]);
   });
 
-  test("changes that both make at the same time are all made", async () => {
+  test("concurrent changes by both all apply", async () => {
     const { a, b } = await pair(await url());
     const record = sampleRecord();
     await a.create(record);
@@ -106,7 +106,7 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     expect(await b.get(record.id)).toMatchObject({ attempt: 40 });
   });
 
-  test("two thousand jobs sent to both at the same time with one key each are two thousand jobs", async () => {
+  test("two thousand jobs submitted to both with one key each are two thousand jobs", async () => {
     const { a, b } = await pair(await url());
     const submitted = await Promise.all(
       Array.from({ length: 2000 }, async (_, n) => {
@@ -125,7 +125,7 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     expect((await a.counts()).queued).toBe(2000);
   });
 
-  test("each is told of worktrees on its own disk only", async () => {
+  test("each lists only worktrees on its own disk", async () => {
     const { a, b } = await pair(await url());
     const [onA, onB] = ["a", "b"].map((pod) => settledFailure({ worktree_path: "/w", pod_name: pod }));
     await a.create(onA ?? sampleRecord());
@@ -134,13 +134,13 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     expect(await b.worktreesDue(Date.now())).toEqual([onB?.id]);
   });
 
-  test("what one counts the other tells", async () => {
+  test("both share the counters", async () => {
     const { a, b } = await pair(await url());
     await Promise.all([a.count("lost"), b.count("lost"), b.count("recovered")]);
     expect(await a.tally()).toEqual({ lost: 2, recovered: 1 });
   });
 
-  test("an output lies apart from its record, expires by itself, and is gone when the job is deleted", async () => {
+  test("an output has a key of its own, expires by itself, and is deleted with the job", async () => {
     const { kv, a, b } = await pair(await url());
     const record = sampleRecord({ status: "running", ttl_seconds: 1000 });
     await a.create(record);
@@ -159,7 +159,7 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     await until(async () => (await kv.client.exists(key)) === 0, { what: "the output to be gone" });
   });
 
-  test("a short output lies in its record, one that is longer apart", async () => {
+  test("a short output is in its record, a longer one has a key of its own", async () => {
     const { kv, a, b } = await pair(await url());
     const record = sampleRecord({ status: "running" });
     await a.create(record);
@@ -178,7 +178,7 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     }
   });
 
-  test("a deleted job leaves no key behind but those of the service", async () => {
+  test("a deleted job leaves only the keys of the service", async () => {
     const { kv, a } = await pair(await url());
     const over = { session_id: randomUUID(), worktree_id: randomUUID(), worktree_path: "/w", pod_name: "a" };
     const record = settledFailure({ ...over, output: "o", idempotency: { key: "k", body: "b" } });
@@ -199,7 +199,7 @@ const alone = async () => {
   return { kv, store: openRedisJobStore({ kv, podName: "pod", log }), lines };
 };
 
-test("what is stored and is no job of this version is skipped with one warning, and lists go on", async () => {
+test("a value that is no job of this version is skipped with one warning, and lists work", async () => {
   const { kv, store, lines } = await alone();
   const good = sampleRecord();
   await store.create(good);
@@ -250,7 +250,7 @@ test("malformed and huge ids are answered without asking the store", async () =>
   await expect(store.get(randomUUID())).rejects.toMatchObject({ code: "store_unavailable" });
 });
 
-test("everything fails with store_unavailable while the store is away, and works again when it is back", async () => {
+test("every call fails with store_unavailable while the store is unreachable, and works again when it is back", async () => {
   const redis = await startRedis();
   const kv = await openKv(redis.url);
   const store = openRedisJobStore({ kv, podName: "pod", log: silent });

@@ -1,11 +1,10 @@
-import type { Kv } from "../kv/kv.ts";
+import { createScript, type Kv } from "../kv/kv.ts";
 import type { Notifier } from "../lib/notifier.ts";
-import { nothingSeen, type Batch, type Entry, type LogFormat, type Logs } from "./logs.ts";
-import { createScript } from "../kv/script.ts";
+import { startPosition, type Batch, type Entry, type LogFormat, type Logs } from "./logs.ts";
 
 type Options = {
   kv: Kv;
-  /** Of all instances; `next` resolves after a few seconds at the latest, since a ring may be lost. */
+  /** Of all instances. `waitFor` resolves after a few seconds at the latest, since a notification may be lost. */
   notifier: Notifier;
 };
 
@@ -14,7 +13,7 @@ const longestPage = 200;
 const pageBytes = 256 * 1024;
 const firstPage = 20;
 
-/** A stream per log, which any instance appends to and reads. */
+/** A stream per log, which every instance may append to and read. */
 export const createRedisLogs = (format: LogFormat, { kv, notifier }: Options): Logs => {
   const keyOf = (id: string): string => kv.key(format.key, id);
   const topicOf = (id: string): string => `${format.topic}:${id}`;
@@ -32,7 +31,7 @@ export const createRedisLogs = (format: LogFormat, { kv, notifier }: Options): L
       const [last] = await kv.ask((client) => client.xrevrange(keyOf(id), "+", "-", "COUNT", 1));
       if (last === undefined) {
         const exists = await kv.ask((client) => client.exists(keyOf(id)));
-        return exists === 0 ? null : { position: nothingSeen, size: 0, state: "unknown" };
+        return exists === 0 ? null : { position: startPosition, size: 0, state: "unknown" };
       }
       const [position, fields] = last;
       const state = format.isEnd({ position, fields }) ? "ended" : "unknown";
@@ -64,31 +63,35 @@ const nextCount = (page: readonly [id: string, fields: string[]][]): number => {
   return Math.max(1, Math.min(longestPage, Math.floor((pageBytes * page.length) / Math.max(1, bytes))));
 };
 
-/** Entries at the end of a log among which a batch that was sent before is looked for: others may have written since. */
+/** Entries at the end of a log that are searched for a retried batch: other instances may have appended since. */
 const lookBack = 100;
 
 /**
- * Key: the stream. Arguments: 1 the batch's name and 2 its field, 3 whether it was sent before, 4 whether it begins the log
- * anew, 5 whether entries are numbered, 6 most entries, 7 seconds until the stream goes, 8 whether nothing follows, 9 whether
- * the first entry is for an empty log only, 10 names and values of each entry, 11 and on those.
+ * Key: the stream. Arguments: 1 the batch's name and 2 its field, 3 whether it is a retry, 4 whether the log is reset, 5
+ * whether entries are numbered, 6 most entries, 7 seconds until the stream expires, 8 whether the log ends, 9 whether the
+ * first entry is for an empty log only, 10 length of an entry, from 11 on the names and values of all entries.
  *
- * The last entry of a batch has its name. A numbered entry is `{seq}-0` and begins with `s`, the size of the log up to and
- * with it: an entry `{seq}-1` says that nothing follows event `seq`, until something does.
+ * The last entry of a batch has its name, `{writer}:{number}`. A batch is done when its writer has written it or a later one:
+ * the client may also send a command again long after the writer has gone on. A numbered entry is `{seq}-0` and begins with `s`, the size of the log up to and
+ * with it. An entry `{seq}-1` ends the log at event `seq`, until something is appended again.
  */
 const append = createScript(`
 local name, numbered, width, from = ARGV[1], ARGV[5] == '1', tonumber(ARGV[10]), 11
--- The client may send a command a second time by itself.
+-- The client may send a command again by itself.
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[3] == '1' and ${lookBack} or 1)
 local last, seq, size = newest[1], 0, 0
 if last and numbered then
   seq = tonumber(string.match(last[1], '^(%d+)'))
   size = tonumber(last[2][2])
 end
+local writer, number = string.match(name, '^(.*):(%d+)$')
 for _, entry in ipairs(newest) do
-  if entry[2][#entry[2]] == name then return size end
+  local fields = entry[2]
+  local by, done = string.match(fields[#fields - 1] == ARGV[2] and fields[#fields] or '', '^(.*):(%d+)$')
+  if by and by == writer and tonumber(done) >= tonumber(number) then return size end
 end
 if ARGV[4] == '1' then
-  -- An empty stream: readers wait at one, and leave where there is none. Not a new one: ids go on behind the old ones.
+  -- The stream is emptied, not deleted: readers of a missing stream end, and ids must continue after the old ones.
   redis.call('XADD', KEYS[1], '*', ARGV[2], name)
   redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)
 end
@@ -113,16 +116,16 @@ end
 redis.call('EXPIRE', KEYS[1], ARGV[7])
 return size`);
 
-const argumentsOf = ({ batchField, numbered, most }: LogFormat, batch: Batch): string[] => {
+const argumentsOf = ({ batchField, numbered, maxEntries }: LogFormat, batch: Batch): string[] => {
   const entries = batch.first === null ? batch.entries : [batch.first, ...batch.entries];
   const flag = (value: boolean): string => (value ? "1" : "0");
   return [
     batch.name,
     batchField,
-    flag(batch.again),
-    flag(batch.begin),
+    flag(batch.isRetry),
+    flag(batch.reset),
     flag(numbered),
-    String(most),
+    String(maxEntries),
     String(batch.seconds),
     flag(batch.isEnd),
     flag(batch.first !== null),

@@ -1,54 +1,39 @@
 import type { Kv, KvClient } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
-import { idIn, memberOf, positionOf } from "./index-commands.ts";
-import { atOnce, type Change, type Creation, type Index, type Kind, type Records } from "./records.ts";
-import { createRedisRows, noRow, type Condition } from "./redis-rows.ts";
+import { maxBatch, type Creation, type Index, type Kind, type Records } from "./records.ts";
+import { createRedisRows, memberOf, noRow, positionOf, type Condition } from "./redis-rows.ts";
 
 type Options = { kv: Kv; now: () => Date; log: Log };
 
-/** A writer that has told the index and not yet written the record gets this long, ms. */
+/** A writer adds the index entry before the record; within this time, ms, an entry without a record may be one of those. */
 const writersGrace = 600_000;
 
 /**
- * Records in the key-value store. Those in one slot with their indexes are changed by one script; of the others an index is
- * told before the record is written and after it has left, so that a crash in between leaves an entry too many and never one
- * too few: the record decides what an entry is worth. Nothing is answered from memory.
+ * Records in the key-value store. One script changes a record together with the indexes in its slot. For records in slots of
+ * their own, an entry is added before the record is written and removed after it: a crash in between leaves an entry too
+ * many, never one too few, and the record decides what an entry is worth. Nothing is answered from memory.
  */
 export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log }: Options): Records<T> => {
-  const { runExclusive: inTurn, idle: settled } = createKeyedMutex();
-  const rows = createRedisRows({ kv, kind, log });
-  const { keyed, keyOf, read, entriesOf, write, drop } = rows;
-
-  const change = async (
-    id: string,
-    next: (current: T | null) => T | null | undefined,
-  ): Promise<Change<T>> => {
-    for (;;) {
-      const row = await read(id);
-      const after = next(row.record);
-      if (after === undefined || (after === null && row.record === null))
-        return { after: row.record, changed: false };
-      if ((await write({ id, row, next: after })) === "done") return { after, changed: true };
-    }
-  };
+  const { runExclusive, idle } = createKeyedMutex();
+  const { keyed, keyOf, parse, read, entriesOf, write, drop } = createRedisRows({ kv, kind, log });
 
   const ask = <Value>(
     { name }: Index,
     work: (client: KvClient, key: string) => Promise<Value>,
   ): Promise<Value> => kv.ask((client) => work(client, keyed(name)));
 
-  /** Entries whose record is gone, or has left the index for good. */
+  /** Removes entries without a record, and those that a record no longer has. */
   const sweep = async (index: Index, time: number): Promise<void> => {
-    const last = String(atOnce - 1);
+    const last = String(maxBatch - 1);
     const flat = await ask(index, (client, key) => client.zrange(key, "0", last, "WITHSCORES"));
-    for (let place = 0; place < flat.length; place += 2) {
-      const [id = "", score = "0"] = flat.slice(place, place + 2);
+    for (let at = 0; at < flat.length; at += 2) {
+      const [id = "", score = "0"] = flat.slice(at, at + 2);
       const { record } = await read(id);
       const entries = entriesOf(record, id);
       if (entries.some((entry) => entry.index.name === index.name)) continue;
-      // An entry newer than its record may be that of a record that is being written.
-      const isOlder = entries.some(({ at }) => at >= Number(score));
+      // An entry newer than its record may belong to a write in flight.
+      const isOlder = entries.some((entry) => entry.at >= Number(score));
       if (isOlder || time - Number(score) > writersGrace) await drop(index, id, Number(score));
     }
   };
@@ -66,7 +51,7 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
       for (const { name, value, holder } of claims)
         if (holder) conditions.push(["holder", `${name}:${value}`, ignored]);
       if (limit !== undefined)
-        conditions.push(["fewer", limit.index.name, String(Math.min(limit.most, Number.MAX_SAFE_INTEGER))]);
+        conditions.push(["fewer", limit.index.name, String(Math.min(limit.max, Number.MAX_SAFE_INTEGER))]);
       for (const { name, value, holder } of claims) if (!holder) conditions.push(["member", name, value]);
       const answer = await write({ id, row: noRow, next: record, conditions });
       if (answer === "done") return "created";
@@ -75,35 +60,44 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
       return { takenBy: holder === "" ? null : holder };
     },
 
-    change: (id, next) => inTurn(id, () => change(id, next)),
+    change: (id, next) =>
+      runExclusive(id, async () => {
+        for (;;) {
+          const row = await read(id);
+          const after = next(row.record);
+          if (after === undefined || (after === null && row.record === null))
+            return { after: row.record, changed: false };
+          if ((await write({ id, row, next: after })) === "done") return { after, changed: true };
+        }
+      }),
 
     all: async () => {
       const texts = await kv.ask((client) => client.hgetall(keyOf("")));
-      return Object.entries(texts).flatMap(([id, text]) => rows.parse(id, text) ?? []);
+      return Object.entries(texts).flatMap(([id, text]) => parse(id, text) ?? []);
     },
 
-    newest: async (index, { limit, before = null, skip: left = 0 }) => {
+    newest: async (index, { limit, before = null, skip = 0 }) => {
       if (index.order === "time") {
-        const ids = await ask(index, (client, key) => client.zrevrange(key, left, left + limit - 1));
+        const ids = await ask(index, (client, key) => client.zrevrange(key, skip, skip + limit - 1));
         return ids.map((id) => ({ created: 0, id }));
       }
       const from = before === null ? "+" : `(${memberOf(before)}`;
       const members = await ask(index, (client, key) =>
-        client.zrevrangebylex(key, from, "-", "LIMIT", left, limit),
+        client.zrevrangebylex(key, from, "-", "LIMIT", skip, limit),
       );
       return members.map(positionOf);
     },
-    oldest: async (index, { limit = Infinity, skip: left = 0, and } = {}) => {
-      const last = Number.isFinite(limit) ? left + limit - 1 : -1;
+    oldest: async (index, { limit = Infinity, skip = 0, and } = {}) => {
+      const last = Number.isFinite(limit) ? skip + limit - 1 : -1;
       const members = await ask(index, (client, key) =>
         and === undefined
-          ? client.zrange(key, String(left), String(last))
+          ? client.zrange(key, String(skip), String(last))
           : client.zinter(2, [keyed(and.name), key]),
       );
-      return members.map((member) => idIn(index, member));
+      return index.order === "creation" ? members.map((member) => positionOf(member).id) : members;
     },
     due: (index, until) =>
-      ask(index, (client, key) => client.zrangebyscore(key, "-inf", until, "LIMIT", 0, atOnce)),
+      ask(index, (client, key) => client.zrangebyscore(key, "-inf", until, "LIMIT", 0, maxBatch)),
     values: async (index) => {
       const all = await ask(index, (client, key) => client.hgetall(key));
       return Object.entries(all).flatMap(([id, text]) => valueOf(id, text));
@@ -123,14 +117,14 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
     },
 
     check: kv.check,
-    // The connection belongs to whoever opened it.
-    close: settled,
+    // The caller closes the connection.
+    close: idle,
   };
 };
 
 const tally: Index = { name: "tally", order: "none" };
 
-/** Nothing, when nobody of us has written that: our values are lists. */
+/** Nothing for a value that is no list, which this service never writes. */
 const valueOf = (id: string, text: string): [id: string, value: unknown][] => {
   try {
     const value: unknown = JSON.parse(text);

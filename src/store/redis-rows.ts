@@ -1,37 +1,33 @@
 import { randomUUID } from "node:crypto";
 import { failureOf } from "../kv/failure.ts";
-import type { Kv } from "../kv/kv.ts";
+import { createScript, type Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
-import { claimFact, difference, factOf, type IndexCommand } from "./index-commands.ts";
-import { changeRecord, dropUpTo } from "./record-script.ts";
-import type { Index, IndexEntry, Kind } from "./records.ts";
+import type { Claim, Index, IndexEntry, Kind, Position } from "./records.ts";
 
-/** A record as it was read: `version` tells whether it still is so; `apart`: key of its long field, empty: it has none. */
+/** A record as it was read. `apart`: the key of its long field; empty: none. */
 export type Row<T> = { record: T | null; version: string; apart: string };
-
-/** What is stored of a record: its text, its version, and the key of its long field. */
-type Stored = { version: string; json: string; key: string };
 
 export const noRow = { record: null, version: "", apart: "" };
 
-/** Longest text that is kept in the record itself, as JSON; characters. */
-const short = 1024;
+/** Version, text and key of the long field, as they are read. */
+type Fields = [version: string | null, text: string | null, apart: string | null];
 
-/** How long a text kept apart stays that its record no longer points to, s: who has read the record before still asks for it. */
+/** What is stored of a record: its version, its text and the key of its long field. */
+type Stored = { version: string; json: string; key: string };
+
+/** A long field has more characters, as JSON. */
+const longestInline = 1024;
+
+/** How long a replaced long field stays, s: a reader of the previous record may still ask for it. */
 const replacedGrace = 60;
 
-/** What a new record is asked for: `[what, last part of the key, argument]`. */
-export type Condition = [what: string, index: string, argument: string];
+/** A condition on a new record: `[type, last part of the key, argument]`. */
+export type Condition = [type: string, index: string, argument: string];
 
-type Write<T> = {
-  id: string;
-  row: Row<T>;
-  next: T | null;
-  conditions?: Condition[];
-};
+type Write<T> = { id: string; row: Row<T>; next: T | null; conditions?: Condition[] };
 
-/** The stored texts of records: a string or a hash each, or a field of one hash; a long field of theirs in a key of its own. */
+/** The stored texts of records, and the writes that change them together with their indexes. */
 export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; kind: Kind<T>; log: Log }) => {
   const { layout, version: versionField = "", oneSlot, apart } = kind.redis;
   const warnings = createWarnOnce();
@@ -39,10 +35,10 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   const keyed = oneSlot ? kv.jobKey : kv.key;
   const keyOf = (id: string): string => keyed(...kind.redis.key(id));
   const origin = randomUUID();
-  let written = 0;
+  let versions = 0;
 
-  /** Never one that was used before, also when the store has lost its last writes: a counter would be. */
-  const newVersion = (): string => `${origin}-${(written += 1)}`;
+  /** Unique also when the store has lost its last writes; a counter in the store would not be. */
+  const newVersion = (): string => `${origin}-${(versions += 1)}`;
 
   const skip = (id: string, why: string): null => {
     warnings.once(id, () => log.warn({ [kind.noun]: id }, `stored ${kind.noun} skipped: ${why}`));
@@ -52,87 +48,75 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   const parse = (id: string, text: string): T | null => {
     const record = kind.parse(text, id);
     if (typeof record === "string") return skip(id, record);
-    warnings.isWell(id);
+    warnings.clear(id);
     return record;
   };
 
-  /** Version, record and key of the long field. */
-  const readFields = async (id: string): Promise<(string | null)[]> => {
-    if (layout === "hash")
-      return await kv.ask((client) => client.hmget(keyOf(id), versionField, "json", apart?.field ?? ""));
+  const readFields = async (id: string): Promise<Fields> => {
+    if (layout === "hash") {
+      const names = [versionField, "json", apart?.field ?? ""];
+      return (await kv.ask((client) => client.hmget(keyOf(id), ...names))) as Fields;
+    }
     const text = await kv.ask((client) => (isTable ? client.hget(keyOf(id), id) : client.get(keyOf(id))));
     return [text, text, null];
   };
 
   const read = async (id: string): Promise<Row<T>> => {
     if (!kind.isId(id)) return noRow;
-    const fields = await readFields(id).catch(nullIfForeign);
+    const fields = await readFields(id).catch(nullIfWrongType);
     if (fields === null) return { ...noRow, record: skip(id, "its key holds another type of value") };
-    const [version = null, text = null, apartKey = null] = fields;
+    const [version, text, apartKey] = fields;
     if (version === null && text === null) return noRow;
     if (version === null || text === null)
       return { ...noRow, record: skip(id, "it is not whole"), version: version ?? "" };
-    const row = { record: parse(id, text), version, apart: "" };
-    return row.record === null || !apartKey ? row : await readApart(row, row.record, apartKey);
+    const record = parse(id, text);
+    if (record === null || !apartKey || apart === undefined) return { record, version, apart: "" };
+    const long = await kv.ask((client) => client.get(apartKey));
+    const value = long === null ? null : (JSON.parse(long) as unknown);
+    return { record: { ...record, [apart.field]: value }, version, apart: apartKey };
   };
 
-  const readApart = async (row: Row<T>, record: T, key: string): Promise<Row<T>> => {
-    if (apart === undefined) return row;
-    const text = await kv.ask((client) => client.get(key));
-    const value = text === null ? null : (JSON.parse(text) as unknown);
-    return { ...row, record: { ...record, [apart.field]: value }, apart: key };
-  };
-
-  /** Stores the long field of `record`, unless it is that of `before`, or short. Resolves to the text of the record, and the key. */
-  const storeApart = async (id: string, record: T, before: Row<T>, version: string) => {
+  /** Stores the long field, unless it is short or unchanged, and returns the rest. */
+  const storeApart = async (id: string, record: T, before: Row<T>, version: string): Promise<Stored> => {
     const value = apart === undefined ? null : record[apart.field];
     const text = typeof value === "string" ? JSON.stringify(value) : "";
-    if (apart === undefined || text.length <= short) return { json: JSON.stringify(record), key: "" };
+    if (apart === undefined || text.length <= longestInline)
+      return { version, json: JSON.stringify(record), key: "" };
     const json = JSON.stringify({ ...record, [apart.field]: null });
-    if (before.apart !== "" && value === before.record?.[apart.field]) return { json, key: before.apart };
+    if (before.apart !== "" && value === before.record?.[apart.field])
+      return { version, json, key: before.apart };
     const key = kv.key(apart.key, id, version);
     await kv.ask((client) => client.set(key, text, "EX", apart.seconds(record)));
-    return { json, key };
-  };
-
-  const forgetApart = (key: string, seconds: number): void => {
-    // It is gone after its own time at the latest.
-    if (key !== "") kv.ask((client) => client.expire(key, seconds)).catch(() => undefined);
+    return { version, json, key };
   };
 
   const entriesOf = (record: T | null, id: string): IndexEntry[] =>
     record === null ? [] : kind.entries(record, id).filter(({ at }) => Number.isFinite(at));
 
-  const factsOf = (record: T | null, id: string) => [
-    ...entriesOf(record, id).map((entry) => factOf(id, entry)),
+  const factsOf = (record: T | null, id: string): Fact[] => [
+    ...entriesOf(record, id).map((entry) => entryFact(id, entry)),
     ...(record === null ? [] : (kind.claims?.(record) ?? []).map((claim) => claimFact(id, claim))),
   ];
 
-  /** Keys and arguments of the script. */
+  /** Keys and arguments of `changeRecord`. */
   const scriptOf = (
     { id, row, next, conditions = [] }: Write<T>,
     stored: Stored,
-    changes: IndexCommand[],
+    commands: IndexCommand[],
   ) => {
     const keys = [keyOf(id)];
     const numberOf = (name: string): number => {
       if (!keys.includes(keyed(name))) keys.push(keyed(name));
       return keys.indexOf(keyed(name)) + 1;
     };
-    const commands = changes.map(({ key: name, command: [command, ...rest] }) => [
-      command,
-      numberOf(name),
-      ...rest,
-    ]);
-    const asked = conditions.map(([what, name, ...rest]) => [what, numberOf(name), ...rest]);
     const args = [
       layout,
       isTable ? id : versionField,
       row.version,
       layout === "hash" ? stored.version : stored.json || stored.version,
       String(next === null ? 0 : (kind.redis.seconds?.(next) ?? 0)),
-      JSON.stringify(commands),
-      JSON.stringify(asked),
+      JSON.stringify(commands.map(({ name, command: [verb, ...rest] }) => [verb, numberOf(name), ...rest])),
+      JSON.stringify(conditions.map(([type, name, ...rest]) => [type, numberOf(name), ...rest])),
       ...(next === null ? [] : writtenOf(id, stored)),
     ];
     return { keys, args };
@@ -144,36 +128,34 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
     return [versionField, version, "json", json, ...(apart === undefined ? [] : [apart.field, key])];
   };
 
-  /** Answers as the script does. */
+  /** Answers as `changeRecord` does. */
   const write = async (request: Write<T>): Promise<string> => {
     const { id, row, next } = request;
     const version = newVersion();
-    const stored =
-      next === null
-        ? { version, json: "", key: "" }
-        : { version, ...(await storeApart(id, next, row, version)) };
-    const { come, gone } = difference(factsOf(row.record, id), factsOf(next, id));
-    for (const each of oneSlot ? [] : come) await tell(each);
-    const { keys, args } = scriptOf(request, stored, oneSlot ? [...gone, ...come] : []);
+    const stored = next === null ? { version, json: "", key: "" } : await storeApart(id, next, row, version);
+    const { added, dropped } = difference(factsOf(row.record, id), factsOf(next, id));
+    for (const { name, command } of oneSlot ? [] : added) {
+      const [verb = "", ...rest] = command;
+      await kv.ask((client) => client.call(verb, keyed(name), ...rest));
+    }
+    const { keys, args } = scriptOf(request, stored, oneSlot ? [...dropped, ...added] : []);
     const answer = String(await kv.ask((client) => changeRecord(client, keys, args)));
     if (answer !== "done") return answer;
-    if (row.apart !== stored.key) forgetApart(row.apart, next === null ? 0 : replacedGrace);
+    // A long field that cannot be removed now expires by itself.
+    if (row.apart !== "" && row.apart !== stored.key)
+      kv.ask((client) => client.expire(row.apart, next === null ? 0 : replacedGrace)).catch(() => undefined);
     if (!oneSlot) await dropEntries(id, row.record, next);
     return answer;
   };
 
-  const tell = async ({ key: name, command: [command = "", ...rest] }: IndexCommand): Promise<void> => {
-    await kv.ask((client) => client.call(command, keyed(name), ...rest));
-  };
-
-  /** The record is written: what remains in an index is found out by whoever reads it. */
+  /** The record is written already: readers recognize entries that could not be removed. */
   const dropEntries = async (id: string, before: T | null, after: T | null): Promise<void> => {
     const stays = new Set(entriesOf(after, id).map(({ index }) => index.name));
-    const gone = entriesOf(before, id).filter(({ index }) => !stays.has(index.name));
-    await Promise.allSettled(gone.map(({ index, at }) => drop(index, id, at)));
+    const left = entriesOf(before, id).filter(({ index }) => !stays.has(index.name));
+    await Promise.allSettled(left.map(({ index, at }) => drop(index, id, at)));
   };
 
-  /** Unless somebody has given it a later time meanwhile. */
+  /** Removes an entry unless it has a later time by now. */
   const drop = async ({ name }: Index, id: string, upTo: number): Promise<void> => {
     await kv.ask((client) => dropUpTo(client, [keyed(name)], [id, String(upTo)]));
   };
@@ -181,7 +163,98 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   return { keyed, keyOf, parse, read, entriesOf, write, drop };
 };
 
-const nullIfForeign = (error: unknown): null => {
+const nullIfWrongType = (error: unknown): null => {
   if (failureOf(error) !== "value") throw error;
   return null;
 };
+
+/** An index entry or a claim: the last part of its key, and the commands that add and drop it. */
+type Fact = { name: string; add: string[]; drop: string[] };
+
+/** A command on an index: the last part of its key, then the command and its arguments without the key. */
+type IndexCommand = { name: string; command: string[] };
+
+/** Member of an index by creation: text that sorts by time, then id. */
+export const memberOf = ({ created, id }: Position): string => `${String(created).padStart(13, "0")}_${id}`;
+
+export const positionOf = (member: string): Position => ({
+  created: Number.parseInt(member, 10),
+  id: member.slice(member.indexOf("_") + 1),
+});
+
+const entryFact = (id: string, { index: { name, order }, at, value }: IndexEntry): Fact => {
+  if (order === "none") return { name, add: ["HSET", id, JSON.stringify(value)], drop: ["HDEL", id] };
+  const [score, member] = order === "time" ? [at, id] : [0, memberOf({ created: at, id })];
+  return { name, add: ["ZADD", String(score), member], drop: ["ZREM", member] };
+};
+
+const claimFact = (id: string, { name, value, holder }: Claim): Fact =>
+  holder
+    ? { name: `${name}:${value}`, add: ["SET", id], drop: ["DEL"] }
+    : { name, add: ["SADD", value], drop: ["SREM", value] };
+
+/** Commands that turn the facts before into those after. A fact that only changes is added again, not dropped. */
+const difference = (before: readonly Fact[], after: readonly Fact[]) => {
+  const isSame = (a: Fact, b: Fact): boolean => a.name === b.name && String(a.drop) === String(b.drop);
+  const isAdded = (fact: Fact): boolean =>
+    before.some((old) => isSame(old, fact) && String(old.add) === String(fact.add));
+  return {
+    dropped: before
+      .filter((fact) => !after.some((other) => isSame(fact, other)))
+      .map(({ name, drop }): IndexCommand => ({ name, command: drop })),
+    added: after
+      .filter((fact) => !isAdded(fact))
+      .map(({ name, add }): IndexCommand => ({ name, command: add })),
+  };
+};
+
+/**
+ * Changes a record and the indexes in its slot. Keys: the record, then those that conditions and commands name by number.
+ * Arguments: 1 layout, 2 field (of the version, or of the record in a table), 3 the version that the record must have (empty:
+ * none), 4 the version it gets, 5 seconds until it expires (0: never), 6 commands `[name, number of the key, argument, …]`,
+ * 7 conditions `[type, number of the key, argument]`, from 8 on what is written (nothing: it is deleted): for a string the
+ * text, otherwise fields and values. A string and a record in a table are their own version.
+ *
+ * Answers `done`; `changed`: the record has another version; `full`; `taken:` and the holder. An index key with another type
+ * of value is found before anything is written, so that nothing is half done.
+ *
+ * The client of a Cluster sends a command again when the connection breaks before the reply: the script recognizes its own
+ * work by the version that it wrote, and answers `done` again.
+ */
+const changeRecord = createScript(`
+local record, isString = KEYS[1], ARGV[1] == 'string'
+local found
+if isString then found = redis.call('GET', record) else found = redis.call('HGET', record, ARGV[2]) end
+if found == ARGV[4] then return 'done' end
+if (found or '') ~= ARGV[3] then return 'changed' end
+
+local commands = cjson.decode(ARGV[6])
+local types = { ZADD = 'zset', ZREM = 'zset', HSET = 'hash', HDEL = 'hash', SADD = 'set', SREM = 'set', SET = 'string' }
+for _, command in ipairs(commands) do
+  local key, right = KEYS[command[2]], types[command[1]]
+  local current = redis.call('TYPE', key).ok
+  if right and current ~= 'none' and current ~= right then return redis.error_reply('WRONGTYPE of ' .. key) end
+end
+
+for _, condition in ipairs(cjson.decode(ARGV[7])) do
+  local type, key, argument = condition[1], KEYS[condition[2]], condition[3]
+  if type == 'fewer' and redis.call('ZCARD', key) >= tonumber(argument) then return 'full' end
+  if type == 'member' and redis.call('SISMEMBER', key, argument) == 1 then return 'taken:' end
+  local holder = type == 'holder' and redis.call('GET', key)
+  if holder and holder ~= argument then return 'taken:' .. holder end
+end
+
+if ARGV[8] then
+  if isString then redis.call('SET', record, ARGV[8]) else redis.call('HSET', record, unpack(ARGV, 8)) end
+  if ARGV[5] ~= '0' then redis.call('EXPIRE', record, ARGV[5]) else redis.call('PERSIST', record) end
+elseif ARGV[1] == 'table' then redis.call('HDEL', record, ARGV[2])
+else redis.call('DEL', record) end
+for _, command in ipairs(commands) do redis.call(command[1], KEYS[command[2]], unpack(command, 3)) end
+return 'done'
+`);
+
+/** Key: a sorted set. Arguments: member, the highest score at which it is removed. */
+const dropUpTo = createScript(`
+local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if score and tonumber(score) <= tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end
+return 1`);

@@ -28,7 +28,7 @@ for (const [kind, url] of kinds) {
 }
 
 test.each(kinds)(
-  "of writers of two instances on a %s that race exactly one wins, and the other sees it",
+  "exactly one of the writers of two instances on a %s wins, and the other sees it",
   async (_kind, url) => {
     const first = await openKv(await url());
     const second = await openKv(await url(), first.prefix);
@@ -52,7 +52,7 @@ test.each(kinds)(
   },
 );
 
-test("what is stored and is no worktree of this version is skipped, with one warning", async () => {
+test("a value that is no worktree of this version is skipped, with one warning", async () => {
   const lines: string[] = [];
   const kv = await openKv((await startRedis()).url);
   const log = createLog("info", (line) => (lines.push(line), ""));
@@ -70,7 +70,7 @@ test("what is stored and is no worktree of this version is skipped, with one war
   expect(lines).toHaveLength(3);
 });
 
-test("everything fails with store_unavailable while the store is away", async () => {
+test("every call fails with store_unavailable while the store is unreachable", async () => {
   const redis = await startRedis();
   const store = openOn(await openKv(redis.url));
   const record = sampleWorktree();

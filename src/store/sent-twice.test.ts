@@ -7,7 +7,7 @@ import type { KvClient } from "../kv/kv.ts";
 import { createLog } from "../lib/log.ts";
 import { openRedisJobStore } from "../../test/open-stores.ts";
 
-/** As the client of a Cluster does when the connection broke before the answer: each script is sent once more. */
+/** Sends each script twice, as the client of a Cluster does when the connection breaks before the reply. */
 const sentTwice = (client: KvClient): KvClient =>
   new Proxy(client, {
     get: (target, name) => {
@@ -21,7 +21,7 @@ const sentTwice = (client: KvClient): KvClient =>
     },
   });
 
-test("a job that is created, changed and removed by scripts that the client sends twice is one job, changed once", async () => {
+test("a job that is created, changed and removed by repeated scripts is one job, changed once", async () => {
   const redis = await startRedis();
   const kv = await openKv(redis.url);
   const client = sentTwice(kv.client);

@@ -1,10 +1,9 @@
 import { Visibility } from "../contract/visibility.ts";
 import { parseWith, type Kind, type Records } from "./records.ts";
 
-/** Every other name has no visibility. */
 const isAgentName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name);
 
-/** `{prefix}:stream_config:{agent}` in the key-value store, without end, or `~/.service/stream_config/{agent}.json`. */
+/** `{prefix}:stream_config:{agent}` in the key-value store, without expiry; or `~/.service/stream_config/{agent}.json`. */
 export const visibilityKind: Kind<Visibility> = {
   noun: "visibility",
   isId: isAgentName,
@@ -16,7 +15,7 @@ export const visibilityKind: Kind<Visibility> = {
 
 /** The visibility of each agent. Both functions reject with `ServiceError("store_unavailable")`. */
 export type VisibilityStore = {
-  /** Null: never set (or not readable). */
+  /** Null: never set, or unreadable. */
   get: (agent: string) => Promise<Visibility | null>;
   set: (agent: string, visibility: Visibility) => Promise<void>;
 };

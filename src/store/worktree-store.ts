@@ -6,29 +6,29 @@ import { parseWith, type Kind, type Records } from "./records.ts";
 export const worktreeRecordFormat = 1;
 
 /**
- * The stored form of a prepared worktree. Whether a job uses it is told by the jobs, what is on disk by the disk:
- * the record says only what neither of them knows.
+ * The stored form of a prepared worktree. Job records say whether a job uses it, and the disk says what exists: the record
+ * holds only the rest.
  */
 export type WorktreeRecord = {
   format: typeof worktreeRecordFormat;
   worktree_id: string;
   repo_url: string;
   repo_key: string;
-  /** Empty: left out, and the repository has not been looked at. */
+  /** Empty: not given, and the repository has not been read yet. */
   base_ref: string;
   branch: string;
   path: string;
   status: Exclude<WorktreeStatus, "in_use">;
-  /** Instance that made it and on whose disk it is. */
+  /** The instance that made it and has it on its disk. */
   pod_name: string;
-  /** How often its preparation was begun. */
+  /** How often its preparation was started. */
   attempt: number;
   created_at: string;
-  /** When it became ready, or its last job ended; null: neither yet. */
+  /** When it became ready, or its last job ended; null: neither. */
   used_at: string | null;
   /** When it failed or was removed. */
   ended_at: string | null;
-  /** Its removal was begun: after a crash it is brought to its end. */
+  /** Its removal has started; recovery completes it after a crash. */
   removing: boolean;
   salvage_ref: string | null;
   error: string | null;
@@ -55,7 +55,7 @@ const Stored: z.ZodType<WorktreeRecord> = z.object({
   error: z.string().nullable(),
 });
 
-/** The hash `{prefix:j}:prepared` in the key-value store, since they are few and listed more often than changed; or a file each. */
+/** A file each; or the hash `{prefix:j}:prepared`, since they are few and listed more often than changed. */
 export const worktreeKind: Kind<WorktreeRecord> = {
   noun: "worktree",
   isId: isJobId,
@@ -80,15 +80,15 @@ export type WorktreeStore = {
   /** All, oldest first. */
   list: () => Promise<WorktreeRecord[]>;
   /**
-   * Applies `patch` when the record has one of these statuses and returns the new record; null when it has not, or is
-   * unknown. Durable when it resolves.
+   * Applies `patch` when the record has one of these statuses, and returns the new record; otherwise null. Durable when it
+   * resolves.
    */
   update: (
     id: string,
     statuses: readonly WorktreeRecord["status"][],
     patch: WorktreePatch,
   ) => Promise<WorktreeRecord | null>;
-  /** Deletes the record. Unknown ids are ignored. */
+  /** Unknown ids are ignored. */
   remove: (id: string) => Promise<void>;
   close: () => Promise<void>;
 };

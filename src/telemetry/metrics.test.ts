@@ -8,7 +8,7 @@ const metricsOf = (store: { overview: Overview | null }) => {
   const metrics = createMetrics({
     jobCounts: async () => ({ queued: 4, running: 2, succeeded: 0, failed: 0, cancelled: 0, expired: 0 }),
     overview: async () => {
-      if (store.overview === null) throw new Error("the store is away");
+      if (store.overview === null) throw new Error("the store is unreachable");
       return store.overview;
     },
     maxParallel: 3,
@@ -28,15 +28,15 @@ const busy: Overview = {
   ],
 };
 
-/** The lines of our own metrics that have a value. */
-const figures = async (metrics: ReturnType<typeof createMetrics>): Promise<string[]> =>
+/** The lines of the service's own metrics that have a value. */
+const valuesOf = async (metrics: ReturnType<typeof createMetrics>): Promise<string[]> =>
   (await metrics.read()).body
     .split("\n")
     .filter((line) => /^svc_(?!job_)/.test(line))
     .toSorted();
 
-test("the metrics tell of the queue, of each instance and of what was lost with one", async () => {
-  const lines = await figures(metricsOf({ overview: busy }));
+test("the metrics show the queue, each instance and the jobs lost with one", async () => {
+  const lines = await valuesOf(metricsOf({ overview: busy }));
   expect(lines).toEqual(
     expect.arrayContaining([
       'svc_jobs{status="queued"} 4',
@@ -54,7 +54,7 @@ test("the metrics tell of the queue, of each instance and of what was lost with 
   );
 });
 
-test("asked twice, the counters that stand in the store are not counted twice, and an instance that is gone is left out", async () => {
+test("a second scrape does not count the counters of the store twice, and leaves out an instance that has stopped", async () => {
   const store = { overview: busy };
   const metrics = metricsOf(store);
   await metrics.read();
@@ -63,7 +63,7 @@ test("asked twice, the counters that stand in the store are not counted twice, a
     queue: { waiting: 0, running: 2, oldest_wait_seconds: null },
     instances: busy.instances.slice(0, 1),
   };
-  const lines = await figures(metrics);
+  const lines = await valuesOf(metrics);
   expect(lines).toEqual(
     expect.arrayContaining([
       "svc_jobs_lost_total 5",
@@ -75,12 +75,12 @@ test("asked twice, the counters that stand in the store are not counted twice, a
   expect(lines.filter((line) => line.includes('"b"'))).toEqual([]);
 });
 
-test("while the store is away what it would tell is left out, the rest answers, and it comes back with the store", async () => {
+test("while the store is unreachable its metrics are absent and the others answer; they return with the store", async () => {
   const store: { overview: Overview | null } = { overview: busy };
   const metrics = metricsOf(store);
-  const before = await figures(metrics);
+  const before = await valuesOf(metrics);
   store.overview = null;
-  expect(await figures(metrics)).toEqual([
+  expect(await valuesOf(metrics)).toEqual([
     "svc_chat_processes 4",
     "svc_chat_turns 1",
     "svc_max_parallel_jobs 3",
@@ -88,5 +88,5 @@ test("while the store is away what it would tell is left out, the rest answers, 
     "svc_store_up 0",
   ]);
   store.overview = busy;
-  expect(await figures(metrics)).toEqual(before);
+  expect(await valuesOf(metrics)).toEqual(before);
 });

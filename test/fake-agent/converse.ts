@@ -10,7 +10,7 @@ import type {
 import { createClaudeAgent } from "../../src/agents/claude/claude.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
-import { findMarked } from "../../src/lib/process/table.ts";
+import { findMarked } from "../processes.ts";
 import { afterFile } from "../cleanup.ts";
 import { fakeLaunch, fakeSettings } from "./run.ts";
 

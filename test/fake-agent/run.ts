@@ -6,7 +6,7 @@ import { createClaudeAgent } from "../../src/agents/claude/claude.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
 import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
-import { findMarked } from "../../src/lib/process/table.ts";
+import { findMarked } from "../processes.ts";
 
 const fakeAgentPath = fileURLToPath(new URL("fake-agent", import.meta.url));
 

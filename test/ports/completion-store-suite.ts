@@ -6,7 +6,7 @@ export const completionTtl = 3600;
 
 type Clock = { now: Date };
 type Harness = {
-  /** A fresh empty store on the clock, how to open the same one anew, and who may write to it at the same time. */
+  /** An empty store on the clock, how to reopen it, and a concurrent writer. */
   open: (clock: Clock) => Promise<{
     store: CompletionStore;
     reopen: () => Promise<CompletionStore>;
@@ -47,12 +47,12 @@ const done = (second: number, over: Partial<CompletionRecord> = {}): Partial<Com
 
 const uuidsOf = (records: readonly CompletionRecord[]): string[] => records.map(({ uuid }) => uuid);
 
-/** What every adapter of the completion store must do. */
+/** The behaviour of every adapter of the completion store. */
 export const completionStoreSuite = (name: string, { open }: Harness): void => {
   const opened = (clock: Clock = { now: after(1) }) => open(clock);
 
   describe(`completion store: ${name}`, () => {
-    test("a completion is read back whole, also after a restart", async () => {
+    test("a completion is read back complete, also after a restart", async () => {
       const { store, reopen } = await opened();
       const record = sampleCompletion({ meta: '{"späße":"\u{1F600}\\n"}' });
       expect(await store.create(record)).toBe(true);
@@ -60,7 +60,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       expect(await (await reopen()).get(record.uuid)).toEqual(record);
     });
 
-    test("ids of every allowed form are kept apart, also those that mean something to a file system", async () => {
+    test("ids of every allowed form are distinct, also those with a meaning to a file system", async () => {
       const { store, reopen } = await opened();
       const uuids = [
         ".",
@@ -93,7 +93,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       }
     });
 
-    test("one that is queued or running is not written over, one that has ended is", async () => {
+    test("an unfinished completion is not overwritten, a final one is", async () => {
       const { store, reopen } = await opened();
       await store.create(sampleCompletion());
       const other = sampleCompletion({ epoch: "e2", created_at: after(1).toISOString() });
@@ -106,7 +106,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       expect(await store.get("one")).toEqual(other);
     });
 
-    test("a change happens only while it runs, and by the start that runs it; a final state is written once", async () => {
+    test("only the start that runs a completion changes it; a final state is written once", async () => {
       const { store, reopen } = await opened();
       await store.create(sampleCompletion());
       expect(await store.update("one", "e2", { result: "x" })).toBe(false);
@@ -121,7 +121,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       });
     });
 
-    test("of many that create or end one at once, one does", async () => {
+    test("exactly one of several writers creates or ends a completion", async () => {
       const { store, rival } = await opened();
       const of = (n: number) => (n % 2 === 0 ? store : rival);
       const made = await Promise.all(
@@ -138,7 +138,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       });
     });
 
-    test("they are listed newest first, all or of one status, as many as asked for", async () => {
+    test("completions are listed newest first, all or of one status, up to the limit", async () => {
       const { store, reopen } = await opened();
       for (const [uuid, second] of [
         ["b", 2],
@@ -163,7 +163,7 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       }
     });
 
-    test("a new turn of an ended one is listed once, where it now belongs", async () => {
+    test("a new turn of a final completion is listed once, at its new position", async () => {
       const { store } = await opened();
       await store.create(sampleCompletion());
       await store.create(sampleCompletion({ uuid: "two", created_at: after(1).toISOString() }));
@@ -173,12 +173,12 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       expect(uuidsOf(await store.list({ limit: 10, status: "failed" }))).toEqual([]);
       await store.update("one", "e1", done(3));
       expect(uuidsOf(await store.list({ limit: 10, status: "completed" }))).toEqual(["one"]);
-      await store.tidy(after(100));
+      await store.expire(after(100));
       expect(uuidsOf(await store.list({ limit: 10, status: "completed" }))).toEqual(["one"]);
       expect(uuidsOf(await store.list({ limit: 10, status: "all" }))).toEqual(["one", "two"]);
     });
 
-    test("the unfinished ones are told, of all starts, also after a restart, and no others", async () => {
+    test("only unfinished completions are listed, of all starts, also after a restart", async () => {
       const { store, reopen } = await opened();
       for (const uuid of ["a", "b", "c"]) await store.create(sampleCompletion({ uuid, epoch: `of-${uuid}` }));
       await store.update("a", "of-a", { status: "running" });
@@ -192,12 +192,12 @@ export const completionStoreSuite = (name: string, { open }: Harness): void => {
       }
     });
 
-    test("tidying leaves what is unfinished or ended a short time ago", async () => {
+    test("expiry removes neither unfinished nor recent completions", async () => {
       const { store, reopen } = await opened();
       await store.create(sampleCompletion({ uuid: "running" }));
       await store.create(sampleCompletion({ uuid: "ended" }));
       await store.update("ended", "e1", done(completionTtl - 10));
-      await store.tidy(after(completionTtl));
+      await store.expire(after(completionTtl));
       for (const each of [store, await reopen()]) {
         expect(uuidsOf(await each.list({ limit: 10, status: "all" })).toSorted()).toEqual([
           "ended",

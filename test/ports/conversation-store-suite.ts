@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { ConversationRecord, ConversationStore } from "../../src/store/conversation-store.ts";
 
-/** The clock of the stores under test, and the time to live that they are opened with, s. */
+/** The clock of the stores under test, and their time to live, s. */
 export const conversationTtl = 3600;
 
 type Clock = { now: Date };
 type Harness = {
-  /** A fresh empty store on the clock, and how to open the same one anew, as after a restart or on another instance. */
+  /** An empty store on the clock, and how to reopen it, as after a restart or on another instance. */
   open: (clock: Clock) => Promise<{ store: ConversationStore; reopen: () => Promise<ConversationStore> }>;
 };
 
@@ -25,12 +25,12 @@ export const sampleConversation = (over: Partial<ConversationRecord> = {}): Conv
   ...over,
 });
 
-/** What every adapter of the conversation store must do. */
+/** The behaviour of every adapter of the conversation store. */
 export const conversationStoreSuite = (name: string, { open }: Harness): void => {
   const key = conversationKey("x");
 
   describe(`conversation store: ${name}`, () => {
-    test("a conversation is read back whole, also after a restart, and written over", async () => {
+    test("a conversation is read back complete, also after a restart, and can be replaced", async () => {
       const { store, reopen } = await open({ now: after(1) });
       const record = sampleConversation({ cwd: '/späße \u{1F600} "quoted"\n' });
       expect(await store.get(key)).toBeNull();
@@ -41,7 +41,7 @@ export const conversationStoreSuite = (name: string, { open }: Harness): void =>
       expect(await (await reopen()).get(key)).toEqual(later);
     });
 
-    test("a removed one is unknown", async () => {
+    test("a removed conversation is unknown", async () => {
       const { store } = await open({ now: after(1) });
       await store.put(key, sampleConversation());
       await store.remove(key);
@@ -58,7 +58,7 @@ export const conversationStoreSuite = (name: string, { open }: Harness): void =>
       }
     });
 
-    test("one that was not written for the time to live is gone", async () => {
+    test("a conversation expires when it was not written for its time to live", async () => {
       const clock = { now: after(1) };
       const { store, reopen } = await open(clock);
       const [old, young] = [
@@ -67,26 +67,26 @@ export const conversationStoreSuite = (name: string, { open }: Harness): void =>
       ];
       await store.put(key, old);
       await store.put(conversationKey("young"), young);
-      await store.tidy(after(conversationTtl - 1));
+      await store.expire(after(conversationTtl - 1));
       expect(await store.get(key)).toEqual(old);
       clock.now = after(conversationTtl);
       expect(await store.get(key)).toBeNull();
-      await store.tidy(clock.now);
+      await store.expire(clock.now);
       expect(await (await reopen()).get(key)).toBeNull();
       expect(await store.get(conversationKey("young"))).toEqual(young);
     });
 
-    test("one that is written again does not lapse, also when it had lapsed already", async () => {
+    test("a conversation that is written again does not expire, also if it had expired", async () => {
       const clock = { now: after(1) };
       const { store } = await open(clock);
       await store.put(key, sampleConversation());
       clock.now = after(2 * conversationTtl);
       const again = sampleConversation({ updated_at: clock.now.toISOString() });
       await store.put(key, again);
-      await store.tidy(clock.now);
+      await store.expire(clock.now);
       expect(await store.get(key)).toEqual(again);
       clock.now = after(3 * conversationTtl);
-      await store.tidy(clock.now);
+      await store.expire(clock.now);
       expect(await store.get(key)).toBeNull();
       await store.put(key, { ...again, updated_at: clock.now.toISOString() });
       expect(await store.get(key)).toMatchObject({ cwd: again.cwd });

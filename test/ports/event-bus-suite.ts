@@ -4,7 +4,7 @@ import type { BusEvent, EventBus } from "../../src/store/event-bus.ts";
 import { until } from "../until.ts";
 
 type Harness = {
-  /** A bus on which pieces gather for 20 ms, and one that sees the same events: itself, or that of another instance. */
+  /** A bus that collects pieces for 20 ms, and one with the same events: itself, or that of another instance. */
   open: () => Promise<{ bus: EventBus; other: EventBus }>;
 };
 
@@ -24,7 +24,7 @@ export const busEvent = (
 
 const never = new AbortController().signal;
 
-/** Reads in the background; `seen` is what has come so far. */
+/** Reads in the background; `seen`: the events so far. */
 export const followBus = (bus: EventBus, id: string, after: string | null = null, signal = never) => {
   const seen: { position: string; event: BusEvent }[] = [];
   const state = { seen, ended: false, contents: () => seen.map(({ event }) => event.content) };
@@ -35,10 +35,10 @@ export const followBus = (bus: EventBus, id: string, after: string | null = null
   return Object.assign(state, { reading });
 };
 
-/** What every adapter of the event bus must do. */
+/** The behaviour of every adapter of the event bus. */
 export const eventBusSuite = (name: string, { open }: Harness): void => {
   describe(`event bus: ${name}`, () => {
-    test("events come in their order, as they happen, whole, and end with done", async () => {
+    test("events arrive in order and complete, as they happen, and end with done", async () => {
       const { bus, other } = await open();
       const id = randomUUID();
       await bus.begin(id);
@@ -56,7 +56,7 @@ export const eventBusSuite = (name: string, { open }: Harness): void => {
       ]);
     });
 
-    test("who comes late sees all from the first one, or from where it was", async () => {
+    test("a late reader gets all events from the first, or from its position", async () => {
       const { bus, other } = await open();
       const id = randomUUID();
       await bus.begin(id);
@@ -73,7 +73,7 @@ export const eventBusSuite = (name: string, { open }: Harness): void => {
       expect(late.seen).toEqual([]);
     });
 
-    test("pieces of thinking and of text become few events, and nothing of them is lost or out of order", async () => {
+    test("pieces of thinking and of text become few events, complete and in order", async () => {
       const { bus } = await open();
       const id = randomUUID();
       await bus.begin(id);
@@ -97,7 +97,7 @@ export const eventBusSuite = (name: string, { open }: Harness): void => {
       expect([...new Set(types)]).toEqual(["thinking", "tool_use", "assistant_text", "done"]);
     });
 
-    test("an id that nobody knows ends at once, one that has begun does not", async () => {
+    test("reading an unknown id ends at once, reading one that has begun does not", async () => {
       const { bus, other } = await open();
       await followBus(bus, randomUUID()).reading;
       const id = randomUUID();
@@ -108,7 +108,7 @@ export const eventBusSuite = (name: string, { open }: Harness): void => {
       expect(reader.contents()).toEqual(["x"]);
     });
 
-    test("a new beginning removes what was there, and goes on behind its positions", async () => {
+    test("a new beginning removes earlier events, and continues after their positions", async () => {
       const { bus, other } = await open();
       const id = randomUUID();
       await bus.begin(id);
@@ -127,7 +127,7 @@ export const eventBusSuite = (name: string, { open }: Harness): void => {
       expect(resumed.contents()).toEqual(["new", ""]);
     });
 
-    test("the newest 2000 are kept", async () => {
+    test("the newest 2000 events are retained", async () => {
       const { bus } = await open();
       const id = randomUUID();
       await bus.begin(id);
@@ -143,7 +143,7 @@ export const eventBusSuite = (name: string, { open }: Harness): void => {
       expect([late.seen.length, late.contents()[0]]).toEqual([2000, "501"]);
     });
 
-    test("a reader whose signal aborts leaves", async () => {
+    test("a reader ends when its signal aborts", async () => {
       const { bus } = await open();
       const id = randomUUID();
       await bus.begin(id);

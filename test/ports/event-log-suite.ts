@@ -7,14 +7,14 @@ import { until } from "../until.ts";
 
 export const createdAt = "2026-01-01T00:00:00.000Z";
 
-/** What a log of the suite takes for the record of a job: `over` when no event is to come. */
+/** The record of a job, for the logs of the suite; `over`: no event will come. */
 export type KnownJobs = Map<string, { createdAt: string; over: boolean }>;
 
 type Opened = {
   log: EventLog;
   /** Adapters that read records read them here. */
   jobs: KnownJobs;
-  /** The same log, opened as after a restart; `log` is dead then. */
+  /** The same log, opened as after a restart; `log` is unusable then. */
   reopen: () => Promise<EventLog>;
 };
 
@@ -52,12 +52,12 @@ export const numbers = (events: JobEvent[]): number[] => events.map((event) => e
 
 export const never = new AbortController().signal;
 
-/** What every adapter of the event log must do. */
+/** The behaviour of every adapter of the event log. */
 export const eventLogSuite = (name: string, { open }: Harness): void => {
   const openLog = (maxBytes = 1_000_000) => open({ maxBytes });
 
   describe(`event log: ${name}`, () => {
-    test("a reader gets what was written before it came and what comes after, in order and numbered from 1", async () => {
+    test("a reader gets earlier and later events, in order and numbered from 1", async () => {
       const { log } = await openLog();
       const id = randomUUID();
       log.append(id, 1, text("a"));
@@ -71,7 +71,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(events[2]).toEqual({ seq: 3, at: "1970-01-01T00:00:00.000Z", attempt: 2, ...text("c") });
     });
 
-    test("a reader that names the last event it saw gets exactly those that follow", async () => {
+    test("a reader that names its last event gets exactly those that follow", async () => {
       const { log } = await openLog();
       const id = randomUUID();
       for (let n = 1; n <= 500; n += 1) log.append(id, 1, text(String(n)));
@@ -85,7 +85,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       );
     });
 
-    test("numbering goes on after a restart", async () => {
+    test("numbering continues after a restart", async () => {
       const { log, reopen } = await openLog();
       const id = randomUUID();
       log.append(id, 1, text("one"));
@@ -99,7 +99,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(texts(events)).toEqual(["one", "two"]);
     });
 
-    test("past its size the log leaves out text but keeps tool calls, says so once, and stays readable", async () => {
+    test("past its size limit the log leaves out text but no tool calls, says so once, and stays readable", async () => {
       const { log } = await openLog(65_536);
       const id = randomUUID();
       for (let n = 0; n < 300; n += 1) log.append(id, 1, text("x".repeat(1000)));
@@ -120,7 +120,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(numbers(events)).toEqual(upTo(events.length));
     });
 
-    test("the size of a log counts on after a restart", async () => {
+    test("the size of a log is known after a restart", async () => {
       const { log, reopen } = await openLog(65_536);
       const id = randomUUID();
       for (let n = 1; n <= 100; n += 1) {
@@ -134,7 +134,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(texts(await collect(after.read(id, 0, never)))).not.toContain("left out");
     });
 
-    test("a long text is cut once, and says how much is left out", async () => {
+    test("a long text is cut once, with a note how much is left out", async () => {
       const { log } = await openLog();
       const id = randomUUID();
       log.append(id, 1, text("x".repeat(65_536 + 100_000)));
@@ -143,7 +143,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(only).toMatch(/^x{65536}\n\[… 100000 characters left out …\]$/);
     });
 
-    test("any text survives: quotes, line ends, all of Unicode, and what is none of it as what stands for it", async () => {
+    test("any text survives: quotes, line ends and all of Unicode; invalid characters are replaced", async () => {
       const { log } = await openLog();
       const id = randomUUID();
       const values = ['"\\', "a\r\nb\u2028\u0000", "späße \u{1F600}", "{seq}-0 %d %s", ""];
@@ -152,7 +152,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(texts(await collect(log.read(id, 0, never)))).toEqual(values);
     });
 
-    test("an aborted reader ends although events are still to come", async () => {
+    test("an aborted reader ends although more events will come", async () => {
       const { log, jobs } = await openLog();
       const id = randomUUID();
       jobs.set(id, { createdAt, over: false });
@@ -176,7 +176,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       await ended;
     });
 
-    test("ids that are no job ids name no log", async () => {
+    test("a malformed job id has no log", async () => {
       const { log } = await openLog();
       for (const id of ["../../etc/passwd", "", "*", "\u0000"]) {
         expect(await collect(log.read(id, 0, never))).toEqual([]);
@@ -184,12 +184,12 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       }
     });
 
-    test("the log of a job that nobody knows is empty", async () => {
+    test("the log of an unknown job is empty", async () => {
       const { log } = await openLog();
       expect(await collect(log.read(randomUUID(), 0, never))).toEqual([]);
     });
 
-    test("the beginning of a log is there for who reads before anything is written, comes first and comes once", async () => {
+    test("the first event is readable before anything is written, comes first and only once", async () => {
       const { log, jobs, reopen } = await openLog();
       const id = randomUUID();
       jobs.set(id, { createdAt, over: false });
@@ -209,7 +209,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect((await collect(after.read(id, 0, never))).map((event) => event.type)).toEqual(["stage", "text"]);
     });
 
-    test("a removed log is gone, and its readers end", async () => {
+    test("a removed log is unknown, and its readers end", async () => {
       const { log, jobs } = await openLog();
       const id = randomUUID();
       log.append(id, 1, text("a"));
@@ -220,7 +220,7 @@ export const eventLogSuite = (name: string, { open }: Harness): void => {
       expect(await collect(log.read(id, 0, never))).toEqual([]);
     });
 
-    test("a log that was finished and goes on is numbered on", async () => {
+    test("numbering continues in a finished log that is appended to", async () => {
       const { log } = await openLog();
       const id = randomUUID();
       log.append(id, 1, text("a"));

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { InstanceFacts, Instances } from "../../src/store/instances.ts";
 
 type Harness = {
-  /** An instance of that name on a fresh store. */
+  /** An instance of that name on an empty store. */
   open: (name: string) => Promise<Instances>;
 };
 
@@ -19,10 +19,10 @@ export const sampleFacts = (over: Partial<InstanceFacts> = {}): InstanceFacts =>
   ...over,
 });
 
-/** What every adapter of the instances must do. */
+/** The behaviour of every adapter of the instances. */
 export const instancesSuite = (name: string, { open }: Harness): void => {
   describe(`instances: ${name}`, () => {
-    test("an instance that has joined is listed with what it said last, until it leaves", async () => {
+    test("a joined instance is listed with its latest facts until it leaves", async () => {
       const instances = await open("pod-a");
       expect(await instances.list()).toEqual([]);
       const facts = sampleFacts();
@@ -35,7 +35,7 @@ export const instancesSuite = (name: string, { open }: Harness): void => {
       expect(await instances.list()).toEqual([]);
     });
 
-    test("one that is asked to drain is so until that is taken back", async () => {
+    test("a request to drain lasts until it is withdrawn", async () => {
       const instances = await open("pod-a");
       await instances.join(sampleFacts());
       expect(await instances.isAskedToDrain()).toBe(false);

@@ -7,7 +7,7 @@ import type { Creation, JobStore } from "../../src/store/job-store.ts";
 import { at, ended, sampleRecord } from "./job-record-sample.ts";
 import { jobStoreSweepTests, type OpenJobStore } from "./job-store-sweep-tests.ts";
 
-/** A fresh empty store, and how to open the same one anew as after a restart. */
+/** An empty store, and how to reopen it as after a restart. */
 type Harness = { open: OpenJobStore };
 
 const created = (creation: Creation): { record: JobRecord; created: boolean } => {
@@ -15,10 +15,10 @@ const created = (creation: Creation): { record: JobRecord; created: boolean } =>
   return creation;
 };
 
-/** What every adapter of the job store must do. */
+/** The behaviour of every adapter of the job store. */
 export const jobStoreSuite = (name: string, { open }: Harness): void => {
   describe(`job store: ${name}`, () => {
-    test("a stored job is read back whole, also after a restart", async () => {
+    test("a stored job is read back complete, also after a restart", async () => {
       const { store, reopen } = await open();
       const record = sampleRecord({ task: 'späße \u{1F600} \u0000 "quoted"\n' });
       expect(await store.create(record)).toEqual({ record, created: true });
@@ -34,7 +34,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       }
     });
 
-    test("a change happens only when status, attempt and epoch are those the writer saw", async () => {
+    test("a change requires the status and attempt that the writer expects", async () => {
       const { store } = await open();
       const record = sampleRecord();
       await store.create(record);
@@ -49,7 +49,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(await store.update(randomUUID(), { status: ["queued"] }, { task: "x" })).toBeNull();
     });
 
-    test("the queued jobs of a session are told oldest first, and no others", async () => {
+    test("only the queued jobs of a session are listed, oldest first", async () => {
       const { store } = await open();
       const session_id = randomUUID();
       const at = (second: number): string => new Date(1e12 + second * 1000).toISOString();
@@ -66,7 +66,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(await store.queuedInSession(randomUUID())).toEqual([]);
     });
 
-    test("of writers that race for one transition exactly one wins", async () => {
+    test("exactly one of several writers wins a transition", async () => {
       const { store, reopen } = await open();
       const record = sampleRecord();
       await store.create(record);
@@ -85,7 +85,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect((await (await reopen()).get(record.id))?.pid).toBe(winners[0]?.pid);
     });
 
-    test("a lazy change is seen at once and is durable with the next change", async () => {
+    test("a lazy change is visible at once and durable with the next change", async () => {
       const { store, reopen } = await open();
       const record = sampleRecord();
       await store.create(record);
@@ -96,7 +96,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(await (await reopen()).get(record.id)).toMatchObject({ warnings: ["w"], pid: 1 });
     });
 
-    test("pages walk every job once, newest first, whatever the limit, also while jobs are added", async () => {
+    test("pages list every job once, newest first, whatever the limit, also while jobs are added", async () => {
       await fc.assert(
         fc.asyncProperty(
           fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 25 }),
@@ -140,14 +140,14 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(await again.ids("queued")).toEqual([second.id]);
     });
 
-    test("a cursor that is not ours is refused", async () => {
+    test("an unknown cursor is refused", async () => {
       const { store } = await open();
       await expect(store.list({ limit: 1, status: "", cursor: "../x" })).rejects.toMatchObject({
         code: "invalid_request",
       });
     });
 
-    test("the same idempotency key stores one job, at the same time, later and after a restart", async () => {
+    test("an idempotency key stores one job: concurrently, later and after a restart", async () => {
       const { store, reopen } = await open();
       const submit = async (to: JobStore) =>
         created(await to.create(sampleRecord({ idempotency: { key: "k", body: "b" } })));
@@ -159,24 +159,24 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(later).toMatchObject({ created: false, record: { id: answers[0]?.record.id } });
     });
 
-    test("a deleted job is gone for every question, and only final ones can be deleted", async () => {
+    test("a deleted job is unknown to every query, and only final ones can be deleted", async () => {
       const { store, reopen } = await open();
-      const gone = ended({ session_id: randomUUID(), idempotency: { key: "k", body: "b" } });
+      const deleted = ended({ session_id: randomUUID(), idempotency: { key: "k", body: "b" } });
       const kept = sampleRecord();
-      await store.create(gone);
+      await store.create(deleted);
       await store.create(kept);
-      await store.remove(gone.id);
+      await store.remove(deleted.id);
       await store.remove(kept.id);
       await store.remove(randomUUID());
-      expect(await store.get(gone.id)).toBeNull();
-      expect(await store.findBySession(gone.session_id ?? "")).toBeNull();
+      expect(await store.get(deleted.id)).toBeNull();
+      expect(await store.findBySession(deleted.session_id ?? "")).toBeNull();
       expect(
         (await store.list({ limit: 10, status: "", cursor: "" })).records.map((record) => record.id),
       ).toEqual([kept.id]);
       const sameKey = sampleRecord({ idempotency: { key: "k", body: "b" } });
       expect(await store.create(sameKey)).toEqual({ record: sameKey, created: true });
       await store.close();
-      expect(await (await reopen()).get(gone.id)).toBeNull();
+      expect(await (await reopen()).get(deleted.id)).toBeNull();
     });
 
     test("the newest job of a session is found", async () => {
@@ -184,14 +184,14 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       const session = randomUUID();
       const newest = ended({ session_id: session, created_at: at(2) });
       await store.create(newest);
-      // Written last, but not the newest job.
+      // Written last, but not the newest.
       await store.create(ended({ session_id: session, created_at: at(1) }));
       expect((await store.findBySession(session))?.id).toBe(newest.id);
       await store.close();
       expect((await (await reopen()).findBySession(session))?.id).toBe(newest.id);
     });
 
-    test("the jobs of a worktree are found, oldest first, the one that made it included, and follow its changes", async () => {
+    test("the jobs of a worktree are found as they change, oldest first, including the one that made it", async () => {
       const { store, reopen } = await open();
       const maker = ended({ created_at: at(1) });
       const later = ended({ created_at: at(3), worktree_id: maker.id, ended_at: at(4), unsettled: true });

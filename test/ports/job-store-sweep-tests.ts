@@ -6,9 +6,9 @@ import { at, ended, sampleRecord } from "./job-record-sample.ts";
 
 export type OpenJobStore = () => Promise<{ store: JobStore; reopen: () => Promise<JobStore> }>;
 
-/** The part of the suite about what sweepers, limits and instances ask of a store. */
+/** The part of the suite about sweeps, limits and instances. */
 export const jobStoreSweepTests = (open: OpenJobStore): void => {
-  test("due jobs are the queued ones past their time and the settled final ones past theirs", async () => {
+  test("queued jobs and settled final jobs are due past their TTL", async () => {
     const { store } = await open();
     const waiting = sampleRecord({ created_at: at(0), ttl_seconds: 10 });
     const old = ended({ ended_at: at(0), ttl_seconds: 10 });
@@ -24,7 +24,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(later.removable.toSorted()).toEqual([old.id, unsettled.id].toSorted());
   });
 
-  test("runs that have not been cleaned up are told with their instance, oldest first, until they are", async () => {
+  test("runs that have not been cleaned up are listed with their instance, oldest first", async () => {
     const { store, reopen } = await open();
     const run = (second: number, over: Partial<JobRecord>) =>
       sampleRecord({ created_at: at(second), unsettled: true, ...over });
@@ -44,7 +44,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await again.unsettled()).toEqual([{ id: second.id, podName: "c", epoch: "e3" }]);
   });
 
-  test("no more jobs wait than may, also when they come at the same time; those that run do not count", async () => {
+  test("no more jobs wait than the limit, also concurrently; running ones do not count", async () => {
     const { store } = await open();
     const [first] = [sampleRecord()];
     await store.create(first);
@@ -57,7 +57,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await store.create(sampleRecord(), limits)).toEqual({ refused: "full" });
   });
 
-  test("a known idempotency key is answered also when too many wait", async () => {
+  test("a known idempotency key is answered also when the queue is full", async () => {
     const { store } = await open();
     const first = sampleRecord({ idempotency: { key: "k", body: "b" } });
     await store.create(first);
@@ -65,7 +65,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await store.create(again, { maxQueued: 1 })).toEqual({ record: first, created: false });
   });
 
-  test("a job whose id begins as another's is refused while that one is there, also at the same time", async () => {
+  test("a job whose id begins like another's is refused while that one exists, also concurrently", async () => {
     const { store, reopen } = await open();
     const prefix = "0badcafe";
     const twin = () => sampleRecord({ id: `${prefix}${randomUUID().slice(8)}` });
@@ -81,9 +81,9 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await again.create(twin())).toMatchObject({ created: true });
   });
 
-  test("the oldest ids of a status are told, at most as many as asked for", async () => {
+  test("the oldest ids of a status are listed, up to the limit", async () => {
     const { store } = await open();
-    // The second one from before 2001, as of a clock that was not set: its number has fewer digits.
+    // The second one is from before 2001, by a wrong clock: its number has fewer digits.
     const records = [at(3), "1999-01-01T00:00:00.000Z", at(2)].map((created_at) =>
       sampleRecord({ created_at }),
     );
@@ -93,7 +93,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await store.ids("queued", 2)).toEqual(oldestFirst.slice(0, 2));
   });
 
-  test("a patch can be made of the record as it is when it is applied", async () => {
+  test("a patch can be made from the current record", async () => {
     const { store } = await open();
     const record = sampleRecord();
     await store.create(record);
@@ -105,7 +105,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await store.get(record.id)).toMatchObject({ attempt: 20 });
   });
 
-  test("worktrees that still stand are due when their job has ended before a time and is cleaned up", async () => {
+  test("worktrees that exist are due when their job has ended before a time and is cleaned up", async () => {
     const { store } = await open();
     const standing = { worktree_path: "/w", pod_name: "pod" };
     const due = ended({ ...standing, ended_at: at(5) });
@@ -127,7 +127,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await store.tally()).toEqual({ lost: 2, recovered: 1 });
   });
 
-  test("lazy changes in a row, with others between them, come to what they say in their order", async () => {
+  test("a sequence of lazy and durable changes applies in order", async () => {
     const { store, reopen } = await open();
     const record = sampleRecord();
     await store.create(record);
@@ -151,7 +151,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     });
   });
 
-  test("an output is read back to the letter, alone and in lists, is kept by other changes and goes with the job", async () => {
+  test("an output is read back exactly, alone and in lists, survives other changes and is deleted with the job", async () => {
     const { store, reopen } = await open();
     const record = sampleRecord({ status: "running", attempt: 1 });
     await store.create(record);

@@ -2,14 +2,14 @@ import { describe, expect, test } from "vitest";
 import type { Locks } from "../../src/store/locks.ts";
 
 type Harness = {
-  /** Locks that nobody holds; those of one instance, or of two that share them. */
+  /** Free locks; of one instance, or of two that share them. */
   open: () => Promise<[Locks, Locks]>;
 };
 
-/** What every adapter of the locks must do. */
+/** The behaviour of every adapter of the locks. */
 export const locksSuite = (name: string, { open }: Harness): void => {
   describe(`locks: ${name}`, () => {
-    test("what is taken is not given to another, on any instance, until it is given back", async () => {
+    test("a taken lock is refused on every instance until it is released", async () => {
       const [a, b] = await open();
       const lock = await a.take("x");
       expect(lock).not.toBeNull();
@@ -20,7 +20,7 @@ export const locksSuite = (name: string, { open }: Harness): void => {
       expect(await a.take("x")).toBeNull();
     });
 
-    test("different names do not hinder each other, whatever text they are", async () => {
+    test("different names are independent, whatever text they are", async () => {
       const [a, b] = await open();
       const names = [
         "a",
@@ -33,17 +33,17 @@ export const locksSuite = (name: string, { open }: Harness): void => {
         "",
         "x".repeat(5000),
       ];
-      for (const one of names) expect(await a.take(one)).not.toBeNull();
-      for (const one of names) expect(await b.take(one)).toBeNull();
+      for (const lockName of names) expect(await a.take(lockName)).not.toBeNull();
+      for (const lockName of names) expect(await b.take(lockName)).toBeNull();
     });
 
-    test("of many who want it at once one gets it", async () => {
+    test("exactly one of many concurrent callers gets the lock", async () => {
       const [a, b] = await open();
-      const asked = Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? a : b).take("x"));
-      expect((await Promise.all(asked)).filter((lock) => lock !== null)).toHaveLength(1);
+      const attempts = Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? a : b).take("x"));
+      expect((await Promise.all(attempts)).filter((lock) => lock !== null)).toHaveLength(1);
     });
 
-    test("given back twice, it is not taken from the next holder", async () => {
+    test("a second release does not free the lock of the next holder", async () => {
       const [a, b] = await open();
       const first = await a.take("x");
       await first?.release();

@@ -35,7 +35,7 @@ export const handWork = () => {
   };
 };
 
-/** What every adapter of the queue must do. */
+/** The behaviour of every adapter of the queue. */
 export const queueSuite = (name: string, { open }: Harness): void => {
   describe(`queue: ${name}`, () => {
     test("ids are handed out first in, first out, also those that waited before the start", async () => {

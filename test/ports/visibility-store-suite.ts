@@ -3,14 +3,14 @@ import { everythingVisible } from "../../src/contract/visibility.ts";
 import type { VisibilityStore } from "../../src/store/visibility-store.ts";
 
 type Harness = {
-  /** A fresh empty store, and how to open the same one anew. */
+  /** An empty store, and how to reopen it. */
   open: () => Promise<{ store: VisibilityStore; reopen: () => Promise<VisibilityStore> }>;
 };
 
-/** What every adapter of the visibility store must do. */
+/** The behaviour of every adapter of the visibility store. */
 export const visibilityStoreSuite = (name: string, { open }: Harness): void => {
   describe(`visibility store: ${name}`, () => {
-    test("what is set for an agent is there after a restart, and nothing is for the others", async () => {
+    test("the visibility of an agent survives a restart, and other agents have none", async () => {
       const { store, reopen } = await open();
       expect(await store.get("hub.agent_1")).toBeNull();
       const quiet = { ...everythingVisible, show_thinking: false };
@@ -20,7 +20,7 @@ export const visibilityStoreSuite = (name: string, { open }: Harness): void => {
       expect(await store.get("hub.agent_2")).toBeNull();
     });
 
-    test("a name that is none of an agent has no visibility, and can be given none", async () => {
+    test("an invalid agent name has no visibility and cannot get one", async () => {
       const { store } = await open();
       for (const wrong of ["", ".", "..", "../../x", "a/b", "a:b", "x".repeat(101)]) {
         expect(await store.get(wrong)).toBeNull();
@@ -28,7 +28,7 @@ export const visibilityStoreSuite = (name: string, { open }: Harness): void => {
       }
     });
 
-    test("of many that set it at once the last one's stays", async () => {
+    test("after concurrent writes the last one stays", async () => {
       const { store } = await open();
       const values = Array.from({ length: 20 }, (_, n) => ({ ...everythingVisible, show_text: n % 2 === 0 }));
       await Promise.all(values.map((value) => store.set("a", value)));

@@ -4,14 +4,14 @@ import type { WorktreeStore } from "../../src/store/worktree-store.ts";
 import { sampleWorktree } from "./worktree-record-sample.ts";
 
 type Harness = {
-  /** A fresh empty store, and how to open the same one anew as after a restart. */
+  /** An empty store, and how to reopen it as after a restart. */
   open: () => Promise<{ store: WorktreeStore; reopen: () => Promise<WorktreeStore> }>;
 };
 
-/** What every adapter of the worktree store must do. */
+/** The behaviour of every adapter of the worktree store. */
 export const worktreeStoreSuite = (name: string, { open }: Harness): void => {
   describe(`worktree store: ${name}`, () => {
-    test("a stored worktree is read back whole, also after a restart", async () => {
+    test("a stored worktree is read back complete, also after a restart", async () => {
       const { store, reopen } = await open();
       const record = sampleWorktree({ error: 'späße \u{1F600} \u0000 "quoted"\n', status: "failed" });
       await store.create(record);
@@ -26,7 +26,7 @@ export const worktreeStoreSuite = (name: string, { open }: Harness): void => {
         expect(await store.get(id)).toBeNull();
     });
 
-    test("all are listed, oldest first", async () => {
+    test("all worktrees are listed, oldest first", async () => {
       const { store, reopen } = await open();
       const days = ["2026-01-03", "2026-01-01", "2026-01-02"];
       const records = days.map((day) => sampleWorktree({ created_at: `${day}T00:00:00.000Z` }));
@@ -37,7 +37,7 @@ export const worktreeStoreSuite = (name: string, { open }: Harness): void => {
       expect(await (await reopen()).list()).toEqual(sorted);
     });
 
-    test("a change happens only from the statuses that the writer expects, and is durable", async () => {
+    test("a change requires a status that the writer expects, and is durable", async () => {
       const { store, reopen } = await open();
       const { worktree_id: id } = sampleWorktree();
       await store.create(sampleWorktree({ worktree_id: id }));
@@ -51,7 +51,7 @@ export const worktreeStoreSuite = (name: string, { open }: Harness): void => {
       expect(await (await reopen()).get(id)).toMatchObject({ status: "ready", attempt: 1 });
     });
 
-    test("of writers that race for one change exactly one wins", async () => {
+    test("exactly one of several writers wins a change", async () => {
       const { store } = await open();
       const record = sampleWorktree();
       await store.create(record);
@@ -65,7 +65,7 @@ export const worktreeStoreSuite = (name: string, { open }: Harness): void => {
       expect(await store.get(record.worktree_id)).toEqual(won[0]);
     });
 
-    test("a deleted one is gone, and deleting what is unknown is no fault", async () => {
+    test("a deleted worktree is unknown, and deleting an unknown one succeeds", async () => {
       const { store, reopen } = await open();
       const record = sampleWorktree();
       await store.create(record);

@@ -1,6 +1,7 @@
 import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, usageError, type ExitCode, report } from "../failure.ts";
+import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { report } from "../report.ts";
 import { catchInterruption } from "../interruption.ts";
 import type { Kind } from "../options.ts";
 import { layoutOf, note, print } from "../print.ts";

@@ -120,6 +120,7 @@ const line = (kind: Row["kind"], head: string, detail: string | null): Line => (
   text: detail === null || detail === "" ? short(head) : `${short(head)}  ${short(detail)}`.trimEnd(),
 });
 
+/** An argument can have megabytes; only one line of it is shown. */
 const short = (text: string): string => oneLine(text.slice(0, 2000));
 
 const firstLine = (text: string): string => text.slice(0, 2000).trimStart().split("\n", 1)[0] ?? "";
@@ -130,18 +131,18 @@ const firstLine = (text: string): string => text.slice(0, 2000).trimStart().spli
  */
 export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
   const argument = seenFrom(worktree, mainArgument(input));
-  return oneLine(name.slice(0, maxLength)) + (argument === "" ? "" : `  ${argument}`);
+  return short(name) + (argument === "" ? "" : `  ${argument}`);
 };
 
 const mainArgument = (input: unknown): string => {
-  if (typeof input === "string") return shorten(input);
+  if (typeof input === "string") return short(input);
   if (typeof input !== "object" || input === null) return "";
   const values = new Map<string, unknown>(Object.entries(input));
   const text = [...informative.map((key) => values.get(key)), ...values.values()].find(
     (value) => typeof value === "string" && value !== "",
   );
-  if (typeof text === "string") return shorten(text);
-  return values.size === 0 ? "" : shorten(JSON.stringify(input));
+  if (typeof text === "string") return short(text);
+  return values.size === 0 ? "" : short(JSON.stringify(input));
 };
 
 const seenFrom = (worktree: string | null, text: string): string =>
@@ -159,8 +160,3 @@ const informative = [
   "description",
   "prompt",
 ];
-
-/** An argument can have megabytes; only one line of it is shown. */
-const maxLength = 2000;
-
-const shorten = (text: string): string => oneLine(text.slice(0, maxLength));

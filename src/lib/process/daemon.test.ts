@@ -93,7 +93,7 @@ test("a lock that a daemon of an ended run has held is free", async () => {
 
 const superviseModule = fileURLToPath(new URL("supervise.ts", import.meta.url));
 
-/** A service of its own that supervises one run in the directory until its standard input ends. */
+/** A separate service that supervises one run in the directory until its standard input ends. */
 const supervisor = `
   import { supervise } from ${JSON.stringify(superviseModule)};
   const [directory] = process.argv.slice(1);
@@ -126,7 +126,7 @@ test("a child of the program that has started the service is no orphan", async (
   expect(readRow(sibling.pid!)).not.toBeNull();
 });
 
-test("what others do in the directory is left alone", async () => {
+test("processes of others in the directory are left alone", async () => {
   const directory = await temporaryDirectory();
   const orphan = async (file: string, env: Record<string, string> = {}): Promise<number> => {
     const script = `setsid sleep 1000 & echo $! > ${file}`;

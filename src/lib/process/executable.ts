@@ -7,7 +7,7 @@ export type Executable =
   | { ok: false; code: "not_found" | "not_executable"; message: string };
 
 /**
- * The file that a command stands for: itself when it has a slash, else the first executable of that name on `path` (a
+ * The file of a command: the command itself when it has a slash, otherwise the first executable of that name on `path` (a
  * PATH variable). The message of a failure is a sentence for the user.
  */
 export const findExecutable = async (command: string, path: string): Promise<Executable> => {

@@ -8,9 +8,9 @@ export type EndGroupOptions = {
 };
 
 /**
- * Ends a process group: TERM, then KILL for what is left of it after the grace. Resolves when no member lives (zombies
- * do not count) or 2 s after the KILL. Returns all that belonged to the family before the first signal: those who left
- * the group are reparented by then and could not be found any more.
+ * Ends a process group: TERM, then KILL for what is left after the grace. Resolves when no member is alive (zombies do not
+ * count), or 2 s after the KILL. Returns the family before the first signal: processes that had left the group lose their
+ * parent by it and cannot be found afterwards.
  */
 export const endGroup = async (
   group: number,
@@ -26,33 +26,32 @@ export const endGroup = async (
   return family;
 };
 
-/** Its members and all their descendants. The kernel is asked first: of most groups that have ended nobody is left. */
+/** The members of a group and all their descendants. Asks the kernel first: most groups that ended are empty. */
 export const familyOfGroup = async (group: number): Promise<ProcessRow[]> => {
   try {
     process.kill(-group, 0);
   } catch (error) {
-    // Members that may not be signalled are members.
+    // A member that may not be signalled is a member.
     if (error instanceof Error && "code" in error && error.code === "ESRCH") return [];
   }
   return familyOf(await processTable(), group);
 };
 
-/** Signals every member; nothing happens when there is none. */
+/** Signals every member. False: there is none. */
 const signalGroup = (group: number, name: NodeJS.Signals | 0): boolean => {
   try {
     return process.kill(-group, name);
   } catch {
-    // ESRCH: nobody is left, which is what the caller wants to know.
     return false;
   }
 };
 
 const emptied = async (group: number, seconds: number, signal: AbortSignal | undefined): Promise<boolean> => {
   const deadline = performance.now() + seconds * 1000;
-  for (let pause = 5; ; pause = Math.min(pause * 1.5, 100)) {
-    // No signal works at once.
-    await delay(Math.min(pause, Math.max(0, deadline - performance.now())), undefined, { signal });
-    // Asking the kernel is cheap but counts zombies: only when it finds somebody is /proc read.
+  for (let wait = 5; ; wait = Math.min(wait * 1.5, 100)) {
+    // No signal takes effect at once.
+    await delay(Math.min(wait, Math.max(0, deadline - performance.now())), undefined, { signal });
+    // Asking the kernel is cheap but counts zombies: /proc is read only when a member is left.
     if (!signalGroup(group, 0)) return true;
     const rows = await processTable();
     if (rows.length > 0 && !rows.some((row) => row.group === group)) return true;

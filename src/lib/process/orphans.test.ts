@@ -6,13 +6,13 @@ import { until } from "../../../test/until.ts";
 import { identify, isAlive, type ProcessIdentity } from "./identity.ts";
 import { killOrphans } from "./orphans.ts";
 import { sweep } from "./sweep.ts";
-import { findMarked } from "./table.ts";
+import { findMarked } from "../../../test/processes.ts";
 
 const forever = "while :; do sleep 0.1; done";
 /** Ignored signals stay ignored in children. */
 const deaf = "trap '' TERM";
 
-/** Each says `up` when it is as the test wants it. */
+/** Each prints `up` when it is ready for the test. */
 const started: ChildProcess[] = [];
 afterEach(() => {
   for (const child of started.splice(0)) child.kill("SIGKILL");
@@ -46,18 +46,17 @@ test("the recorded process, its group and its runaways are ended", async () => {
   );
   await until(async () => (await findMarked(marker)).length >= 3);
   const report = await killOrphans(identity, marker, { graceSeconds: 0.1 });
-  expect(report).toMatchObject({ found: true, survivors: [] });
+  expect(report).toMatchObject({ survivors: [] });
   expect(await findMarked(marker)).toEqual([]);
 });
 
-test("a process that got the pid later is not touched, nor one of another boot", async () => {
+test("a later process with the pid is not touched, nor one of another boot", async () => {
   const identity = await start({});
   for (const stale of [
     { ...identity, start_time: String(Number(identity.start_time) - 1) },
     { ...identity, boot_id: "another boot" },
   ]) {
     expect(await killOrphans(stale, newMarker(), { graceSeconds: 0 })).toEqual({
-      found: false,
       swept: 0,
       survivors: [],
       hidden: [],
@@ -66,11 +65,11 @@ test("a process that got the pid later is not touched, nor one of another boot",
   expect(await isAlive(identity)).toBe(true);
 });
 
-test("runaways are ended though the recorded process is long gone", async () => {
+test("runaways are ended although the recorded process has ended", async () => {
   const marker = newMarker();
   const runaway = await start({ [marker.name]: marker.value });
   const gone = { pid: 2 ** 22 - 2, start_time: "1", boot_id: runaway.boot_id };
-  expect(await killOrphans(gone, marker, { graceSeconds: 0 })).toMatchObject({ found: false, survivors: [] });
+  expect(await killOrphans(gone, marker, { graceSeconds: 0 })).toMatchObject({ survivors: [] });
   expect(await killOrphans(null, marker, { graceSeconds: 0 })).toMatchObject({ swept: 0 });
   expect(await isAlive(runaway)).toBe(false);
 });

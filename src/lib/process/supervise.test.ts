@@ -9,7 +9,8 @@ import { temporaryDirectory } from "../../../test/temporary.ts";
 import { until } from "../../../test/until.ts";
 import { isAlive } from "./identity.ts";
 import { supervise, type SupervisedProcess, type SuperviseOptions } from "./supervise.ts";
-import { findMarked, readRow } from "./table.ts";
+import { findMarked } from "../../../test/processes.ts";
+import { readRow } from "./table.ts";
 
 const newMarker = () => ({ name: "SERVICE_JOB_ID", value: randomUUID() });
 const PATH = process.env["PATH"] ?? "";
@@ -77,7 +78,7 @@ test("a polite process ends on TERM long before the grace is over", async () => 
   expect(await isAlive((await identity)!)).toBe(false);
 });
 
-test("a tree that is deaf to TERM, with children in other sessions, is gone when stop resolves", async () => {
+test("a tree that ignores TERM, with children in other sessions, has ended when stop resolves", async () => {
   const { supervised, output, marker } = await shell(
     // Ignored signals stay ignored in children.
     `trap '' TERM; sh -c "${forever}" & setsid sh -c "${forever}" & (setsid sh -c "${forever}" &) ; echo up; ${forever}`,
@@ -89,7 +90,7 @@ test("a tree that is deaf to TERM, with children in other sessions, is gone when
   expect(await findMarked(marker)).toEqual([]);
 });
 
-test("a child that threw its environment away is found by its descent", async () => {
+test("a child that cleared its environment is found by its descent", async () => {
   const { supervised, output } = await shell(
     `trap '' TERM; env -i setsid /bin/sh -c 'echo $$; sleep 1000' & ${forever}`,
   );
@@ -105,7 +106,7 @@ test("what the leader leaves behind is ended when it exits by itself", async () 
   expect(await findMarked(marker)).toEqual([]);
 });
 
-test("the run settles although a stranger to it keeps the pipes open", async () => {
+test("the run ends although a process outside it holds the pipes open", async () => {
   const { supervised, output, cwd } = await shell(
     "env -i setsid sleep 30 & echo $! > sleeper; while ! ls -l /proc/$!/exe | grep -q sleep; do :; done; echo bye; exit 0",
   );
@@ -118,7 +119,7 @@ test("the run settles although a stranger to it keeps the pipes open", async () 
   expect(output()).toBe("bye\n");
 });
 
-test("respawning processes are overtaken", async () => {
+test("processes that restart themselves are ended", async () => {
   const script = `trap 'setsid sh -c "$S" & exit' TERM; while :; do sleep 0.02; done`;
   const { supervised, marker } = await shell('setsid sh -c "$S" & exit 0', { env: { PATH, S: script } });
   expect(await supervised.ended).toMatchObject({ survivors: [] });
@@ -138,7 +139,7 @@ test("a zombie does not count as alive", async () => {
   expect(await supervised.stop({ graceSeconds: 0.1 })).toMatchObject({ survivors: [] });
 });
 
-test("what keeps a program from starting is a sentence", async () => {
+test("a program that cannot be started gives a sentence", async () => {
   const directory = await temporaryDirectory();
   const script = join(directory, "script");
   await writeFile(script, "#!/bin/sh\n");
@@ -162,7 +163,7 @@ test("what keeps a program from starting is a sentence", async () => {
   expect(huge).toMatchObject({ ok: false, code: "refused" });
 });
 
-test("a supervised process ends when the one that started it is killed", async () => {
+test("a supervised process ends when its parent is killed", async () => {
   const supervisePath = fileURLToPath(new URL("supervise.ts", import.meta.url));
   const program = `
     import { supervise } from ${JSON.stringify(supervisePath)};

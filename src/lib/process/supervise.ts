@@ -1,11 +1,11 @@
-import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { execFile, spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
+import { promisify } from "node:util";
 import { findExecutable } from "./executable.ts";
 import { endGroup, familyOfGroup } from "./group.ts";
 import { identify, type ProcessIdentity } from "./identity.ts";
-import { parentDeathSignal } from "./parent-death.ts";
 import { sweep, type SweepOptions, type SweepReport } from "./sweep.ts";
 import { startTimeOf, type Marker, type ProcessRow } from "./table.ts";
 
@@ -16,9 +16,9 @@ export type SuperviseOptions = {
   cwd: string;
   /** The whole environment of the process; the marker is added. */
   env: Record<string, string>;
-  /** Tells the processes of this run from all others: must be unique to it. */
+  /** Marks the processes of this run: must be unique to it. */
   marker: Marker;
-  /** The run alone leaves daemons there, which are ended with it: see `daemon.ts`. */
+  /** Only this run works there: daemons that it leaves there are ended with it (see `createDaemonCheck`). */
   directories?: readonly string[];
   /** Written to the standard input, which is then closed. Absent: `stdin` is the caller's to write and end. */
   stdin?: string;
@@ -35,34 +35,34 @@ export type SpawnFailure = {
 
 export type SupervisedProcess = {
   pid: number;
-  /** Null when the process was gone before it could be read. */
+  /** Null when the process ended before it could be read. */
   identity: Promise<ProcessIdentity | null>;
   stdin: Writable;
   /**
-   * Both must be read to the end: a full pipe stalls the process. Listen to them without waiting for anything else first:
-   * what comes from a process that has exited when nobody listens is lost.
+   * Both must be read to the end: a full pipe stalls the process. Listen to them before the first await: output without a
+   * listener is lost when the process has exited.
    */
   stdout: Readable;
   stderr: Readable;
-  /** Resolves, never rejects, when the process is gone and nothing that it started is left. */
+  /** Resolves, never rejects, when the process and everything that it started have ended. */
   ended: Promise<EndedProcess>;
-  /** TERM to the group, KILL after the grace, then the sweep. Calling it again changes nothing. Resolves with `ended`. */
+  /** TERM to the group, KILL after the grace, then the sweep. A second call has no effect. Resolves with `ended`. */
   stop: (options: { graceSeconds: number }) => Promise<EndedProcess>;
 };
 
 export type EndedProcess = SweepReport & {
   exitCode: number | null;
   signal: NodeJS.Signals | null;
-  /** A process that outlived the leader kept the pipes open past the wait: the end of the output may be missing. */
+  /** A process that outlived the leader held the pipes open past the wait: the end of the output may be missing. */
   pipesHeldOpen: boolean;
 };
 
-/** How long the pipes may stay open after the exit, and the exit may stay away after the KILL. */
+/** How long the pipes may stay open after the exit, and how long the exit may take after the KILL. */
 const patience = { pipesMs: 2000, exitMs: 10_000 };
 
 /**
- * Starts a program as the leader of its own session and process group and answers for everything that it starts. What
- * keeps it from starting is a value, not an exception.
+ * Starts a program as the leader of its own session and process group, and ends everything that it starts with it. A program
+ * that cannot be started is a value, not an exception.
  */
 export const supervise = async (options: SuperviseOptions): Promise<Spawned> => {
   const { cwd, marker } = options;
@@ -79,9 +79,9 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const child = start(file, args, { cwd, env });
   if (child instanceof Error) return spawnFailure(executable.path, child);
   if (child.pid === undefined) return spawnFailure(executable.path, await spawnError(child));
-  // From here to the return nothing may be waited for: see `stdout`.
+  // No await from here to the return: see `stdout`.
 
-  // A program that ends without reading its input is told by its exit, not by a broken pipe.
+  // A program may end without reading its input: its exit says so, not a broken pipe.
   child.stdin.on("error", () => {});
   const since = startTimeOf(child.pid);
   const ended = watchEnd(child, child.pid, {
@@ -103,7 +103,7 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   };
 };
 
-/** From the spawn to the proof that nothing is left. */
+/** Follows the process until nothing that it started is left. */
 const watchEnd = (
   child: ChildProcessWithoutNullStreams,
   pid: number,
@@ -116,7 +116,7 @@ const watchEnd = (
 
   const end = async (): Promise<EndedProcess> => {
     await Promise.race([exited, overdue.promise]);
-    // Read at once: while the group has members its number cannot be given to somebody else.
+    // Read at once: while the group has members its number cannot be reused.
     const members = await familyOfGroup(pid);
     const known = [...members, ...(await groupEnded)];
     using late = timer(patience.pipesMs);
@@ -135,7 +135,7 @@ const watchEnd = (
     stopped = true;
     groupEnded = endGroup(pid, { graceSeconds });
     await groupEnded;
-    // A process stuck in the kernel does not even die of the KILL: it is reported as a survivor.
+    // A process stuck in the kernel survives the KILL: it is reported.
     using late = timer(patience.exitMs);
     void late.passed.then(overdue.resolve);
     return await promise;
@@ -184,7 +184,26 @@ const spawnFailure = (path: string, error: Error): SpawnFailure => {
 
 const closed = (stream: Readable): Promise<void> =>
   new Promise((resolve) => {
-    // An error closes the stream as well, and the rest of the output is not worth more than its being missing.
+    // An error closes the stream, too; the rest of the output is missing then.
     stream.once("error", () => {});
     stream.once("close", () => resolve());
   });
+
+/**
+ * Command prefix that makes the kernel send TERM to a process when its parent dies, so that a killed service leaves no
+ * agents running: util-linux `setpriv`, which preserves the pid. Empty where it is missing (or BusyBox's, which lacks the
+ * option); recovery at the next start then ends the agents.
+ */
+const parentDeathSignal = (): Promise<string[]> => (deathPrefix ??= findPrefix());
+
+let deathPrefix: Promise<string[]> | undefined;
+
+const setpriv = ["setpriv", "--pdeathsig", "TERM", "--"];
+
+const findPrefix = async (): Promise<string[]> => {
+  const [program = "", ...args] = setpriv;
+  return promisify(execFile)(program, [...args, "true"]).then(
+    () => setpriv,
+    () => [],
+  );
+};

@@ -3,7 +3,8 @@ import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { until } from "../../../test/until.ts";
 import { sweep } from "./sweep.ts";
-import { findMarked, visitMarked } from "./table.ts";
+import { findMarked } from "../../../test/processes.ts";
+import { visitMarked } from "./table.ts";
 
 test.for([
   { what: "that keeps changing its program", script: 'exec sh -c "$SCRIPT"' },

@@ -1,12 +1,12 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ProcessIdentity } from "./identity.ts";
 
-/** A variable in the environment of a process that tells to whom it belongs; its children inherit it. */
+/** A variable in the environment of a process that marks it; its children inherit it. */
 export type Marker = {
   name: string;
   value: string;
-  /** A second one, which it must carry too. */ also?: Marker;
+  /** A second marker that the process must carry, too. */
+  also?: Marker;
 };
 
 export type ProcessRow = {
@@ -14,21 +14,21 @@ export type ProcessRow = {
   parent: number;
   group: number;
   state: string;
-  /** A process that shows as a zombie still has its files and children while any but its first thread lives. */
+  /** A zombie still has its files and children while any thread but the first is alive. */
   threads: number;
   startTime: string;
-  /** Of the program, as the kernel keeps it: at most 15 bytes. */
+  /** Of the program, cut by the kernel to 15 bytes. */
   name: string;
   hasTerminal: boolean;
 };
 
-/** Processes looked at in one go, half a millisecond: the event loop serves others in between. */
+/** Processes per tick of the event loop: about half a millisecond. */
 const slice = 10;
 
-/** When a look may be given up. */
+/** When a scan is given up. */
 const patience = { listings: 20, milliseconds: 500 };
 
-/** Every process that is alive; zombies are not. */
+/** Every living process, without zombies. */
 export const processTable = async (): Promise<ProcessRow[]> => {
   const rows: ProcessRow[] = [];
   await joinScan({ since: Number.POSITIVE_INFINITY, visit: (row) => rows.push(row) });
@@ -36,11 +36,11 @@ export const processTable = async (): Promise<ProcessRow[]> => {
 };
 
 /**
- * Living processes whose environment holds exactly `NAME=VALUE` (and what `also` says), never this process or init. `visit` is called in the
- * same breath as the look at /proc, so that a signal sent in it cannot meet a later process of the same number; so is
- * `visitOther`, for all that do not carry it, with their environment (null: it may not be read).
+ * Visits living processes whose environment has exactly `NAME=VALUE` (and that of `also`), never this process or init. `visit`
+ * is called in the same tick as /proc is read, so that a signal sent in it cannot reach a later process of the same number.
+ * So is `visitOther`, for all other processes, with their environment (null: it may not be read).
  * @param since a start time: processes that started before are left out
- * @returns pids of those that could not be looked at in the time; empty: no process that carries it was missed
+ * @returns pids that could not be inspected in time; empty: no marked process was missed
  */
 export const visitMarked = async (
   marker: Marker,
@@ -53,20 +53,13 @@ export const visitMarked = async (
     since: Number(since),
     visit: (row, environment, isWhole) => {
       if (Number(row.startTime) < Number(since)) return;
-      if (environment !== null && entries.every((entry) => holds(environment, entry))) visit(row);
+      if (environment !== null && entries.every((entry) => includes(environment, entry))) visit(row);
       else if (isWhole) visitOther?.(row, environment);
     },
   });
 };
 
-/** Identities of the living processes that carry the marker. */
-export const findMarked = async (marker: Marker): Promise<Pick<ProcessIdentity, "pid" | "start_time">[]> => {
-  const found: Pick<ProcessIdentity, "pid" | "start_time">[] = [];
-  await visitMarked(marker, (row) => found.push({ pid: row.pid, start_time: row.startTime }));
-  return found;
-};
-
-/** The members of the group and all their descendants, whatever group or session those are in by now. */
+/** The members of the group and all their descendants, whatever their group or session is now. */
 export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow[] => {
   const family = new Map(
     rows.filter((row) => row.group === group || row.pid === group).map((row) => [row.pid, row]),
@@ -78,32 +71,32 @@ export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow
   return [...family.values()].filter((row) => row.pid !== process.pid);
 };
 
-/** The process as it is now; null when it is gone or a zombie. */
+/** The process as it is now; null when it has ended or is a zombie. */
 export const readRow = (pid: number): ProcessRow | null => {
   const row = readStat(pid)?.row ?? null;
   return row === null || isOver(row) ? null : row;
 };
 
-/** When the process started, also of a zombie; null when it is gone. */
+/** When the process started, also for a zombie; null when it has ended. */
 export const startTimeOf = (pid: number): string | null => readStat(pid)?.row.startTime ?? null;
 
 const isOver = ({ state, threads }: ProcessRow): boolean => state === "X" || (state === "Z" && threads <= 1);
 
 type Stat = {
   row: ProcessRow;
-  /** Whether this is all of its environment: one that is just changing its program, or exiting, shows none, or a part. */
+  /** Whether the environment is complete: a process that is changing its program, or exiting, shows none or a part. */
   isWhole: (environment: Buffer) => boolean;
 };
 
 const readStat = (pid: number): Stat | null => {
   const stat = readShort(`/proc/${pid}/stat`);
   if (stat === null) return null;
-  // The command name stands in parentheses and may hold anything: fields are counted from the last one.
+  // The command name in parentheses may contain anything: fields are counted after the last parenthesis.
   const end = stat.lastIndexOf(")");
   const fields = stat.slice(end + 2).split(" ");
   const [state = "", parent, group, , terminal, , flags] = fields;
   const [from, to] = [Number(fields[47]), Number(fields[48])];
-  const isKernels = (Number(flags) & 0x200000) !== 0;
+  const isKernelThread = (Number(flags) & 0x200000) !== 0;
   return {
     row: {
       pid,
@@ -115,16 +108,16 @@ const readStat = (pid: number): Stat | null => {
       name: stat.slice(stat.indexOf("(") + 1, end),
       hasTerminal: terminal !== "0",
     },
-    isWhole: ({ length }) => isKernels || (to === 0 ? length > 0 : length === to - from),
+    isWhole: ({ length }) => isKernelThread || (to === 0 ? length > 0 : length === to - from),
   };
 };
 
-/** Signals the process unless it is gone. */
+/** Signals the process unless it has ended. */
 export const signalProcess = (pid: number, signal: NodeJS.Signals): void => {
   try {
     process.kill(pid, signal);
   } catch {
-    // Gone since it was seen, or not ours to signal: what is left is told by the next look at /proc.
+    // It has ended, or may not be signalled: the next scan shows it if it is left.
   }
 };
 
@@ -133,7 +126,7 @@ const entriesOf = (marker: Marker): Buffer[] => [
   ...(marker.also === undefined ? [] : entriesOf(marker.also)),
 ];
 
-const holds = (environment: Buffer, entry: Buffer): boolean => {
+const includes = (environment: Buffer, entry: Buffer): boolean => {
   for (let at = environment.indexOf(entry); at !== -1; at = environment.indexOf(entry, at + 1)) {
     if (at === 0 || environment[at - 1] === 0) return true;
   }
@@ -141,16 +134,16 @@ const holds = (environment: Buffer, entry: Buffer): boolean => {
 };
 
 type Visitor = {
-  /** Environments of processes that started before are not read for it. */
+  /** Environments of processes that started before are not read. */
   since: number;
-  /** `isWhole` false: what is read is no environment, or a part; it is called again. */
+  /** `isWhole` false: the environment is missing or incomplete; the process is visited again. */
   visit: (row: ProcessRow, environment: Buffer | null, isWhole: boolean) => void;
 };
 
 let next: { visitors: Visitor[]; missed: Promise<number[]> } | null = null;
 let last: Promise<unknown> = Promise.resolve();
 
-/** Visits every process but this one and init. Those who come while a scan is under way share the next one. */
+/** Visits every process but this one and init. Visitors that come during a scan share the next one. */
 const joinScan = (visitor: Visitor): Promise<number[]> => {
   if (next === null) {
     const visitors: Visitor[] = [];
@@ -166,13 +159,13 @@ const joinScan = (visitor: Visitor): Promise<number[]> => {
 };
 
 /**
- * Lists the processes again, and visits those that are new, until all that a listing shows have been seen: one that was
- * over by then may have forked after the listing.
- * @returns pids of those that had not been seen when the time was up
+ * Lists the processes and visits the new ones until a listing has no new ones: a process that ended during a scan may have
+ * forked after the listing.
+ * @returns pids that were not visited when the time was up
  */
 const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
   const since = Math.min(...visitors.map((visitor) => visitor.since));
-  const isSeen = (pid: number): boolean | null => {
+  const visitProcess = (pid: number): boolean | null => {
     const stat = readStat(pid);
     if (stat === null || isOver(stat.row)) return null;
     const isOld = Number(stat.row.startTime) < since;
@@ -183,26 +176,26 @@ const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
     for (const { visit } of visitors) visit(stat.row, environment, isWhole);
     return isWhole;
   };
-  const done = new Set([1, process.pid]);
-  const began = performance.now();
+  const visited = new Set([1, process.pid]);
+  const startedAt = performance.now();
   for (let listings = 1; ; listings += 1) {
     const missed: number[] = [];
     for (const [index, pid] of listProc()
-      .filter((listed) => !done.has(listed))
+      .filter((listed) => !visited.has(listed))
       .entries()) {
-      const seen = isSeen(pid);
-      if (seen !== false) done.add(pid);
+      const seen = visitProcess(pid);
+      if (seen !== false) visited.add(pid);
       if (seen !== true) missed.push(pid);
       if (index % slice === slice - 1) await nextTurn();
     }
-    const isLate = listings > patience.listings && performance.now() - began > patience.milliseconds;
+    const isLate = listings > patience.listings && performance.now() - startedAt > patience.milliseconds;
     if (missed.length === 0 || isLate) return missed;
-    // Not after each: the longer one takes, the more processes come and go.
+    // Not after each listing: the longer a scan takes, the more processes start meanwhile.
     if (listings % 4 === 0) await nextTurn();
   }
 };
 
-/** Nothing where there is no /proc: what needs it then does what it can with signals alone. */
+/** Empty without /proc: callers then rely on signals alone. */
 const listProc = (): number[] => {
   try {
     return readdirSync("/proc").map(Number).filter(Number.isInteger);
@@ -213,7 +206,7 @@ const listProc = (): number[] => {
 
 const short = Buffer.allocUnsafe(4096);
 
-/** A file that one read gives whole. A look at all processes is mostly this, and twice as fast as with `readFileSync`. */
+/** Reads a short file at once: twice as fast as `readFileSync`, and most of a scan is this. */
 const readShort = (path: string): string | null => {
   try {
     const file = openSync(path, "r");
@@ -227,7 +220,7 @@ const readShort = (path: string): string | null => {
   }
 };
 
-/** Null for a process that is gone or belongs to somebody else. */
+/** Null for a process that has ended or belongs to another user. */
 const readProc = (path: string): Buffer | null => {
   try {
     return readFileSync(path);

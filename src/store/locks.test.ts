@@ -1,6 +1,7 @@
 import { instancesSuite } from "../../test/ports/instances-suite.ts";
 import { locksSuite } from "../../test/ports/locks-suite.ts";
-import { createLocalInstances, createLocalLocks } from "./local-leases.ts";
+import { createLocalInstances } from "./instances.ts";
+import { createLocalLocks } from "./locks.ts";
 
 instancesSuite("local", { open: async () => createLocalInstances() });
 

@@ -6,7 +6,7 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { createRedisLocks } from "./redis-locks.ts";
+import { createRedisLocks } from "./redis-leases.ts";
 
 let redis: TestRedis;
 
@@ -34,7 +34,7 @@ locksSuite("Redis", {
   },
 });
 
-test("a lock that is held is renewed for as long as it is, and not lost", async () => {
+test("a lock is renewed until its release, and not lost", async () => {
   const { a, b } = await openTwo(1);
   const lock = await a.locks.take("x");
   const key = a.kv.jobKey("lock", "x");
@@ -50,7 +50,7 @@ test("a lock that is held is renewed for as long as it is, and not lost", async 
   expect(lock?.lost.aborted).toBe(false);
 });
 
-test("the lock of an instance that is gone lapses", async () => {
+test("the lock of a stopped instance expires", async () => {
   const { a, b } = await openTwo(1);
   const lock = await a.locks.take("x");
   await a.kv.close();
@@ -59,7 +59,7 @@ test("the lock of an instance that is gone lapses", async () => {
   await until(() => lock?.lost.aborted);
 });
 
-test("a holder whose lock somebody else has learns it, and does not take it back", async () => {
+test("a holder whose lock another has is notified, and does not take it again", async () => {
   const { a } = await openTwo(2);
   const lock = await a.locks.take("x");
   const key = a.kv.jobKey("lock", "x");
@@ -69,7 +69,7 @@ test("a holder whose lock somebody else has learns it, and does not take it back
   expect(await a.kv.client.get(key)).toBe("somebody else");
 });
 
-test("a lock that somebody else has since is not given back in their stead", async () => {
+test("a release does not free the lock of another holder", async () => {
   const { a } = await openTwo();
   const lock = await a.locks.take("x");
   const key = a.kv.jobKey("lock", "x");
@@ -78,7 +78,7 @@ test("a lock that somebody else has since is not given back in their stead", asy
   expect(await a.kv.client.get(key)).toBe("somebody else");
 });
 
-test("a holder whose lock is gone from the store learns it", async () => {
+test("a holder whose lock is missing in the store is notified", async () => {
   const { a } = await openTwo(2);
   const lock = await a.locks.take("x");
   await a.kv.client.del(a.kv.jobKey("lock", "x"));
@@ -98,7 +98,7 @@ test("a lock outlives cut connections and a restart of the store within its leas
   expect(await until(() => b.kv.check().then(() => true)).then(() => b.locks.take("x"))).toBeNull();
 });
 
-test("while the store hangs, a lock is lost when its lease is over, and nothing can be taken or hinders giving back", async () => {
+test("while the store hangs, a lock is lost when its lease expires, no lock can be taken, and releases do not block", async () => {
   const { a } = await openTwo(1);
   const lock = await a.locks.take("x");
   redis.freeze();
@@ -113,7 +113,7 @@ test("while the store hangs, a lock is lost when its lease is over, and nothing 
   expect(await until(() => a.locks.take("y"))).not.toBeNull();
 });
 
-test("what an earlier start of the same instance held is free for the next one, and for no other", async () => {
+test("a lock of an earlier start of the same instance is free for the next start only", async () => {
   const prefix = `test-${randomUUID()}`;
   const earlier = await openInstance(prefix, 30, "pod-1");
   const lock = await earlier.locks.take("x");
