@@ -2,26 +2,26 @@ import { z } from "zod";
 import { Instant, StageName, Usage } from "./job.ts";
 
 /**
- * The one event vocabulary. An agent adapter yields `AgentEvent`; a job's event log adds its stages and warnings and
- * numbers them (`JobEvent`). `/jobs/{id}/events`, the live view of the CLI and (later) chat deltas are views of these.
+ * The one event vocabulary. An agent adapter yields `AgentEvent`s. A job's event log adds stages and warnings and numbers
+ * all of them (`JobEvent`). `/jobs/{id}/events`, the live view of the CLI and chat deltas are views of these.
  */
 const agentEvents = {
-  /** The agent is up and has told its session. Once per process. */
+  /** The agent has started and reported its session. Once per process. */
   started: z.object({
     type: z.literal("started"),
     session_id: z.string(),
     model: z.string().nullable(),
     agent_version: z.string().nullable(),
   }),
-  /** A piece of thinking, as the model produces it. Pieces of one `block` join to the whole. */
+  /** A piece of thinking, as the model produces it. The pieces of one `block` make up its text. */
   thinking: z.object({ type: z.literal("thinking"), block: z.int(), text: z.string() }),
   /** A piece of visible text, as the model produces it. */
   text: z.object({ type: z.literal("text"), block: z.int(), text: z.string() }),
   /** A thinking or text block is complete. */
   block_end: z.object({ type: z.literal("block_end"), block: z.int() }),
-  /** The model begins a tool call; its input follows as it writes it, and may take long. `tool_use` tells all of it. */
+  /** The model begins a tool call. Writing its input may take long; `tool_use` has all of it. */
   tool_start: z.object({ type: z.literal("tool_start"), id: z.string(), name: z.string() }),
-  /** A tool call, once, when its input is complete. `parent` names the tool call of the subagent that made it. */
+  /** A tool call, when its input is complete. `parent`: id of the tool call that started the subagent which made this one. */
   tool_use: z.object({
     type: z.literal("tool_use"),
     id: z.string(),
@@ -36,10 +36,10 @@ const agentEvents = {
     is_error: z.boolean(),
     parent: z.string().nullable(),
   }),
-  /** The agent waits before it asks the model again. */
+  /** The agent waits before it calls the model again. */
   retry: z.object({
     type: z.literal("retry"),
-    /** Which of at most `max_retries` this is, from 1. */
+    /** Counts from 1 to `max_retries`. */
     retry: z.int(),
     max_retries: z.int(),
     delay_ms: z.number(),
@@ -51,7 +51,7 @@ const agentEvents = {
     status: z.string(),
     resets_at: Instant.nullable(),
   }),
-  /** The agent's own account of how the run went: the last one decides. */
+  /** The agent's report of the outcome. The last one counts. */
   result: z.object({
     type: z.literal("result"),
     ok: z.boolean(),
@@ -64,7 +64,7 @@ const agentEvents = {
     usage: Usage.nullable(),
     duration_ms: z.int().nullable(),
   }),
-  /** The process is gone, with everything it started. Always the last event of a run. */
+  /** The process and all its children have ended. Always the last event of a run. */
   exited: z.object({
     type: z.literal("exited"),
     exit_code: z.int().nullable(),
@@ -74,7 +74,7 @@ const agentEvents = {
   warning: z.object({
     type: z.literal("warning"),
     message: z.string(),
-    /** The block of text or thinking that was a first try and is told anew, or otherwise, by what follows. */
+    /** A block of text or thinking that the following events replace: the model tries again. */
     dropped_block: z.int().optional(),
   }),
 };
@@ -102,7 +102,7 @@ export const StageEvent = z.object({
 });
 export type StageEvent = z.infer<typeof StageEvent>;
 
-/** One line of a job's event log. `seq` counts from 1 without gaps; it is the SSE event id. */
+/** An entry of a job's event log. `seq` counts from 1 without gaps and is the SSE event id. */
 export const JobEvent = z
   .object({ seq: z.int().min(1), at: Instant, attempt: z.int() })
   .and(z.union([StageEvent, AgentEvent]))

@@ -127,13 +127,13 @@ test("an unready service says why, with 503", async () => {
   expect(await answer.json()).toEqual({ ready: false, reasons: ["The store is gone"] });
 });
 
-test("why it is unready is told to callers with a key only, where keys are set: the reasons name paths and addresses", async () => {
+test("where keys are set only callers with a key see why the service is not ready: the reasons name paths and addresses", async () => {
   const reasons = ["/srv/jobs cannot be written"];
   const { app } = createTestApp({ apiKeys: ["sesame"], readiness: async () => ({ ready: false, reasons }) });
-  const stranger = await app.request("/ready?api_key=wrong");
-  expect([stranger.status, await stranger.json()]).toEqual([
+  const anonymous = await app.request("/ready?api_key=wrong");
+  expect([anonymous.status, await anonymous.json()]).toEqual([
     503,
-    { ready: false, reasons: ["Ask with a key to be told why"] },
+    { ready: false, reasons: ["Send a key to see the reasons"] },
   ]);
   const known = await app.request("/ready", { headers: { "x-api-key": "sesame" } });
   expect([known.status, await known.json()]).toEqual([503, { ready: false, reasons }]);

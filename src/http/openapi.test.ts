@@ -5,7 +5,7 @@ import type { Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { eventsRoute, streamExample } from "./events-route.ts";
 import { exampleOf, openapiDocument } from "./openapi.ts";
-import { statusRoutes } from "./status-routes.ts";
+import { statusRoutes } from "./app.ts";
 import { createTestApp } from "./app.fixture.ts";
 
 type Described = {

@@ -7,10 +7,8 @@ import { createTestApp, memoryHandlers } from "../http/app.fixture.ts";
 import { listen } from "../http/server.ts";
 import type { Log } from "../lib/log.ts";
 import { answerBy } from "./answer.ts";
-import type { CallLimits } from "./calls-under-way.ts";
-import { mcpRoutes } from "./routes.ts";
-import type { McpRoutesOptions } from "./options.ts";
-import { createServerFactory, type NewServer } from "./server.ts";
+import { type CallLimits, createServerFactory, type NewServer } from "./server.ts";
+import { mcpRoutes, type McpRoutesOptions } from "./routes.ts";
 
 type Options = Partial<Omit<McpRoutesOptions, "newServer">> & {
   apiKeys?: string[];

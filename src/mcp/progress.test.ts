@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
-import { createProgress } from "./progress.ts";
+import { createProgress } from "./server.ts";
 
 const recorded = (gapMs: number) => {
   const sent: { progress: number; message: string }[] = [];
@@ -9,7 +9,7 @@ const recorded = (gapMs: number) => {
 
 test("the first word goes out at once, of those that follow quickly only the newest, numbered upwards", async () => {
   const { sent, progress } = recorded(20);
-  for (const word of ["one", "two", "three"]) progress.tell(word);
+  for (const word of ["one", "two", "three"]) progress.report(word);
   expect(sent).toEqual([{ progress: 1, message: "one" }]);
   await until(() => sent.length === 2);
   expect(sent[1]).toEqual({ progress: 2, message: "three" });
@@ -18,14 +18,14 @@ test("the first word goes out at once, of those that follow quickly only the new
 
 test("nothing follows a stop, and a receiver that is gone harms nobody", async () => {
   const { sent, progress } = recorded(5);
-  progress.tell("one");
-  progress.tell("two");
+  progress.report("one");
+  progress.report("two");
   progress.stop();
   const gone = createProgress(() => Promise.reject(new Error("closed")), 1);
-  gone.tell("one");
+  gone.report("one");
   const other = recorded(20);
-  other.progress.tell("one");
-  other.progress.tell("two");
+  other.progress.report("one");
+  other.progress.report("two");
   await until(() => other.sent.length === 2);
   expect(sent).toHaveLength(1);
   other.progress.stop();

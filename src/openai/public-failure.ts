@@ -1,6 +1,6 @@
 import { publicError, type PublicError } from "../chat/public-error.ts";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
-import { failureOf, type Reply } from "../http/reply.ts";
+import { failureOf, type Reply } from "../http/route.ts";
 
 /** A fault of a request that stands at one place of its body. */
 export class RequestFault extends ServiceError {

@@ -1,7 +1,7 @@
 import { lstat, mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { GitError } from "../lib/git.ts";
-import { isAncestor, resolveBase } from "./base.ts";
+import { isAncestor, resolveBase, isRefName } from "./ref.ts";
 import { fetchOptions, isDamage, repair } from "./cache.ts";
 import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
 import {
@@ -14,10 +14,8 @@ import {
   type Refs,
 } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { farEnd } from "./network.ts";
-import { announceOwner, isWorktreeId, locate, readOwner, writeOwner, type Owned } from "./owner-file.ts";
-import { isRefName } from "./ref.ts";
+import { gitDirVariables, runGit, type GitContext, serverOptions } from "./git-context.ts";
+import { announceOwner, isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
 import { removeDirectory } from "./remove.ts";
 import type { AddWorktree, Worktree } from "./repos.ts";
 
@@ -32,19 +30,19 @@ export const addWorktree = async (context: GitContext, request: AddWorktree): Pr
     if (existing !== null && existing.worktree.repoKey !== (repo?.key ?? null))
       throw new Error(`it exists already, of the repository ${existing.worktree.repoUrl || "of no job"}`);
     if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
-      await takeOver(context, existing, request);
+      await reuse(context, existing, request);
       return existing.worktree;
     }
-    return await makeOrMend(context, request, existing);
+    return await makeOrRepair(context, request, existing);
   } catch (error) {
     throw asRepoError(error, { reason: "worktree_failed", what: `make the worktree ${worktreeId}`, signal });
   }
 };
 
 /** The instance that had it must be gone: whoever asks has made sure of that. */
-const takeOver = async (
+const reuse = async (
   context: GitContext,
-  existing: Owned,
+  existing: OwnerFile,
   { repo, signal }: AddWorktree,
 ): Promise<void> => {
   const { worktree } = existing;
@@ -56,7 +54,7 @@ const takeOver = async (
       "fetch",
       ...fetchOptions,
       "--prune",
-      ...farEnd(repo.gitDir, "upload-pack"),
+      ...serverOptions(repo.gitDir, "upload-pack"),
       "--",
       repo.gitDir,
       refspec,
@@ -67,10 +65,10 @@ const takeOver = async (
   if (existing.instance !== context.settings.podName) await writeOwner(context, existing);
 };
 
-const makeOrMend = async (
+const makeOrRepair = async (
   context: GitContext,
   request: AddWorktree,
-  existing: Owned | null,
+  existing: OwnerFile | null,
 ): Promise<Worktree> => {
   const { repo, worktreeId, jobId, signal } = request;
   const { path } = locate(context, worktreeId, null);
@@ -95,7 +93,11 @@ const makeOrMend = async (
   }
 };
 
-const make = async (context: GitContext, request: AddWorktree, existing: Owned | null): Promise<Worktree> => {
+const make = async (
+  context: GitContext,
+  request: AddWorktree,
+  existing: OwnerFile | null,
+): Promise<Worktree> => {
   const { repo, worktreeId, branch, source = null, signal } = request;
   const place = locate(context, worktreeId, repo?.key ?? null);
   const own = `refs/heads/${branch}`;
@@ -103,7 +105,7 @@ const make = async (context: GitContext, request: AddWorktree, existing: Owned |
   const found = await cachedRefs(context, { cacheDir: place.cacheDir, names, signal });
   const refs = found.filter(({ name }) => name !== own);
   const known = existing?.ready === true ? existing.worktree : null;
-  const begin = await beginOf(context, { ...request, cacheDir: place.cacheDir, refs: found, known });
+  const begin = await startOf(context, { ...request, cacheDir: place.cacheDir, refs: found, known });
   const { baseRef, baseSha, start } = begin;
   const facts = { repoUrl: repo?.url ?? "", repoKey: repo?.key ?? null, branch, baseRef, baseSha };
   const worktree: Worktree = { worktreeId, ...place, ...facts, warnings: [] };
@@ -132,12 +134,12 @@ const checkOut = async (
   return leftOut;
 };
 
-type Begin = AddWorktree & { cacheDir: string; refs: Refs; known: Worktree | null };
+type StartRequest = AddWorktree & { cacheDir: string; refs: Refs; known: Worktree | null };
 
 /** `start`: the commit to check out; `baseSha`: where the branch left its base. */
-const beginOf = async (
+const startOf = async (
   context: GitContext,
-  request: Begin,
+  request: StartRequest,
 ): Promise<{ baseRef: string; baseSha: string | null; start: string | null }> => {
   const { repo, source = null, refs, known, cacheDir: gitDir, signal } = request;
   if (source !== null)
@@ -155,7 +157,7 @@ const beginOf = async (
 };
 
 /** Where the branch was left by an earlier worktree: as it was saved in the cache, or as it was pushed since. */
-const commitOfBranch = async (context: GitContext, request: Begin): Promise<string | null> => {
+const commitOfBranch = async (context: GitContext, request: StartRequest): Promise<string | null> => {
   const { refs, cacheDir, branch, signal } = request;
   const named = (name: string): string | null => refs.find((ref) => ref.name === name)?.commit ?? null;
   const saved = named(`refs/heads/${branch}`);

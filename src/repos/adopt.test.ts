@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   addTo,
-  makePlace,
+  makeRepos,
   makeWorktree,
   never,
   plainGit,
@@ -71,7 +71,7 @@ test("one that is pushed, or whose directory is gone, is removed", async () => {
 });
 
 test("one without a repository gets its git directory back", async () => {
-  const { repos, settings } = await makePlace();
+  const { repos, settings } = await makeRepos();
   const worktree = await addTo(repos, null, "one");
   await write(worktree.path, { "a.txt": "1\n" });
   await repos.commitAll(worktree, "work", never);

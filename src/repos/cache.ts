@@ -5,10 +5,17 @@ import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { asRepoError } from "./failure.ts";
 import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { farEnd, networkAccess } from "./network.ts";
+import {
+  serverOptions,
+  networkAccess,
+  cacheDirectory,
+  cacheGitDir,
+  gitDirVariables,
+  runGit,
+  type GitContext,
+} from "./git-context.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import type { CachedRepo, Worktree } from "./repos.ts";
-import { cacheDirectory, cacheGitDir, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { parseRepoUrl, repoKey } from "./url.ts";
 
 export type FetchRequest = { url: string; jobId: string; signal: AbortSignal };
@@ -27,10 +34,10 @@ export const fetchRepo = async (
     const url = parseRepoUrl(request.url, { allowLocal });
     const key = repoKey(url);
     const repo: CachedRepo = { url, key, gitDir: cacheGitDir(context, key), warnings: [] };
-    await withRepositoryLock(context, { key, url, reason: "clone_failed", signal }, async (held) => {
+    await withRepositoryLock(context, { key, url, reason: "clone_failed", signal }, async (lockHeld) => {
       if (!context.checked.has(key)) await removeHalfMade(cacheDirectory(context, key));
       context.checked.add(key);
-      await update(context, repo, { jobId, ...held });
+      await update(context, repo, { jobId, ...lockHeld });
     });
     return repo;
   } catch (error) {
@@ -110,7 +117,7 @@ const dropEmptyObjects = async (gitDir: string): Promise<void> => {
  * Copies commits of a worktree into the cached clone under these refs, whatever those named before, under its lock: there
  * they outlive the worktree.
  */
-export const bringIntoCache = async (
+export const copyIntoCache = async (
   context: GitContext,
   { worktree, refs, signal }: { worktree: Worktree; refs: Record<string, string>; signal: AbortSignal },
 ): Promise<void> => {
@@ -123,17 +130,17 @@ export const bringIntoCache = async (
     if (key === null && !(await exists(cacheDir)))
       await makeGitDirectory(cacheDir, { config, head: "refs/heads/main" });
     await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
-    const far = farEnd(worktree.gitDir, "upload-pack");
+    const far = serverOptions(worktree.gitDir, "upload-pack");
     const args = ["fetch", ...fetchOptions, ...far, "--", worktree.gitDir, ...refspecs];
     const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(cacheDir) };
-    await pastStaleLocks(cacheDir, () =>
+    await withoutStaleLocks(cacheDir, () =>
       runGit(context, args, { variables, inheritFd: lockFd, signal: until }),
     );
   });
 };
 
 /** Every writer of the cache holds its lock, as we do: a lock file of git's that is in the way was left by a crash. */
-const pastStaleLocks = async <Value>(gitDir: string, action: () => Promise<Value>): Promise<Value> => {
+const withoutStaleLocks = async <Value>(gitDir: string, action: () => Promise<Value>): Promise<Value> => {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await action();
@@ -186,9 +193,9 @@ const fetchAll = async (
 ): Promise<void> => {
   const network = await networkAccess(context, url, signal);
   const variables = { ...network.variables, ...gitDirVariables(into) };
-  const far = farEnd(url, "upload-pack");
+  const far = serverOptions(url, "upload-pack");
   const args = ["fetch", "--prune", ...fetchOptions, ...options, ...far, "--", url, ...refspecs];
-  await pastStaleLocks(into, () =>
+  await withoutStaleLocks(into, () =>
     runGit(context, args, { ...network, variables, inheritFd: lockFd, jobId, signal }),
   );
 };

@@ -180,12 +180,12 @@ export const readIndex = async (
     else if (/^[a-z]/.test(entry)) assumed.push(path);
   }
   // A file that is not checked out counts only when there is something in its place: that is work.
-  const present = await Promise.all(skipped.map((path) => isAt(worktree.path, path)));
+  const present = await Promise.all(skipped.map((path) => isPresent(worktree.path, path)));
   const hidden = [...assumed, ...skipped.filter((_, nth) => present[nth])];
   return { hidden, submodules, directories };
 };
 
-export const isAt = async (root: string, path: string): Promise<boolean> =>
+export const isPresent = async (root: string, path: string): Promise<boolean> =>
   (await lstat(Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)])).catch(() => null)) !== null;
 
 /** What git left out when everything was added: names that it refuses, files and directories that it cannot read. */
@@ -206,7 +206,7 @@ const leftBehind = async (
   );
   const named = stdout.split("\0").filter((path) => path !== "");
   const paths = [...new Set(named.map((path) => path.replace(/\/$/, "")))];
-  const present = await Promise.all(paths.map((path) => isAt(worktree.path, path)));
+  const present = await Promise.all(paths.map((path) => isPresent(worktree.path, path)));
   return paths.filter((_, nth) => present[nth]);
 };
 
@@ -245,7 +245,7 @@ type Unsaved = {
   worktree: Worktree;
   /** Whether what was pushed to the worktree's own branch counts as saved: not when its job fails after the push. */
   pushCounts: boolean;
-  most?: number;
+  maxCount?: number;
   signal: AbortSignal;
 };
 
@@ -255,7 +255,7 @@ type Unsaved = {
  */
 export const unsavedCommits = async (
   context: GitContext,
-  { worktree, pushCounts, most, signal }: Unsaved,
+  { worktree, pushCounts, maxCount: most, signal }: Unsaved,
 ): Promise<string[]> => {
   const { gitDir, baseSha, branch } = worktree;
   const stash = await textOf(join(gitDir, "logs", "refs", "stash"));

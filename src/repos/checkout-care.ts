@@ -17,12 +17,12 @@ export const specialEntries = async (context: GitContext, listing: Listing): Pro
   const over = new AbortController();
   const both = { ...listing, signal: AbortSignal.any([listing.signal, over.signal]) };
   // Two processes: git looks each size up, which takes long where the files are too many.
-  const looks = [findEntries(context, both), checkSize(context, both)] as const;
+  const checks = [findEntries(context, both), checkSize(context, both)] as const;
   try {
-    return (await Promise.all(looks))[0];
+    return (await Promise.all(checks))[0];
   } catch (error) {
     over.abort(error);
-    await Promise.allSettled(looks);
+    await Promise.allSettled(checks);
     throw error;
   }
 };
@@ -61,15 +61,15 @@ const listTree = async (
   option: string,
   take: (entry: string, path: string) => void,
 ): Promise<void> => {
-  let begun = "";
+  let partial = "";
   await runGit(context, ["ls-tree", "-r", option, "-z", "--full-tree", commit], {
     variables: gitDirVariables(worktree.gitDir),
     encoding: "latin1",
     onOutput: (piece) => {
       const [first = "", ...rest] = piece.split("\0");
-      const entries = [`${begun}${first}`, ...rest];
-      begun = entries.pop() ?? "";
-      if (begun.length > longestPath + 100)
+      const entries = [`${partial}${first}`, ...rest];
+      partial = entries.pop() ?? "";
+      if (partial.length > longestPath + 100)
         throw new RepoError(
           "worktree_failed",
           `The repository ${worktree.repoUrl} has a path of more than ${longestPath} bytes.`,
@@ -131,9 +131,11 @@ export const checkoutWarnings = async (
 ): Promise<string[]> => {
   const warnings: string[] = [];
   if (leftOut.length > 0) {
-    warnings.push(`Links that point out of the repository were left out of the worktree: ${some(leftOut)}.`);
+    warnings.push(
+      `Links that point out of the repository were left out of the worktree: ${listed(leftOut)}.`,
+    );
   }
-  if (submodules.length > 0) warnings.push(`Submodules are not checked out: ${some(submodules)}.`);
+  if (submodules.length > 0) warnings.push(`Submodules are not checked out: ${listed(submodules)}.`);
   if (await usesLfs(path, attributes)) {
     warnings.push("Files kept in Git LFS are not downloaded: the worktree holds their pointers.");
   }
@@ -157,7 +159,7 @@ const usesLfs = async (root: string, attributes: string[]): Promise<boolean> => 
 const inside = (root: string, path: string): Buffer =>
   Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)]);
 
-const some = (paths: string[]): string => {
+const listed = (paths: string[]): string => {
   const shown = paths.slice(0, 5).map(shownPath).join(", ");
   return paths.length > 5 ? `${shown} and ${paths.length - 5} more` : shown;
 };

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { oldScratchGitDir, readOwner, writeOwner, type Owned } from "./owner-file.ts";
+import { oldScratchGitDir, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
 
 /** Makes git work in the clone that we know, whatever the working directory says by now. */
@@ -45,7 +45,7 @@ const configOf = ({ settings }: GitContext, { repoKey, repoUrl }: Worktree): str
 
 const headOf = ({ branch }: Worktree): string => `refs/heads/${branch}`;
 
-const lendersOf = ({ worktree, source }: Pick<Owned, "worktree" | "source">): string[] => [
+const lendersOf = ({ worktree, source }: Pick<OwnerFile, "worktree" | "source">): string[] => [
   worktree.cacheDir,
   ...(source === null ? [] : [join(dirname(worktree.path), source, ".git")]),
 ];
@@ -53,7 +53,7 @@ const lendersOf = ({ worktree, source }: Pick<Owned, "worktree" | "source">): st
 /** Makes the git directory of a worktree: a clone that borrows its objects from the cache. `start`: where its branch begins. */
 export const makeClone = async (
   context: GitContext,
-  owned: Pick<Owned, "worktree" | "source">,
+  owned: Pick<OwnerFile, "worktree" | "source">,
   { refs, start }: { refs: Refs; start: string | null },
 ): Promise<void> => {
   const { worktree } = owned;
@@ -70,13 +70,13 @@ export const makeClone = async (
  * directory is there.
  * @throws NotCaptured when `.git` is not a directory any more; RepoError when the cached clone is gone
  */
-export const reclaim = async (context: GitContext, worktree: Worktree): Promise<Owned | null> => {
+export const reclaim = async (context: GitContext, worktree: Worktree): Promise<OwnerFile | null> => {
   const { gitDir, worktreeId } = worktree;
   await restoreCacheOf(context, worktree);
   const owned = await readOwner(context, worktreeId);
   if (owned?.version === 1) await adopt(context, owned);
   const found = await lstat(gitDir).catch(() => null);
-  if (found === null) await makeAnew(context, worktree, owned);
+  if (found === null) await recreateGitDirectory(context, worktree, owned);
   else if (!found.isDirectory())
     throw new NotCaptured(".git is not the directory any more that the service made");
   const head = headOf(worktree);
@@ -103,7 +103,11 @@ const restoreCacheOf = async (context: GitContext, worktree: Worktree): Promise<
 };
 
 /** The agent deleted `.git`: its files are work beyond the base. */
-const makeAnew = async (context: GitContext, worktree: Worktree, owned: Owned | null): Promise<void> => {
+const recreateGitDirectory = async (
+  context: GitContext,
+  worktree: Worktree,
+  owned: OwnerFile | null,
+): Promise<void> => {
   const { cacheDir, baseSha } = worktree;
   const signal = AbortSignal.timeout(context.settings.gitTimeout * 1000);
   const refs = await cachedRefs(context, { cacheDir, names: remoteRefs, signal });
@@ -114,7 +118,7 @@ const makeAnew = async (context: GitContext, worktree: Worktree, owned: Owned | 
  * Makes a clone of a worktree that an older version made, whose git directory lies in the cached clone (or, without a
  * repository, beside its owner file). Each step may be repeated after a crash.
  */
-const adopt = async (context: GitContext, owned: Owned): Promise<void> => {
+const adopt = async (context: GitContext, owned: OwnerFile): Promise<void> => {
   const { worktree, admin } = owned;
   const { gitDir, cacheDir, worktreeId, repoKey } = worktree;
   const isFile = (await lstat(gitDir).catch(() => null))?.isDirectory() !== true;
@@ -133,7 +137,7 @@ const adopt = async (context: GitContext, owned: Owned): Promise<void> => {
   await writeOwner(context, owned);
 };
 
-const adoptFrom = async (context: GitContext, owned: Owned, old: string | null): Promise<void> => {
+const adoptFrom = async (context: GitContext, owned: OwnerFile, old: string | null): Promise<void> => {
   const { worktree } = owned;
   const { cacheDir, baseSha, gitDir } = worktree;
   const head = old === null ? "" : await textOf(join(old, "HEAD"));

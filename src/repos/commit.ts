@@ -1,8 +1,8 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
-import { commitOf } from "./base.ts";
-import { bringIntoCache } from "./cache.ts";
+import { commitOf } from "./ref.ts";
+import { copyIntoCache } from "./cache.ts";
 import { capture, emptyTree, unsavedCommits, type Captured } from "./capture.ts";
 import { hasDirectory, worktreeVariables } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
@@ -17,12 +17,12 @@ import {
   type WorktreeState,
 } from "./repos.ts";
 
-type Of = { worktree: Worktree; signal: AbortSignal };
+type WorktreeCall = { worktree: Worktree; signal: AbortSignal };
 
 /** See the port. */
 export const inspectWorktree = async (
   context: GitContext,
-  { worktree, signal }: Of,
+  { worktree, signal }: WorktreeCall,
 ): Promise<WorktreeState> => {
   if (!(await hasDirectory(worktree)))
     throw new RepoError("worktree_failed", `The directory ${worktree.path} is gone, and its clone with it`);
@@ -34,7 +34,7 @@ export const inspectWorktree = async (
   const diffStat = await diffFromBase(context, { worktree, tree, signal });
   const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
   const aside = unsaved.some((commit) => commit !== head && commit !== tip);
-  return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat, kept, aside };
+  return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat, kept, hasOtherCommits: aside };
 };
 
 /**
@@ -43,7 +43,7 @@ export const inspectWorktree = async (
  */
 export const commitAll = async (
   context: GitContext,
-  { worktree, message, signal }: Of & { message: string },
+  { worktree, message, signal }: WorktreeCall & { message: string },
 ): Promise<string> => {
   try {
     return await commit(context, { worktree, message, signal });
@@ -58,7 +58,7 @@ export const commitAll = async (
 
 const commit = async (
   context: GitContext,
-  { worktree, message, signal }: Of & { message: string },
+  { worktree, message, signal }: WorktreeCall & { message: string },
 ): Promise<string> => {
   const { gitDir, branch } = worktree;
   const index = join(gitDir, "service-commit.index");
@@ -78,7 +78,7 @@ const commit = async (
 /** A commit that holds the state and follows its head and its branch; an existing one where that says it all. */
 const commitOfState = async (
   context: GitContext,
-  { worktree, state, message, signal }: Of & { state: Captured; message: string },
+  { worktree, state, message, signal }: WorktreeCall & { state: Captured; message: string },
 ): Promise<string | null> => {
   const { head, headTree, tree, tip } = state;
   const isClean = tree === headTree;
@@ -94,7 +94,7 @@ const commitOfState = async (
 /** Those of the commits that no other of them follows, in their order. */
 const independent = async (
   context: GitContext,
-  { worktree, commits, signal }: Of & { commits: string[] },
+  { worktree, commits, signal }: WorktreeCall & { commits: string[] },
 ): Promise<string[]> => {
   if (commits.length < 2) return commits;
   const call = { variables: worktreeVariables(worktree), signal };
@@ -106,7 +106,7 @@ const independent = async (
 /** See the port. What was saved under the ref before stays reachable from the new commit. */
 export const salvage = async (
   context: GitContext,
-  { worktree, name, signal }: Of & { name: string },
+  { worktree, name, signal }: WorktreeCall & { name: string },
 ): Promise<Saved> => {
   try {
     if (!isWorktreeId(name)) throw new Error(`"${name}" is no name of a salvage ref`);
@@ -131,7 +131,7 @@ const noteKept = async (context: GitContext, { worktreeId }: Worktree, kept: str
 
 const save = async (
   context: GitContext,
-  { worktree, name, signal }: Of & { name: string },
+  { worktree, name, signal }: WorktreeCall & { name: string },
 ): Promise<Saved> => {
   const ref = salvageRef(name);
   const message = `Unfinished work of job ${name}`;
@@ -140,19 +140,25 @@ const save = async (
   const { kept, tree, headTree, tip } = state;
   const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
-  const before = await earlier(context, { worktree, ref, unsaved, signal });
+  const before = await savedBefore(context, { worktree, ref, unsaved, signal });
   if (before !== null && before.tree === tree && before.hasAll) return { ref, kept };
   const others = before === null ? unsaved : [...unsaved, before.commit];
   const commit = await commitOfAll(context, { worktree, state, others, message, signal });
   const branch = tip !== null && unsaved.length > 0 ? { [`refs/heads/${worktree.branch}`]: tip } : {};
-  await bringIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
+  await copyIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
   return { ref, kept };
 };
 
 /** A commit that holds the state and follows its head and all others; the head itself where that says it all. */
 const commitOfAll = async (
   context: GitContext,
-  { worktree, state, others, message, signal }: Of & { state: Captured; others: string[]; message: string },
+  {
+    worktree,
+    state,
+    others,
+    message,
+    signal,
+  }: WorktreeCall & { state: Captured; others: string[]; message: string },
 ): Promise<string> => {
   const { head, tree, headTree } = state;
   const all = head === null ? others : [head, ...others];
@@ -176,9 +182,9 @@ const notCaptured = (error: unknown): string => {
 };
 
 /** What was saved under the ref before; `hasAll`: every unsaved commit is part of it. */
-const earlier = async (
+const savedBefore = async (
   context: GitContext,
-  { worktree, ref, unsaved, signal }: Of & { ref: string; unsaved: string[] },
+  { worktree, ref, unsaved, signal }: WorktreeCall & { ref: string; unsaved: string[] },
 ): Promise<{ commit: string; tree: string; hasAll: boolean } | null> => {
   const { cacheDir } = worktree;
   const commit = await commitOf(context, { gitDir: cacheDir, name: ref, signal }).catch(() => null);
@@ -190,16 +196,16 @@ const earlier = async (
 };
 
 /** See the port. */
-export const keepBranch = async (context: GitContext, { worktree, signal }: Of): Promise<void> => {
+export const saveBranch = async (context: GitContext, { worktree, signal }: WorktreeCall): Promise<void> => {
   const ref = `refs/heads/${worktree.branch}`;
   const tip = await commitOf(context, { gitDir: worktree.gitDir, name: ref, signal });
-  if (tip !== null) await bringIntoCache(context, { worktree, refs: { [ref]: tip }, signal });
+  if (tip !== null) await copyIntoCache(context, { worktree, refs: { [ref]: tip }, signal });
 };
 
 /** The state of a worktree as a commit of its clone, for a worktree of its own. */
 export const captureCommit = async (
   context: GitContext,
-  { worktree, signal }: Of,
+  { worktree, signal }: WorktreeCall,
 ): Promise<string | null> => {
   const state = await capture(context, { worktree, signal });
   const { head, tree, headTree } = state;
@@ -209,7 +215,10 @@ export const captureCommit = async (
 };
 
 /** Paths that were changed since the base, or how many commits were made that change none. */
-export const changesSinceBase = async (context: GitContext, { worktree, signal }: Of): Promise<string[]> => {
+export const changesSinceBase = async (
+  context: GitContext,
+  { worktree, signal }: WorktreeCall,
+): Promise<string[]> => {
   const { baseSha } = worktree;
   const { head, tip, tree, kept } = await capture(context, { worktree, signal });
   const from = baseSha === null ? emptyTree : baseSha;
@@ -225,7 +234,13 @@ export const changesSinceBase = async (context: GitContext, { worktree, signal }
 
 const writeCommit = async (
   context: GitContext,
-  { worktree, tree, parents, message, signal }: Of & { tree: string; parents: string[]; message: string },
+  {
+    worktree,
+    tree,
+    parents,
+    message,
+    signal,
+  }: WorktreeCall & { tree: string; parents: string[]; message: string },
 ): Promise<string> => {
   const { gitAuthorName: name, gitAuthorEmail: email } = context.settings;
   const { stdout } = await runGit(
@@ -249,7 +264,7 @@ const writeCommit = async (
 /** Commits in the history of some commits that is not also that of others. */
 const countCommits = async (
   context: GitContext,
-  { worktree, of, without, signal }: Of & { of: string[]; without: string[] },
+  { worktree, of, without, signal }: WorktreeCall & { of: string[]; without: string[] },
 ): Promise<number> => {
   if (of.length === 0) return 0;
   const { stdout } = await runGit(context, ["rev-list", "--count", ...of, "--not", ...without], {
@@ -261,7 +276,7 @@ const countCommits = async (
 
 const diffFromBase = async (
   context: GitContext,
-  { worktree, tree, signal }: Of & { tree: string },
+  { worktree, tree, signal }: WorktreeCall & { tree: string },
 ): Promise<WorktreeState["diffStat"]> => {
   const from = worktree.baseSha ?? emptyTree;
   const { stdout } = await diffTree(context, { worktree, from, to: tree, signal, format: "--numstat" });
@@ -278,7 +293,7 @@ const diffFromBase = async (
 
 const diffTree = (
   context: GitContext,
-  { worktree, from, to, signal, format }: Of & { from: string; to: string; format: string },
+  { worktree, from, to, signal, format }: WorktreeCall & { from: string; to: string; format: string },
 ): Promise<{ stdout: string }> => {
   const args = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", format, from, to];
   const { gitDir } = worktree;

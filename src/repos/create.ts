@@ -1,7 +1,7 @@
 import { isLoopbackHost } from "../config/loopback.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { addWorktree } from "./add.ts";
-import { cacheUsage } from "./cache-usage.ts";
+import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { fetchRepo } from "./cache.ts";
 import { hasDirectory } from "./clone.ts";
 import {
@@ -9,7 +9,7 @@ import {
   changesSinceBase,
   commitAll,
   inspectWorktree,
-  keepBranch,
+  saveBranch,
   salvage,
 } from "./commit.ts";
 import {
@@ -20,13 +20,11 @@ import {
   type TakeLease,
 } from "./git-context.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
-import { createMissing, openPullRequest } from "./pull-requests.ts";
-import { isPushed } from "./pushed.ts";
-import { pushBranch } from "./push.ts";
+import { createMissing, openPullRequest } from "./git-host.ts";
+import { isPushed, pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
 import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
-import { expireRefs } from "./retention.ts";
 import { createTokens } from "./tokens.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
 
@@ -60,7 +58,7 @@ export const createRepos = ({
     addWorktree: (request) => addWorktree(context, request),
     inspect: (worktree, signal) => inspectWorktree(context, { worktree, signal }),
     commitAll: (worktree, message, signal) => commitAll(context, { worktree, message, signal }),
-    keepBranch: (worktree, signal) => keepBranch(context, { worktree, signal }),
+    saveBranch: (worktree, signal) => saveBranch(context, { worktree, signal }),
     salvage: (worktree, name, signal) => salvage(context, { worktree, name, signal }),
     capture: (worktree, signal) => captureCommit(context, { worktree, signal }),
     changes: (worktree, signal) => changesSinceBase(context, { worktree, signal }),
@@ -79,7 +77,7 @@ export const createRepos = ({
       const { worktree, ready, since, instance, kept } = owned;
       const isThrowaway = owned.source !== null;
       const standing = await hasDirectory(worktree);
-      return { worktree, ready, since, instance, kept, isThrowaway, standing };
+      return { worktree, ready, since, instance, kept, isThrowaway, directoryExists: standing };
     },
     expireRefs: (before, signal) => expireRefs(context, { before, signal }),
     isPushed: (worktree, signal) => isPushed(context, worktree, signal),

@@ -9,7 +9,7 @@ import { generate } from "selfsigned";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makePlace, never, type Place } from "./repos.fixture.ts";
+import { makeRepos, never, type TestRepos } from "./repos.fixture.ts";
 import { createTokens } from "./tokens.ts";
 
 const token = "canary-static-token";
@@ -51,13 +51,17 @@ const startHost = async (): Promise<Host> => {
   return { name: `localhost:${port}`, seen, ca };
 };
 
-const placeFor = (gitHost: string, { ca }: Host, more: Partial<Place["settings"]> = {}): Promise<Place> =>
-  makePlace({ gitHost, gitHostToken: token, ...more }, { PATH: process.env["PATH"], SSL_CERT_FILE: ca });
+const placeFor = (
+  gitHost: string,
+  { ca }: Host,
+  more: Partial<TestRepos["settings"]> = {},
+): Promise<TestRepos> =>
+  makeRepos({ gitHost, gitHostToken: token, ...more }, { PATH: process.env["PATH"], SSL_CERT_FILE: ca });
 
 const basic = (password: string): string =>
   `Basic ${Buffer.from(`x-access-token:${password}`).toString("base64")}`;
 
-const fetchError = async ({ repos }: Place, url: string): Promise<string> =>
+const fetchError = async ({ repos }: TestRepos, url: string): Promise<string> =>
   repos.fetch({ url, jobId: "job", signal: never }).then(
     () => "",
     (error: unknown) => String(error),
@@ -94,7 +98,7 @@ test("an app's token is minted on the host's own API and taken before the static
 });
 
 test("when the app's token cannot be had the static one is taken, and without one the failure is told", async () => {
-  const settings = { ...(await makePlace()).settings, gitHost: "localhost:9", ...appOf(2048) };
+  const settings = { ...(await makeRepos()).settings, gitHost: "localhost:9", ...appOf(2048) };
   expect(await createTokens({ ...settings, gitHostToken: token }).current(never)).toBe(token);
   await expect(createTokens(settings).current(never)).rejects.toThrow(
     "no token could be got for the app 7 on localhost:9",
@@ -102,7 +106,7 @@ test("when the app's token cannot be had the static one is taken, and without on
 });
 
 /** The key in the form that people put into one line of an environment file. */
-const appOf = (modulusLength: number): Partial<Place["settings"]> => {
+const appOf = (modulusLength: number): Partial<TestRepos["settings"]> => {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength });
   const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   return {

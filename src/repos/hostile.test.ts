@@ -6,7 +6,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   never,
   plainGit,
@@ -36,7 +36,7 @@ const wholeLife = async (repos: Repos, worktree: Worktree): Promise<void> => {
 };
 
 const checkOut = async (remote: Remote): Promise<{ repos: Repos; worktree: Worktree }> => {
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   return { repos, worktree: await addTo(repos, await fetchInto(repos, remote.url), "one") };
 };
 
@@ -249,7 +249,7 @@ test("objects that a local repository lacks are not brought by a program that it
     await plainGit(url, "config", key, value);
   const blob = await plainGit(url, "rev-parse", "main:README.md");
   await rm(join(url, "objects", blob.slice(0, 2), blob.slice(2)));
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   await expect(fetchInto(repos, url)).rejects.toThrow("Could not fetch");
   expect(trap.sprung()).toBe(false);
 });

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -17,7 +17,7 @@ import {
 /** Two instances on two hosts: a worktree root each, one root of cached clones on a file system that both see. */
 const twoHosts = async () => {
   const a = await makeWorktree();
-  const b = await makePlace({ podName: "other", reposRoot: a.settings.reposRoot });
+  const b = await makeRepos({ podName: "other", reposRoot: a.settings.reposRoot });
   return { a, b, repo: a.repo, onA: a.worktree };
 };
 
@@ -25,7 +25,7 @@ test("a worktree of a lost instance is made at our path, from its branch as far 
   const { a, b, onA, repo } = await twoHosts();
   await write(onA.path, { "committed.txt": "1\n" });
   const tip = await a.repos.commitAll(onA, "work", never);
-  await a.repos.keepBranch(onA, never);
+  await a.repos.saveBranch(onA, never);
   const onB = await addTo(b.repos, repo, "one");
   expect(onB.path).toBe(join(b.settings.worktreeRoot, "one"));
   expect(onB).toMatchObject({ branch: "service/one", baseSha: onA.baseSha });
@@ -57,7 +57,7 @@ test("what the lost instance's agent still does touches nothing of the new workt
 
 test("on a root that both see, the worktree of a lost instance becomes the other's as it is", async () => {
   const made = await makeWorktree();
-  const other = await makePlace({ ...made.settings, podName: "other" });
+  const other = await makeRepos({ ...made.settings, podName: "other" });
   await write(made.worktree.path, { "file.txt": "1\n" });
   expect(await made.repos.readWorktree("one")).toMatchObject({ instance: "pod" });
   expect(await addTo(other.repos, made.repo, "one")).toEqual(made.worktree);
@@ -70,8 +70,8 @@ test("on a root that both see, the worktree of a lost instance becomes the other
 
 test("an empty repository's worktree of a lost instance is made anew too", async () => {
   const remote = await makeRemote(null);
-  const a = await makePlace();
-  const b = await makePlace({ podName: "other", reposRoot: a.settings.reposRoot });
+  const a = await makeRepos();
+  const b = await makeRepos({ podName: "other", reposRoot: a.settings.reposRoot });
   const repo = await fetchInto(a.repos, remote.url);
   const onA = await addTo(a.repos, repo, "one");
   await write(onA.path, { "file.txt": "1\n" });
@@ -88,7 +88,7 @@ test("a branch that was pushed after it was saved is resumed where it was pushed
   const { repos, repo, remote, worktree } = await makeWorktree();
   await write(worktree.path, { "first.txt": "1\n" });
   await repos.commitAll(worktree, "first", never);
-  await repos.keepBranch(worktree, never);
+  await repos.saveBranch(worktree, never);
   await write(worktree.path, { "second.txt": "1\n" });
   const tip = await repos.commitAll(worktree, "second", never);
   await repos.push(worktree, never);

@@ -4,7 +4,7 @@ import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { makePlace, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import { makeRepos, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
 import { openTree } from "./remove.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
@@ -38,7 +38,7 @@ test.each(["config", "HEAD"])(
 
 test("a named pipe that git would wait for keeps the worktree, with the reason", async () => {
   const made = await makeWorktree();
-  const { repos } = await makePlace({ ...made.settings, gitTimeout: 2 });
+  const { repos } = await makeRepos({ ...made.settings, gitTimeout: 2 });
   await write(made.worktree.path, { "deep/work.txt": "1\n" });
   await makePipe(join(made.worktree.path, "deep/.gitignore"));
   expect(await repos.isPushed(made.worktree, never)).toBe(false);

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -240,7 +240,7 @@ test("a repository that is there is not made", async () => {
 test("a branch of the remote that has the name of the directory of ours is named before the work and when the push fails", async () => {
   const remote = await makeRemote();
   await remote.commit({}, { branch: "service" });
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
   expect(worktree.warnings).toEqual([
     'The remote has a branch "service", beside which git takes no branch "service/one": it cannot be pushed until that one is renamed.',

@@ -49,7 +49,7 @@ const OwnerFile = z.object({
   kept: z.array(z.string()).default([]),
 });
 
-export type Owned = Omit<z.infer<typeof OwnerFile>, "worktree" | "since"> & {
+export type OwnerFile = Omit<z.infer<typeof OwnerFile>, "worktree" | "since"> & {
   worktree: Worktree;
   since: Date;
 };
@@ -81,7 +81,7 @@ export const locate = (
 };
 
 /** Null: there is none, or it cannot be read: whatever stands at the worktree's path is not ours. */
-export const readOwner = async (context: GitContext, id: string): Promise<Owned | null> => {
+export const readOwner = async (context: GitContext, id: string): Promise<OwnerFile | null> => {
   if (!isWorktreeId(id)) return null;
   const text = await readFile(ownerFile(context, id), {
     encoding: "utf8",
@@ -101,8 +101,8 @@ export const readOwner = async (context: GitContext, id: string): Promise<Owned 
 
 const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);
 
-export type OwnerFacts = Pick<Owned, "ready" | "leftOut" | "worktree" | "source"> &
-  Partial<Pick<Owned, "kept" | "since">>;
+export type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
+  Partial<Pick<OwnerFile, "kept" | "since">>;
 
 /** Says that the worktree is this instance's. Durable when it resolves. */
 export const writeOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {

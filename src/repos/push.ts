@@ -1,10 +1,12 @@
 import { GitError } from "../lib/git.ts";
-import { commitOf } from "./base.ts";
+import { commitOf } from "./ref.ts";
 import { asRepoError } from "./failure.ts";
-import { farEnd, networkAccess } from "./network.ts";
+import { serverOptions, networkAccess, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { RepoError, type Worktree } from "./repos.ts";
-import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { reclaim } from "./clone.ts";
+import { reclaim, hasDirectory, textOf, worktreeVariables } from "./clone.ts";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { isPresent, readIndex, unsavedCommits } from "./capture.ts";
 
 /** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
 export const pushBranch = async (
@@ -28,7 +30,7 @@ export const pushBranch = async (
         "--porcelain",
         "--no-verify",
         "--no-recurse-submodules",
-        ...farEnd(url, "receive-pack"),
+        ...serverOptions(url, "receive-pack"),
         "--",
         url,
         `${tip ?? ref}:${ref}`,
@@ -39,7 +41,7 @@ export const pushBranch = async (
         signal,
       },
     );
-    if (tip !== null) await note(context, { worktree, tip, signal });
+    if (tip !== null) await noteRemoteRef(context, { worktree, tip, signal });
   } catch (error) {
     throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });
   }
@@ -69,7 +71,7 @@ const refuseConfiguredHooks = async (
 };
 
 /** As git itself notes what the remote has. */
-const note = async (
+const noteRemoteRef = async (
   context: GitContext,
   { worktree, tip, signal }: { worktree: Worktree; tip: string; signal: AbortSignal },
 ): Promise<void> => {
@@ -79,4 +81,73 @@ const note = async (
     // A ref by the name of one of its directories, say: the push was done all the same.
     if (!(error instanceof GitError)) throw error;
   });
+};
+
+/**
+ * See the port. Says false whenever it cannot be sure: the work is then looked at, or saved, before anything is removed.
+ * Rejects only with the signal's reason.
+ */
+export const isPushed = async (
+  context: GitContext,
+  worktree: Worktree,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  try {
+    // Its clone was in it.
+    if (!(await hasDirectory(worktree))) return true;
+    await reclaim(context, worktree);
+    if (!(await isOnBranch(worktree)) || !(await isClean(context, worktree, signal))) return false;
+    if (await hasOnlyKnownRefs(worktree)) return true;
+    const unsaved = { worktree, pushCounts: true, most: 1, signal };
+    return (await unsavedCommits(context, unsaved)).length === 0;
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  }
+};
+
+const isOnBranch = async ({ gitDir, branch }: Worktree): Promise<boolean> =>
+  (await textOf(join(gitDir, "HEAD"))) === `ref: refs/heads/${branch}\n`;
+
+const isClean = async (context: GitContext, worktree: Worktree, signal: AbortSignal): Promise<boolean> => {
+  const variables = worktreeVariables(worktree);
+  const { hidden, submodules, directories } = await readIndex(context, { worktree, variables, signal });
+  if (hidden.length > 0) return false;
+  // Repositories at the places of submodules are not looked into: their own configuration would be believed.
+  const args = ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"];
+  const { stdout, stderr } = await runGit(context, args, { variables, signal });
+  // A word on the standard error: a directory that could not be read.
+  if (stdout !== "" || stderr !== "") return false;
+  // Any other repository inside would have shown as a new file.
+  const places = [...directories, ...submodules].map((directory) =>
+    isPresent(worktree.path, `${directory}/.git`),
+  );
+  return (await Promise.all(places)).every((isRepository) => !isRepository);
+};
+
+/**
+ * Whether the files of the clone tell, without starting git, that all its refs stand where the remote or the base does, and
+ * that nothing was stashed or left behind. False: only git can tell.
+ */
+const hasOnlyKnownRefs = async ({ gitDir, baseSha }: Worktree): Promise<boolean> => {
+  const entries = await readdir(join(gitDir, "refs"), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => !entry.isDirectory());
+  const loose = await Promise.all(
+    files.map(async ({ parentPath, name }) => {
+      const isRemote = join(parentPath, name).startsWith(join(gitDir, "refs/remotes/"));
+      return { isRemote, commit: (await textOf(join(parentPath, name))).trim() };
+    }),
+  );
+  const remote = loose.filter(({ isRemote }) => isRemote).map(({ commit }) => commit);
+  const known = new Set([...remote, ...(baseSha === null ? [] : [baseSha])]);
+  const packed = await textOf(join(gitDir, "packed-refs"));
+  const own = [...packed.matchAll(/^([0-9a-f]{40}) refs\/(?!remotes\/|tags\/)/gm)].map(
+    ([, commit = ""]) => commit,
+  );
+  const tips = [...own, ...loose.filter(({ isRemote }) => !isRemote).map(({ commit }) => commit)];
+  const log = await textOf(join(gitDir, "logs/HEAD"));
+  const isLeft =
+    (await textOf(join(gitDir, "logs/refs/stash"))) !== "" ||
+    /\tcheckout: moving from [0-9a-f]{40} /.test(log);
+  return !isLeft && tips.every((commit) => known.has(commit));
 };

@@ -5,7 +5,7 @@ import { until } from "../../test/until.ts";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -227,7 +227,7 @@ test("of a worktree whose directory is gone nothing is left to push: its clone w
 });
 
 test("without a repository, or with an empty one, only a worktree with nothing in it is pushed", async () => {
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const empty = await addTo(repos, await fetchInto(repos, (await makeRemote(null)).url), "empty");
   const scratch = await addTo(repos, null, "scratch");
   for (const worktree of [empty, scratch]) {

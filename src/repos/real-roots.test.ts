@@ -2,7 +2,7 @@ import { mkdir, realpath, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { addTo, fetchInto, makePlace, makeRemote, never, plainGit, write } from "./repos.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, never, plainGit, write } from "./repos.fixture.ts";
 
 test.each([
   ["the root of worktrees", { worktreeRoot: "link" }],
@@ -13,7 +13,7 @@ test.each([
   await mkdir(join(root, "real"));
   await symlink(join(root, "real"), join(root, "link"));
   const absolute = Object.entries(paths).map(([name, path]) => [name, join(root, path)]);
-  const { repos } = await makePlace(Object.fromEntries(absolute));
+  const { repos } = await makeRepos(Object.fromEntries(absolute));
   const repo = await fetchInto(repos, (await makeRemote()).url);
   const worktree = await addTo(repos, repo, "one");
   expect(worktree.path).toBe(await realpath(repos.worktreePath("one")));

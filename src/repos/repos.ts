@@ -32,7 +32,7 @@ export type Repos = {
    */
   commitAll: (worktree: Worktree, message: string, signal: AbortSignal) => Promise<string>;
   /** Copies the worktree's branch into the cached clone, where it outlives the worktree. */
-  keepBranch: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
+  saveBranch: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /**
    * Saves everything that the remote does not have, committed or not, stashes and other branches included, as a commit under
    * `refs/service/salvage/{name}` of the cached clone, and its branch with it. The worktree stays as it is.
@@ -92,7 +92,7 @@ export type WorktreeOnDisk = {
   /** The checkout was finished. */
   ready: boolean;
   /** Its directory is there. */
-  standing: boolean;
+  directoryExists: boolean;
   /** When it was checked out. */
   since: Date;
   /** The instance that owns it; null: an older version, which did not say. */
@@ -149,7 +149,7 @@ export type WorktreeState = {
   /** What git does not take, so that no commit has it, a few words each. */
   kept: string[];
   /** There are commits beside the branch: stashed, on another branch, or on none. */
-  aside: boolean;
+  hasOtherCommits: boolean;
   /** Commits beyond the base. */
   ahead: number;
   diffStat: { files: number; insertions: number; deletions: number };

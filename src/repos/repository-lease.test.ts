@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLocalLocks } from "../store/local-leases.ts";
 import { until } from "../../test/until.ts";
-import { fetchInto, makePlace, makeRemote, plainGit } from "./repos.fixture.ts";
+import { fetchInto, makeRepos, makeRemote, plainGit } from "./repos.fixture.ts";
 import type { TakeLease } from "./git-context.ts";
 
 const away = (): Promise<never> => Promise.reject(new Error("connection refused"));
@@ -19,7 +19,7 @@ test("a lease that another instance holds is waited for, and the fetch is done o
     asked.push(name);
     return locks.take(name);
   };
-  const { repos, settings } = await makePlace({}, process.env, takeLease);
+  const { repos, settings } = await makeRepos({}, process.env, takeLease);
   const key = repos.keyOf(repos.parseUrl(remote.url));
   const other = await locks.take(`repo ${key}`);
   const fetched = fetchInto(repos, remote.url);
@@ -32,14 +32,14 @@ test("a lease that another instance holds is waited for, and the fetch is done o
 
 test("a lease that does not come free in time, and one that cannot be asked for, end the attempt with a sentence each", async () => {
   const remote = await makeRemote();
-  const held = await makePlace({ repoLockTimeout: 1 }, process.env, async () => null);
+  const held = await makeRepos({ repoLockTimeout: 1 }, process.env, async () => null);
   await expect(fetchInto(held.repos, remote.url)).rejects.toMatchObject({
     name: "RepoError",
     reason: "clone_failed",
     retryable: true,
     message: expect.stringContaining("was in use by others for 1 s") as string,
   });
-  const cutOff = await makePlace({ repoLockTimeout: 1 }, process.env, away);
+  const cutOff = await makeRepos({ repoLockTimeout: 1 }, process.env, away);
   await expect(fetchInto(cutOff.repos, remote.url)).rejects.toMatchObject({
     name: "RepoError",
     retryable: true,
@@ -55,7 +55,7 @@ test("a store that is away for a moment only is waited for", async () => {
     asked += 1;
     return asked < 3 ? away() : { release: async () => undefined, lost: never };
   };
-  const { repos } = await makePlace({}, process.env, takeLease);
+  const { repos } = await makeRepos({}, process.env, takeLease);
   expect((await fetchInto(repos, remote.url)).key).toHaveLength(12);
   expect(asked).toBe(3);
 });
@@ -68,13 +68,13 @@ test("git is ended when the lease is lost while it runs, and nothing is left hal
     lost: lost.signal,
     release: async () => void (released += 1),
   });
-  const { repos, settings } = await makePlace({}, process.env, takeLease);
+  const { repos, settings } = await makeRepos({}, process.env, takeLease);
   const repo = await fetchInto(repos, remote.url);
   const before = await plainGit(repo.gitDir, "rev-parse", "origin/main");
   await remote.commit({ "a.txt": "1\n" });
   const directory = await temporaryDirectory();
   const { path, begun } = await endlessFetch(directory);
-  const slow = await makePlace(settings, { ...process.env, PATH: path }, takeLease);
+  const slow = await makeRepos(settings, { ...process.env, PATH: path }, takeLease);
   const fetching = fetchInto(slow.repos, remote.url);
   const ended = fetching.then(
     () => null,
@@ -103,7 +103,7 @@ const endlessFetch = async (directory: string): Promise<{ path: string; begun: s
 
 test("who waits behind an instance that is stopped for 20 s is told which it is", async () => {
   const remote = await makeRemote();
-  const { repos, settings } = await makePlace();
+  const { repos, settings } = await makeRepos();
   const key = repos.keyOf(repos.parseUrl(remote.url));
   const context = JSON.stringify({ settings: { ...settings, podName: "frozen" } });
   const lock = { key, url: remote.url, reason: "clone_failed" };

@@ -36,13 +36,13 @@ export const withRepositoryLock = async <Value>(
     new RepoError(reason, message, { cause, retryable: true, again });
   const path = join(directory, ".lock");
   const stopped = new AbortController();
-  let looks = 0;
-  const look = async (): Promise<void> => {
+  let stoppedCount = 0;
+  const checkHolder = async (): Promise<void> => {
     const holder = await stoppedHolder(path);
-    looks = holder === null ? 0 : looks + 1;
-    if (looks === stoppedFor) stopped.abort(holder);
+    stoppedCount = holder === null ? 0 : stoppedCount + 1;
+    if (stoppedCount === stoppedFor) stopped.abort(holder);
   };
-  const watch = setInterval(() => void look(), 1000);
+  const watch = setInterval(() => void checkHolder(), 1000);
   const busy = (cause: unknown): RepoError =>
     retryable(
       `The cached clone of ${url} was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
@@ -62,8 +62,12 @@ export const withRepositoryLock = async <Value>(
     .finally(() => clearInterval(watch));
   nameHolder(lock.fd, context.settings.podName);
   if (context.takeLease === undefined) return await action({ lockFd: lock.fd, signal });
-  const taken = await takeInTime(context.takeLease, { name: `repo ${key ?? noRepository}`, limit, signal });
-  if (taken instanceof Away) {
+  const taken = await takeLeaseInTime(context.takeLease, {
+    name: `repo ${key ?? noRepository}`,
+    limit,
+    signal,
+  });
+  if (taken instanceof StoreUnreachable) {
     const message = `The cached clone of ${url} cannot be locked while the key-value store is away; try again when it is back.`;
     throw retryable(message, taken.cause, true);
   }
@@ -103,20 +107,20 @@ const stoppedHolder = async (path: string): Promise<string | null> => {
 };
 
 /** The store could not be asked. */
-class Away extends Error {
+class StoreUnreachable extends Error {
   override name = "Away";
 }
 
 /** Null: others held it all the time. A store that is away for a moment only is waited for. */
-const takeInTime = async (
+const takeLeaseInTime = async (
   take: NonNullable<GitContext["takeLease"]>,
   { name, limit, signal }: { name: string; limit: number; signal: AbortSignal },
-): Promise<Lease | Away | null> => {
-  let away: Away | null = null;
+): Promise<Lease | StoreUnreachable | null> => {
+  let away: StoreUnreachable | null = null;
   const ask = async (): Promise<Lease | null> => {
     away = null;
     return await take(name, signal).catch((cause: unknown) => {
-      away = new Away("the key-value store is away", { cause });
+      away = new StoreUnreachable("the key-value store is away", { cause });
       return null;
     });
   };

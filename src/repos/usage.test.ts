@@ -5,7 +5,7 @@ import { diskUsage } from "../lib/disk-usage.ts";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -42,7 +42,7 @@ test("where a worktree would be follows from its id, and leads nowhere else", as
 
 test("a worktree's size leaves out the directories that the operator names", async () => {
   const remote = await makeRemote();
-  const { repos } = await makePlace({ worktreeSizeExclude: ["node_modules"] });
+  const { repos } = await makeRepos({ worktreeSizeExclude: ["node_modules"] });
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
   const before = await repos.worktreeSize(worktree, never);
   await mkdir(join(worktree.path, "node_modules"));
@@ -69,7 +69,7 @@ test("every cached clone is told with its URL and its size, and nothing else is"
   expect(await repos.cacheUsage(never)).toEqual(expected.toSorted(byKey));
   await plainGit(repo.gitDir, "config", "remote.origin.url", "https://example.org/evil");
   expect((await repos.cacheUsage(never)).find(({ key }) => key === repo.key)?.url).toBe("");
-  const fresh = await makePlace();
+  const fresh = await makeRepos();
   expect(await fresh.repos.cacheUsage(never)).toEqual([]);
 });
 

@@ -159,7 +159,7 @@ test("what a kill left of owner files that were being written is cleared, and no
   await write(owned, { ".two.json.12.3.tmp": "{", "three.json.new": "{" });
   await repos.clearRoot();
   expect(await readdir(owned)).toEqual(kept);
-  expect((await repos.readWorktree(worktree.worktreeId))?.standing).toBe(true);
+  expect((await repos.readWorktree(worktree.worktreeId))?.directoryExists).toBe(true);
 });
 
 /** Of the roots without what git keeps. */

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -79,7 +79,7 @@ test("a base that is left out is main, or the remote's default branch where ther
 
 test("an empty repository gives a worktree whose branch is the first", async () => {
   const remote = await makeRemote(null);
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
   expect(worktree.baseSha).toBeNull();
   expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe(
@@ -98,7 +98,7 @@ test("an empty repository gives a worktree whose branch is the first", async () 
 });
 
 test("a job without a repository gets an empty git repository in which work is committed and salvaged", async () => {
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const worktree = await addTo(repos, null, "one");
   expect(await readdir(worktree.path)).toEqual([".git"]);
   expect(await plainGit(worktree.path, "rev-parse", "--show-toplevel")).toBe(worktree.path);
@@ -120,7 +120,7 @@ test("a job without a repository gets an empty git repository in which work is c
 });
 
 test("an unused repository of a job without one goes with its worktree", async () => {
-  const { repos, settings } = await makePlace();
+  const { repos, settings } = await makeRepos();
   await repos.removeWorktree(await addTo(repos, null, "one"), never);
   expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
 });
@@ -128,7 +128,7 @@ test("an unused repository of a job without one goes with its worktree", async (
 test("20 worktrees of one repository at once: none fails", async () => {
   const files = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`d/f${index}`, `${index}\n`]));
   const remote = await makeRemote(files);
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const worktrees = await Promise.all(
     Array.from({ length: 20 }, async (_, index) =>
       addTo(repos, await fetchInto(repos, remote.url), `w${index}`),
@@ -152,7 +152,7 @@ test("a worktree whose directory is gone, or that was removed, comes back at the
   const { repos, repo, remote, worktree } = await makeWorktree();
   await write(worktree.path, { "a.txt": "done\n" });
   await repos.commitAll(worktree, "work", never);
-  await repos.keepBranch(worktree, never);
+  await repos.saveBranch(worktree, never);
   await rm(worktree.path, { recursive: true });
   expect(await addTo(repos, repo, "one")).toEqual(worktree);
   expect(await read(worktree.path, "a.txt")).toBe("done\n");

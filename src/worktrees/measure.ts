@@ -46,7 +46,7 @@ export const createMeasuring = ({
   };
 
   const lookAtSize = async ({ id, onDisk }: WorktreeFacts): Promise<number | null> =>
-    onDisk?.standing === true
+    onDisk?.directoryExists === true
       ? attempt(id, "the size", () => repos.worktreeSize(onDisk.worktree, closing))
       : null;
 
@@ -104,7 +104,7 @@ export const createMeasuring = ({
   };
 };
 
-const stateOf = ({ onDisk, uses }: WorktreeFacts): string => JSON.stringify([onDisk?.standing, uses]);
+const stateOf = ({ onDisk, uses }: WorktreeFacts): string => JSON.stringify([onDisk?.directoryExists, uses]);
 
 type Survey = NonNullable<WorktreeFacts["onDisk"]>;
 

@@ -1,8 +1,8 @@
 import { getEventListeners, once } from "node:events";
 import { createConnection, type Socket } from "node:net";
 import { expect, test, vi } from "vitest";
-import { until } from "../../../test/until.ts";
-import { connected, rpc, startDoors, toolCall } from "../mcp.fixture.ts";
+import { until } from "../../test/until.ts";
+import { connected, rpc, startDoors, toolCall } from "./mcp.fixture.ts";
 
 type Doors = Awaited<ReturnType<typeof startDoors>>;
 

@@ -1,10 +1,21 @@
-import { lstat, readdir } from "node:fs/promises";
+import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { cacheGitDir, gitDirVariables, noRepository, runGit, type GitContext } from "./git-context.ts";
+import {
+  cacheGitDir,
+  gitDirVariables,
+  noRepository,
+  runGit,
+  type GitContext,
+  cacheDirectory,
+} from "./git-context.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
+import { diskUsage } from "../lib/disk-usage.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
+import { urlOfConfig } from "./git-directory.ts";
+import { repoKey } from "./url.ts";
 
 /** What the service itself puts into a cached clone; `pushed` comes from an older version. */
-const ours = ["refs/service/salvage", "refs/service/pushed", "refs/heads/service"];
+const ownPrefixes = ["refs/service/salvage", "refs/service/pushed", "refs/heads/service"];
 
 /**
  * Deletes the salvage refs and job branches of every cached clone whose last commit is older than `before`. Their objects
@@ -30,7 +41,7 @@ const expireIn = async (
   if ((await lstat(gitDir).catch(() => null)) === null) return 0;
   // A worktree of an older version stands on its branch in here.
   const old = await readdir(join(gitDir, "worktrees")).catch(() => []);
-  const prefixes = ours.filter((prefix) => old.length === 0 || prefix !== "refs/heads/service");
+  const prefixes = ownPrefixes.filter((prefix) => old.length === 0 || prefix !== "refs/heads/service");
   const call = { variables: gitDirVariables(gitDir), maxOutputBytes: 256 * 1024 * 1024, signal };
   const format = "--format=%(committerdate:unix) %(refname) %(objectname)";
   const { stdout } = await runGit(context, ["for-each-ref", format, ...prefixes], call);
@@ -49,4 +60,30 @@ const expireIn = async (
     }),
   );
   return past.length;
+};
+
+/** See the port. A clone whose configuration an agent has changed is told without a URL. */
+export const cacheUsage = async (
+  context: GitContext,
+  signal: AbortSignal,
+): Promise<{ key: string; url: string; bytes: number }[]> => {
+  const names = await readdir(context.settings.reposRoot).catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  });
+  const found: { key: string; url: string; bytes: number }[] = [];
+  for (const key of names.filter((name) => /^[0-9a-f]{12}$/.test(name)).toSorted()) {
+    const clone = await lstat(cacheGitDir(context, key)).catch(() => null);
+    if (clone?.isDirectory() !== true) continue;
+    const bytes = await diskUsage(cacheDirectory(context, key), { exclude: [], signal });
+    found.push({ key, url: await urlOf(context, key), bytes });
+  }
+  return found;
+};
+
+const urlOf = async (context: GitContext, key: string): Promise<string> => {
+  const file = join(cacheGitDir(context, key), "config");
+  const text = await readFile(file, { encoding: "utf8", flag: nonBlocking.read }).catch(() => "");
+  const url = urlOfConfig(text);
+  return url !== null && repoKey(url) === key ? url : "";
 };
