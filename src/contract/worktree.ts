@@ -83,11 +83,9 @@ const CleanupResult = z
       .string()
       .nullable()
       .meta({ description: "Why it was left in place or, if it was removed, what was lost with it" }),
-    cancelled_jobs: z
-      .array(z.string())
-      .meta({
-        description: "Jobs that ran in it or waited for it and were or, in a dry run, would be cancelled",
-      }),
+    cancelled_jobs: z.array(z.string()).meta({
+      description: "Jobs that ran in it or waited for it and were or, in a dry run, would be cancelled",
+    }),
     size_bytes: z
       .int()
       .nullable()

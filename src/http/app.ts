@@ -2,30 +2,30 @@ import type { ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { Hono, type Context } from "hono";
+import { z } from "zod";
+import type { ZodOpenApiResponsesObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
-import { Readiness, Health } from "../contract/instance.ts";
+import { Health, Readiness } from "../contract/instance.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { createAuthentication, createSourceCheck, crossOriginHeaders, anonymous } from "./access.ts";
+import { anonymous, createAuthentication, createSourceCheck, crossOriginHeaders } from "./access.ts";
 import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
-import { openapiDocument, errorResponses } from "./openapi.ts";
+import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
 import {
   failureOf,
-  serviceErrorOf,
-  type Reply,
+  json,
   methodsAt,
   routerPath,
+  serviceErrorOf,
   type Call,
+  type Reply,
   type Route,
-  json,
 } from "./route.ts";
-import { z } from "zod";
-import type { ZodOpenApiResponsesObject } from "zod-openapi";
 
 export type AppDependencies = {
   handlers: Handlers<Operations>;
@@ -120,16 +120,11 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
         reply = translated(error, { requestId, log, request, route });
       }
       const ms = Math.round((performance.now() - started) * 10) / 10;
-      const line = {
-        method: request.method,
-        path: maskedTarget(request.url),
-        status: reply.status,
-        ms,
-        request_id: requestId,
-        ...noted,
-      };
+      const { status } = reply;
+      const path = maskedTarget(request.url);
+      const line = { method: request.method, path, status, ms, request_id: requestId, ...noted };
       // Successful probes come every few seconds.
-      if (route.open === true && reply.status < 400) log.debug(line, "request");
+      if (route.open === true && status < 400) log.debug(line, "request");
       else log.info(line, "request");
       isLogged = true;
       const common = { "x-content-type-options": "nosniff", ...shared, "x-request-id": requestId };
@@ -195,12 +190,6 @@ const missing = (routes: readonly Route[], pathname: string, shown: string): str
   return `There is nothing at ${shown}; ${way}`;
 };
 
-type Dependencies = {
-  service: { name: string };
-  readiness: () => Promise<Readiness>;
-  metrics: () => Promise<{ contentType: string; body: string }>;
-};
-
 /** The failures of open paths that use no store. */
 const refusals: ZodOpenApiResponsesObject = Object.fromEntries(
   Object.entries(errorResponses([])).filter(([status]) => ["400", "403", "500"].includes(status)),
@@ -209,7 +198,7 @@ const refusals: ZodOpenApiResponsesObject = Object.fromEntries(
 const jsonBody = (schema: z.ZodObject) => ({ content: { "application/json": { schema } } });
 
 /** Health, readiness and metrics. */
-export const statusRoutes = ({ service, readiness, metrics }: Dependencies): Route[] => {
+export const statusRoutes = ({ service, readiness, metrics }: AppDependencies): Route[] => {
   const health: Health = { status: "ok", service: service.name };
   return [
     {

@@ -17,7 +17,7 @@ describe("keys", () => {
     fc.assert(
       fc.property(fc.uniqueArray(key, { minLength: 2, maxLength: 5 }), (keys) => {
         const authenticate = createAuthentication(keys);
-        const principals = keys.map((each) => ways(each).map(authenticate));
+        const principals = keys.map((key) => ways(key).map(authenticate));
         for (const [index, same] of principals.entries()) {
           expect(new Set(same).size).toBe(1);
           expect(same[0]).not.toBe(keys[index]);
@@ -118,13 +118,13 @@ describe("with keys", () => {
   });
 });
 
-test("an unready service says why, with 503", async () => {
+test("a service that is not ready answers 503 with the reasons", async () => {
   const { app } = createTestApp({
-    readiness: async () => ({ ready: false, reasons: ["The store is gone"] }),
+    readiness: async () => ({ ready: false, reasons: ["The store is unreachable"] }),
   });
   const answer = await app.request("/ready");
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
-  expect(await answer.json()).toEqual({ ready: false, reasons: ["The store is gone"] });
+  expect(await answer.json()).toEqual({ ready: false, reasons: ["The store is unreachable"] });
 });
 
 test("where keys are set only callers with a key see why the service is not ready: the reasons name paths and addresses", async () => {

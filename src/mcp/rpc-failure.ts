@@ -1,11 +1,11 @@
-import { ServiceError } from "../contract/errors.ts";
-import { json, type Reply } from "../http/route.ts";
 import {
   INVALID_PARAMS,
   specTypeSchemas,
   type JSONRPCErrorResponse,
   type JSONRPCRequest,
 } from "@modelcontextprotocol/server";
+import { ServiceError } from "../contract/errors.ts";
+import { json, type Reply } from "../http/route.ts";
 
 /**
  * JSON-RPC's own answer to a body that is not JSON or cannot be parsed. Null: the error is answered as on every other

@@ -1,22 +1,22 @@
 import {
   createMcpHandler,
   isJSONRPCRequest,
-  type JSONRPCErrorResponse,
-  type JSONRPCRequest,
-  type McpServerFactory,
   PerRequestHTTPServerTransport,
   SdkError,
   SdkErrorCode,
   SUPPORTED_PROTOCOL_VERSIONS,
+  type JSONRPCErrorResponse,
+  type JSONRPCRequest,
+  type McpServerFactory,
 } from "@modelcontextprotocol/server";
 import { readJson } from "../http/body.ts";
-import { json, type Reply, type Call, type Route } from "../http/route.ts";
+import { json, type Call, type Reply, type Route } from "../http/route.ts";
 import type { McpRoutesOptions } from "./routes.ts";
 import {
-  paramsFault,
   invalidRequest,
   maxBatch,
   notMessages,
+  paramsFault,
   rpcError,
   rpcFailure,
   shuttingDown,
@@ -114,7 +114,7 @@ const isSubscription = (body: unknown): boolean =>
  * The body as a single request of the 2025 era. Null: it is a batch, a notification, a request of the 2026 era or not
  * valid; the SDK's handler answers it.
  */
-export const legacyRequestOf = ({ headers }: Request, body: unknown): JSONRPCRequest | null => {
+const legacyRequestOf = ({ headers }: Request, body: unknown): JSONRPCRequest | null => {
   const version = headers.get("mcp-protocol-version");
   if (version !== null && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return null;
   if (headers.has("mcp-method")) return null;
@@ -132,7 +132,7 @@ const reserved = "io.modelcontextprotocol/";
  * Answers in JSON, or in a stream when the server sends something before its result. The SDK's handler always opens a
  * stream for this era, which doubles the cost of a call.
  */
-export const answerLegacy = async (
+const answerLegacy = async (
   newServer: NewServer,
   { request, principal, requestId, note }: Call,
   message: JSONRPCRequest,

@@ -1,8 +1,8 @@
 import type { Tool } from "@modelcontextprotocol/server";
-import { isOffered, type Operation } from "../contract/operation.ts";
-import { operations, type Operations } from "../contract/operations.ts";
 import { z } from "zod";
 import { Failure } from "../contract/errors.ts";
+import { isOffered, type Operation } from "../contract/operation.ts";
+import { operations, type Operations } from "../contract/operations.ts";
 
 /** The name of a call's idempotency key in its `_meta`. */
 export const idempotencyKeyName = "svc/idempotency-key";
@@ -37,10 +37,10 @@ export const toolsOf = (parts: { agent: boolean }): Tool[] =>
     .filter(([, operation]) => isOffered(operation, parts))
     .map(([name, operation]) => toolOf(name, operation));
 
-export type JsonSchema = { type: "object"; [key: string]: unknown };
+type JsonSchema = { type: "object"; [key: string]: unknown };
 
 /** `omit`: parameters that are not offered. */
-export const argumentsSchema = (input: z.ZodObject, omit: readonly string[]): JsonSchema => {
+const argumentsSchema = (input: z.ZodObject, omit: readonly string[]): JsonSchema => {
   const shape = Object.entries(input.shape).filter(([name]) => !omit.includes(name));
   return written(z.strictObject(Object.fromEntries(shape)), "input");
 };
@@ -49,7 +49,7 @@ export const argumentsSchema = (input: z.ZodObject, omit: readonly string[]): Js
  * The schema of a tool's structured result. It covers failures too: the official client of the first generation checks
  * every structured result against it, also that of an error.
  */
-export const resultSchema = (output: z.ZodObject): JsonSchema => ({
+const resultSchema = (output: z.ZodObject): JsonSchema => ({
   ...written(z.union([output, Failure]), "output"),
   type: "object",
 });

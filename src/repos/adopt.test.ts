@@ -48,7 +48,11 @@ test("a worktree of an older version becomes a clone, with its commits, index an
   await write(path, { "staged.txt": "1\n", "new.txt": "1\n" });
   await plainGit(path, "add", "staged.txt");
   const before = await plainGit(path, "status", "--porcelain", "--branch");
-  expect(await repos.readWorktree("one")).toMatchObject({ ready: true, standing: true, instance: "pod" });
+  expect(await repos.readWorktree("one")).toMatchObject({
+    ready: true,
+    directoryExists: true,
+    instance: "pod",
+  });
   expect(await addTo(repos, repo, "one")).toEqual(worktree);
   expect(await plainGit(path, "status", "--porcelain", "--branch")).toBe(before);
   expect(await plainGit(path, "rev-parse", "--absolute-git-dir", "HEAD")).toBe(`${worktree.gitDir}\n${head}`);

@@ -1,20 +1,20 @@
 import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { diskUsage } from "../lib/disk-usage.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
 import {
+  cacheDirectory,
   cacheGitDir,
   gitDirVariables,
   noRepository,
   runGit,
   type GitContext,
-  cacheDirectory,
 } from "./git-context.ts";
-import { withRepositoryLock } from "./repository-lock.ts";
-import { diskUsage } from "../lib/disk-usage.ts";
-import { nonBlocking } from "../lib/non-blocking.ts";
 import { urlOfConfig } from "./git-directory.ts";
+import { withRepositoryLock } from "./repository-lock.ts";
 import { repoKey } from "./url.ts";
 
-/** What the service itself puts into a cached clone; `pushed` comes from an older version. */
+/** Refs that the service itself puts into a cached clone. An older version made `pushed`. */
 const ownPrefixes = ["refs/service/salvage", "refs/service/pushed", "refs/heads/service"];
 
 /**
@@ -39,7 +39,7 @@ const expireIn = async (
 ): Promise<number> => {
   const gitDir = cacheGitDir(context, key);
   if ((await lstat(gitDir).catch(() => null)) === null) return 0;
-  // A worktree of an older version stands on its branch in here.
+  // Worktrees of an older version have their branches here.
   const old = await readdir(join(gitDir, "worktrees")).catch(() => []);
   const prefixes = ownPrefixes.filter((prefix) => old.length === 0 || prefix !== "refs/heads/service");
   const call = { variables: gitDirVariables(gitDir), maxOutputBytes: 256 * 1024 * 1024, signal };
@@ -62,7 +62,7 @@ const expireIn = async (
   return past.length;
 };
 
-/** See the port. A clone whose configuration an agent has changed is told without a URL. */
+/** See the port. A clone whose configuration an agent has changed is listed without a URL. */
 export const cacheUsage = async (
   context: GitContext,
   signal: AbortSignal,

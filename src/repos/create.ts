@@ -1,16 +1,16 @@
 import { isLoopbackHost } from "../config/loopback.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { addWorktree } from "./add.ts";
-import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { fetchRepo } from "./cache.ts";
+import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { hasDirectory } from "./clone.ts";
 import {
   captureCommit,
   changesSinceBase,
   commitAll,
   inspectWorktree,
-  saveBranch,
   salvage,
+  saveBranch,
 } from "./commit.ts";
 import {
   cacheGitDir,
@@ -19,8 +19,8 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
-import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
+import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { isPushed, pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
 import { removeWorktree } from "./remove.ts";
@@ -29,8 +29,8 @@ import { createTokens } from "./tokens.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
 
 /**
- * Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates;
- * `takeLease` takes what instances on other hosts respect too, where there are any.
+ * Repositories on this machine's disk, with real git. `env` gives git programs, proxies and certificates. `takeLease`
+ * locks against instances on other hosts.
  */
 export const createRepos = ({
   settings,
@@ -76,8 +76,8 @@ export const createRepos = ({
       if (owned === null) return null;
       const { worktree, ready, since, instance, kept } = owned;
       const isThrowaway = owned.source !== null;
-      const standing = await hasDirectory(worktree);
-      return { worktree, ready, since, instance, kept, isThrowaway, directoryExists: standing };
+      const directoryExists = await hasDirectory(worktree);
+      return { worktree, ready, since, instance, kept, isThrowaway, directoryExists };
     },
     expireRefs: (before, signal) => expireRefs(context, { before, signal }),
     isPushed: (worktree, signal) => isPushed(context, worktree, signal),

@@ -1,7 +1,7 @@
 import { realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Settings } from "../config/variables.ts";
-import { git, type GitOptions, type GitOutput } from "../lib/git.ts";
+import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
 import { takesToken } from "./url.ts";
 
@@ -22,25 +22,25 @@ export type RepoSettings = TokenSettings &
     | "gitAuthorEmail"
   >;
 
-/** What every function of this folder works with. */
+/** What every function of this folder needs. */
 export type GitContext = {
   settings: RepoSettings;
   env: NodeJS.ProcessEnv;
   tokens: Tokens;
-  /** Keys of the caches that this process has checked for what a crash may have left. */
+  /** Keys of the caches from which this process has removed the remains of a crash. */
   checked: Set<string>;
   takeLease?: TakeLease;
 };
 
-/** A lock that all instances know, held until it is given back. */
+/** A lock across all instances. */
 export type Lease = {
   /** Never rejects. */
   release: () => Promise<void>;
-  /** Aborted when it could not be kept: another instance may hold it now. */
+  /** Aborted when it could not be renewed: another instance may hold it now. */
   lost: AbortSignal;
 };
 
-/** Null: somebody holds it. Rejects when the store that keeps the leases cannot be asked. */
+/** Null: another holder has it. Rejects when the store of the leases is unreachable. */
 export type TakeLease = (name: string, signal: AbortSignal) => Promise<Lease | null>;
 
 export type GitCall = Omit<GitOptions, "env" | "timeoutSeconds">;
@@ -48,23 +48,37 @@ export type GitCall = Omit<GitOptions, "env" | "timeoutSeconds">;
 export const runGit = (context: GitContext, args: readonly string[], call: GitCall): Promise<GitOutput> =>
   git(args, { ...call, env: context.env, timeoutSeconds: context.settings.gitTimeout });
 
-/** Name of the cache of the jobs that have no repository: it holds nothing but their salvage refs and branches. */
+/** As `runGit`; null when git exits with 1, its code for "no" and "not found". */
+export const runGitOrNull = async (
+  context: GitContext,
+  args: readonly string[],
+  call: GitCall,
+): Promise<GitOutput | null> => {
+  try {
+    return await runGit(context, args, call);
+  } catch (error) {
+    if (error instanceof GitError && error.exitCode === 1) return null;
+    throw error;
+  }
+};
+
+/** Name of the cache for jobs without a repository. It has only their salvage refs and branches. */
 export const noRepository = "no-repository";
 
-/** Where the cached clone of a repository lies, with its lock. Null: that of jobs without one. */
+/** Directory of a repository's cached clone and its lock. Null: that of jobs without a repository. */
 export const cacheDirectory = ({ settings }: GitContext, key: string | null): string =>
   join(settings.reposRoot, key ?? noRepository);
 
 export const cacheGitDir = (context: GitContext, key: string | null): string =>
   join(cacheDirectory(context, key), "repo.git");
 
-/** Names the git directory outright, so that no file an agent wrote can redirect git to another one. */
+/** Names the git directory explicitly: no file that an agent wrote can redirect git to another one. */
 export const gitDirVariables = (gitDir: string): Record<string, string> => ({
   GIT_DIR: gitDir,
   GIT_COMMON_DIR: gitDir,
 });
 
-/** The two roots without symbolic links on the way to them: git names directories by their real path. They need not exist yet. */
+/** Resolves symbolic links in the two roots, because git names directories by their real path. They need not exist. */
 export const withRealRoots = <Settings extends Pick<RepoSettings, "reposRoot" | "worktreeRoot">>(
   settings: Settings,
 ): Settings => ({
@@ -85,9 +99,8 @@ const realPath = (path: string): string => {
 type Access = Required<Pick<GitOptions, "config" | "variables" | "secrets">>;
 
 /**
- * What git needs to talk to the server of this URL, and to no other: the one protocol, and for the git host's own host
- * name a credential helper that reads the token from the variable of this one git process. The token is in no argument,
- * file or URL.
+ * What git needs to reach the server of this URL and no other: the allowed protocol and, for the git host, a credential
+ * helper that reads the token from the environment of the git process. The token is in no argument, file or URL.
  */
 export const networkAccess = async (
   context: GitContext,
@@ -106,9 +119,9 @@ export const networkAccess = async (
 };
 
 /**
- * The other end of a local path is a git of ours that reads that repository's configuration, and not what we set for the
- * near end. These options start it so that it runs nothing the repository names: no hooks, no filters of a working tree
- * that follows its branch, no fetch of its own for objects it says it lacks.
+ * For a local path git starts a second process, which reads that repository's configuration and not the options of the
+ * first. These options keep it from running what the repository names: hooks, filters of a working tree, fetches of
+ * missing objects.
  */
 export const serverOptions = (url: string, program: "upload-pack" | "receive-pack"): string[] =>
   protocolOf(url) === "file"

@@ -31,7 +31,7 @@ test("a root that was moved as a whole, with the setting, is used as if it had a
   const found = await repos.findWorktree("one");
   expect(found).toMatchObject({ path: join(root, "one"), gitDir: join(root, "one/.git") });
   const worktree = found ?? made.worktree;
-  expect(await repos.readWorktree("one")).toMatchObject({ worktree, ready: true, standing: true });
+  expect(await repos.readWorktree("one")).toMatchObject({ worktree, ready: true, directoryExists: true });
   expect(await repos.inspect(worktree, never)).toMatchObject({
     dirty: true,
     ahead: 1,
@@ -58,7 +58,9 @@ test("directories that were moved without their owner files belong to nobody and
   const repos = startedWith(made, root);
   await addTo(repos, made.repo, "two");
   await rename(worktree.path, join(root, "one"));
-  await expect(addTo(repos, made.repo, "one")).rejects.toThrow(`${join(root, "one")} exists and is not ours`);
+  await expect(addTo(repos, made.repo, "one")).rejects.toThrow(
+    `${join(root, "one")} exists and is not the service's`,
+  );
   await repos.removeWorktree(worktree, never);
   expect(await read(root, "one/uncommitted.txt")).toBe("1\n");
   expect(await made.repos.findWorktree("one")).toEqual(worktree);

@@ -34,7 +34,7 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
     dirty: false,
     head: worktree.baseSha,
     kept: [],
-    aside: false,
+    hasOtherCommits: false,
     ahead: 0,
     diffStat: { files: 0, insertions: 0, deletions: 0 },
   });
@@ -49,7 +49,7 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
     dirty: true,
     head,
     kept: [],
-    aside: false,
+    hasOtherCommits: false,
     ahead: 1,
     diffStat: { files: 5, insertions: 5, deletions: 2 },
   });

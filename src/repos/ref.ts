@@ -1,12 +1,11 @@
 import { ServiceError } from "../contract/errors.ts";
-import { GitError } from "../lib/git.ts";
 import type { Refs } from "./clone.ts";
-import { networkAccess, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
+import { gitDirVariables, networkAccess, runGit, runGitOrNull, type GitContext } from "./git-context.ts";
 import { RepoError, type CachedRepo } from "./repos.ts";
 
 /**
- * Whether git would take this as the name of a branch: the rules of `git check-ref-format --branch`, in process because
- * every submission asks, plus a bound on the length.
+ * Whether git accepts this as the name of a branch: the rules of `git check-ref-format --branch`, and a bound on the
+ * length. Every submission checks it, so it starts no process.
  */
 export const isRefName = (ref: string): boolean =>
   ref !== "" &&
@@ -22,7 +21,7 @@ export const isRefName = (ref: string): boolean =>
 
 const forbidden = /[ ~^:?*[\\]|\.\.|@\{/;
 
-/** The control characters of ASCII only: git takes those beyond it. */
+/** Control characters of ASCII only: git accepts others. */
 const hasControl = (ref: string): boolean => Buffer.from(ref).some((byte) => byte < 0x20 || byte === 0x7f);
 
 /** @throws ServiceError `invalid_ref` */
@@ -31,7 +30,7 @@ export const checkRef = (ref: string): void => {
   const shown = ref.replaceAll(/[^\x20-\x7e]/g, "?").slice(0, 100);
   throw new ServiceError(
     "invalid_ref",
-    `"${shown}" is not a name that git takes for a branch or tag. Give one like main, release/1.2 or v3.0.`,
+    `"${shown}" is not a valid name of a branch or tag. Give one like main, release/1.2 or v3.0.`,
   );
 };
 
@@ -41,9 +40,8 @@ type BaseRequest = { repo: CachedRepo; baseRef: string; refs: Refs; signal: Abor
 type Base = { baseRef: string; baseSha: string | null };
 
 /**
- * The commit that a branch or, failing that, a tag of the remote stands at. Empty: that of `main` or, failing that, of the
- * remote's default branch.
- * @throws RepoError `worktree_failed` that names what there is
+ * The commit of the remote's branch or else tag `baseRef`. Empty: of `main` or else of the remote's default branch.
+ * @throws RepoError `worktree_failed` that names the existing branches
  */
 export const resolveBase = async (context: GitContext, request: BaseRequest): Promise<Base> => {
   const { repo, refs } = request;
@@ -70,7 +68,7 @@ const commitIn = (refs: Refs, baseRef: string): string | null => {
   return named(`${remoteBranches}${baseRef}`) ?? named(`refs/tags/${baseRef}`) ?? null;
 };
 
-/** The branch that the remote's HEAD names, or null. A fetch does not tell it. */
+/** The branch that the remote's HEAD names, or null. A fetch does not report it. */
 const defaultBranch = async (
   context: GitContext,
   { repo, signal }: Pick<BaseRequest, "repo" | "signal">,
@@ -82,18 +80,14 @@ const defaultBranch = async (
   return /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null;
 };
 
-/** The commit that a name stands for, or null. */
+/** The commit that a name resolves to, or null. */
 export const commitOf = async (
   context: GitContext,
   { gitDir, name, signal }: { gitDir: string; name: string; signal: AbortSignal },
 ): Promise<string | null> => {
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{commit}`];
-  try {
-    return (await runGit(context, args, { variables: gitDirVariables(gitDir), signal })).stdout.trim();
-  } catch (error) {
-    if (error instanceof GitError && error.exitCode === 1) return null;
-    throw error;
-  }
+  const found = await runGitOrNull(context, args, { variables: gitDirVariables(gitDir), signal });
+  return found?.stdout.trim() ?? null;
 };
 
 type Ancestry = { gitDir: string; ancestor: string; of: string; signal: AbortSignal };
@@ -102,13 +96,6 @@ export const isAncestor = async (
   context: GitContext,
   { gitDir, ancestor, of, signal }: Ancestry,
 ): Promise<boolean> => {
-  if (ancestor === of) return true;
-  try {
-    const args = ["merge-base", "--is-ancestor", ancestor, of];
-    await runGit(context, args, { variables: gitDirVariables(gitDir), signal });
-    return true;
-  } catch (error) {
-    if (error instanceof GitError && error.exitCode === 1) return false;
-    throw error;
-  }
+  const args = ["merge-base", "--is-ancestor", ancestor, of];
+  return (await runGitOrNull(context, args, { variables: gitDirVariables(gitDir), signal })) !== null;
 };

@@ -43,7 +43,7 @@ test("a lease that does not come free in time, and one that cannot be asked for,
   await expect(fetchInto(cutOff.repos, remote.url)).rejects.toMatchObject({
     name: "RepoError",
     retryable: true,
-    message: expect.stringContaining("while the key-value store is away") as string,
+    message: expect.stringContaining("while the key-value store is unreachable") as string,
   });
 });
 
@@ -85,7 +85,7 @@ test("git is ended when the lease is lost while it runs, and nothing is left hal
   expect(await ended).toMatchObject({
     name: "RepoError",
     retryable: true,
-    message: expect.stringContaining("could not be kept") as string,
+    message: expect.stringContaining("lost its lock") as string,
   });
   expect(() => process.kill(Number(pid), 0)).toThrow("ESRCH");
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(before);

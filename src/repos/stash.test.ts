@@ -16,7 +16,7 @@ const stashed = async () => {
 
 test("each job has a stash of its own; all that is in it is not pushed, and is salvaged", async () => {
   const { repos, one, two } = await stashed();
-  expect(await repos.inspect(one, never)).toMatchObject({ dirty: false, aside: true });
+  expect(await repos.inspect(one, never)).toMatchObject({ dirty: false, hasOtherCommits: true });
   expect(await repos.isPushed(one, never)).toBe(false);
   const entries = (await plainGit(one.path, "stash", "list", "--format=%H")).split("\n");
   expect(entries).toHaveLength(2);

@@ -22,14 +22,14 @@ test("a survey tells what is on disk and changes nothing", async () => {
     instance: "pod",
     kept: [],
     isThrowaway: false,
-    standing: true,
+    directoryExists: true,
     since: expect.any(Date) as Date,
   });
   await writeFile(join(worktree.gitDir, "index.lock"), "");
   await repos.readWorktree("one");
   expect((await stat(join(worktree.gitDir, "index.lock"))).isFile()).toBe(true);
   await rm(worktree.path, { recursive: true });
-  expect(await repos.readWorktree("one")).toMatchObject({ standing: false });
+  expect(await repos.readWorktree("one")).toMatchObject({ directoryExists: false });
   for (const id of ["none", "", "..", "a/b"]) expect(await repos.readWorktree(id)).toBeNull();
 });
 

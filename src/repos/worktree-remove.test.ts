@@ -105,16 +105,16 @@ test("only what has our owner file is removed, and no link is followed", async (
 });
 
 test.for<[string, (path: string, marker: string, precious: string) => Promise<unknown>, RegExp]>([
-  ["a directory", (path) => write(path, { "mine.txt": "x" }), /exists and is not ours/],
-  ["a file", (path) => writeFile(path, "mine"), /exists and is not ours/],
-  ["a link", (path, _, precious) => symlink(precious, path), /exists and is not ours/],
+  ["a directory", (path) => write(path, { "mine.txt": "x" }), /exists and is not the service's/],
+  ["a file", (path) => writeFile(path, "mine"), /exists and is not the service's/],
+  ["a link", (path, _, precious) => symlink(precious, path), /exists and is not the service's/],
   [
     "an owner file of a newer version, with its directory",
     async (path, marker) => {
       await write(path, { "mine.txt": "x" });
       await writeFile(marker, '{"version": 3, "ready": true, "worktree": {"worktreeId": "two"}}');
     },
-    /exists and is not ours/,
+    /exists and is not the service's/,
   ],
   [
     "the owner file of another worktree",
@@ -122,7 +122,7 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
       await write(path, { "mine.txt": "x" });
       await writeFile(marker, await read(marker.replace("two.json", "one.json")));
     },
-    /exists and is not ours/,
+    /exists and is not the service's/,
   ],
 ])(
   "%s that is not ours, by the name of an id, is neither removed nor taken over",

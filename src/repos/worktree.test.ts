@@ -167,7 +167,7 @@ test("a worktree whose directory is gone, or that was removed, comes back at the
 test("a directory that is not ours is never taken for a worktree", async () => {
   const { repos, repo, settings } = await makeWorktree();
   await write(join(settings.worktreeRoot, "two"), { "mine.txt": "x" });
-  await expect(addTo(repos, repo, "two")).rejects.toThrow("exists and is not ours");
+  await expect(addTo(repos, repo, "two")).rejects.toThrow("exists and is not the service's");
   expect(await read(settings.worktreeRoot, "two/mine.txt")).toBe("x");
 });
 
