@@ -5,31 +5,31 @@ import { Instant, StageName, Usage } from "./job.ts";
  * The one event vocabulary. An agent adapter yields `AgentEvent`s. A job's event log adds stages and warnings and numbers
  * all of them (`JobEvent`). `/jobs/{id}/events`, the live view of the CLI and chat deltas are views of these.
  */
-const agentEvents = {
+export const AgentEvent = z.discriminatedUnion("type", [
   /** The agent has started and reported its session. Once per process. */
-  started: z.object({
+  z.object({
     type: z.literal("started"),
     session_id: z.string(),
     model: z.string().nullable(),
     agent_version: z.string().nullable(),
   }),
   /** A piece of thinking, as the model produces it. The pieces of one `block` make up its text. */
-  thinking: z.object({ type: z.literal("thinking"), block: z.int(), text: z.string() }),
+  z.object({ type: z.literal("thinking"), block: z.int(), text: z.string() }),
   /** A piece of visible text, as the model produces it. */
-  text: z.object({ type: z.literal("text"), block: z.int(), text: z.string() }),
+  z.object({ type: z.literal("text"), block: z.int(), text: z.string() }),
   /** A thinking or text block is complete. */
-  block_end: z.object({ type: z.literal("block_end"), block: z.int() }),
+  z.object({ type: z.literal("block_end"), block: z.int() }),
   /** The model begins a tool call. Writing its input may take long; `tool_use` has all of it. */
-  tool_start: z.object({ type: z.literal("tool_start"), id: z.string(), name: z.string() }),
+  z.object({ type: z.literal("tool_start"), id: z.string(), name: z.string() }),
   /** A tool call, when its input is complete. `parent`: id of the tool call that started the subagent which made this one. */
-  tool_use: z.object({
+  z.object({
     type: z.literal("tool_use"),
     id: z.string(),
     name: z.string(),
     input: z.unknown(),
     parent: z.string().nullable(),
   }),
-  tool_result: z.object({
+  z.object({
     type: z.literal("tool_result"),
     tool_use_id: z.string(),
     content: z.string(),
@@ -37,7 +37,7 @@ const agentEvents = {
     parent: z.string().nullable(),
   }),
   /** The agent waits before it calls the model again. */
-  retry: z.object({
+  z.object({
     type: z.literal("retry"),
     /** Counts from 1 to `max_retries`. */
     retry: z.int(),
@@ -46,13 +46,13 @@ const agentEvents = {
     status: z.int().nullable(),
     error: z.string(),
   }),
-  rate_limit: z.object({
+  z.object({
     type: z.literal("rate_limit"),
     status: z.string(),
     resets_at: Instant.nullable(),
   }),
   /** The agent's report of the outcome. The last one counts. */
-  result: z.object({
+  z.object({
     type: z.literal("result"),
     ok: z.boolean(),
     text: z.string(),
@@ -65,33 +65,18 @@ const agentEvents = {
     duration_ms: z.int().nullable(),
   }),
   /** The process and all its children have ended. Always the last event of a run. */
-  exited: z.object({
+  z.object({
     type: z.literal("exited"),
     exit_code: z.int().nullable(),
     signal: z.string().nullable(),
   }),
   /** Something was left out or went differently than asked. */
-  warning: z.object({
+  z.object({
     type: z.literal("warning"),
     message: z.string(),
     /** A block of text or thinking that the following events replace: the model tries again. */
     dropped_block: z.int().optional(),
   }),
-};
-
-export const AgentEvent = z.discriminatedUnion("type", [
-  agentEvents.started,
-  agentEvents.thinking,
-  agentEvents.text,
-  agentEvents.block_end,
-  agentEvents.tool_start,
-  agentEvents.tool_use,
-  agentEvents.tool_result,
-  agentEvents.retry,
-  agentEvents.rate_limit,
-  agentEvents.result,
-  agentEvents.exited,
-  agentEvents.warning,
 ]);
 export type AgentEvent = z.infer<typeof AgentEvent>;
 

@@ -139,7 +139,7 @@ const unknownTool = (name: string, names: readonly string[]): ProtocolError => {
 };
 
 /** Sent to a client's model; each tool describes itself. */
-export const instructions = `Runs a coding agent on a git repository as a background job and hands back a branch or a pull request.
+const instructions = `Runs a coding agent on a git repository as a background job and hands back a branch or a pull request.
 
 A task: run_task answers at once with a job of status queued. Ask wait_for_job (at most 50 seconds a call; call it again while the status is queued or running) or get_job until the job has ended: succeeded, failed, cancelled or expired. output is the agent's final text; branch, commit_sha and pr_url say where its work is; a job that failed says why in failure_reason and error, and retryable tells whether the same task may succeed later. cancel_job ends a job; what it had done is kept under salvage_ref.
 

@@ -7,6 +7,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { ServiceError } from "../contract/errors.ts";
 import { readJson } from "../http/body.ts";
+import { streamed } from "../http/event-stream.ts";
 import type { Call, Reply, Route } from "../http/route.ts";
 import { encodeEvent, ping } from "../lib/sse.ts";
 import type { McpRoutesOptions } from "./routes.ts";
@@ -25,7 +26,7 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
   const open = async (call: Call): Promise<Reply> => {
     if (closing.aborted) throw shuttingDown();
     // Nobody reads the body of a reply to HEAD.
-    if (call.request.method === "HEAD") return streamed(null);
+    if (call.request.method === "HEAD") return streamed(null, noCache);
     if (sessions.size >= maxSessions)
       throw new ServiceError(
         "queue_full",
@@ -43,7 +44,7 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
     const session = createSession(call, { endpoint: endpointOf(id, call.request.url), pingEveryMs, onEnd });
     sessions.set(id, session);
     await server.connect(session.transport);
-    return streamed(session.stream);
+    return streamed(session.stream, noCache);
   };
 
   const receive = async (call: Call): Promise<Reply> => {
@@ -64,15 +65,7 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
   ];
 };
 
-const streamed = (body: Reply["body"]): Reply => ({
-  status: 200,
-  headers: {
-    "content-type": "text/event-stream",
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",
-  },
-  body,
-});
+const noCache = { "cache-control": "no-cache, no-transform" };
 
 /** Where the client posts to. A client that gave its key in the address cannot send it in another way: it is repeated here. */
 const endpointOf = (id: string, url: string): string => {

@@ -65,7 +65,7 @@ test("a worktree of an older version becomes a clone, with its commits, index an
   expect(await repos.listWorktreeIds()).toEqual([]);
 });
 
-test("one that is pushed, or whose directory is gone, is removed", async () => {
+test("one that is pushed, or whose directory was deleted, is removed", async () => {
   const { repos, worktree } = await oldWorktree();
   expect(await repos.isPushed(worktree, never)).toBe(true);
   await rm(worktree.path, { recursive: true });
@@ -91,7 +91,7 @@ test("one without a repository gets its git directory back", async () => {
   expect(existsSync(old)).toBe(false);
 });
 
-test("one whose place in the cached clone another instance has now is saved by its base", async () => {
+test("one whose directory in the cached clone belongs to another instance now is saved with its base", async () => {
   const { repos, repo, worktree } = await oldWorktree();
   await write(worktree.path, { "new.txt": "1\n" });
   await rm(join(repo.gitDir, "worktrees/one"), { recursive: true });

@@ -26,7 +26,7 @@ const failing = async (action: Promise<unknown>): Promise<RepoError> => {
   return error;
 };
 
-test("a repository is cloned into its place once and brought up to date after that", async () => {
+test("a repository is cloned once and updated after that", async () => {
   const remote = await makeRemote();
   const { repos, settings } = await makeRepos();
   const repo = await fetchInto(repos, remote.url);
@@ -55,7 +55,7 @@ test("a default branch that was force-pushed is followed", async () => {
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(tip);
 });
 
-test("what is no repository, an unreachable server and a server that wants credentials each get a sentence of their own", async () => {
+test("what is no repository, an unreachable server and a server that wants credentials each have an error of their own", async () => {
   const { repos } = await makeRepos();
   const none = await failing(fetchInto(repos, await temporaryDirectory()));
   expect(none).toMatchObject({ reason: "clone_failed", retryable: false });
@@ -80,7 +80,7 @@ test("a root that cannot be written to is named in the error", async () => {
   expect((await failing(fetchInto(repos, remote.url))).message).toContain("SERVICE_REPOS_ROOT");
 });
 
-test("a full disk is said to be full", async () => {
+test("a full disk is named in the error", async () => {
   const bin = await temporaryDirectory();
   await writeFile(
     join(bin, "git"),
@@ -98,7 +98,7 @@ test("a missing git is named", async () => {
   expect((await failing(fetchInto(repos, "/srv/app.git"))).message).toContain("install it (2.33 or later)");
 });
 
-test("the lock is not gone around when it does not come free", async () => {
+test("without the lock nothing is done", async () => {
   const remote = await makeRemote();
   const { repos, settings } = await makeRepos({ repoLockTimeout: 1 });
   const repo = await fetchInto(repos, remote.url);
@@ -115,7 +115,7 @@ test("the lock is not gone around when it does not come free", async () => {
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(before);
 });
 
-test("a fetch that is no longer wanted ends with the signal's reason", async () => {
+test("an aborted fetch ends with the signal's reason", async () => {
   const { repos } = await makeRepos();
   const stop = new AbortController();
   stop.abort(new Error("cancelled"));
@@ -123,7 +123,7 @@ test("a fetch that is no longer wanted ends with the signal's reason", async () 
   await expect(repos.fetch({ url, jobId: "job", signal: stop.signal })).rejects.toThrow("cancelled");
 });
 
-test("half-made clones and old lock files that a crash left are cleared away", async () => {
+test("half-made clones and old lock files that a crash left are removed", async () => {
   const remote = await makeRemote();
   const first = await makeRepos();
   const repo = await fetchInto(first.repos, remote.url);
@@ -141,7 +141,7 @@ test("half-made clones and old lock files that a crash left are cleared away", a
   expect((await readdir(cache)).toSorted()).toEqual([".lock", "repo.git"]);
 });
 
-test("a damaged cache is mended from the remote and keeps the branches and the salvage that only it has", async () => {
+test("a damaged cache is repaired from the remote and keeps its own branches and salvage refs", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 150 }, (_, index) => [`f${index}.txt`, `${index}\n`]),
   );
@@ -169,7 +169,7 @@ test("a damaged cache is mended from the remote and keeps the branches and the s
   expect(await plainGit(worktree.path, "status", "--porcelain")).toContain("more.txt");
 });
 
-test("damage that only the checkout meets is mended as well", async () => {
+test("damage that only the checkout finds is repaired too", async () => {
   const { repos, repo } = await makeWorktree();
   const blob = await plainGit(repo.gitDir, "rev-parse", "origin/main:README.md");
   await rm(join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2)), { force: true });
@@ -178,7 +178,7 @@ test("damage that only the checkout meets is mended as well", async () => {
   expect(worktree.warnings).toEqual([expect.stringContaining("mended")]);
 });
 
-test("a history that an agent cut short by a shallow fetch is made whole again", async () => {
+test("a history that an agent's shallow fetch cut is completed", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
   await remote.commit({ "a.txt": "1\n" });
   await remote.commit({ "a.txt": "2\n" });
@@ -195,7 +195,7 @@ test("a history that an agent cut short by a shallow fetch is made whole again",
   expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("3");
 });
 
-test("what an agent wrote into the configuration of the cache is gone before git runs again", async () => {
+test("what an agent wrote into the configuration of the cache is removed before git runs again", async () => {
   const { repos, repo, remote, worktree, root } = await makeWorktree();
   const trace = join(root, "trace");
   const program = join(root, "program");

@@ -20,7 +20,7 @@ type Host = {
   ca: string;
 };
 
-/** One for all: of several with the same name only the first would be looked at. */
+/** One for all: of several with the same name only the first would be used. */
 let certificate: ReturnType<typeof generate> | undefined;
 
 /** An https server that wants credentials for everything and then has nothing, but mints app tokens. */
@@ -69,35 +69,35 @@ const fetchError = async ({ repos }: TestRepos, url: string): Promise<string> =>
 
 test("the git host gets the token, and neither the error nor the disk shows it", async () => {
   const host = await startHost();
-  const place = await placeFor(host.name, host);
-  const error = await fetchError(place, `https://${host.name}/acme/app`);
+  const service = await placeFor(host.name, host);
+  const error = await fetchError(service, `https://${host.name}/acme/app`);
   expect(host.seen.map((request) => request.authorization)).toContain(basic(token));
   expect(error).toContain("there is no git repository at this URL");
   expect(error).not.toContain("canary");
   expect(error).not.toContain(Buffer.from(token).toString("base64"));
-  const onDisk = spawnSync("grep", ["-r", "canary", place.root]);
+  const onDisk = spawnSync("grep", ["-r", "canary", service.root]);
   expect(onDisk.status).toBe(1);
 });
 
 test("another https host, even one on another port of the same name, gets no token", async () => {
   const host = await startHost();
-  const place = await placeFor("localhost", host);
-  const error = await fetchError(place, `https://${host.name}/acme/app`);
+  const service = await placeFor("localhost", host);
+  const error = await fetchError(service, `https://${host.name}/acme/app`);
   expect(host.seen.length).toBeGreaterThan(0);
   expect(host.seen.every((request) => request.authorization === undefined)).toBe(true);
   expect(error).toContain("asks for credentials that the service does not have");
 });
 
-test("an app's token is minted on the host's own API and taken before the static one", async () => {
+test("an app's token is minted on the host's own API and preferred to the static one", async () => {
   const host = await startHost();
-  const place = await placeFor(host.name, host, appOf(2048));
-  await fetchError(place, `https://${host.name}/acme/app`);
+  const service = await placeFor(host.name, host, appOf(2048));
+  await fetchError(service, `https://${host.name}/acme/app`);
   expect(host.seen[0]).toMatchObject({ method: "POST", path: "/api/v3/app/installations/42/access_tokens" });
   expect(host.seen.map((request) => request.authorization)).toContain(basic("canary-app-token"));
   expect(host.seen.map((request) => request.authorization)).not.toContain(basic(token));
 });
 
-test("when the app's token cannot be had the static one is taken, and without one the failure is told", async () => {
+test("without the app's token the static one is used, and without both the failure is reported", async () => {
   const settings = { ...(await makeRepos()).settings, gitHost: "localhost:9", ...appOf(2048) };
   expect(await createTokens({ ...settings, gitHostToken: token }).current(never)).toBe(token);
   await expect(createTokens(settings).current(never)).rejects.toThrow(

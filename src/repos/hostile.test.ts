@@ -111,13 +111,13 @@ test("links that lead out of the worktree are left out, others stay, and that is
   await write(worktree.path, { "work.txt": "1\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "--name-only", "--format=")).toBe("work.txt");
-  // What the agent puts in the place of such a link is its work and must not be lost.
+  // What the agent writes at the path of such a link is its work and must not be lost.
   await write(worktree.path, { absolute: "2\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "HEAD:absolute")).toBe("2");
 });
 
-test("large files kept elsewhere stay pointers, with a warning", async () => {
+test("files in Git LFS stay pointers, with a warning", async () => {
   const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
   const remote = await makeRemote({
     "sub/.gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n",
@@ -128,7 +128,7 @@ test("large files kept elsewhere stay pointers, with a warning", async () => {
   expect(worktree.warnings).toEqual([expect.stringContaining("Git LFS")]);
 });
 
-test("a git directory that the agent pointed elsewhere leads the service nowhere", async () => {
+test("a git directory that the agent redirected is not followed", async () => {
   const trap = await makeTrap();
   const remote = await makeRemote();
   const { repos, worktree } = await checkOut(remote);

@@ -21,7 +21,7 @@ const twoHosts = async () => {
   return { a, b, repo: a.repo, onA: a.worktree };
 };
 
-test("a worktree of a lost instance is made at our path, from its branch as far as that was saved", async () => {
+test("a worktree of a lost instance is made at this instance's path, from its saved branch", async () => {
   const { a, b, onA, repo } = await twoHosts();
   await write(onA.path, { "committed.txt": "1\n" });
   const tip = await a.repos.commitAll(onA, "work", never);
@@ -34,7 +34,7 @@ test("a worktree of a lost instance is made at our path, from its branch as far 
   expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe("## service/one");
 });
 
-test("what the lost instance's agent still does touches nothing of the new worktree, and is saved under a ref of its own", async () => {
+test("later changes by the lost instance's agent do not touch the new worktree, and are saved under another ref", async () => {
   const { a, b, onA, repo } = await twoHosts();
   const onB = await addTo(b.repos, repo, "one");
   await write(onB.path, { "theirs.txt": "b\n" });
@@ -55,7 +55,7 @@ test("what the lost instance's agent still does touches nothing of the new workt
   expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe("## service/one\n?? theirs.txt");
 });
 
-test("on a root that both see, the worktree of a lost instance becomes the other's as it is", async () => {
+test("on a root that both see, the worktree of a lost instance becomes the other instance's unchanged", async () => {
   const made = await makeWorktree();
   const other = await makeRepos({ ...made.settings, podName: "other" });
   await write(made.worktree.path, { "file.txt": "1\n" });
@@ -84,7 +84,7 @@ test("an empty repository's worktree of a lost instance is made anew too", async
   );
 });
 
-test("a branch that was pushed after it was saved is resumed where it was pushed", async () => {
+test("a branch that was pushed after it was saved is resumed from the pushed commit", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
   await write(worktree.path, { "first.txt": "1\n" });
   await repos.commitAll(worktree, "first", never);
@@ -98,7 +98,7 @@ test("a branch that was pushed after it was saved is resumed where it was pushed
   expect(await plainGit(again.path, "rev-parse", "HEAD")).toBe(tip);
 });
 
-test("a worktree that is used again knows what the remote has by then", async () => {
+test("a reused worktree has the remote's current branches", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
   await plainGit(worktree.path, "tag", "mine");
   const tip = await remote.commit({ "later.txt": "1\n" });

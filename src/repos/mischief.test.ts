@@ -17,7 +17,7 @@ const salvagedFiles = async ({ repos, worktree }: Made): Promise<string[]> => {
   return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref ?? "")).split("\n");
 };
 
-test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s holds nothing up", async (name) => {
+test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s blocks nothing", async (name) => {
   const made = await makeWorktree();
   await write(made.worktree.path, { "work.txt": "1\n" });
   await rm(join(made.worktree.gitDir, name));
@@ -26,7 +26,7 @@ test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s holds n
 });
 
 test.each(["config", "HEAD"])(
-  "a named pipe in place of the cached clone's %s holds nothing up",
+  "a named pipe in place of the cached clone's %s blocks nothing",
   async (name) => {
     const made = await makeWorktree();
     await write(made.worktree.path, { "work.txt": "1\n" });
@@ -86,11 +86,11 @@ test("a cached clone that was deleted under a worktree is named, not a missing f
   const { repos, repo, worktree, settings } = await makeWorktree();
   await write(worktree.path, { "work.txt": "work\n" });
   await rm(join(settings.reposRoot, repo.key), { recursive: true });
-  const told = `The cached clone ${repo.gitDir} was deleted`;
-  await expect(repos.inspect(worktree, never)).rejects.toThrow(told);
-  await expect(repos.commitAll(worktree, "work", never)).rejects.toThrow(told);
-  await expect(repos.salvage(worktree, "one", never)).rejects.toThrow(told);
-  await expect(repos.push(worktree, never)).rejects.toThrow(told);
+  const message = `The cached clone ${repo.gitDir} was deleted`;
+  await expect(repos.inspect(worktree, never)).rejects.toThrow(message);
+  await expect(repos.commitAll(worktree, "work", never)).rejects.toThrow(message);
+  await expect(repos.salvage(worktree, "one", never)).rejects.toThrow(message);
+  await expect(repos.push(worktree, never)).rejects.toThrow(message);
   expect(await read(worktree.path, "work.txt")).toBe("work\n");
   await repos.removeWorktree(worktree, never);
   expect(existsSync(worktree.path)).toBe(false);

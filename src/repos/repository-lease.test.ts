@@ -9,9 +9,9 @@ import { until } from "../../test/until.ts";
 import { fetchInto, makeRepos, makeRemote, plainGit } from "./repos.fixture.ts";
 import type { TakeLease } from "./git-context.ts";
 
-const away = (): Promise<never> => Promise.reject(new Error("connection refused"));
+const unreachable = (): Promise<never> => Promise.reject(new Error("connection refused"));
 
-test("a lease that another instance holds is waited for, and the fetch is done once it is given back", async () => {
+test("a fetch waits for a lease of another instance, and runs when it is released", async () => {
   const remote = await makeRemote();
   const locks = createLocalLocks();
   const asked: string[] = [];
@@ -30,7 +30,7 @@ test("a lease that another instance holds is waited for, and the fetch is done o
   expect(await locks.take(`repo ${key}`)).not.toBeNull();
 });
 
-test("a lease that does not come free in time, and one that cannot be asked for, end the attempt with a sentence each", async () => {
+test("a lease that is not released in time and an unreachable store each end the attempt with an error of their own", async () => {
   const remote = await makeRemote();
   const held = await makeRepos({ repoLockTimeout: 1 }, process.env, async () => null);
   await expect(fetchInto(held.repos, remote.url)).rejects.toMatchObject({
@@ -39,7 +39,7 @@ test("a lease that does not come free in time, and one that cannot be asked for,
     retryable: true,
     message: expect.stringContaining("was in use by others for 1 s") as string,
   });
-  const cutOff = await makeRepos({ repoLockTimeout: 1 }, process.env, away);
+  const cutOff = await makeRepos({ repoLockTimeout: 1 }, process.env, unreachable);
   await expect(fetchInto(cutOff.repos, remote.url)).rejects.toMatchObject({
     name: "RepoError",
     retryable: true,
@@ -47,20 +47,20 @@ test("a lease that does not come free in time, and one that cannot be asked for,
   });
 });
 
-test("a store that is away for a moment only is waited for", async () => {
+test("a fetch waits for a store that is unreachable for a moment", async () => {
   const remote = await makeRemote();
   const never = new AbortController().signal;
   let asked = 0;
   const takeLease: TakeLease = async () => {
     asked += 1;
-    return asked < 3 ? away() : { release: async () => undefined, lost: never };
+    return asked < 3 ? unreachable() : { release: async () => undefined, lost: never };
   };
   const { repos } = await makeRepos({}, process.env, takeLease);
   expect((await fetchInto(repos, remote.url)).key).toHaveLength(12);
   expect(asked).toBe(3);
 });
 
-test("git is ended when the lease is lost while it runs, and nothing is left half done", async () => {
+test("git is stopped when the lease is lost while it runs, and nothing is left half done", async () => {
   const remote = await makeRemote();
   const lost = new AbortController();
   let released = 0;
@@ -73,14 +73,14 @@ test("git is ended when the lease is lost while it runs, and nothing is left hal
   const before = await plainGit(repo.gitDir, "rev-parse", "origin/main");
   await remote.commit({ "a.txt": "1\n" });
   const directory = await temporaryDirectory();
-  const { path, begun } = await endlessFetch(directory);
+  const { path, started } = await endlessFetch(directory);
   const slow = await makeRepos(settings, { ...process.env, PATH: path }, takeLease);
   const fetching = fetchInto(slow.repos, remote.url);
   const ended = fetching.then(
     () => null,
     (error: unknown) => error,
   );
-  const pid = await until(() => readFile(begun, "utf8").catch(() => ""), { what: "git to run" });
+  const pid = await until(() => readFile(started, "utf8").catch(() => ""), { what: "git to run" });
   lost.abort(new Error("the lease has lapsed"));
   expect(await ended).toMatchObject({
     name: "RepoError",
@@ -93,15 +93,15 @@ test("git is ended when the lease is lost while it runs, and nothing is left hal
 });
 
 /** A PATH on which a fetch by git never ends, and the file that it writes its pid to. */
-const endlessFetch = async (directory: string): Promise<{ path: string; begun: string }> => {
+const endlessFetch = async (directory: string): Promise<{ path: string; started: string }> => {
   const path = String(process.env["PATH"]);
-  const begun = join(directory, "begun");
-  const script = `#!/bin/sh\ncase " $* " in *" fetch "*) printf $$ > "${begun}.new"; mv "${begun}.new" "${begun}"; exec sleep 600;; esac\nPATH="${path}" exec git "$@"\n`;
+  const started = join(directory, "started");
+  const script = `#!/bin/sh\ncase " $* " in *" fetch "*) printf $$ > "${started}.new"; mv "${started}.new" "${started}"; exec sleep 600;; esac\nPATH="${path}" exec git "$@"\n`;
   await writeFile(join(directory, "git"), script, { mode: 0o755 });
-  return { path: `${directory}:${path}`, begun };
+  return { path: `${directory}:${path}`, started };
 };
 
-test("who waits behind an instance that is stopped for 20 s is told which it is", async () => {
+test("a fetch that waits behind an instance which is stopped for 20 s fails with its name", async () => {
   const remote = await makeRemote();
   const { repos, settings } = await makeRepos();
   const key = repos.keyOf(repos.parseUrl(remote.url));

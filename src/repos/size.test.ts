@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { addTo, fetchInto, makeRepos, makeRemote, plainGit } from "./repos.fixture.ts";
 
-/** Makes `main` a commit of ten trees in each of ten trees and so on: 10^levels times what the innermost holds. */
+/** Makes `main` a commit of ten trees in each of ten trees and so on: 10^levels times the content of the innermost. */
 const nest = async (url: string, innermost: string, levels: number): Promise<void> => {
   let tree = innermost;
   for (let level = 0; level < levels; level += 1) {
@@ -41,14 +41,14 @@ test("so is one of as many empty directories", async () => {
   await expect(added).rejects.toThrow("SERVICE_MAX_REPO_FILES");
 });
 
-test("files with more bytes than a checkout may have are refused, also on the branch that a worktree comes back to", async () => {
+test("files with more bytes than a checkout may have are refused, also on the branch of a worktree that is made again", async () => {
   const remote = await makeRemote({ "large.txt": "0".repeat(2000) });
-  const place = await makeRepos({ maxRepoBytes: 1999 });
-  const repo = await fetchInto(place.repos, remote.url);
+  const limited = await makeRepos({ maxRepoBytes: 1999 });
+  const repo = await fetchInto(limited.repos, remote.url);
   const refusal = "has more than 1999 bytes of files; raise SERVICE_MAX_REPO_BYTES";
-  await expect(addTo(place.repos, repo, "one")).rejects.toThrow(refusal);
+  await expect(addTo(limited.repos, repo, "one")).rejects.toThrow(refusal);
   await plainGit(repo.gitDir, "branch", "service/two", "origin/main");
-  await expect(addTo(place.repos, repo, "two")).rejects.toThrow(refusal);
-  const { repos } = await makeRepos({ ...place.settings, maxRepoBytes: 2000 });
+  await expect(addTo(limited.repos, repo, "two")).rejects.toThrow(refusal);
+  const { repos } = await makeRepos({ ...limited.settings, maxRepoBytes: 2000 });
   expect(existsSync(join((await addTo(repos, repo, "one")).path, "large.txt"))).toBe(true);
 });
