@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Health } from "../contract/health.ts";
+import type { Health } from "../contract/instance.ts";
 import type { Operation } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { statusOf } from "../contract/errors.ts";

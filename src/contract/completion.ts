@@ -35,23 +35,23 @@ export const Completion = z
   .meta({ id: "Completion" });
 export type Completion = z.infer<typeof Completion>;
 
-/** Every other id is unknown: it never becomes a path or a key. */
+/** Ids become paths and keys. An id of another form is unknown. */
 export const completionIdForm = /^[A-Za-z0-9\-_.:]{1,200}$/;
-const CompletionId = z.string().meta({ description: "The caller's own id, as given at the submission" });
+const CompletionId = z.string().meta({ description: "The uuid that the caller submitted" });
 
 const Meta = z
   .string()
   .max(10_000)
   .default("{}")
   .refine(isJsonObject, "must be a JSON object, as a string")
-  .meta({ description: "The caller's own data, a JSON object as a string; given back with the record" });
+  .meta({ description: "Data of the caller's own, a JSON object as a string; returned with the record" });
 
 export const completionOperations = {
   agent_completions: operation({
     name: "agent_completions",
     title: "Ask the agent",
     summary:
-      "Give the loaded agent a message and get its answer. The same uuid goes on with its conversation, unless stateless. With wait false the answer is to be fetched with get_completion.",
+      "Send the loaded agent a message and get its answer. The same uuid continues its conversation, unless stateless. With wait false, fetch the answer with get_completion.",
     input: z.strictObject({
       message: z
         .string()
@@ -61,14 +61,14 @@ export const completionOperations = {
       uuid: z
         .string()
         .regex(completionIdForm, "must be 1 to 200 letters, digits and -_.:")
-        .meta({ description: "Correlation id of the caller's own choice", example: "ticket-4711" }),
-      wait: z.boolean().default(true).meta({ description: "Answer when the agent is done" }),
-      stateless: z.boolean().default(false).meta({ description: "Fresh session; nothing is resumed" }),
+        .meta({ description: "Correlation id, chosen by the caller", example: "ticket-4711" }),
+      wait: z.boolean().default(true).meta({ description: "Answer only when the agent is done" }),
+      stateless: z.boolean().default(false).meta({ description: "Use a new session and resume none" }),
       model: z.string().max(200).default("").meta({ description: "Empty: the agent's own" }),
       max_turns: z.int().min(0).max(10_000).default(0).meta({ description: "0: the agent's own limit" }),
       system_prompt: z.string().max(1_000_000).default("").meta({
         description:
-          "Takes the place of the text that the agent's package appends to the CLI's system prompt; empty: that text",
+          "Replaces the text that the agent's package appends to the CLI's system prompt; empty: that text",
       }),
       effort: z.enum(["", "low", "medium", "high"]).default(""),
       timeout: z
@@ -83,7 +83,10 @@ export const completionOperations = {
       success: z.boolean().meta({ example: true }),
       status: CompletionStatus,
       uuid: Completion.shape.uuid,
-      poll_url: z.string().nullable().meta({ description: "Where the answer will be; null: it is here" }),
+      poll_url: z
+        .string()
+        .nullable()
+        .meta({ description: "Where the answer will be; null: this is the answer" }),
       result: z.string().nullable().meta({ example: result }),
       session_id: Completion.shape.session_id,
       cost_usd: Completion.shape.cost_usd,
@@ -109,7 +112,7 @@ export const completionOperations = {
   get_completion: operation({
     name: "get_completion",
     title: "Get a completion",
-    summary: "The record of a completion: its status, and the answer once it is there.",
+    summary: "The record of a completion: its status and, when it has ended, the answer.",
     input: z.strictObject({ uuid: CompletionId }),
     output: z.object({ success: z.literal(true), completion: Completion }),
     http: { method: "get", path: "/completions/{uuid}" },
@@ -138,7 +141,7 @@ export const completionOperations = {
   cancel_completion: operation({
     name: "cancel_completion",
     title: "Cancel a completion",
-    summary: "Stop a completion that is queued or running. One that has ended is returned as it is.",
+    summary: "Cancel a queued or running completion; one that has ended is returned unchanged.",
     input: z.strictObject({ uuid: CompletionId }),
     output: z.object({ success: z.literal(true), completion: Completion }),
     http: { method: "delete", path: "/completions/{uuid}" },

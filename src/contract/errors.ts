@@ -1,8 +1,8 @@
 import { z } from "zod";
 
 /**
- * Every way a request can fail, with its HTTP status. Doors (REST, MCP, CLI) translate a `ServiceError` by this table
- * and nowhere else; an error that is not a `ServiceError` is a bug: status 500, code `internal`, logged with its stack.
+ * Every way a request can fail, with its HTTP status. REST, MCP and the CLI translate a `ServiceError` by this table
+ * only. Any other error is a bug: status 500, code `internal`, logged with its stack.
  */
 export const statusOf = {
   invalid_request: 400,
@@ -52,11 +52,11 @@ export type ErrorCode = keyof typeof statusOf;
 
 type Options = {
   cause?: unknown;
-  /** Seconds after which asking again makes sense; sent as `Retry-After` with every 503. */
+  /** Seconds to wait before the next try; sent as `Retry-After` with every 503. */
   retryAfter?: number;
 };
 
-/** The one error of the domain rooms. `message` is a sentence for the caller that says what to do. */
+/** The error of all domain folders. `message` is a sentence that tells the caller what to do. */
 export class ServiceError extends Error {
   override name = "ServiceError";
   readonly code: ErrorCode;
@@ -73,7 +73,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Body of every failure but 401, which is `unauthorizedBody` to the letter. */
+/** Body of every failure but 401, whose body is `unauthorizedBody`. */
 export const Failure = z
   .object({
     success: z.literal(false),

@@ -2,57 +2,57 @@ import { z } from "zod";
 import { Instant, StageName, Usage } from "./job.ts";
 
 /**
- * The one event vocabulary. An agent adapter yields `AgentEvent`; a job's event log adds its stages and warnings and
- * numbers them (`JobEvent`). `/jobs/{id}/events`, the live view of the CLI and (later) chat deltas are views of these.
+ * The one event vocabulary. An agent adapter yields `AgentEvent`s. A job's event log adds stages and warnings and numbers
+ * all of them (`JobEvent`). `/jobs/{id}/events`, the live view of the CLI and chat deltas are views of these.
  */
-const agentEvents = {
-  /** The agent is up and has told its session. Once per process. */
-  started: z.object({
+export const AgentEvent = z.discriminatedUnion("type", [
+  /** The agent has started and reported its session. Once per process. */
+  z.object({
     type: z.literal("started"),
     session_id: z.string(),
     model: z.string().nullable(),
     agent_version: z.string().nullable(),
   }),
-  /** A piece of thinking, as the model produces it. Pieces of one `block` join to the whole. */
-  thinking: z.object({ type: z.literal("thinking"), block: z.int(), text: z.string() }),
+  /** A piece of thinking, as the model produces it. The pieces of one `block` make up its text. */
+  z.object({ type: z.literal("thinking"), block: z.int(), text: z.string() }),
   /** A piece of visible text, as the model produces it. */
-  text: z.object({ type: z.literal("text"), block: z.int(), text: z.string() }),
+  z.object({ type: z.literal("text"), block: z.int(), text: z.string() }),
   /** A thinking or text block is complete. */
-  block_end: z.object({ type: z.literal("block_end"), block: z.int() }),
-  /** The model begins a tool call; its input follows as it writes it, and may take long. `tool_use` tells all of it. */
-  tool_start: z.object({ type: z.literal("tool_start"), id: z.string(), name: z.string() }),
-  /** A tool call, once, when its input is complete. `parent` names the tool call of the subagent that made it. */
-  tool_use: z.object({
+  z.object({ type: z.literal("block_end"), block: z.int() }),
+  /** The model begins a tool call. Writing its input may take long; `tool_use` has all of it. */
+  z.object({ type: z.literal("tool_start"), id: z.string(), name: z.string() }),
+  /** A tool call, when its input is complete. `parent`: id of the tool call that started the subagent which made this one. */
+  z.object({
     type: z.literal("tool_use"),
     id: z.string(),
     name: z.string(),
     input: z.unknown(),
     parent: z.string().nullable(),
   }),
-  tool_result: z.object({
+  z.object({
     type: z.literal("tool_result"),
     tool_use_id: z.string(),
     content: z.string(),
     is_error: z.boolean(),
     parent: z.string().nullable(),
   }),
-  /** The agent waits before it asks the model again. */
-  retry: z.object({
+  /** The agent waits before it calls the model again. */
+  z.object({
     type: z.literal("retry"),
-    /** Which of at most `max_retries` this is, from 1. */
+    /** Counts from 1 to `max_retries`. */
     retry: z.int(),
     max_retries: z.int(),
     delay_ms: z.number(),
     status: z.int().nullable(),
     error: z.string(),
   }),
-  rate_limit: z.object({
+  z.object({
     type: z.literal("rate_limit"),
     status: z.string(),
     resets_at: Instant.nullable(),
   }),
-  /** The agent's own account of how the run went: the last one decides. */
-  result: z.object({
+  /** The agent's report of the outcome. The last one counts. */
+  z.object({
     type: z.literal("result"),
     ok: z.boolean(),
     text: z.string(),
@@ -64,34 +64,19 @@ const agentEvents = {
     usage: Usage.nullable(),
     duration_ms: z.int().nullable(),
   }),
-  /** The process is gone, with everything it started. Always the last event of a run. */
-  exited: z.object({
+  /** The process and all its children have ended. Always the last event of a run. */
+  z.object({
     type: z.literal("exited"),
     exit_code: z.int().nullable(),
     signal: z.string().nullable(),
   }),
   /** Something was left out or went differently than asked. */
-  warning: z.object({
+  z.object({
     type: z.literal("warning"),
     message: z.string(),
-    /** The block of text or thinking that was a first try and is told anew, or otherwise, by what follows. */
+    /** A block of text or thinking that the following events replace: the model tries again. */
     dropped_block: z.int().optional(),
   }),
-};
-
-export const AgentEvent = z.discriminatedUnion("type", [
-  agentEvents.started,
-  agentEvents.thinking,
-  agentEvents.text,
-  agentEvents.block_end,
-  agentEvents.tool_start,
-  agentEvents.tool_use,
-  agentEvents.tool_result,
-  agentEvents.retry,
-  agentEvents.rate_limit,
-  agentEvents.result,
-  agentEvents.exited,
-  agentEvents.warning,
 ]);
 export type AgentEvent = z.infer<typeof AgentEvent>;
 
@@ -102,7 +87,7 @@ export const StageEvent = z.object({
 });
 export type StageEvent = z.infer<typeof StageEvent>;
 
-/** One line of a job's event log. `seq` counts from 1 without gaps; it is the SSE event id. */
+/** An entry of a job's event log. `seq` counts from 1 without gaps and is the SSE event id. */
 export const JobEvent = z
   .object({ seq: z.int().min(1), at: Instant, attempt: z.int() })
   .and(z.union([StageEvent, AgentEvent]))

@@ -9,13 +9,13 @@ export const Instance = z
     started_at: Instant.meta({ example: "2026-03-02T08:00:00.000Z" }),
     running: z
       .int()
-      .meta({ description: "Jobs that it runs now, by its last word, which may be seconds old", example: 3 }),
+      .meta({ description: "Jobs that it runs; its last report may be seconds old", example: 3 }),
     max_parallel_jobs: z.int().meta({ example: 3 }),
     turns: z.int().meta({
-      description: "Turns of agent mode under way, by its last word, which may be seconds old",
+      description: "Turns of agent mode that it runs; its last report may be seconds old",
       example: 2,
     }),
-    draining: z.boolean().meta({ description: "It takes no new jobs", example: false }),
+    draining: z.boolean().meta({ description: "It accepts no new jobs", example: false }),
   })
   .meta({ id: "Instance" });
 export type Instance = z.infer<typeof Instance>;
@@ -25,17 +25,17 @@ const Overview = z.object({
     waiting: z.int().meta({ example: 2 }),
     running: z.int().meta({ example: 3 }),
     oldest_wait_seconds: z.number().nullable().meta({
-      description: "How long the job that waits longest has waited; null: none waits",
+      description: "How long the oldest queued job has waited; null: none is queued",
       example: 41.5,
     }),
   }),
-  lost: z.int().meta({ description: "Jobs that failed with their instance so far", example: 0 }),
+  lost: z.int().meta({ description: "Jobs that failed so far because their instance was lost", example: 0 }),
   recovered: z
     .int()
-    .meta({ description: "Jobs that were queued again after the loss of their instance so far", example: 1 }),
-  instances: z.array(Instance).meta({ description: "Those that are alive, by name" }),
+    .meta({ description: "Jobs that were queued again so far because their instance was lost", example: 1 }),
+  instances: z.array(Instance).meta({ description: "Live instances, by name" }),
 });
-/** The instances that share the store, and what they have before them. */
+/** The instances that share the store, and their queue. */
 export type Overview = z.infer<typeof Overview>;
 
 export const instanceOperations = {
@@ -43,7 +43,7 @@ export const instanceOperations = {
     name: "list_instances",
     title: "List instances",
     summary:
-      "The instances of the service that share the queue, with what each runs, and how many jobs wait and for how long.",
+      "The instances that share the queue, what each one runs, how many jobs are queued and for how long.",
     input: z.strictObject({}),
     output: z.object({ success: z.literal(true), count: z.int().meta({ example: 1 }), ...Overview.shape }),
     http: { method: "get", path: "/instances" },
@@ -51,3 +51,16 @@ export const instanceOperations = {
     errors: [],
   }),
 };
+
+/** Body of `GET /health`: the process is up. Public. */
+export const Health = z.object({ status: z.literal("ok"), service: z.string() }).meta({ id: "Health" });
+export type Health = z.infer<typeof Health>;
+
+/** Body of `GET /ready`: 200 when the service accepts new jobs, else 503. Public. */
+export const Readiness = z
+  .object({
+    ready: z.boolean(),
+    reasons: z.array(z.string()).meta({ description: "Why it is not ready, a sentence each" }),
+  })
+  .meta({ id: "Readiness" });
+export type Readiness = z.infer<typeof Readiness>;

@@ -73,15 +73,13 @@ export const Job = z
     repo_url: z.string().meta({ example: "https://github.com/acme/app" }),
     base_ref: z.string().meta({
       example: "main",
-      description:
-        "Branch or tag the work is based on; left out, it is main until the repository has been looked at",
+      description: "Branch or tag the work is based on; main until the repository is read if none was given",
     }),
     task: z.string().meta({ example: "Fix the failing date test" }),
     profile: z.string().meta({ example: "code" }),
     profile_rule: z.string().nullable().meta({
       example: "SERVICE_DEFAULT_PROFILE",
-      description:
-        "Why this profile: requested, the match rule of the profile that fitted, or SERVICE_DEFAULT_PROFILE",
+      description: "Why this profile: requested, the match rule that applied, or SERVICE_DEFAULT_PROFILE",
     }),
     status: JobStatus,
     mode: z.literal("fire_and_forget"),
@@ -115,11 +113,11 @@ export const Job = z
     worktree_id: z.string().nullable(),
     salvage_ref: z.string().nullable().meta({
       description:
-        "Ref in the cached clone that holds what was not on a pushed branch when the job failed, or when its worktree was removed",
+        "Ref in the cached clone with the work that was not on a pushed branch when the job failed or its worktree was removed",
     }),
     cached_clone: z.string().nullable().meta({
       description:
-        "Git directory on the instance that has salvage_ref, and the branch if it is not pushed; null: nothing was checked out yet",
+        "Git directory on the instance that has salvage_ref, and the branch if it is not pushed; null: nothing is checked out yet",
     }),
     warnings: z
       .array(z.string())
@@ -136,13 +134,14 @@ export const RunTaskInput = z.strictObject({
     .min(1, "must not be empty")
     .max(100_000, "must have at most 100,000 characters")
     .refine((task) => task.trim() !== "", "must not be blank")
-    .meta({ description: "What the agent is to do, in plain words", example: "Fix the failing date test" }),
+    .meta({ description: "What the agent should do, in plain words", example: "Fix the failing date test" }),
   repo_url: z.string().max(2048).default("").meta({
     description: "Git repository; empty: that of worktree_id or session_id, else an empty directory",
     example: "https://github.com/acme/app",
   }),
   profile: z.string().max(200).default("").meta({
-    description: "Profile name; empty or auto: the first whose match rules fit, else SERVICE_DEFAULT_PROFILE",
+    description:
+      "Profile name; empty or auto: the first whose match rules apply, else SERVICE_DEFAULT_PROFILE",
   }),
   base_ref: z.string().max(255).default("").meta({
     description:
@@ -165,11 +164,11 @@ export const RunTaskInput = z.strictObject({
   wait: z
     .boolean()
     .default(false)
-    .meta({ description: "Answer only when the job has ended; it goes on if the caller leaves" }),
+    .meta({ description: "Answer only when the job has ended; it continues if the caller disconnects" }),
 });
 export type RunTaskInput = z.infer<typeof RunTaskInput>;
 
-/** What an example of a job that has ended says instead. */
+/** Replaces the examples of the fields in the example of a job that has ended. */
 const endedJob = {
   status: "succeeded",
   exit_code: 0,
@@ -200,11 +199,11 @@ export const jobOperations = {
   run_task: operation({
     name: "run_task",
     title: "Submit a task",
-    summary: "Submit a task; returns at once with the queued job. Ask wait_for_job or get_job for its end.",
+    summary: "Submit a task; returns the queued job at once. Call wait_for_job or get_job for its outcome.",
     input: RunTaskInput,
     output: JobAnswer,
     http: { method: "post", path: "/jobs" },
-    // Would outlast the time limits of MCP clients; wait_for_job stays within them.
+    // A wait would exceed the time limits of MCP clients; wait_for_job stays within them.
     mcpOmit: ["wait"],
     annotations: { readOnly: false, destructive: true, idempotent: false },
     errors: [
@@ -237,7 +236,7 @@ export const jobOperations = {
     name: "wait_for_job",
     title: "Wait for a job",
     summary:
-      "Waits until the job has ended, but no longer than timeout seconds, and returns it as it is then. Call it again while its status is queued or running.",
+      "Wait until the job has ended, at most timeout seconds, and return it. Call this again while its status is queued or running.",
     input: z.strictObject({
       job_id: JobId,
       timeout: z.int().min(1).max(50).default(45).meta({ description: "Seconds to wait at most" }),
@@ -257,8 +256,8 @@ export const jobOperations = {
       status: z
         .union([z.enum(["", "all"]), JobStatus])
         .default("")
-        .meta({ description: "Only this status; empty or all: whatever it is" }),
-      cursor: z.string().max(200).default("").meta({ description: "next_cursor of the page before" }),
+        .meta({ description: "Only this status; empty or all: every status" }),
+      cursor: z.string().max(200).default("").meta({ description: "next_cursor of the previous page" }),
     }),
     output: z.object({
       success: z.literal(true),

@@ -2,8 +2,8 @@ import type { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
 /**
- * One thing that can be asked of the service. REST routes, the OpenAPI document, MCP tools and the typed client are
- * loops over these: an operation is added in `operations.ts` and nowhere else.
+ * One operation of the service. REST routes, the OpenAPI document, MCP tools and the typed client are loops over these:
+ * a new operation is added in `operations.ts` only.
  */
 export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.ZodObject = z.ZodObject> = {
   /** Name of the MCP tool and of the client's method. */
@@ -12,19 +12,19 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
   summary: string;
   input: Input;
   output: Output;
-  /** Where the example of an answer differs from what the fields' own examples make up. */
+  /** Overrides the examples of the output's fields. */
   example?: object;
   /** Parameters that MCP clients are not offered. */
   mcpOmit?: readonly string[];
-  /** REST binding. Path parameters (`{job_id}`) are taken from the path, the rest from the query (get, delete) or the JSON body (post). */
+  /** REST binding. Parameters that are not in the path come from the query (get, delete) or the JSON body (post). */
   http: {
     method: "get" | "post" | "delete";
     path: string;
     deprecated?: boolean;
-    /** Status of an answer that is none of the errors; absent: always 200. */
+    /** Status of an answer that is no error; absent: always 200. */
     status?: (output: Record<string, unknown>) => 200 | 202 | 500;
   };
-  /** Only there when this part of the service is on. */
+  /** Offered only when this part of the service is on. */
   part?: "agent";
   annotations: { readOnly: boolean; destructive: boolean; idempotent: boolean };
   /** Codes this operation can fail with, besides those every request can (401, 413, 500 …). */
@@ -35,19 +35,18 @@ export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>
   definition: Operation<Input, Output>,
 ): Operation<Input, Output> => definition;
 
-/** The operations that a service with these parts has. */
 export const isOffered = ({ part }: Operation, parts: { agent: boolean }): boolean =>
   part === undefined || parts[part];
 
-/** What a door knows of the request besides its input. */
+/** A request's data besides its input. */
 export type RequestContext = {
-  /** Aborted when the caller is gone. */
+  /** Aborted when the caller disconnects. */
   signal: AbortSignal;
   /** Value of the `Idempotency-Key` header, if any. */
   idempotencyKey?: string | undefined;
   /** Stable digest of the caller's API key; `open` when no keys are configured. Never the key itself. */
   principal: string;
-  /** Tells a caller that waits what is going on, a few words each time; left out when the caller did not ask for it. */
+  /** Sends a waiting caller a few words about the progress. Absent: the caller did not ask for it. */
   progress?: ((message: string) => void) | undefined;
 };
 

@@ -4,7 +4,7 @@ import { jobOperations } from "./job.ts";
 import { profileOperations } from "./profile.ts";
 import { worktreeOperations } from "./worktree.ts";
 
-/** Every operation of the service: the doors and the client loop over this. */
+/** Every operation of the service. */
 export const operations = {
   ...jobOperations,
   ...profileOperations,

@@ -22,7 +22,7 @@ export const profileOperations = {
   list_profiles: operation({
     name: "list_profiles",
     title: "List profiles",
-    summary: "The profiles that a task can run with, those that do not load included with their error.",
+    summary: "The profiles that a task can run with. Those that do not load are listed with their error.",
     input: z.strictObject({}),
     output: z.object({
       success: z.literal(true),

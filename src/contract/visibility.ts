@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What of an agent's work its callers see; stored per agent, changed by slash tokens. */
+/** Which parts of an agent's work its callers see. Stored per agent, changed by slash tokens. */
 export const Visibility = z
   .object({
     show_thinking: z.boolean(),
@@ -12,7 +12,7 @@ export const Visibility = z
   .meta({ id: "Visibility" });
 export type Visibility = z.infer<typeof Visibility>;
 
-/** Of an agent whose visibility was never changed. */
+/** The default. */
 export const everythingVisible: Visibility = {
   show_thinking: true,
   show_tools: true,

@@ -5,16 +5,16 @@ import { operation } from "./operation.ts";
 /**
  * - preparing: being cloned and checked out
  * - ready: no job uses it
- * - in_use: a job runs in it, or waits for it
- * - failed: could not be made, or its directory is gone; `error` says what to do
- * - removed: its directory is gone for good; its branch and what was saved of it are still in the cached clone
+ * - in_use: a job runs in it or waits for it
+ * - failed: it could not be made, or its directory is missing; `error` says what to do
+ * - removed: its directory is deleted; its branch and its salvage ref are in the cached clone
  */
 const worktreeStatuses = ["preparing", "ready", "in_use", "failed", "removed"] as const;
 
 export const WorktreeStatus = z.enum(worktreeStatuses);
 export type WorktreeStatus = z.infer<typeof WorktreeStatus>;
 
-// Of the examples.
+// For the examples.
 const repoUrl = "https://github.com/acme/app";
 const worktreeId = "6f1d2c3b-4a59-4e68-8776-95a4b3c2d1e0";
 const path = `/var/lib/svc/worktrees/${worktreeId}`;
@@ -23,30 +23,28 @@ export const Worktree = z
   .object({
     worktree_id: z
       .string()
-      .meta({ description: "UUID; that of the job when a job had it made", example: worktreeId }),
-    repo_url: z.string().meta({ description: "Empty: an empty repository of its own", example: repoUrl }),
+      .meta({ description: "UUID; the job's id when it was made for a job", example: worktreeId }),
+    repo_url: z.string().meta({ description: "Empty: it has no remote repository", example: repoUrl }),
     repo_key: z
       .string()
       .nullable()
       .meta({ description: "Directory of the cached clone under the clone root", example: "3f5a0c9d1e2b" }),
     base_ref: z.string().meta({ example: "main" }),
     branch: z.string().meta({ example: "service/wt-6f1d2c3b" }),
-    path: z
-      .string()
-      .meta({ description: "Absolute path on the disk of the instance that holds it", example: path }),
+    path: z.string().meta({ description: "Absolute path on the disk of its instance", example: path }),
     status: WorktreeStatus.meta({ example: "ready" }),
     job_id: z.string().nullable().meta({
-      description: "The job at work in it, else the next that waits for it, else the last that used it",
+      description: "The job that runs in it, else the next that waits for it, else the last that used it",
     }),
     pod_name: z.string().meta({ example: "build-1" }),
     created_at: Instant,
     age_hours: z.number().meta({ description: "Hours since created_at, to two decimals", example: 0.25 }),
     size_bytes: z.int().nullable().meta({
-      description: "Room it takes on disk; null: nothing is there, or it could not be measured",
+      description: "Size on disk; null: there is no directory, or it could not be measured",
       example: 4_210_688,
     }),
     pushed: z.boolean().nullable().meta({
-      description: "Whether the remote has everything in it; null: not known while a job is at work in it",
+      description: "Whether the remote has everything in it; null: unknown while a job runs in it",
       example: true,
     }),
     prepared: z.boolean().meta({
@@ -56,9 +54,9 @@ export const Worktree = z
     salvage_ref: z
       .string()
       .nullable()
-      .meta({ description: "Ref in the cached clone that holds what was not pushed when it was removed" }),
+      .meta({ description: "Ref in the cached clone with the work that was not pushed when it was removed" }),
     cached_clone: z.string().nullable().meta({
-      description: "Git directory on the instance that has salvage_ref; null: it is another instance's",
+      description: "Git directory on the instance that has salvage_ref; null: it is on another instance",
       example: "/var/lib/svc/repos/3f5a0c9d1e2b/repo.git",
     }),
     warnings: z.array(z.string()).meta({
@@ -75,28 +73,28 @@ const CleanupResult = z
     worktree_id: z
       .string()
       .nullable()
-      .meta({ description: "Null: nothing of ours is at this path", example: worktreeId }),
-    success: z.boolean().meta({ description: "It is gone now, also when it was before", example: true }),
+      .meta({ description: "Null: the service has no worktree at this path", example: worktreeId }),
+    success: z.boolean().meta({ description: "It is removed, by this call or before", example: true }),
     removed: z.boolean().meta({
-      description: "This call removed it, or would; false with success: it was gone before",
+      description: "This call removed it or, in a dry run, would; false with success: it was removed before",
       example: true,
     }),
     error: z
       .string()
       .nullable()
-      .meta({ description: "Why it was left in place; of one that was removed, what was lost with it" }),
-    cancelled_jobs: z
-      .array(z.string())
-      .meta({ description: "Jobs that used it or waited for it, and were, or would be, cancelled" }),
+      .meta({ description: "Why it was left in place or, if it was removed, what was lost with it" }),
+    cancelled_jobs: z.array(z.string()).meta({
+      description: "Jobs that ran in it or waited for it and were or, in a dry run, would be cancelled",
+    }),
     size_bytes: z
       .int()
       .nullable()
-      .meta({ description: "Room on disk that its removal frees", example: 4_210_688 }),
+      .meta({ description: "Disk space that its removal frees", example: 4_210_688 }),
     salvage_ref: z
       .string()
       .nullable()
       .meta({
-        description: "Ref in the cached clone that holds what was not pushed",
+        description: "Ref in the cached clone with the work that was not pushed",
         example: `refs/service/salvage/${worktreeId}`,
       }),
   })
@@ -107,7 +105,7 @@ const Volume = z
   .object({
     path: z.string().meta({ example: "/var/lib/svc/repos" }),
     purpose: z.enum(["repositories", "worktrees", "jobs"]).meta({ example: "repositories" }),
-    free_bytes: z.int().nullable().meta({ description: "Null: could not be read", example: 52_613_349_376 }),
+    free_bytes: z.int().nullable().meta({ description: "Null: unknown", example: 52_613_349_376 }),
     total_bytes: z.int().nullable().meta({ example: 107_374_182_400 }),
   })
   .meta({ id: "Volume" });
@@ -120,12 +118,12 @@ const RepositoryUsage = z
       .nullable()
       .meta({ description: "Null: worktrees without a repository", example: "3f5a0c9d1e2b" }),
     repo_url: z.string().meta({ example: repoUrl }),
-    cache_bytes: z.int().meta({ description: "Room the cached clone takes on disk", example: 18_874_368 }),
+    cache_bytes: z.int().meta({ description: "Size of the cached clone on disk", example: 18_874_368 }),
     worktrees: z.int().meta({ description: "How many worktrees it has", example: 1 }),
-    worktree_bytes: z.int().meta({ description: "Room they take together", example: 4_210_688 }),
+    worktree_bytes: z.int().meta({ description: "Their size on disk", example: 4_210_688 }),
     kept: z.array(z.string()).meta({
       description:
-        "Worktrees that stay because git cannot save all of them: `{worktree_id}: nested repository at vendor/x`",
+        "Worktrees that are not removed because git cannot save all of their content: `{worktree_id}: nested repository at vendor/x`",
     }),
   })
   .meta({ id: "RepositoryUsage" });
@@ -138,7 +136,7 @@ export const worktreeOperations = {
     name: "prepare_worktree",
     title: "Prepare a worktree",
     summary:
-      "Clone or update a repository and check out a worktree of it on a branch of its own, to be given to run_task as worktree_id. Answers when it is ready; after 45 s with status preparing: then poll get_worktree.",
+      "Clone or update a repository and check out a worktree on a branch of its own, for run_task's worktree_id. Answers when it is ready, or after 45 s with status preparing: then poll get_worktree.",
     input: z.strictObject({
       repo_url: z
         .string()
@@ -198,7 +196,7 @@ export const worktreeOperations = {
     name: "cleanup_worktrees",
     title: "Remove worktrees",
     summary:
-      "Remove worktrees by path, by age, or both. One that a job uses or that holds unpushed work is left in place, unless force: then its jobs are cancelled and its work is saved under a salvage ref first.",
+      "Remove worktrees by path, by age, or both. A worktree that a job uses or that has unpushed work is left in place. With force its jobs are cancelled and its work is saved under a salvage ref first.",
     input: z.strictObject({
       paths: z
         .string()
@@ -212,9 +210,10 @@ export const worktreeOperations = {
         .default(0)
         .meta({ description: "Remove all older than this many hours; 0: none by age" }),
       force: z.boolean().default(false).meta({
-        description: "Also those in use (their jobs are cancelled) and unpushed (their work is saved first)",
+        description:
+          "Remove also those in use (their jobs are cancelled) and unpushed (their work is saved first)",
       }),
-      dry_run: z.boolean().default(false).meta({ description: "Only tell what would be removed" }),
+      dry_run: z.boolean().default(false).meta({ description: "Only report what would be removed" }),
     }),
     output: z.object({
       success: z.literal(true),
@@ -231,12 +230,12 @@ export const worktreeOperations = {
   get_disk_usage: operation({
     name: "get_disk_usage",
     title: "Show disk usage",
-    summary: "Room that each repository takes with its cached clone and its worktrees, and what is free.",
+    summary: "Disk space that each repository's cached clone and worktrees take, and the free space.",
     input: z.strictObject({}),
     output: z.object({
       success: z.literal(true),
       min_free_bytes: z.int().meta({
-        description: "Below this much free room no job is accepted; 0: no floor",
+        description: "With less free space no job is accepted; 0: no limit",
         example: 1_073_741_824,
       }),
       volumes: z.array(Volume),

@@ -3,15 +3,15 @@ import { isLoopbackHost } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Route } from "./route.ts";
 
-/** Who asks without a valid key where keys are set, at a route that answers without one. */
+/** The principal of a caller without a valid key, at an open route where keys are set. */
 export const anonymous = "stranger";
 
 /**
- * Says who asks: the caller's principal (a digest of the key); null: nobody with a valid key. With no keys configured everyone
- * is `open`.
+ * Resolves a request to its principal, a digest of the caller's key. Null: there is no valid key. Without configured
+ * keys every caller is `open`.
  *
- * One key counts: `X-Api-Key`, else `Authorization: Bearer`, else `?api_key=`. A key sent in a later place is not
- * looked at, so that a client library that insists on some bearer token can still be used with `X-Api-Key`.
+ * Only the first key counts: `X-Api-Key`, then `Authorization: Bearer`, then `?api_key=`. A client library that always
+ * sends some bearer token can therefore be used with `X-Api-Key`.
  */
 export const createAuthentication = (keys: readonly string[]): ((request: Request) => string | null) => {
   if (keys.length === 0) return () => "open";
@@ -21,7 +21,7 @@ export const createAuthentication = (keys: readonly string[]): ((request: Reques
     if (presented === undefined) return null;
     const offered = digest(presented);
     let principal: string | null = null;
-    // All keys are compared, whichever fits: the time taken says nothing about them.
+    // Comparing with all keys takes the same time whichever matches.
     for (const key of known) if (timingSafeEqual(key.digest, offered)) principal = key.principal;
     return principal;
   };
@@ -32,13 +32,13 @@ const digest = (key: Uint8Array): Buffer => hash("sha256", key, "buffer");
 const principalOf = (key: string): string => hash("sha256", `principal:${key}`).slice(0, 16);
 
 const presentedKey = ({ headers, url }: Request): Buffer | undefined => {
-  // Header values are bytes, read as latin1: back to bytes, so that a key beyond ASCII fits too.
+  // Header values were decoded as latin1: this gives the bytes of a key beyond ASCII.
   const header = headers.get("x-api-key") || bearer(headers.get("authorization"));
   if (header) return Buffer.from(header, "latin1");
   const question = url.indexOf("?");
   if (question === -1) return undefined;
   const [key, ...more] = new URLSearchParams(url.slice(question)).getAll("api_key");
-  // A key given twice is no key: which of them counts must not be a matter of the reader.
+  // Two keys count as none: readers could disagree on which one is valid.
   return key && more.length === 0 ? Buffer.from(key) : undefined;
 };
 
@@ -46,23 +46,23 @@ const bearer = (authorization: string | null): string | undefined =>
   /^bearer +(.+)$/i.exec(authorization ?? "")?.[1];
 
 /**
- * Keeps web pages of other origins out. A page can make its visitor's browser ask a service on loopback (also under a
- * host name of its own that resolves there), so what makes loopback safe without a key is checked on each request:
+ * Refuses requests from web pages of other origins. A page can make its visitor's browser call a service on loopback,
+ * also under a host name that resolves to loopback. Each request is checked:
  *
- * - bound to loopback: `Host` and, if there is one, `Origin` must name this machine;
- * - bound elsewhere without keys: `Origin`, if there is one, must be the host that was asked;
- * - bound elsewhere with keys: no check, a page of another origin does not have the key.
+ * - on loopback: `Host` and, if sent, `Origin` must name this machine;
+ * - on other addresses without keys: `Origin`, if sent, must be the requested host;
+ * - on other addresses with keys: no check, because a page of another origin does not have the key.
  *
- * A request without `Host` is let through: browsers always send it.
+ * A request without `Host` passes: browsers always send it.
  */
 export const createSourceCheck = ({ host, apiKeys }: { host: string; apiKeys: readonly string[] }) => {
   if (isLoopbackHost(host)) {
-    const ours = new Set([...loopbackNames, host.toLowerCase(), bracketed(host.toLowerCase())]);
+    const ownNames = new Set([...loopbackNames, host.toLowerCase(), bracketed(host.toLowerCase())]);
     return (headers: Headers): void => {
       const asked = headers.get("host");
-      if (asked !== null && !ours.has(hostName(asked))) throw forbiddenHost(asked);
+      if (asked !== null && !ownNames.has(hostName(asked))) throw forbiddenHost(asked);
       const origin = headers.get("origin");
-      if (origin !== null && !ours.has(originHost(origin, hostName))) throw forbiddenOrigin(origin);
+      if (origin !== null && !ownNames.has(originHost(origin, hostName))) throw forbiddenOrigin(origin);
     };
   }
   if (apiKeys.length > 0) return (): void => {};
@@ -81,7 +81,7 @@ const bracketed = (host: string): string => (host.includes(":") ? `[${host}]` : 
 const hostName = (value: string): string =>
   /^([^:[\]]+|\[[\d:a-f.]+\])(?::\d{1,5})?$/i.exec(value)?.[1]?.toLowerCase() ?? "";
 
-/** The host of an origin; empty for `null` and other things that have none. */
+/** The host of an origin; empty when there is none, as in `null`. */
 const originHost = (origin: string, part: (host: string) => string): string =>
   part(/^https?:\/\/([^/]+)$/i.exec(origin)?.[1]?.toLowerCase() ?? "");
 
@@ -100,9 +100,9 @@ const forbiddenOrigin = (origin: string): ServiceError =>
 const shown = (value: string): string => JSON.stringify(value.slice(0, 100));
 
 /**
- * Headers that let a page of another origin read an answer. Which origins may ask is decided before, by the source
- * check: on loopback pages of this machine, elsewhere with keys any page. That page must hold a key of its own, since
- * no browser adds one by itself (there are no cookies, and credentials are not allowed here).
+ * Headers that let a page of another origin read an answer. The source check has already decided which origins may ask:
+ * on loopback pages of this machine; on other addresses with keys any page. A page must send a key of its own, because
+ * browsers add none: there are no cookies, and credentials are not allowed here.
  */
 export const crossOriginHeaders = (headers: Headers): Record<string, string> => {
   const origin = headers.get("origin");
@@ -118,9 +118,9 @@ export const crossOriginHeaders = (headers: Headers): Record<string, string> => 
 };
 
 /**
- * Answers what a browser asks before it lets a page send a request with a key or JSON; such a question has no key.
- * @param methods those that a page may try
- * @param answered those of them that are answered with more than a refusal that the page can read
+ * Answers a browser's preflight request, which carries no key.
+ * @param methods those that a page may send
+ * @param answered those of them that are not always refused
  */
 export const preflightRoute = (
   path: string,
@@ -143,7 +143,7 @@ export const preflightRoute = (
   }),
 });
 
-const named = [
+const fixedHeaders = [
   "Accept",
   "Authorization",
   "Content-Type",
@@ -156,13 +156,13 @@ const named = [
 ];
 
 /**
- * Those with names of the client's choice are taken from the question: the parameters that an MCP client mirrors are named
- * by the tool, and clients of chat completions describe themselves and their chats in many ways.
+ * Header names that clients choose are echoed from the preflight: MCP clients mirror tool parameters, and clients of chat
+ * completions describe themselves and their chats.
  */
 const allowedHeaders = (asked: string | null): string => {
   const mirrored = (asked ?? "")
     .split(",")
     .map((name) => name.trim())
     .filter((name) => /^(mcp-param|x|openai|http|idempotency)-[\w-]{1,100}$/i.test(name));
-  return [...named, ...mirrored.slice(0, 50)].join(", ");
+  return [...fixedHeaders, ...mirrored.slice(0, 50)].join(", ");
 };

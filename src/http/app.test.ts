@@ -26,7 +26,7 @@ const failureOf = async (answer: Response | Promise<Response>) => {
 };
 
 describe("operations", () => {
-  test("a task is submitted, read, listed and cancelled, each answer as the contract says", async () => {
+  test("a task is submitted, read, listed and cancelled, with the answers of the contract", async () => {
     const service = createTestApp();
     const { app } = service;
     const id = await submitted(service);
@@ -61,7 +61,7 @@ describe("operations", () => {
     expect(contexts[1]?.idempotencyKey).toBe(undefined);
   });
 
-  test("every answer of every kind says not to store or guess it and carries a request id", async () => {
+  test("every answer has the headers against caching and sniffing, and a request id", async () => {
     const { app } = createTestApp();
     for (const path of ["/jobs", "/health", "/nothing", "/jobs/x", "/openapi.json"]) {
       const { headers } = await app.request(path);
@@ -161,7 +161,7 @@ describe("errors", () => {
     return createTestApp({ handlers: { ...handlers, list_jobs } });
   };
 
-  test("a store that is gone is a 503 that says when to ask again", async () => {
+  test("an unreachable store is a 503 with Retry-After", async () => {
     const { app } = failing(new ServiceError("store_unavailable", "The disk is full"));
     const answer = await app.request("/jobs");
     expect(answer.headers.get("retry-after")).toBe("5");

@@ -2,21 +2,30 @@ import type { ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { Hono, type Context } from "hono";
+import { z } from "zod";
+import type { ZodOpenApiResponsesObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
-import type { Readiness } from "../contract/health.ts";
+import { Health, Readiness } from "../contract/instance.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { createAuthentication, createSourceCheck, crossOriginHeaders, anonymous } from "./access.ts";
+import { anonymous, createAuthentication, createSourceCheck, crossOriginHeaders } from "./access.ts";
 import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
-import { openapiDocument } from "./openapi.ts";
+import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
-import { failureOf, serviceErrorOf, type Reply } from "./reply.ts";
-import { methodsAt, routerPath, type Call, type Route } from "./route.ts";
-import { statusRoutes } from "./status-routes.ts";
+import {
+  failureOf,
+  json,
+  methodsAt,
+  routerPath,
+  serviceErrorOf,
+  type Call,
+  type Reply,
+  type Route,
+} from "./route.ts";
 
 export type AppDependencies = {
   handlers: Handlers<Operations>;
@@ -31,11 +40,11 @@ export type AppDependencies = {
   closing: AbortSignal;
   /** How long an event stream may be silent before it sends a ping; default 15 s. */
   pingEveryMs?: number;
-  /** What else the service answers to, behind the same checks: the MCP doors, the chat completions. */
+  /** Further routes behind the same checks: MCP, chat completions. */
   routes?: readonly Route[];
 };
 
-/** The REST door: every operation of the registry, and what HTTP adds to them. */
+/** The HTTP server's app: REST routes for every operation of the registry, and the routes that are no operation. */
 export const createApp = (deps: AppDependencies): Hono => {
   const { handlers, settings, service } = deps;
   const parts = { agent: settings.agentMode };
@@ -62,9 +71,8 @@ export const createApp = (deps: AppDependencies): Hono => {
 type Handled = Pick<Route, "open" | "crossOrigin" | "failures" | "handle">;
 
 /**
- * What every request passes, whatever its path: source check, authentication, the route, one place that turns errors
- * into answers, one log line. It wraps the route's function rather than being middleware, so that the router finds one
- * handler per request and need not compose.
+ * Every request passes through: source check, authentication, the route, errors turned into answers, one log line. It
+ * wraps the route's function, because middleware would make the router compose handlers for each request.
  */
 const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
   const authenticate = createAuthentication(settings.apiKeys);
@@ -76,7 +84,7 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
     { requestId, note }: Pick<Call, "requestId" | "note">,
   ): Promise<Reply | Response> => {
     const request = context.req.raw;
-    // Where no key is needed, one may still be given.
+    // A caller may send a key to an open route.
     const principal = authenticate(request) ?? (route.open === true ? anonymous : null);
     if (principal === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
     checkPathEncoding(request.url);
@@ -86,7 +94,7 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
       requestId,
       note,
       path: context.req.param(),
-      cut: () => (context.env as Partial<HttpBindings>).outgoing?.destroy(),
+      disconnect: () => (context.env as Partial<HttpBindings>).outgoing?.destroy(),
     });
   };
 
@@ -100,6 +108,7 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
       let noted: Record<string, unknown> | undefined;
       let isLogged = false;
       const note = (more: Record<string, unknown>): void => {
+        // A stream is still running when its request is logged.
         if (isLogged) log.info({ ...more, request_id: requestId }, "of a request answered in a stream");
         else noted = { ...noted, ...more };
       };
@@ -111,28 +120,23 @@ const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
         reply = translated(error, { requestId, log, request, route });
       }
       const ms = Math.round((performance.now() - started) * 10) / 10;
-      const line = {
-        method: request.method,
-        path: maskedTarget(request.url),
-        status: reply.status,
-        ms,
-        request_id: requestId,
-        ...noted,
-      };
-      // Probes come every few seconds and say nothing as long as they succeed.
-      if (route.open === true && reply.status < 400) log.debug(line, "request");
+      const { status } = reply;
+      const path = maskedTarget(request.url);
+      const line = { method: request.method, path, status, ms, request_id: requestId, ...noted };
+      // Successful probes come every few seconds.
+      if (route.open === true && status < 400) log.debug(line, "request");
       else log.info(line, "request");
       isLogged = true;
-      const carried = { "x-content-type-options": "nosniff", ...shared, "x-request-id": requestId };
+      const common = { "x-content-type-options": "nosniff", ...shared, "x-request-id": requestId };
       if (reply instanceof Response) {
-        for (const [name, value] of Object.entries(carried)) reply.headers.set(name, value);
+        for (const [name, value] of Object.entries(common)) reply.headers.set(name, value);
         return reply;
       }
-      return sent({ ...reply, headers: { ...carried, ...reply.headers } }, context);
+      return sent({ ...reply, headers: { ...common, ...reply.headers } }, context);
     };
 };
 
-/** Streams go past the router to the connection. */
+/** Streams are written to the connection directly. */
 const sent = ({ status, headers, body }: Reply, { env }: Context): Response => {
   if (typeof body !== "function") return new Response(body, { status, headers });
   const { outgoing } = env as { outgoing: ServerResponse };
@@ -146,7 +150,7 @@ const translated = (
   error: unknown,
   { requestId, log, request, route }: { requestId: string; log: Log; request: Request; route: Handled },
 ): Reply => {
-  // The caller is gone and what it had started was stopped: nobody reads this answer, and it is no fault of ours.
+  // The caller has disconnected and its work was stopped: this is no failure of the service.
   if (!(error instanceof ServiceError) && request.signal.aborted)
     return { status: 499, headers: {}, body: null };
   const { reply = failureOf } = route.failures ?? {};
@@ -154,8 +158,8 @@ const translated = (
 };
 
 /**
- * What answers where no route does. Behind the boundary like everything else: without a key nobody learns which paths
- * there are. It speaks as the routes do that `failures` says it stands among.
+ * Answers where no route matches, behind the boundary: a caller without a key does not learn which paths exist. `scope`
+ * gives the format of the failure.
  */
 const notFound = (routes: readonly Route[], scope: Route | undefined): Handled => {
   const { failures, crossOrigin } = scope ?? {};
@@ -184,4 +188,72 @@ const missing = (routes: readonly Route[], pathname: string, shown: string): str
   const isNear = plain !== pathname && methodsAt(routes, plain).length > 0;
   const way = isNear ? `did you mean ${plain.slice(0, 200)}?` : "GET /openapi.json lists what there is";
   return `There is nothing at ${shown}; ${way}`;
+};
+
+/** The failures of open paths that use no store. */
+const refusals: ZodOpenApiResponsesObject = Object.fromEntries(
+  Object.entries(errorResponses([])).filter(([status]) => ["400", "403", "500"].includes(status)),
+);
+
+const jsonBody = (schema: z.ZodObject) => ({ content: { "application/json": { schema } } });
+
+/** Health, readiness and metrics. */
+export const statusRoutes = ({ service, readiness, metrics }: AppDependencies): Route[] => {
+  const health: Health = { status: "ok", service: service.name };
+  return [
+    {
+      method: "get",
+      path: "/health",
+      open: true,
+      openapi: {
+        operationId: "health",
+        summary: "Whether the process is up",
+        security: [],
+        responses: { "200": { description: "It is", ...jsonBody(Health) }, ...refusals },
+      },
+      handle: () => json(200, health),
+    },
+    {
+      method: "get",
+      path: "/ready",
+      open: true,
+      openapi: {
+        operationId: "ready",
+        summary: "Whether the service accepts new jobs",
+        security: [],
+        responses: {
+          "200": { description: "It does", ...jsonBody(Readiness) },
+          ...refusals,
+          "503": {
+            description:
+              "It does not; `reasons` says why. Where keys are set, only callers with a key see them",
+            ...jsonBody(Readiness),
+          },
+        },
+      },
+      handle: async ({ principal }) => {
+        const found = await readiness();
+        const isShown = found.ready || principal !== anonymous;
+        const state = isShown ? found : { ready: false, reasons: ["Send a key to see the reasons"] };
+        const reply = json(state.ready ? 200 : 503, state);
+        return state.ready ? reply : { ...reply, headers: { ...reply.headers, "retry-after": "5" } };
+      },
+    },
+    {
+      method: "get",
+      path: "/metrics",
+      openapi: {
+        operationId: "metrics",
+        summary: "Metrics for Prometheus",
+        responses: {
+          "200": { description: "Text exposition format", content: { "text/plain": { schema: z.string() } } },
+          ...errorResponses([]),
+        },
+      },
+      handle: async () => {
+        const { contentType, body } = await metrics();
+        return { status: 200, headers: { "content-type": contentType, "cache-control": "no-store" }, body };
+      },
+    },
+  ];
 };

@@ -17,7 +17,7 @@ describe("keys", () => {
     fc.assert(
       fc.property(fc.uniqueArray(key, { minLength: 2, maxLength: 5 }), (keys) => {
         const authenticate = createAuthentication(keys);
-        const principals = keys.map((each) => ways(each).map(authenticate));
+        const principals = keys.map((key) => ways(key).map(authenticate));
         for (const [index, same] of principals.entries()) {
           expect(new Set(same).size).toBe(1);
           expect(same[0]).not.toBe(keys[index]);
@@ -118,22 +118,22 @@ describe("with keys", () => {
   });
 });
 
-test("an unready service says why, with 503", async () => {
+test("a service that is not ready answers 503 with the reasons", async () => {
   const { app } = createTestApp({
-    readiness: async () => ({ ready: false, reasons: ["The store is gone"] }),
+    readiness: async () => ({ ready: false, reasons: ["The store is unreachable"] }),
   });
   const answer = await app.request("/ready");
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
-  expect(await answer.json()).toEqual({ ready: false, reasons: ["The store is gone"] });
+  expect(await answer.json()).toEqual({ ready: false, reasons: ["The store is unreachable"] });
 });
 
-test("why it is unready is told to callers with a key only, where keys are set: the reasons name paths and addresses", async () => {
+test("where keys are set only callers with a key see why the service is not ready: the reasons name paths and addresses", async () => {
   const reasons = ["/srv/jobs cannot be written"];
   const { app } = createTestApp({ apiKeys: ["sesame"], readiness: async () => ({ ready: false, reasons }) });
-  const stranger = await app.request("/ready?api_key=wrong");
-  expect([stranger.status, await stranger.json()]).toEqual([
+  const anonymous = await app.request("/ready?api_key=wrong");
+  expect([anonymous.status, await anonymous.json()]).toEqual([
     503,
-    { ready: false, reasons: ["Ask with a key to be told why"] },
+    { ready: false, reasons: ["Send a key to see the reasons"] },
   ]);
   const known = await app.request("/ready", { headers: { "x-api-key": "sesame" } });
   expect([known.status, await known.json()]).toEqual([503, { ready: false, reasons }]);

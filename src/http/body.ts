@@ -4,11 +4,11 @@ export type BodyLimits = { bytes: number; values: number };
 
 export const bodyLimits: BodyLimits = { bytes: 1_048_576, values: 10_000 };
 
-/** The request's body as a JSON object. Everything else is refused with a sentence that says what to send. */
+/** @throws ServiceError that says what to send, when the body is no JSON object */
 export const readJsonObject = async (request: Request): Promise<Record<string, unknown>> =>
   (await readJsonObjectBytes(request, bodyLimits)).object;
 
-/** Likewise, within `limits`, with the bytes that it was sent as. */
+/** As `readJsonObject`, with limits of its own and the raw bytes. */
 export const readJsonObjectBytes = async (
   request: Request,
   limits: BodyLimits,
@@ -20,7 +20,6 @@ export const readJsonObjectBytes = async (
   return { object: { ...value }, bytes };
 };
 
-/** The request's body as JSON of any kind. */
 export const readJson = async (request: Request): Promise<unknown> => (await read(request, bodyLimits)).value;
 
 const read = async (request: Request, limits: BodyLimits): Promise<{ value: unknown; bytes: Uint8Array }> => {
@@ -58,7 +57,7 @@ const readBytes = async (request: Request, maxBytes: number): Promise<Uint8Array
   const length = request.headers.get("content-length");
   if (length !== null && Number(length) > maxBytes) throw tooLarge(maxBytes);
   try {
-    // With a length the HTTP parser reads no more than that; without one the bytes are counted as they come.
+    // The HTTP parser reads no more than Content-Length; without one the bytes are counted here.
     return length === null
       ? await readCounted(request, maxBytes)
       : new Uint8Array(await request.arrayBuffer());
@@ -80,16 +79,16 @@ const readCounted = async ({ body }: Request, maxBytes: number): Promise<Uint8Ar
 };
 
 const maxDepth = 100;
-/** Items of an array; a key and its value count as two. */
-const maxInOne = 10_000;
+/** Items of one array or object; a key and its value count as two. */
+const maxItems = 10_000;
 
 /**
- * Refuses JSON that is nested deeply or has very many values, before anything is made of it: parsing and checking take
- * time for each value and hold up everybody else. Whether it is JSON at all is for the parser to say.
+ * Refuses JSON that is nested deeply or has very many values before it is parsed: parsing and checking take time for each
+ * value and block all other requests. It does not check the syntax.
  * @throws ServiceError invalid_request
  */
 export const checkJsonSize = (json: Uint8Array, maxValues: number): void => {
-  /** Of each array and object that is open, the innermost last. */
+  /** Items of each open array and object, by depth. */
   const counts = new Uint32Array(maxDepth + 1);
   let depth = 0;
   let values = 0;
@@ -105,8 +104,8 @@ export const checkJsonSize = (json: Uint8Array, maxValues: number): void => {
     else if (byte === comma || byte === colon) {
       values += 1;
       const count = (counts[depth] ?? 0) + 1;
-      if (count > maxInOne)
-        throw tooBig(`has more than ${maxInOne.toLocaleString("en")} items in one array or object`);
+      if (count > maxItems)
+        throw tooBig(`has more than ${maxItems.toLocaleString("en")} items in one array or object`);
       counts[depth] = count;
     }
     if (values > maxValues) throw tooBig(`has more than ${maxValues.toLocaleString("en")} values`);
@@ -116,7 +115,7 @@ export const checkJsonSize = (json: Uint8Array, maxValues: number): void => {
 const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a];
 const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** Where the string ends that begins at `start`. */
+/** The position of the closing quote of the string that begins at `start`. */
 const stringEnd = (json: Uint8Array, start: number): number => {
   let at = start + 1;
   while (at < json.length && json[at] !== quote) at += json[at] === backslash ? 2 : 1;

@@ -3,12 +3,11 @@ import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ServiceError } from "../contract/errors.ts";
-import type { Reply } from "./reply.ts";
-import type { Route } from "./route.ts";
+import type { Reply, Route } from "./route.ts";
 
 /**
- * `GET /openapi.json` and the page at `GET /docs` that shows it. Everything the page needs comes from here. A key the
- * page was opened with (`/docs?api_key=…`) is passed on to what it loads.
+ * `GET /openapi.json`, and the page at `GET /docs` that shows it. The page loads all its files from this service, with
+ * the key that it was opened with (`/docs?api_key=…`).
  */
 export const docsRoutes = (openapi: () => string): Route[] => [
   {
@@ -34,7 +33,7 @@ export const docsRoutes = (openapi: () => string): Route[] => [
   { method: "get", path: "/docs/swagger-ui.css", handle: () => file("text/css", "swagger-ui.css") },
 ];
 
-/** A bundled program has the page's files beside it; from source they are the package's. */
+/** The bundled program has the page's files beside it; from source they are in the package. */
 const directory = (): string => {
   const beside = join(import.meta.dirname, "docs-ui");
   return existsSync(beside)
@@ -46,10 +45,9 @@ const file = async (type: string, name: string): Promise<Reply> => {
   try {
     return asset(type, await readFile(join(directory(), name)));
   } catch (cause) {
-    const way = "GET /openapi.json says the same for tools";
-    throw new ServiceError("not_found", `This installation lacks the documentation page's files; ${way}`, {
-      cause,
-    });
+    const message =
+      "This installation lacks the files of the documentation page; read GET /openapi.json instead";
+    throw new ServiceError("not_found", message, { cause });
   }
 };
 
@@ -78,7 +76,7 @@ const pageHeaders = {
 
 const keyQuery = (url: string): string => {
   const key = new URL(url).searchParams.get("api_key");
-  // encodeURIComponent leaves nothing that could end an attribute but the apostrophe, and ours are in double quotes.
+  // encodeURIComponent leaves the apostrophe as it is; the attributes in the page have double quotes.
   return key ? `?api_key=${encodeURIComponent(key)}` : "";
 };
 

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { ping } from "../lib/sse.ts";
 import { eventStream, type EventBody } from "./event-stream.ts";
 
-/** What comes over a connection that `body` is written to. */
+/** What a connection receives that `body` is written to. */
 const open = async (body: EventBody): Promise<AsyncIterable<Uint8Array>> => {
   const server = createServer((_, outgoing) => void body(outgoing)).listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -1,8 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { ping } from "../lib/sse.ts";
-import type { Reply } from "./reply.ts";
+import type { Reply } from "./route.ts";
 
-/** A reply of server-sent events; `headers` are added to its own, and win. */
+/** A reply of server-sent events. `headers` override the defaults. */
 export const streamed = (body: Reply["body"], headers: Record<string, string> = {}): Reply => ({
   status: 200,
   headers: {
@@ -15,26 +15,26 @@ export const streamed = (body: Reply["body"], headers: Record<string, string> = 
 });
 
 type Options = {
-  /** Each of them ends the stream: the caller's leaving, the end of the service. */
+  /** Each of them ends the stream: the caller has disconnected, the service shuts down. */
   endedBy: readonly AbortSignal[];
   /** How long the stream may be silent before it sends a ping; default 15 s. */
   pingEveryMs?: number | undefined;
-  /** Called with what the source threw. The status has been sent: the stream just ends. */
+  /** Called with what the source threw. The stream just ends, because the status has been sent. */
   onFailure: (error: unknown) => void;
-  /** Of a reader that takes nothing for `afterMs`: it counts as gone, and `cut` ends its connection. Absent: it may. */
-  stall?: { afterMs: number; cut: () => void } | undefined;
+  /** Disconnects a reader that reads nothing for `afterMs`. Absent: a reader may stall. */
+  stall?: { afterMs: number; disconnect: () => void } | undefined;
 };
 
 /**
- * Writes server-sent events to the connection itself: what a live stream costs per piece is most of it what lies in between.
- * Never rejects.
+ * Writes server-sent events to the connection directly, because the layers in between make up most of the cost of a
+ * piece. Never rejects.
  */
 export type EventBody = (outgoing: ServerResponse) => Promise<void>;
 
 /**
- * The pieces of `source` as a body, pings included. The next piece is asked for when the last one has been taken, so a
- * slow reader holds nothing but its own stream. The signal that `source` is given is aborted when the stream is over,
- * however it came to that: `source` must then end.
+ * The pieces of `source` as a body, with pings. The next piece is requested when the reader has taken the last one, so a
+ * slow reader delays only its own stream. `source` must end when its signal aborts, which it always does at the end of
+ * the stream.
  */
 export const eventStream =
   (
@@ -42,17 +42,17 @@ export const eventStream =
     { endedBy, pingEveryMs = 15_000, onFailure, stall }: Options,
   ): EventBody =>
   async (outgoing) => {
-    const ending = endOf(endedBy);
+    const ending = endSignal(endedBy);
     outgoing.once("close", ending.now);
     if (outgoing.destroyed) ending.now();
     const silence = setInterval(() => {
-      // What a slow reader has not taken yet may be the beginning of an event.
+      // A slow reader may still have to read the beginning of an event.
       if (!outgoing.writableNeedDrain && !ending.signal.aborted) outgoing.write(ping);
     }, pingEveryMs);
     try {
       for await (const piece of source(ending.signal)) {
         if (ending.signal.aborted) break;
-        if (!outgoing.write(piece)) await taken(outgoing, stall, ending.signal);
+        if (!outgoing.write(piece)) await drained(outgoing, stall, ending.signal);
         silence.refresh();
       }
     } catch (error) {
@@ -65,8 +65,8 @@ export const eventStream =
     }
   };
 
-/** Resolves when the reader has taken what was written, or nothing more is to be written. */
-const taken = async (
+/** Resolves when the reader has taken what was written, when it stalls, or when the signal aborts. */
+const drained = async (
   outgoing: ServerResponse,
   stall: Options["stall"],
   signal: AbortSignal,
@@ -75,15 +75,15 @@ const taken = async (
   const done = (): void => resolve();
   outgoing.once("drain", done);
   signal.addEventListener("abort", done, { once: true });
-  const patience = stall && setTimeout(() => (stall.cut(), resolve()), stall.afterMs);
+  const patience = stall && setTimeout(() => (stall.disconnect(), resolve()), stall.afterMs);
   if (!signal.aborted) await promise;
   clearTimeout(patience);
   outgoing.off("drain", done);
   signal.removeEventListener("abort", done);
 };
 
-/** A signal that follows the others until `now`, and leaves no listener on them after it: some of them outlive every stream. */
-const endOf = (signals: readonly AbortSignal[]) => {
+/** A signal that follows the others until `now`, and then removes its listeners: the others may outlive the stream. */
+const endSignal = (signals: readonly AbortSignal[]) => {
   const own = new AbortController();
   const now = (): void => {
     for (const signal of signals) signal.removeEventListener("abort", now);

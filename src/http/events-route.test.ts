@@ -16,7 +16,7 @@ const created = (): string => {
   return id;
 };
 
-/** A reader that takes what comes; `text` is what has come so far. */
+/** A reader; `text` is everything received so far. */
 const follow = async (
   id: string,
   { query = "", headers = {} }: { query?: string; headers?: Record<string, string> } = {},
@@ -35,7 +35,7 @@ const withoutPings = (text: string): string => text.replaceAll(": ping\n\n", "")
 const ids = (text: string): number[] => [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
 
 describe("a job's events", () => {
-  test("come as they happen, and end with the final job", async () => {
+  test("are sent as they happen, and end with the final job", async () => {
     const id = created();
     events.append(id, "one");
     const { response, state, reading } = await follow(id);
@@ -91,7 +91,7 @@ describe("a job's events", () => {
     expect(await answer.json()).toMatchObject({ error: "aftr: is not known, did you mean after?" });
   });
 
-  test("a silent stream says that it is alive", async () => {
+  test("a silent stream sends pings", async () => {
     const { state, stop, reading } = await follow(created());
     await until(() => state.text === ": ping\n\n: ping\n\n: ping\n\n");
     stop();
@@ -102,7 +102,7 @@ describe("a job's events", () => {
 describe("readers that leave", () => {
   const idle = () => events.counters.reading === 0 && getEventListeners(closing.signal, "abort").length === 0;
 
-  test("leave nothing behind, while events come and while none come", async () => {
+  test("leave nothing behind, with and without new events", async () => {
     const id = created();
     const readers = await Promise.all(Array.from({ length: 20 }, () => follow(id)));
     events.append(id, "x");
@@ -114,7 +114,7 @@ describe("readers that leave", () => {
     await Promise.all(readers.map(({ reading }) => reading));
   });
 
-  test("leave nothing behind when they go before the first byte", async () => {
+  test("leave nothing behind when they disconnect before the first byte", async () => {
     const id = created();
     for (let round = 0; round < 20; round += 1) {
       const socket = connect(server.port, "127.0.0.1");
@@ -126,7 +126,7 @@ describe("readers that leave", () => {
     await until(idle);
   });
 
-  test("a reader that does not read holds up nobody and is not read ahead for", async () => {
+  test("a reader that does not read delays no other reader, and nothing is read ahead for it", async () => {
     const id = created();
     const socket = connect(server.port, "127.0.0.1");
     socket.pause();
@@ -146,12 +146,12 @@ describe("readers that leave", () => {
   });
 });
 
-test("a stream whose log fails ends without `end`, and the log says why", async () => {
+test("a stream whose event log fails ends without `end`, and the reason is logged", async () => {
   const broken = createTestApp({
     events: {
       async *read() {
         yield { seq: 1, at: "", attempt: 1, type: "warning", message: "last" } as const;
-        throw new Error("the disk is gone");
+        throw new Error("the disk failed");
       },
     },
   });

@@ -7,14 +7,14 @@ import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { eventStream, streamed } from "./event-stream.ts";
-import { errorResponses } from "./openapi-errors.ts";
+import { errorResponses } from "./openapi.ts";
 import { readPosition } from "./query.ts";
 import type { Call, Route } from "./route.ts";
 
 type Dependencies = {
   events: Pick<EventLog, "read">;
   getJob: (input: { job_id: string }, context: RequestContext) => Promise<{ job: Job }>;
-  /** Aborted when the service shuts down: streams end, and readers resume elsewhere. */
+  /** Aborted when the service shuts down: streams end, and readers resume at another instance. */
   closing: AbortSignal;
   log: Log;
   pingEveryMs?: number;
@@ -30,21 +30,21 @@ const stage = {
 };
 export const streamExample = `id: 1\nevent: stage\ndata: ${JSON.stringify(stage)}\n\n`;
 
-/** OpenAPI cannot describe a stream's items: the description names their schema. */
+/** OpenAPI cannot describe the items of a stream, so the description names their schema. */
 const description: ZodOpenApiOperationObject = {
   operationId: "job_events",
   summary: "Follow a job",
   description:
-    "Server-sent events: the job's events from `after` on, those to come included, each with its `seq` as id, its " +
-    '`type` as event name and a `JobEvent` as data. The last event is `end` with `{"job": Job}`; a stream that ends ' +
-    "without it is to be resumed with `Last-Event-ID`. A `: ping` comment comes every 15 s.",
+    "Server-sent events: the job's events after `after`, past and future. Each has its `seq` as id, its `type` as event " +
+    'name and a `JobEvent` as data. The last event is `end` with `{"job": Job}`. When a stream ends without it, resume ' +
+    "with `Last-Event-ID`. A `: ping` comment comes every 15 s.",
   requestParams: {
     path: z.object({ job_id: z.string().meta({ description: "UUID of the job" }) }),
     query: z.object({
       after: z.int().min(0).default(0).meta({ description: "Only events with a greater number" }),
     }),
     header: z.object({
-      "Last-Event-ID": z.int().min(0).optional().meta({ description: "As `after`, over which it wins" }),
+      "Last-Event-ID": z.int().min(0).optional().meta({ description: "As `after`, which it overrides" }),
     }),
   },
   responses: {
@@ -57,9 +57,8 @@ const description: ZodOpenApiOperationObject = {
 };
 
 /**
- * `GET /jobs/{job_id}/events`: the job's event log as server-sent events, from a position on, until the job has
- * ended. The last event is then `end` with the final job. A stream that ends without it was cut short and is to be
- * resumed. A reader is a position in the log: the next event is fetched when the last one has been taken.
+ * `GET /jobs/{job_id}/events`: the job's event log from a position on, until the job has ended. The last event is then
+ * `end` with the final job; a reader resumes a stream that ends without it.
  */
 export const eventsRoute = (deps: Dependencies): Route => ({
   method: "get",
@@ -72,7 +71,7 @@ export const eventsRoute = (deps: Dependencies): Route => ({
     );
     const context = { signal: call.request.signal, principal: call.principal };
     await deps.getJob({ job_id: jobId }, context);
-    // A reply to HEAD is never read: nothing may be started for it.
+    // Nobody reads the body of a reply to HEAD.
     if (call.request.method === "HEAD") return streamed(null);
     return streamed(
       eventStream((signal) => encoded(deps, { jobId, after, call }, signal), {

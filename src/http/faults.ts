@@ -6,10 +6,10 @@ type RawIssue = z.core.$ZodRawIssue;
 type Issue = z.core.$ZodIssue;
 
 type Names = {
-  /** Those that may be given here. */
+  /** Fields that this request may have. */
   known: readonly string[];
-  /** Those that were given although the schema alone knows them. */
-  strays: readonly string[];
+  /** Given fields that the schema has but this request may not. */
+  extra: readonly string[];
 };
 
 /**
@@ -19,15 +19,15 @@ type Names = {
 export const checkedInput = <Input extends z.ZodObject>(
   input: Input,
   given: Record<string, unknown>,
-  { known, strays }: Names,
+  { known, extra }: Names,
 ): z.output<Input> => {
   const result = input.safeParse(given, { error: faultMessage });
-  if (result.success && strays.length === 0) return result.data;
-  const stray: Issue[] =
-    strays.length > 0
-      ? [{ code: "unrecognized_keys", keys: [...strays], path: [], message: "", input: given }]
+  if (result.success && extra.length === 0) return result.data;
+  const extraIssue: Issue[] =
+    extra.length > 0
+      ? [{ code: "unrecognized_keys", keys: [...extra], path: [], message: "", input: given }]
       : [];
-  throw faultsOf([...stray, ...(result.error?.issues ?? [])], known);
+  throw faultsOf([...extraIssue, ...(result.error?.issues ?? [])], known);
 };
 
 /** One sentence for all faults of an input, each naming its field: `limit: must be at most 1000; taks: is not known …`. */
@@ -39,7 +39,7 @@ const faultsOf = (issues: readonly Issue[], known: readonly string[]): ServiceEr
       .join("; "),
   );
 
-/** One fault a field is enough: those that follow from it would only repeat it. */
+/** The first fault of each field: the others follow from it. */
 const firstOfEach = (issues: readonly Issue[]): Issue[] => {
   const byField = new Map<string, Issue>();
   for (const issue of issues) {
@@ -51,14 +51,13 @@ const firstOfEach = (issues: readonly Issue[]): Issue[] => {
 
 const sentences = (issue: Issue, known: readonly string[]): string[] => {
   if (issue.code === "unrecognized_keys")
-    return issue.keys.slice(0, maxNamed).map((key) => unknownName(key, known));
+    return issue.keys.slice(0, maxUnknownNames).map((key) => unknownName(key, known));
   return [`${issue.path.join(".")}: ${issue.message}`];
 };
 
-/** However many unknown names come, the answer stays readable. */
-const maxNamed = 10;
+const maxUnknownNames = 10;
 
-/** The sentence for a name that nothing has, with the name that was probably meant. */
+/** The message for an unknown name, with the name that was probably meant. */
 export const unknownName = (name: string, known: readonly string[]): string => {
   const meant = nearest(name, known);
   const way =
@@ -70,7 +69,7 @@ export const unknownName = (name: string, known: readonly string[]): string => {
   return `${name.slice(0, 100)}: is not known, ${way}`;
 };
 
-/** Zod's error map: what is said where the schema has no sentence of its own. */
+/** Zod's error map, for schemas without a message of their own. */
 export const faultMessage = (issue: RawIssue): string => {
   switch (issue.code) {
     case "invalid_type":

@@ -5,7 +5,7 @@ import type { Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { eventsRoute, streamExample } from "./events-route.ts";
 import { exampleOf, openapiDocument } from "./openapi.ts";
-import { statusRoutes } from "./status-routes.ts";
+import { statusRoutes } from "./app.ts";
 import { createTestApp } from "./app.fixture.ts";
 
 type Described = {
@@ -62,7 +62,7 @@ test("a key is demanded where keys are set, except for health and readiness", ()
   for (const path of ["/health", "/ready"]) expect(documented().paths[path]?.["get"]?.security).toEqual([]);
 });
 
-test("every example is what the schemas say", () => {
+test("every example fits its schema", () => {
   for (const { http, input, output, example } of Object.values<Operation>(operations)) {
     if (http.method === "post") input.parse(exampleOf(input));
     const answer = exampleOf(output, example);
@@ -71,7 +71,7 @@ test("every example is what the schemas say", () => {
   JobEvent.parse(JSON.parse(/data: (.*)/.exec(streamExample)?.[1] ?? ""));
 });
 
-test("it is served, and everything its page loads comes from the service", async () => {
+test("it is served, and its page loads everything from the service", async () => {
   const { app } = createTestApp();
   const served = (await (await app.request("/openapi.json")).json()) as { info: unknown };
   expect(served.info).toMatchObject({ title: "svc", version: "1.2.3" });

@@ -7,20 +7,19 @@ import {
   type ZodOpenApiResponseObject,
   type ZodOpenApiResponsesObject,
 } from "zod-openapi";
-import { Failure } from "../contract/errors.ts";
+import { Failure, statusOf, unauthorizedBody, type ErrorCode } from "../contract/errors.ts";
 import { JobEvent } from "../contract/event.ts";
 import { isOffered, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
-import { errorResponses } from "./openapi-errors.ts";
 import { pathParameters, type Route } from "./route.ts";
 
 type Described = {
   name: string;
   version: string;
-  /** The service asks for a key. */
+  /** The service requires a key. */
   keyed: boolean;
   parts: { agent: boolean };
-  /** Those that say themselves what they are (`openapi`) are taken in. */
+  /** Those with a description (`openapi`) are included. */
   routes: readonly Route[];
 };
 
@@ -36,7 +35,7 @@ export const openapiDocument = ({ name, version, keyed, parts, routes }: Describ
           "Runs a coding-agent CLI on a git repository as a background job and hands back a branch or pull request.",
         license: { name: "Apache-2.0", identifier: "Apache-2.0" },
       },
-      // Relative: right for whatever host and path the document was fetched from.
+      // Relative to the address of the document.
       servers: [{ url: "." }],
       security: [{ header: [] }, { bearer: [] }, { query: [] }, ...(keyed ? [] : [{}])],
       paths: { ...operationPaths(parts), ...routePaths(routes) },
@@ -51,7 +50,7 @@ const securitySchemes = {
     type: "apiKey",
     in: "query",
     name: "api_key",
-    description: "For where headers cannot be set; masked in the log",
+    description: "For clients that cannot set headers; masked in the log",
   },
 } as const;
 
@@ -72,7 +71,6 @@ const operationPaths = (parts: { agent: boolean }): ZodOpenApiPathsObject => {
   return paths;
 };
 
-/** What agent mode adds stands together. */
 export const agentModeTag = "Agent mode";
 
 const described = (operation: Operation): ZodOpenApiOperationObject => {
@@ -117,8 +115,8 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
 };
 
 /**
- * The value that the examples of a schema's fields make up; `given` says what stands in their place. What has no example is
- * null where it may be, else left out; an array holds one example of its items.
+ * An example of a schema's value, made of the examples of its fields; `given` overrides them. A field without an example
+ * is null if it is nullable, else left out. An array has one item.
  */
 export const exampleOf = (schema: z.core.$ZodType, given?: unknown): unknown => {
   const { def } = schema._zod as z.core.$ZodTypes["_zod"];
@@ -136,13 +134,13 @@ export const exampleOf = (schema: z.core.$ZodType, given?: unknown): unknown => 
   return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
 };
 
-/** Of an operation that answers with other statuses too. */
+/** For an operation that also answers with other statuses. */
 const otherAnswers = (
   output: z.ZodObject,
   failed: ZodOpenApiResponsesObject[`${1 | 2 | 3 | 4 | 5}${string}`] | undefined,
 ): ZodOpenApiResponsesObject => ({
   "202": {
-    description: "Accepted: `poll_url` is where the answer will be",
+    description: "Accepted: the answer will be at `poll_url`",
     content: { "application/json": { schema: output } },
   },
   "500": {
@@ -151,11 +149,62 @@ const otherAnswers = (
   },
 });
 
-const idempotencyKey = z
-  .string()
-  .max(255)
-  .optional()
-  .meta({ description: "The same key with the same body gives the same job; with another body it is a 409" });
+const idempotencyKey = z.string().max(255).optional().meta({
+  description:
+    "The same key with the same body returns the same job; with a different body the status is 409",
+});
 
 const picked = (input: z.ZodObject, names: readonly string[]): z.ZodObject =>
   z.object(Object.fromEntries(Object.entries(input.shape).filter(([name]) => names.includes(name))));
+
+/** Failures that every request can have. */
+export const always: readonly ErrorCode[] = [
+  "invalid_request",
+  "forbidden_host",
+  "forbidden_origin",
+  "internal",
+  "store_unavailable",
+  "starting",
+];
+
+/** The failures of an operation by status. Several codes can share a status. */
+export const errorResponses = (codes: readonly ErrorCode[]): ZodOpenApiResponsesObject => {
+  const byStatus = Object.groupBy([...new Set([...codes, ...always])], (code) => statusOf[code]);
+  const responses = Object.entries(byStatus).map(
+    ([status, group]) => [status, failure(status, group)] as const,
+  );
+  return { ...Object.fromEntries(responses), "401": unauthorized };
+};
+
+const failure = (status: string, codes: readonly ErrorCode[]): ZodOpenApiResponseObject => ({
+  description: `${statusTitles[status] ?? "Failed"}: ${codes.join(", ")}`,
+  ...(status === "503" && { headers: z.object({ "Retry-After": retryAfter }) }),
+  content: {
+    "application/json": { schema: Failure.extend({ code: z.enum(codes) }).meta({ id: undefined }) },
+  },
+});
+
+const retryAfter = z.int().meta({ description: "Seconds to wait before the next try" });
+
+export const unauthorized: ZodOpenApiResponseObject = {
+  description: "The key is missing or not valid",
+  content: {
+    "application/json": {
+      schema: z.object({ error: z.literal(unauthorizedBody.error) }),
+      example: unauthorizedBody,
+    },
+  },
+};
+
+export const statusTitles: Record<string, string> = {
+  "400": "The request is not valid",
+  "403": "The request comes from another origin or for another host",
+  "404": "Not found",
+  "409": "Conflict with an earlier request",
+  "413": "Too large",
+  "429": "The model's endpoint limits the rate",
+  "500": "The service failed; its log tells more under the X-Request-Id of the answer",
+  "502": "The model's endpoint refused or failed",
+  "503": "Temporarily unavailable",
+  "504": "It took too long",
+};

@@ -187,7 +187,7 @@ describe("bodies", () => {
     ).toBe("invalid_request wait: belongs in the JSON body, not in the address");
   });
 
-  test("a body may have 1 MiB and not a byte more, also when it comes without a length", async () => {
+  test("a body may have 1 MiB and not a byte more, also without a length", async () => {
     const sized = (bytes: number): string => `{"task":"x","repo_url":""${" ".repeat(bytes - 26)}}`;
     expect(sized(bodyLimits.bytes)).toHaveLength(bodyLimits.bytes);
     expect(await fromBody(sized(bodyLimits.bytes))).toMatchObject({ task: "x" });

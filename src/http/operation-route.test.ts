@@ -7,7 +7,7 @@ const post = (body: object): RequestInit => ({
   headers: { "content-type": "application/json" },
 });
 
-test("an operation says itself with which status its answer goes out", async () => {
+test("an operation defines the status of its answer", async () => {
   const { app } = createTestApp();
   const ask = async (body: object) => {
     const answer = await app.request("/completions", post({ uuid: "u-1", message: "do it", ...body }));
@@ -23,7 +23,7 @@ test("an operation says itself with which status its answer goes out", async () 
   expect(await queued.json()).toMatchObject({ status: "queued", poll_url: "/completions/u-1" });
 });
 
-test("operations of agent mode are not there without it, and say so; their paths answer to no other method", async () => {
+test("without agent mode its operations answer that it is off, and their paths have no methods", async () => {
   const { app } = createTestApp({ agentMode: false });
   for (const [method, path] of [
     ["POST", "/completions"],

@@ -5,12 +5,11 @@ import { operations, type Operations } from "../contract/operations.ts";
 import { readJsonObject } from "./body.ts";
 import { checkedInput } from "./faults.ts";
 import { readQuery } from "./query.ts";
-import { agentModeOff, json } from "./reply.ts";
-import { pathParameters, type Call, type Route } from "./route.ts";
+import { agentModeOff, json, pathParameters, type Call, type Route } from "./route.ts";
 
 type Name = keyof Operations;
 
-/** Every operation of the registry as a route; one whose part of the service is off says so. */
+/** A route for every operation of the registry. An operation whose part of the service is off answers with that. */
 export const operationRoutes = (handlers: Handlers<Operations>, parts: { agent: boolean }): Route[] =>
   (Object.keys(operations) as Name[]).map((name) =>
     isOffered(operations[name], parts) ? operationRoute(name, handlers) : absentRoute(operations[name]),
@@ -29,7 +28,7 @@ const operationRoute = (name: Name, handlers: Handlers<Operations>): Route => {
   const operation: Operation = operations[name];
   const { method, path, status = () => 200 } = operation.http;
   const read = inputReader(operation);
-  // The registry ties input and handler together by name; the compiler cannot follow that through a loop.
+  // Input and handler fit each other by name, which the compiler cannot see in a loop.
   const handle = handlers[name] as unknown as (
     input: unknown,
     context: RequestContext,
@@ -48,13 +47,13 @@ const operationRoute = (name: Name, handlers: Handlers<Operations>): Route => {
 const contextOf = ({ request, principal }: Call, idempotent: boolean): RequestContext => ({
   signal: request.signal,
   principal,
-  // Asking an idempotent operation twice is harmless anyway: the header has no meaning there.
+  // Repeating an idempotent operation is harmless: it needs no key.
   idempotencyKey: idempotent ? undefined : request.headers.get("idempotency-key") || undefined,
 });
 
 /**
- * How the input of an operation is read from a request: path parameters from the path, the rest from the JSON body
- * (post) or the query. Everything that can be prepared is prepared here, once.
+ * Makes the function that reads an operation's input from a request: path parameters from the path, the rest from the
+ * JSON body (post) or the query.
  */
 export const inputReader = <Input extends z.ZodObject>({ http, input }: Operation<Input>) => {
   const inPath = pathParameters(http.path);
@@ -66,22 +65,21 @@ export const inputReader = <Input extends z.ZodObject>({ http, input }: Operatio
     const query = readQuery(request.url);
     let given: Record<string, unknown>;
     if (fromBody) {
-      if (query.size > 0) throw misplaced([...query.keys()]);
+      if (query.size > 0) throw misplacedNames([...query.keys()]);
       given = await readJsonObject(request);
-      // A path parameter in the body would be overruled by the path: it is as unknown as any other name.
     } else {
       given = Object.fromEntries(
         [...query].map(([name, text]) => [name, converted(name, text, kinds.get(name))]),
       );
     }
-    const strays = Object.keys(given).filter((name) => inPath.includes(name));
-    return checkedInput(input, { ...given, ...path }, { known, strays });
+    const extra = Object.keys(given).filter((name) => inPath.includes(name));
+    return checkedInput(input, { ...given, ...path }, { known, extra });
   };
 };
 
 type Kind = "integer" | "boolean" | "text";
 
-/** What a query parameter is read as: the type under the schema's defaults. */
+/** The type of a query parameter, below the schema's defaults. */
 const kindOf = (schema: unknown): Kind => {
   let inner = schema as z.core.$ZodType;
   while ("innerType" in inner._zod.def) inner = inner._zod.def.innerType as z.core.$ZodType;
@@ -89,12 +87,12 @@ const kindOf = (schema: unknown): Kind => {
   return type === "number" ? "integer" : type === "boolean" ? "boolean" : "text";
 };
 
-/** Text that is not the plain decimal form of its kind is refused, also where `Number` would take it (`1e2`, ` 5`, `0x10`). */
+/** Accepts plain decimal integers only; `Number` would also accept `1e2`, ` 5` and `0x10`. */
 const converted = (name: string, text: string, kind: Kind | undefined): unknown => {
   if (kind === "integer") {
     if (!/^-?(0|[1-9]\d*)$/.test(text))
       throw new ServiceError("invalid_request", `${name}: must be a whole number in decimal digits`);
-    // What is beyond exact numbers is beyond every limit too, and the limit is what the caller should hear of.
+    // A number too large to be exact also exceeds the field's limit, whose error names the limit.
     return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(text)));
   }
   if (kind === "boolean") {
@@ -105,5 +103,5 @@ const converted = (name: string, text: string, kind: Kind | undefined): unknown 
   return text;
 };
 
-const misplaced = (names: string[]): ServiceError =>
+const misplacedNames = (names: string[]): ServiceError =>
   new ServiceError("invalid_request", `${names.join(", ")}: belongs in the JSON body, not in the address`);

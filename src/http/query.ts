@@ -2,27 +2,25 @@ import { ServiceError } from "../contract/errors.ts";
 import { unknownName } from "./faults.ts";
 
 /**
- * The query parameters of `url`, decoded, without `api_key`. Stricter than `URLSearchParams`: a parameter given twice
- * and a broken percent-encoding are refused. An empty value means "not given" and is left out.
+ * The query parameters of `url` without `api_key`. Empty values are left out. A parameter given twice and broken
+ * percent-encoding are refused, which `URLSearchParams` accepts.
  */
 export const readQuery = (url: string): Map<string, string> => {
+  const { search, searchParams } = new URL(url);
+  checkEncoding(search.replaceAll(/(?<=[?&]api_key=)[^&]*/g, ""));
+  searchParams.delete("api_key");
   const parameters = new Map<string, string>();
-  const seen = new Set<string>();
-  for (const [rawName, rawValue] of pieces(url)) {
-    const name = decoded(rawName);
-    if (name === "api_key") continue;
-    if (seen.has(name))
+  for (const [name, value] of searchParams) {
+    if (parameters.has(name))
       throw new ServiceError("invalid_request", `${name.slice(0, 100)}: is given more than once`);
-    seen.add(name);
-    const value = decoded(rawValue);
-    if (value !== "") parameters.set(name, value);
+    parameters.set(name, value);
   }
-  return parameters;
+  return new Map([...parameters].filter(([, value]) => value !== ""));
 };
 
 /**
- * The event after which a reader wants to go on; null: from the beginning. `Last-Event-ID` is what a reader that reconnects
- * says; the address keeps the `after` it began with.
+ * The event after which a reader wants to continue; null: from the beginning. A reader that reconnects sends
+ * `Last-Event-ID`, while its address still has the first `after`.
  */
 export const readPosition = ({ url, headers }: Request, form: RegExp, what: string): string | null => {
   const query = readQuery(url);
@@ -35,60 +33,38 @@ export const readPosition = ({ url, headers }: Request, form: RegExp, what: stri
   return position;
 };
 
-/** Path and query of `url` for the log, with the values of whatever might be a key masked. */
+/** Path and query of `url` for the log. Values that may be keys are masked. */
 export const maskedTarget = (url: string): string => {
   const start = url.indexOf("/", url.indexOf("://") + 3);
-  const target = url.slice(start, start + longestLogged);
+  const target = url.slice(start, start + maxLoggedLength);
   const question = target.indexOf("?");
   if (question === -1) return target;
-  const query = pieces(target).map(([name, value]) =>
-    mayBeSecret(name) ? `${name}=***` : `${name}=${value}`,
-  );
-  return `${target.slice(0, question)}?${query.join("&")}`;
-};
-
-const longestLogged = 1000;
-
-/** Refuses a path whose percent-encoding is broken. */
-export const checkPathEncoding = (url: string): void => {
-  const question = url.indexOf("?");
-  const path = question === -1 ? url : url.slice(0, question);
-  if (path.includes("%")) decoded(path);
-};
-
-/** Name and value of each parameter, still encoded. */
-const pieces = (url: string): [name: string, value: string][] => {
-  const question = url.indexOf("?");
-  if (question === -1) return [];
-  const [query = ""] = url.slice(question + 1).split("#");
-  return query
-    .split("&")
-    .filter((piece) => piece !== "")
-    .map((piece) => {
-      const equals = piece.indexOf("=");
-      return equals === -1 ? [piece, ""] : [piece.slice(0, equals), piece.slice(equals + 1)];
-    });
-};
-
-const decoded = (text: string): string => {
-  try {
-    return decodeURIComponent(text.replaceAll("+", "%20"));
-  } catch (cause) {
-    throw new ServiceError(
-      "invalid_request",
-      "The address has a broken percent-encoding; encode it as UTF-8, % as %25",
-      {
-        cause,
-      },
+  const query = target
+    .slice(question)
+    .replaceAll(/([^?=&#]+)=[^&#]*/g, (parameter, name: string) =>
+      mayBeSecret(name) ? `${name}=***` : parameter,
     );
-  }
+  return `${target.slice(0, question)}${query}`;
 };
+
+const maxLoggedLength = 1000;
 
 const mayBeSecret = (name: string): boolean => {
   try {
     return /key|token|secret|auth|pass|session/i.test(decodeURIComponent(name));
   } catch {
-    // Undecodable: nobody can tell what it is.
     return true;
+  }
+};
+
+/** Refuses a path with broken percent-encoding. */
+export const checkPathEncoding = (url: string): void => checkEncoding(url.split("?", 1).join());
+
+const checkEncoding = (text: string): void => {
+  try {
+    decodeURIComponent(text);
+  } catch (cause) {
+    const message = "The address has a broken percent-encoding; encode it as UTF-8, % as %25";
+    throw new ServiceError("invalid_request", message, { cause });
   }
 };

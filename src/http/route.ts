@@ -1,20 +1,27 @@
 import type { ZodOpenApiOperationObject } from "zod-openapi";
-import type { ServiceError } from "../contract/errors.ts";
-import type { Reply } from "./reply.ts";
+import {
+  ServiceError,
+  statusOf,
+  unauthorizedBody,
+  type ErrorCode,
+  type Failure,
+} from "../contract/errors.ts";
+import type { Log } from "../lib/log.ts";
+import type { EventBody } from "./event-stream.ts";
 
-/** One request on its way to a handler, behind the checks of the boundary. */
+/** A request that has passed the checks of the boundary. */
 export type Call = {
   request: Request;
   /** Decoded path parameters. */
   path: Record<string, string>;
-  /** Digest of the caller's key; `open` when no keys are set; see also `stranger`. */
+  /** Digest of the caller's key; `open` when no keys are set; `anonymous` at an open route without a valid key. */
   principal: string;
-  /** What the log calls this request. */
+  /** Names the request in the log. */
   requestId: string;
-  /** Adds to what the log says of this request. */
+  /** Adds fields to the request's log line. */
   note: (more: Record<string, unknown>) => void;
-  /** Cuts the connection, whatever has been sent of the answer. */
-  cut: () => void;
+  /** Ends the connection at once. */
+  disconnect: () => void;
 };
 
 export type Route = {
@@ -23,26 +30,26 @@ export type Route = {
   path: string;
   /** Answers without a key. */
   open?: boolean;
-  /** Pages of other origins may read its answers, as far as the source check lets them ask. */
+  /** Pages of other origins may read its answers if the source check admits the request. */
   crossOrigin?: boolean;
-  /** Only refuses, in words of its own: the path does not answer to this method. */
+  /** It only refuses, with a message of its own. The `Allow` header leaves the method out. */
   refusing?: boolean;
-  /** The answer to a failure here and at every path from `under` on that nothing answers to; absent: as the contract says. */
+  /** The format of failures, here and at unknown paths that begin with `under`. Absent: that of the contract. */
   failures?: { under: string; reply: (error: ServiceError) => Reply };
-  /** What the OpenAPI document says of it, for a route that is no operation of the contract. */
+  /** Its description in the OpenAPI document, for a route that is no operation of the contract. */
   openapi?: ZodOpenApiOperationObject;
-  /** A `Response` comes from a library that makes its own; the boundary adds to it what every answer carries. */
+  /** Libraries make a `Response` of their own. The boundary adds the common headers to both. */
   handle: (call: Call) => Reply | Response | Promise<Reply | Response>;
 };
 
 /** `path` in the router's notation. */
 export const routerPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
-/** Names of the parameters in `path`, in their order. */
+/** Names of the parameters in `path`, in order. */
 export const pathParameters = (path: string): string[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? "");
 
-/** The methods that `path` answers to, for the `Allow` header; empty: there is nothing at this path. */
+/** The methods for the `Allow` header. Empty: no route has this path. */
 export const methodsAt = (routes: readonly Route[], path: string): string[] => {
   const methods = routes
     .filter((route) => route.refusing !== true && patternOf(route.path).test(path))
@@ -52,3 +59,73 @@ export const methodsAt = (routes: readonly Route[], path: string): string[] => {
 
 const patternOf = (path: string): RegExp =>
   new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`);
+
+/** An answer as plain data. The boundary adds the common headers and makes a `Response` of it. */
+export type Reply = {
+  status: number;
+  headers: Record<string, string>;
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | EventBody | null;
+};
+
+type TextReply = Reply & { body: string };
+
+export const json = (status: number, value: unknown): TextReply => ({
+  status,
+  headers: { "content-type": "application/json", "cache-control": "no-store" },
+  body: JSON.stringify(value),
+});
+
+/** The body of a failure, over REST and MCP. */
+export const failureBody = (code: ErrorCode, error: string): Failure => ({ success: false, error, code });
+
+/** A failure as a reply of its status. */
+export const failure = (code: ErrorCode, error: string, headers: Record<string, string> = {}): TextReply => {
+  const reply = json(statusOf[code], failureBody(code, error));
+  return { ...reply, headers: { ...reply.headers, ...headers } };
+};
+
+const defaultRetryAfter = 5;
+
+export const failureOf = (error: ServiceError): Reply => {
+  switch (error.status) {
+    case 401: {
+      const reply = json(401, unauthorizedBody);
+      return { ...reply, headers: { ...reply.headers, "www-authenticate": "Bearer" } };
+    }
+    case 413:
+      // The rest of the body is not read.
+      return failure(error.code, error.message, { connection: "close" });
+    case 503:
+      return failure(error.code, error.message, {
+        "retry-after": String(error.retryAfter ?? defaultRetryAfter),
+      });
+    default:
+      return failure(error.code, error.message);
+  }
+};
+
+/**
+ * Turns whatever was thrown into the failure for the caller, and logs it. The details of an unexpected error are only in
+ * the log, under the request's id.
+ */
+export const serviceErrorOf = (
+  error: unknown,
+  { log, requestId }: { log: Log; requestId: string },
+): ServiceError => {
+  if (error instanceof ServiceError) {
+    if (error.status === 503) log.info({ code: error.code, request_id: requestId }, error.message);
+    else if (error.status >= 500) log.warn({ err: error, request_id: requestId }, "request failed");
+    return error;
+  }
+  log.error({ err: error, request_id: requestId }, "request failed unexpectedly");
+  return new ServiceError(
+    "internal",
+    `The service failed unexpectedly; see its log under request id ${requestId}`,
+  );
+};
+
+export const agentModeOff = (what: string): ServiceError =>
+  new ServiceError(
+    "not_found",
+    `${what} is part of agent mode, which is off; start the service with AGENT_MODE=true`,
+  );

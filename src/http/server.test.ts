@@ -26,7 +26,7 @@ const started = async (
   return server;
 };
 
-/** A raw connection and what has come over it. */
+/** A raw connection and what it has received. */
 const raw = async ({ port }: Listening) => {
   const socket: Socket = connect(port, "127.0.0.1");
   const seen = { text: "", closed: false };
@@ -101,7 +101,7 @@ describe("slow and broken requests", () => {
     ],
     ["no Host", "GET /health HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 .*"success":false.*Host/s],
     [
-      "an expectation that nobody meets",
+      "an unknown expectation",
       `${head}Content-Length: 2\r\nExpect: cake\r\n\r\n{}`,
       /^HTTP\/1\.1 417 .*"success":false.*Expect/s,
     ],
@@ -127,7 +127,7 @@ describe("slow and broken requests", () => {
     socket.destroy();
   });
 
-  test("a bad chunk after an answer that came early ends the connection without a second answer", async () => {
+  test("a bad chunk after an early answer ends the connection without a second answer", async () => {
     const { socket, seen } = await raw(await started());
     socket.write(`${head.replace("/jobs", "/nothing")}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`);
     await until(() => seen.text.includes('"not_found"'));
@@ -136,7 +136,7 @@ describe("slow and broken requests", () => {
     expect(seen.text.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 404"]);
   });
 
-  test("a client that waits after CONNECT does not hold up the end of the server", async () => {
+  test("a client that waits after CONNECT does not delay the close of the server", async () => {
     const server = await listen(createTestApp().app, { host: "127.0.0.1", port: 0 });
     const socket = connect({ port: server.port, host: "127.0.0.1", allowHalfOpen: true });
     socket.on("error", () => undefined).write("CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -153,7 +153,7 @@ describe("slow and broken requests", () => {
   });
 });
 
-test("an operation that waits learns that its caller has left", async () => {
+test("an operation that waits learns that its caller has disconnected", async () => {
   const service = createTestApp();
   const { socket } = await raw(await started(service));
   socket.write(`${head}Content-Length: 24\r\n\r\n{"task":"x","wait":true}`);

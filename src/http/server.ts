@@ -10,33 +10,31 @@ import { setTimeout as delay } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
 import { statusOf } from "../contract/errors.ts";
-import { failure, failureBody } from "./reply.ts";
+import { failure, failureBody } from "./route.ts";
 
 type Options = {
   host: string;
-  /** 0: a free one. */
+  /** 0: any free port. */
   port: number;
   timeouts?: Timeouts;
 };
 
-/** In milliseconds. They bound how long a request may take to arrive; an answer may take as long as it does. */
+/** How long a request may take to arrive and a connection may be idle, ms. Answers have no limit. */
 type Timeouts = { headers: number; request: number; keepAlive: number };
 
-// Keep-alive outlasts the 60 s that load balancers keep an idle connection, so that it is they who close it.
+// Load balancers keep idle connections for 60 s. Keep-alive is longer, so that they close them and not the service.
 const defaultTimeouts: Timeouts = { headers: 10_000, request: 60_000, keepAlive: 65_000 };
 
 export type Listening = {
-  /** Where it can be asked, the chosen port included. */
   url: string;
   port: number;
-  /** Takes no more connections, ends idle ones, and gives the others `graceMs` to finish before they are cut. */
+  /** Accepts no more connections, closes idle ones, and closes the others after `graceMs` at the latest. */
   close: (graceMs: number) => Promise<void>;
 };
 
-/** Serves `app`. Rejects with a sentence when it cannot listen there. */
+/** Serves `app`. @throws Error that says why it cannot listen and what to do */
 export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promise<Listening> => {
   const { host, port, timeouts = defaultTimeouts } = options;
-  // Never rejects: what goes wrong in it becomes an answer, or ends the connection.
   const answer = listener(app, host);
   const server = createServer(
     {
@@ -44,7 +42,7 @@ export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promis
       requestTimeout: timeouts.request,
       keepAliveTimeout: timeouts.keepAlive,
       requireHostHeader: false,
-      // A caller that waits for a job sends nothing for an hour: only the probes of TCP tell that it is gone.
+      // A caller that waits for a job sends nothing for an hour. TCP keep-alive notices that it has disconnected.
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
       connectionsCheckingInterval: Math.max(50, Math.min(timeouts.headers, timeouts.request) / 4),
@@ -64,7 +62,7 @@ export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promis
 const listener = (app: Pick<Hono, "fetch">, host: string) =>
   getRequestListener(app.fetch, {
     hostname: host,
-    // Only a request whose address or Host cannot be made a URL gets here; every other error is answered by the app.
+    // Reached only when address and Host do not make a URL. The app answers all other errors.
     errorHandler: () => {
       const { status, headers, body } = failure(
         "invalid_request",
@@ -74,20 +72,20 @@ const listener = (app: Pick<Hono, "fetch">, host: string) =>
     },
   });
 
-/** Answers what is not HTTP, too long or too slow like everything else: with a status and a JSON sentence. */
+/** Answers requests that are malformed, too long or too slow with a status and a JSON failure. */
 const refuseBrokenRequests = (server: Server): void => {
   const answering = new WeakMap<object, ServerResponse>();
   server.on("request", (request, response) => answering.set(request.socket, response));
   server.on("clientError", (error: Error & { code?: string }, socket: Socket) => {
-    // An answer that has begun cannot be followed by another one, nor one that came before the end of its request.
-    const begun = answering.get(socket);
-    if (begun?.writableEnded === true && !begun.req.complete) socket.destroySoon();
-    else if (!socket.writable || (begun?.headersSent === true && !begun.writableFinished))
+    // A second answer must not follow one that has begun, or one that was sent before the end of its request.
+    const current = answering.get(socket);
+    if (current?.writableEnded === true && !current.req.complete) socket.destroySoon();
+    else if (!socket.writable || (current?.headersSent === true && !current.writableFinished))
       socket.destroy(error);
     else refuse(socket, ...(faults[error.code ?? ""] ?? malformed));
   });
   server.on("connect", (_request, socket: Socket) => {
-    // The server has let go of it, and would wait for it when it closes.
+    // The server no longer handles the socket's errors, but waits for its end when it closes.
     socket.on("error", () => undefined);
     refuse(socket, 405, "CONNECT is not answered: the service is no proxy");
     socket.destroySoon();
@@ -95,10 +93,10 @@ const refuseBrokenRequests = (server: Server): void => {
   server.on("checkExpectation", ({ socket }) => refuse(socket, 417, "Expect can only be 100-continue"));
 };
 
-/** Whether it was answered here: a request that is HTTP but for a header that it must have. */
+/** Refuses a request without the Host header that HTTP/1.1 requires. Returns whether it did. */
 const refuseWithoutHost = ({ headers, httpVersion, socket }: IncomingMessage): boolean => {
   if (headers.host !== undefined || httpVersion === "1.0") return false;
-  refuse(socket, 400, "The request has no Host header; HTTP/1.1 asks for one");
+  refuse(socket, 400, "The request has no Host header; HTTP/1.1 requires one");
   return true;
 };
 
@@ -127,24 +125,24 @@ const listening = async (server: Server, { host, port }: { host: string; port: n
   try {
     await promise;
   } catch (cause) {
-    throw new Error(sentence(cause, `${host}:${port}`), { cause });
+    throw new Error(listenFailure(cause, `${host}:${port}`), { cause });
   } finally {
     server.off("error", reject);
   }
 };
 
-const sentence = (cause: unknown, place: string): string => {
+const listenFailure = (cause: unknown, address: string): string => {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   switch (code) {
     case "EADDRINUSE":
-      return `Cannot listen on ${place}: the port is taken. Stop what listens there, or choose another port with --port or SERVICE_PORT (0: a free one)`;
+      return `Cannot listen on ${address}: the port is taken. Stop what listens there, or choose another port with --port or SERVICE_PORT (0: a free one)`;
     case "EACCES":
-      return `Cannot listen on ${place}: not permitted. Choose a port from 1024 on with --port or SERVICE_PORT`;
+      return `Cannot listen on ${address}: not permitted. Choose a port from 1024 on with --port or SERVICE_PORT`;
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
-      return `Cannot listen on ${place}: this machine has no such address. Choose one with --host or SERVICE_HOST`;
+      return `Cannot listen on ${address}: this machine has no such address. Choose one with --host or SERVICE_HOST`;
     default:
-      return `Cannot listen on ${place}: ${cause instanceof Error ? cause.message : String(cause)}`;
+      return `Cannot listen on ${address}: ${cause instanceof Error ? cause.message : String(cause)}`;
   }
 };
 
@@ -154,7 +152,7 @@ const close = async (server: Server, graceMs: number): Promise<void> => {
   let open = true;
   const done = closed.then(() => void (open = false));
   while (open && performance.now() < deadline) {
-    // A connection becomes idle when its last answer is out, and would then be kept alive.
+    // A connection becomes idle after its last answer.
     server.closeIdleConnections();
     await Promise.race([done, delay(Math.min(50, graceMs))]);
   }

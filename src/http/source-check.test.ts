@@ -68,7 +68,7 @@ describe("bound to loopback", () => {
   });
 });
 
-describe("bound elsewhere", () => {
+describe("bound to another address", () => {
   test("any Host passes; without keys a page must be the service's own", () => {
     expect(outcome({ host: "0.0.0.0" }, { host: "svc.example:8200" })).toBe("passes");
     expect(

@@ -1,4 +1,4 @@
-import type { Readiness } from "../contract/health.ts";
+import type { Readiness } from "../contract/instance.ts";
 import type { JobStore } from "../store/job-store.ts";
 
 /**

@@ -2,25 +2,24 @@ import type { ServiceError } from "../contract/errors.ts";
 import type { Handlers, Operation, RequestContext } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { checkedInput } from "../http/faults.ts";
-import { failureBody } from "../http/reply.ts";
-import { serviceErrorOf } from "../http/reply.ts";
+import { failureBody, serviceErrorOf } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 
-/** The body that REST would answer with; `code` is that of the failure, null when it is none. */
+/** `body`: what REST would answer with. `code`: that of the failure; null: success. */
 export type Answered = { body: Record<string, unknown>; code: string | null };
 
-/** Asks an operation on behalf of a tool call. Does not reject. */
+/** Performs the operation of a tool call. Never rejects. */
 export type Answer = (
   name: keyof Operations,
   given: Record<string, unknown>,
   context: RequestContext & { requestId: string },
 ) => Promise<Answered>;
 
-/** Answers by the handlers of this process. */
+/** Answers with the handlers of this process. */
 export const answerBy =
   (handlers: Handlers<Operations>, log: Log): Answer =>
   async (name, given, context) => {
-    // The registry ties input and handler together by name; the compiler cannot follow that through a lookup.
+    // Input and handler fit each other by name, which the compiler cannot see in a lookup.
     const handle = handlers[name] as (
       input: unknown,
       context: RequestContext,
@@ -34,16 +33,16 @@ export const answerBy =
 
 /**
  * The arguments of a tool call as the operation's input.
- * @throws ServiceError invalid_request, in the words of REST
+ * @throws ServiceError invalid_request, with the message of REST
  */
 export const toolInput = (name: keyof Operations, given: Record<string, unknown>): unknown => {
   const { input, mcpOmit = [] }: Operation = operations[name];
-  const known = Object.keys(input.shape).filter((each) => !mcpOmit.includes(each));
-  const strays = Object.keys(given).filter((each) => mcpOmit.includes(each));
-  return checkedInput(input, given, { known, strays });
+  const known = Object.keys(input.shape).filter((name) => !mcpOmit.includes(name));
+  const extra = Object.keys(given).filter((name) => mcpOmit.includes(name));
+  return checkedInput(input, given, { known, extra });
 };
 
-/** What is told of an error; one of a call that was stopped because its caller is gone is no fault of ours, and not logged. */
+/** The answer to a call that threw. Errors of a call whose caller has disconnected are not logged. */
 export const failedBy = (
   error: unknown,
   { signal, requestId }: { signal: AbortSignal; requestId: string },

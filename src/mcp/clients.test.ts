@@ -33,7 +33,7 @@ const driven = async (client: AnyClient): Promise<void> => {
   expect(list.structuredContent).toMatchObject({ success: true, count: 1, jobs: [{ id: job.id }] });
   expect((await call(client, "list_profiles")).structuredContent).toMatchObject({ success: true, count: 1 });
 
-  // The tools were listed: the client holds every structured result to its schema, and must not refuse failures.
+  // The tools were listed: the client checks every structured result against its schema, and must not refuse failures.
   const failure = { success: false, error: "There is no job nowhere", code: "job_not_found" };
   const missing = await call(client, "get_job", { job_id: "nowhere" });
   expect(missing).toMatchObject({ isError: true, structuredContent: failure });
@@ -104,7 +104,7 @@ test("a service that has restarted on the same port is asked on by the same clie
   const clients = [await connected(first.url), await connected(first.url, { era: "legacy" })];
   for (const client of clients) await call(client, "list_jobs");
   await first.server.close(0);
-  // A process that is being started at this moment holds a copy of the socket.
+  // A process that is being started has a copy of the socket.
   await until(() => startDoors({ port: first.port }));
   for (const client of clients) {
     // The first request may still meet the connection of before.
@@ -127,25 +127,25 @@ test("the idempotency key of a call's _meta reaches the operation that it matter
   }
 });
 
-test("progress is told, upwards, to a client that asks for it, and to no other", async () => {
+test("progress is sent, with rising numbers, only to a client that asks for it", async () => {
   const { url, contexts, waiting } = await startDoors();
   for (const [path, era] of ways) {
     const client = await connected(url, { path, era });
     await client.callTool({ name: "run_task", arguments: { task: "x" } });
-    waiting.heard = false;
-    const heard: { progress: number; message?: string | undefined }[] = [];
+    waiting.received = false;
+    const received: { progress: number; message?: string | undefined }[] = [];
     const result = await client.callTool(
       { name: "wait_for_job", arguments: { job_id: "progress" } },
       {
         onprogress: (note) => {
-          heard.push(note);
-          waiting.heard = true;
+          received.push(note);
+          waiting.received = true;
         },
       },
     );
     expect(result.isError ?? false).toBe(false);
-    expect(heard[0]).toEqual({ progress: 1, message: "step 1" });
-    expect(heard.length).toBeLessThan(3);
+    expect(received[0]).toEqual({ progress: 1, message: "step 1" });
+    expect(received.length).toBeLessThan(3);
     await client.callTool({ name: "wait_for_job", arguments: { job_id: "progress" } });
     expect(contexts.at(-1)?.progress).toBe(undefined);
     await client.close();

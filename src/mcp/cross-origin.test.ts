@@ -52,7 +52,7 @@ test("a page of this machine may ask, also with a key, and read every answer", a
   }
 });
 
-test("a page of another place may neither ask nor read why", async () => {
+test("a page of another origin is refused and cannot read the answer", async () => {
   const { url } = await startDoors();
   for (const answer of [
     await preflight(`${url}/mcp`, "https://evil.example"),
@@ -63,7 +63,7 @@ test("a page of another place may neither ask nor read why", async () => {
   }
 });
 
-test("bound elsewhere with keys any page may ask: it needs a key, which no browser adds by itself", async () => {
+test("bound to another address with keys, any page may call: it needs a key, which no browser adds by itself", async () => {
   const { url } = await startDoors({ apiKeys: ["one key"], host: "0.0.0.0" });
   expect((await preflight(`${url}/mcp`, "https://app.example")).status).toBe(204);
   const without = await rpc(url, list, { origin: "https://app.example" });

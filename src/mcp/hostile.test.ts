@@ -4,7 +4,7 @@ import { rpc, startDoors, toolCall } from "./mcp.fixture.ts";
 
 const list = { jsonrpc: "2.0", id: 7, method: "tools/list" };
 
-test("what is not JSON, or no message, is refused in the words of JSON-RPC", async () => {
+test("what is not JSON, or no message, is refused with an error of JSON-RPC", async () => {
   const { url } = await startDoors();
   const refused = async (body: string, headers: Record<string, string> = {}) => {
     const answer = await rpc(url, body, headers);
@@ -68,12 +68,12 @@ test("parameters that are for REST only are as unknown as any other name", async
   const { url } = await startDoors();
   const answer = await rpc(url, toolCall("run_task", { task: "x", wait: true }));
   expect(JSON.stringify(await answer.json())).toContain("wait: is not known");
-  const other = await (await rpc(url, toolCall("run_task", { task: "x", elsewhere: 1 }))).text();
-  expect(other).toMatch(/elsewhere: is not known, known are task, [\w, ]*worktree_id\b/);
+  const other = await (await rpc(url, toolCall("run_task", { task: "x", extra: 1 }))).text();
+  expect(other).toMatch(/extra: is not known, known are task, [\w, ]*worktree_id\b/);
   expect(other).not.toContain("wait");
 });
 
-test("a call that is nested deeply or has very many values is refused without holding others up", async () => {
+test("a call that is nested deeply or has very many values is refused without delaying others", async () => {
   const { url } = await startDoors();
   const sse = await fetch(`${url}/sse`);
   const opening = await sse.body?.getReader().read();
@@ -100,7 +100,7 @@ test("a call that is nested deeply or has very many values is refused without ho
   await sse.body?.cancel().catch(() => undefined);
 });
 
-test("initialize with very many faults is told the first few of them", async () => {
+test("initialize with very many faults gets the first few of them", async () => {
   const { url } = await startDoors();
   const clientInfo = { name: "x", version: "1", icons: Array(9_900).fill(1) };
   const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };

@@ -1,16 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import type { RequestContext } from "../contract/operation.ts";
 import { afterFile } from "../../test/cleanup.ts";
 import { until } from "../../test/until.ts";
+import type { RequestContext } from "../contract/operation.ts";
 import { createTestApp, memoryHandlers } from "../http/app.fixture.ts";
 import { listen } from "../http/server.ts";
 import type { Log } from "../lib/log.ts";
 import { answerBy } from "./answer.ts";
-import type { CallLimits } from "./calls-under-way.ts";
-import { mcpRoutes } from "./routes.ts";
-import type { McpRoutesOptions } from "./options.ts";
-import { createServerFactory, type NewServer } from "./server.ts";
+import { mcpRoutes, type McpRoutesOptions } from "./routes.ts";
+import { createServerFactory, type CallLimits, type NewServer } from "./server.ts";
 
 type Options = Partial<Omit<McpRoutesOptions, "newServer">> & {
   apiKeys?: string[];
@@ -42,7 +40,7 @@ export const startDoors = async ({
   const log = Object.fromEntries(
     ["debug", "info", "warn", "error"].map((level) => [level, write(level)]),
   ) as unknown as Log;
-  const waiting = { now: 0, heard: false };
+  const waiting = { now: 0, received: false };
   const handlers = {
     ...memoryHandlers(jobs, contexts),
     wait_for_job: async ({ job_id }: { job_id: string }, context: RequestContext) => {
@@ -50,7 +48,7 @@ export const startDoors = async ({
       if (job_id === "bug") throw new TypeError("secret detail of the bug");
       if (job_id === "progress") {
         for (let step = 1; step <= 50; step += 1) context.progress?.(`step ${step}`);
-        if (context.progress !== undefined) await until(() => waiting.heard);
+        if (context.progress !== undefined) await until(() => waiting.received);
         return { success: true as const, job: { ...[...jobs.values()][0]!, id: job_id } };
       }
       waiting.now += 1;

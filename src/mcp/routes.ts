@@ -1,12 +1,25 @@
+import type { ServerEventBus } from "@modelcontextprotocol/server";
 import { preflightRoute } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
-import type { McpRoutesOptions } from "./options.ts";
-import { sseRoutes } from "./sse/routes.ts";
+import type { Log } from "../lib/log.ts";
+import type { NewServer } from "./server.ts";
+import { sseRoutes } from "./sse.ts";
 import { streamableRoutes } from "./streamable-http.ts";
 
-export type { McpRoutesOptions } from "./options.ts";
+export type McpRoutesOptions = {
+  newServer: NewServer;
+  log: Log;
+  /** Aborted when the service shuts down; ends streams that have no end of their own. */
+  closing: AbortSignal;
+  /** How long a stream may be silent before it sends a comment; default 15 s. */
+  pingEveryMs?: number;
+  /** Where a server announces changes of its tools or resources; the product's never change. */
+  bus?: ServerEventBus;
+  /** How many sessions of /sse may be open at a time; default 1000. */
+  maxSessions?: number;
+};
 
-/** The MCP doors over HTTP, to be handed to `createApp`. */
+/** MCP over HTTP, for `createApp`. */
 export const mcpRoutes = (options: McpRoutesOptions): Route[] =>
   [
     ...streamableRoutes(options),

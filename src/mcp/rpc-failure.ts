@@ -1,9 +1,15 @@
+import {
+  INVALID_PARAMS,
+  specTypeSchemas,
+  type JSONRPCErrorResponse,
+  type JSONRPCRequest,
+} from "@modelcontextprotocol/server";
 import { ServiceError } from "../contract/errors.ts";
-import { json, type Reply } from "../http/reply.ts";
+import { json, type Reply } from "../http/route.ts";
 
 /**
- * What JSON-RPC has its own answer for: a body that cannot be parsed or is not JSON at all. Null: to be answered as on
- * every other path.
+ * JSON-RPC's own answer to a body that is not JSON or cannot be parsed. Null: the error is answered as on every other
+ * path.
  */
 export const rpcFailure = (error: unknown): Reply | null => {
   if (!(error instanceof ServiceError)) return null;
@@ -15,22 +21,65 @@ export const rpcFailure = (error: unknown): Reply | null => {
 export const rpcError = (status: number, code: number, message: string): Reply =>
   json(status, { jsonrpc: "2.0", error: { code, message }, id: null });
 
-/** To a client that wants a stream which would have to end at once. */
+/** For a client that asks for a stream during the shutdown. */
 export const shuttingDown = (): ServiceError =>
   new ServiceError("draining", "This instance is shutting down; connect again shortly", { retryAfter: 10 });
 
-/** A body that is no JSON, or more of it than is parsed. */
 export const parseError = -32_700;
 const serverError = -32_000;
 export const invalidRequest = -32_600;
 
-/** As many messages as one batch may have. */
+/** Messages in one batch. */
 export const maxBatch = 20;
 
-/** To a body that is JSON but no message, and no batch that may be. */
+/** For a body that is JSON, but neither a message nor a batch of the allowed size. */
 export const notMessages = (): Reply =>
   rpcError(
     400,
     invalidRequest,
     `Invalid Request: send a JSON-RPC message, or an array of 1 to ${maxBatch} of them`,
   );
+
+/**
+ * The answer to a request whose `params` break the protocol; null: they do not. The SDK would answer with a dump of its
+ * schema, and report bad params of `initialize` as a failure of the server.
+ */
+export const paramsFault = ({ id, method, params }: JSONRPCRequest): JSONRPCErrorResponse | null => {
+  const fault =
+    method === "tools/call" ? callFault(params) : method === "initialize" ? initializeFault(params) : null;
+  if (fault === null) return null;
+  return { jsonrpc: "2.0", id, error: { code: INVALID_PARAMS, message: `${method}: ${fault}` } };
+};
+
+type Params = JSONRPCRequest["params"];
+
+/** By hand: every call passes here, and a schema would double its cost. */
+const callFault = (params: Params): string | null => {
+  const { name, arguments: given } = params ?? {};
+  if (typeof name !== "string") return `params.name must be the name of a tool, and is ${kindOf(name)}`;
+  if (given !== undefined && !isObject(given))
+    return `params.arguments must be an object, or be left out when there are none, and is ${kindOf(given)}`;
+  return null;
+};
+
+const initializeFault = (params: Params): string | null => {
+  const checked = specTypeSchemas.InitializeRequestParams["~standard"].validate(params ?? {});
+  // The type allows asynchronous schemas; this one is not.
+  if (!("issues" in checked) || checked.issues === undefined) return null;
+  return checked.issues
+    .slice(0, 5)
+    .map(
+      ({ path = [], message }) =>
+        `${["params", ...path.map(String)].join(".")} ${message.replace(/^.*?: /, "")}`,
+    )
+    .join("; ");
+};
+
+const isObject = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const kindOf = (value: unknown): string => {
+  if (value === undefined) return "missing";
+  if (value === null) return "null";
+  return Array.isArray(value) ? "an array" : `a ${typeof value}`;
+};

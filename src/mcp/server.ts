@@ -8,34 +8,30 @@ import {
 import { ServiceError } from "../contract/errors.ts";
 import { isOffered } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
-import { agentModeOff } from "../http/reply.ts";
+import { agentModeOff } from "../http/route.ts";
 import { nearest } from "../lib/nearest.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
-import { createCallCounts, type CallCount, type CallLimits } from "./calls-under-way.ts";
-import { instructions } from "./instructions.ts";
-import { createProgress } from "./progress.ts";
 import { idempotencyKeyName, toolsOf } from "./tools.ts";
 
-/** On whose behalf a server works: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
+/** Whom a server answers: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
 export type Caller = {
   principal: string;
   requestId: string;
-  /** Told of each tool call, for the log. */
+  /** Adds a tool call to the log. */
   note: (call: { tool: string; code: string; tool_ms: number }) => void;
-  /** Its calls come in one request, and one response has the answers to all. */
+  /** All its calls are one request, whose response has all answers. */
   isBatch?: boolean;
 };
 
-/** Makes the MCP server for one caller; it is connected once and thrown away. */
+/** Makes the MCP server of one caller. It is connected once. */
 export type NewServer = (caller: Caller) => McpServer;
 
-/** What the server says of itself. */
 export type Service = { name: string; title: string; version: string };
 
 type Dependencies = {
   answer: Answer;
   service: Service;
-  /** What the service has: the tools of other parts are not offered. */
+  /** Tools of parts that are off are not offered. */
   parts: { agent: boolean };
   limits?: CallLimits;
 };
@@ -45,15 +41,14 @@ export const createServerFactory = ({ answer, service, parts, limits }: Dependen
   const tools = toolsOf(parts);
   const names = tools.map(({ name }) => name);
   const list = { tools };
-  const newCount = createCallCounts(limits);
+  const newCounter = createCallCounters(limits);
 
   return (caller) => {
     const mcp = new McpServer(service, { instructions });
-    // Below the level of `registerTool`: that would hold every result to its schema once more, and tell faults of the
-    // arguments in words of its own.
+    // `registerTool` would check every result against its schema again, and report bad arguments in words of its own.
     const { server } = mcp;
-    const count = newCount();
-    let room = maxAnswer;
+    const count = newCounter();
+    let charactersLeft = maxAnswer;
     server.registerCapabilities({ tools: { listChanged: false } });
     server.setRequestHandler("tools/list", () => list);
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
@@ -62,10 +57,10 @@ export const createServerFactory = ({ answer, service, parts, limits }: Dependen
       const started = performance.now();
       let answered = await call({ answer, count, caller }, params.name, params.arguments ?? {}, context);
       let text = JSON.stringify(answered.body);
-      if (text.length > room) {
+      if (text.length > charactersLeft) {
         answered = failed(tooLong);
         text = JSON.stringify(answered.body);
-      } else if (caller.isBatch === true) room -= text.length;
+      } else if (caller.isBatch === true) charactersLeft -= text.length;
       caller.note({
         tool: params.name,
         code: codeOf(answered),
@@ -77,15 +72,15 @@ export const createServerFactory = ({ answer, service, parts, limits }: Dependen
   };
 };
 
-/** Characters of JSON that one call, or all calls of a batch, are answered with; each is sent twice, as text and structured. */
+/** Limit for the JSON of one call or of a batch, in characters. Each answer is sent twice, as text and structured. */
 const maxAnswer = 32_000_000;
 
 const tooLong = new ServiceError(
   "invalid_request",
-  `The answer, with those to the same batch, has more than ${maxAnswer.toLocaleString("en")} characters; ask for less at a time`,
+  `The answers to this request have more than ${maxAnswer.toLocaleString("en")} characters; ask for less at a time`,
 );
 
-type Serving = { answer: Answer; count: CallCount; caller: Caller };
+type Serving = { answer: Answer; count: CallCounter; caller: Caller };
 
 const call = async (
   { answer, count, caller }: Serving,
@@ -93,8 +88,8 @@ const call = async (
   given: Record<string, unknown>,
   { mcpReq }: ServerContext,
 ): Promise<Answered> => {
-  const full = count.enter();
-  if (full !== null) return failed(full);
+  const refused = count.enter();
+  if (refused !== null) return failed(refused);
   const { progressToken, [idempotencyKeyName]: key } = mcpReq._meta ?? {};
   const progress =
     progressToken === undefined
@@ -106,8 +101,8 @@ const call = async (
     return await answer(name, given, {
       ...caller,
       signal: mcpReq.signal,
-      progress: progress?.tell,
-      // Asking an idempotent operation twice is harmless anyway: a key has no meaning there.
+      progress: progress?.report,
+      // Repeating an idempotent operation is harmless: it needs no key.
       idempotencyKey:
         operations[name].annotations.idempotent || typeof key !== "string" ? undefined : key || undefined,
     });
@@ -123,7 +118,7 @@ const resultOf = ({ body, code }: Answered, text: string): CallToolResult => ({
   ...((code !== null || hasFailed(body)) && { isError: true }),
 });
 
-/** The call was answered, but what it asked for has come to nothing. */
+/** The operation answered, and reports a failure: a failed completion. */
 const hasFailed = ({ success }: Answered["body"]): boolean => success === false;
 
 const codeOf = ({ body, code }: Answered): string =>
@@ -142,3 +137,91 @@ const unknownTool = (name: string, names: readonly string[]): ProtocolError => {
     `There is no tool ${JSON.stringify(name.slice(0, 100))}; ${way}`,
   );
 };
+
+/** Sent to a client's model; each tool describes itself. */
+const instructions = `Runs a coding agent on a git repository as a background job and hands back a branch or a pull request.
+
+A task: run_task answers at once with a job of status queued. Ask wait_for_job (at most 50 seconds a call; call it again while the status is queued or running) or get_job until the job has ended: succeeded, failed, cancelled or expired. output is the agent's final text; branch, commit_sha and pr_url say where its work is; a job that failed says why in failure_reason and error, and retryable tells whether the same task may succeed later. cancel_job ends a job; what it had done is kept under salvage_ref.
+
+In two phases, to have the repository ready or to run several tasks in one place: prepare_worktree, then run_task with its worktree_id; while a worktree's status is preparing, ask get_worktree until it is ready. list_worktrees and get_disk_usage show what is there, cleanup_worktrees removes it: try it with dry_run first.
+
+list_profiles tells what profiles a task can run with; without one the service chooses.
+
+Every result is JSON with success. A failure has error, a sentence that says what to do, and code, which is stable.`;
+
+/** Least time between two progress messages, ms. */
+const progressGapMs = 500;
+
+type Send = (note: { progress: number; message: string }) => Promise<void>;
+
+/**
+ * Sends a handler's progress messages, numbered: the first at once, then the newest at most every half second. Call
+ * `stop` before the result is sent: no message may follow it.
+ */
+export const createProgress = (send: Send, gapMs = progressGapMs) => {
+  let progress = 0;
+  let latest: string | null = null;
+  let pause: NodeJS.Timeout | null = null;
+
+  const pass = (message: string): void => {
+    progress += 1;
+    // The caller may have disconnected.
+    send({ progress, message }).catch(() => undefined);
+    pause = setTimeout(() => {
+      pause = null;
+      if (latest === null) return;
+      const next = latest;
+      latest = null;
+      pass(next);
+    }, gapMs);
+    pause.unref();
+  };
+
+  return {
+    report: (message: string): void => {
+      if (pause === null) pass(message);
+      else latest = message;
+    },
+    stop: (): void => {
+      latest = null;
+      if (pause !== null) clearTimeout(pause);
+      pause = null;
+    },
+  };
+};
+
+/** How many calls may run at a time. */
+export type CallLimits = { perSession: number; total: number };
+
+/** A waiting call takes some 25 KB: 2.5 MB a session, 50 MB in all. A batch and a connection count as a session. */
+const defaultLimits: CallLimits = { perSession: 100, total: 2000 };
+
+type CallCounter = {
+  /** Counts the call and returns null, or returns why it is refused. Each counted call must `leave`. */
+  enter: () => ServiceError | null;
+  leave: () => void;
+};
+
+/** Makes a counter for each session; all share the total. */
+const createCallCounters = ({ perSession, total }: CallLimits = defaultLimits): (() => CallCounter) => {
+  let all = 0;
+  return () => {
+    let own = 0;
+    return {
+      enter: () => {
+        if (own >= perSession) return atLimit(`${perSession} calls of this session are running`);
+        if (all >= total) return atLimit(`${total} calls are running`);
+        own += 1;
+        all += 1;
+        return null;
+      },
+      leave: () => {
+        own -= 1;
+        all -= 1;
+      },
+    };
+  };
+};
+
+const atLimit = (what: string): ServiceError =>
+  new ServiceError("queue_full", `${what}, which is the limit; ask again when some have ended`);

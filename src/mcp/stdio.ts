@@ -1,8 +1,20 @@
+import {
+  deserializeMessage,
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  serializeMessage,
+  STDIO_DEFAULT_MAX_BUFFER_SIZE as maxLineBytes,
+  type JSONRPCMessage,
+  type RequestId,
+  type Transport,
+} from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { ServiceError } from "../contract/errors.ts";
+import { bodyLimits, checkJsonSize } from "../http/body.ts";
 import type { Log } from "../lib/log.ts";
 import type { Answer } from "./answer.ts";
+import { paramsFault, parseError } from "./rpc-failure.ts";
 import { createServerFactory, type Service } from "./server.ts";
-import { createStdioTransport } from "./stdio-transport.ts";
 
 type Dependencies = {
   answer: Answer;
@@ -12,16 +24,16 @@ type Dependencies = {
   newRequestId: () => string;
 };
 
-/** How long answers may take after the end of stdin, ms; most clients end the process by a signal after 2 s. */
+/** How long answers may take after the end of stdin. Most clients kill the process after 2 s. */
 const answerWithinMs = 3000;
 
-/** Serves the one client at the other end of stdin and stdout, until stdin ends or it is closed. */
+/** Serves the client at the other end of stdin and stdout until stdin ends or `close` is called. */
 export const openStdio = ({ answer, service, parts, log, newRequestId }: Dependencies) => {
   const inputEnded = new AbortController();
-  const left = new AbortController();
-  // The reader of a command's output may leave without harm; here it is the client, whose leaving ends the service in order.
+  const closed = new AbortController();
+  // The client reads stdout: when it is closed, the client has left and the service ends.
   process.stdout.removeAllListeners("error");
-  process.stdout.on("error", () => left.abort());
+  process.stdout.on("error", () => closed.abort());
 
   const newServer = createServerFactory({ answer: waitingUntil(inputEnded.signal, answer), service, parts });
   const newCaller = () => {
@@ -29,19 +41,19 @@ export const openStdio = ({ answer, service, parts, log, newRequestId }: Depende
     const note = (line: object): void => log.info({ ...line, request_id: requestId }, "tool call");
     return { principal: "open", requestId, note };
   };
-  const transport = createStdioTransport({ onInputEnd: () => inputEnded.abort(), answerWithinMs });
+  const transport = createStdioTransport(() => inputEnded.abort());
   const serving = serveStdio(() => newServer(newCaller()), {
     transport,
     onerror: (error) => log.debug({ err: error }, "mcp"),
   });
-  // It closes itself when stdin has ended, and when what comes cannot be a message.
+  // The transport closes itself when stdin has ended, and when the input cannot be a message.
   const { onclose } = transport;
   transport.onclose = () => {
     onclose?.();
-    left.abort();
+    closed.abort();
   };
   return {
-    clientLeft: left.signal,
+    clientLeft: closed.signal,
     close: async (): Promise<void> => {
       await serving.close();
       process.stdin.destroy();
@@ -49,13 +61,99 @@ export const openStdio = ({ answer, service, parts, log, newRequestId }: Depende
   };
 };
 
-/** Nobody waits for a job any longer when `end` comes: whoever does is told how it is now. */
+/** Ends every wait for a job when `end` aborts; the answer is then the job as it is. */
 const waitingUntil =
   (end: AbortSignal, answer: Answer): Answer =>
   async (name, given, context) => {
     if (name !== "wait_for_job") return answer(name, given, context);
     const signal = AbortSignal.any([end, context.signal]);
     const answered = await answer(name, given, { ...context, signal });
-    const cut = end.aborted && !context.signal.aborted && answered.code !== null;
-    return cut ? answer("get_job", { job_id: given["job_id"] }, context) : answered;
+    const isCut = end.aborted && !context.signal.aborted && answered.code !== null;
+    return isCut ? answer("get_job", { job_id: given["job_id"] }, context) : answered;
   };
+
+/**
+ * stdin and stdout as a transport. The SDK's own drops unanswered requests when stdin ends; this one answers them first,
+ * for `printf … | svc serve`. `onInputEnd` is called at the end of stdin, before the last answers.
+ */
+const createStdioTransport = (onInputEnd: () => void): Transport => {
+  const { stdin, stdout } = process;
+  let partialLine = Buffer.alloc(0);
+  const unanswered = new Set<RequestId>();
+  let phase: "open" | "ending" | "closed" = "open";
+
+  const receive = (message: JSONRPCMessage): void => {
+    if (isJSONRPCRequest(message)) {
+      unanswered.add(message.id);
+      const fault = paramsFault(message);
+      if (fault !== null) return void transport.send(fault);
+    }
+    if (isJSONRPCNotification(message) && message.method === "notifications/cancelled")
+      answered(message.params?.["requestId"] as RequestId);
+    transport.onmessage?.(message);
+  };
+  const answered = (id: RequestId | undefined): void => {
+    if (id !== undefined) unanswered.delete(id);
+    closeWhenAnswered();
+  };
+  const closeWhenAnswered = (): void => {
+    if (phase === "ending" && unanswered.size === 0) void transport.close();
+  };
+
+  const read = (chunk: Buffer): void => {
+    partialLine = Buffer.concat([partialLine, chunk]);
+    let end = partialLine.indexOf("\n");
+    for (; end !== -1 && phase !== "closed"; end = partialLine.indexOf("\n")) {
+      const line = partialLine.subarray(0, end);
+      partialLine = partialLine.subarray(end + 1);
+      readLine(line);
+    }
+    if (partialLine.length <= maxLineBytes || phase === "closed") return;
+    // The rest of a message that is too large cannot be told from the next message.
+    transport.onerror?.(new Error(`A message has more than ${maxLineBytes} bytes`));
+    void transport.close();
+  };
+  const readLine = (line: Buffer): void => {
+    try {
+      checkJsonSize(line, bodyLimits.values);
+      receive(deserializeMessage(line.toString()));
+    } catch (error) {
+      // The id is unknown: the line was not parsed.
+      if (error instanceof ServiceError)
+        void transport.send({ jsonrpc: "2.0", error: { code: parseError, message: error.message } });
+      transport.onerror?.(error as Error);
+    }
+  };
+  const inputEnd = (): void => {
+    if (phase !== "open") return;
+    phase = "ending";
+    // The last line may lack its line feed.
+    read(Buffer.of(0x0a));
+    setTimeout(() => void transport.close(), answerWithinMs).unref();
+    onInputEnd();
+    closeWhenAnswered();
+  };
+
+  const transport: Transport = {
+    start: async () => {
+      stdin.on("data", read);
+      for (const event of ["end", "close", "error"]) stdin.on(event, inputEnd);
+      if (stdin.readableEnded || stdin.destroyed) setImmediate(inputEnd);
+    },
+    send: async (message) => {
+      if (phase === "closed") return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      stdout.write(serializeMessage(message), () => resolve());
+      if (!("method" in message)) answered(message.id);
+      await promise;
+    },
+    close: async () => {
+      if (phase === "closed") return;
+      phase = "closed";
+      stdin.off("data", read).pause();
+      partialLine = Buffer.alloc(0);
+      transport.onclose?.();
+    },
+  };
+  return transport;
+};

@@ -88,7 +88,7 @@ test("a plain request of the older era is answered in JSON, with everything that
   expect(await answer.json()).toMatchObject({ jsonrpc: "2.0", id: 7, result: { tools: expect.any(Array) } });
 });
 
-test("a method that is not known is an error of JSON-RPC, and of HTTP only in the era that says so", async () => {
+test("an unknown method is an error of JSON-RPC, and of HTTP only in the newer era", async () => {
   const { url } = await startDoors();
   const older = await rpc(url, { ...list, method: "no/such" });
   expect([older.status, await older.json()]).toMatchObject([200, { id: 7, error: { code: -32601 } }]);
@@ -96,7 +96,7 @@ test("a method that is not known is an error of JSON-RPC, and of HTTP only in th
   expect([newer.status, await newer.json()]).toMatchObject([404, { id: 1, error: { code: -32601 } }]);
 });
 
-test("a fault of ours is told without its details, and logged with them under the request's id", async () => {
+test("a failure of the service is answered without its details, which are logged under the request's id", async () => {
   const { url, lines } = await startDoors();
   const answer = await rpc(url, toolCall("wait_for_job", { job_id: "bug" }));
   const text = await answer.text();
@@ -150,7 +150,7 @@ test.each(["auto", "legacy"] as const)(
   },
 );
 
-test("a stream says something every so often, passes proxies unbuffered, and is open to a call that tells progress", async () => {
+test("a stream sends pings, passes proxies unbuffered, and is used for a call that reports progress", async () => {
   const { url } = await startDoors({ ...changing, pingEveryMs: 20 });
   const leaving = new AbortController();
   for (const [body, headers] of [
@@ -180,7 +180,7 @@ test("a stream says something every so often, passes proxies unbuffered, and is 
   leaving.abort();
 });
 
-test("a subscription ends at once as long as nothing can be told by it: the tools never change", async () => {
+test("a subscription ends at once, because the tools never change", async () => {
   const { url } = await startDoors();
   const answer = await rpc(
     url,

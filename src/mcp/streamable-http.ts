@@ -1,20 +1,29 @@
 import {
   createMcpHandler,
   isJSONRPCRequest,
+  PerRequestHTTPServerTransport,
+  SdkError,
+  SdkErrorCode,
+  SUPPORTED_PROTOCOL_VERSIONS,
   type JSONRPCErrorResponse,
   type JSONRPCRequest,
   type McpServerFactory,
 } from "@modelcontextprotocol/server";
 import { readJson } from "../http/body.ts";
-import { json, type Reply } from "../http/reply.ts";
-import type { Call, Route } from "../http/route.ts";
-import { answerLegacy, legacyRequestOf } from "./legacy-exchange.ts";
-import type { McpRoutesOptions } from "./options.ts";
-import { paramsFault } from "./params-fault.ts";
-import { invalidRequest, maxBatch, notMessages, rpcError, rpcFailure, shuttingDown } from "./rpc-failure.ts";
-import type { Caller } from "./server.ts";
+import { json, type Call, type Reply, type Route } from "../http/route.ts";
+import type { McpRoutesOptions } from "./routes.ts";
+import {
+  invalidRequest,
+  maxBatch,
+  notMessages,
+  paramsFault,
+  rpcError,
+  rpcFailure,
+  shuttingDown,
+} from "./rpc-failure.ts";
+import type { Caller, NewServer } from "./server.ts";
 
-/** `/mcp`: Streamable HTTP in both protocol eras, without sessions: each request is served by a server of its own. */
+/** `/mcp`: Streamable HTTP in both protocol eras, without sessions. Each request has an MCP server of its own. */
 export const streamableRoutes = ({
   newServer,
   log,
@@ -27,11 +36,11 @@ export const streamableRoutes = ({
     createMcpHandler(factory, {
       keepAliveMs: pingEveryMs,
       ...(bus !== undefined && { bus }),
-      // What a client did wrong is told to the client; the log names the request anyway.
+      // The client gets the error, and the request log names the request.
       onerror: (error) => log.debug({ err: error }, "mcp"),
     });
   const requests = newHandler();
-  // Subscriptions have no end of their own: they are told the end of the service, which calls under way outlast.
+  // Subscriptions do not end by themselves: they are closed at the shutdown, running calls are not.
   const subscriptions = newHandler();
   closing.addEventListener("abort", () => void subscriptions.close(), { once: true });
 
@@ -39,12 +48,12 @@ export const streamableRoutes = ({
     const { request } = call;
     const authInfo = authInfoOf(call);
     if (request.method !== "POST")
-      return naming("POST, OPTIONS", await requests.fetch(request, { authInfo }));
+      return withAllow("POST, OPTIONS", await requests.fetch(request, { authInfo }));
     const body = await bodyOf(request);
     if ("refused" in body) return body.refused;
     const { parsedBody } = body;
     if (Array.isArray(parsedBody) && parsedBody.length > maxBatch) return notMessages();
-    if (isBatchThatBegins(parsedBody))
+    if (isBatchWithInitialize(parsedBody))
       return rpcError(400, invalidRequest, "Invalid Request: send initialize by itself, not in a batch");
     const legacy = legacyRequestOf(request, parsedBody);
     const fault = legacy === null ? faultOfLaterEra(parsedBody) : paramsFault(legacy);
@@ -62,13 +71,12 @@ export const streamableRoutes = ({
   }));
 };
 
-/** A wrong method is told which is right. */
-const naming = (allow: string, response: Response): Response => {
+const withAllow = (allow: string, response: Response): Response => {
   if (response.status === 405) response.headers.set("allow", allow);
   return response;
 };
 
-/** The way by which the SDK hands on to the factory who asks. The key itself stays in front. */
+/** The SDK passes this on to the factory. It does not hold the key. */
 const authInfoOf = ({ principal, requestId, note }: Call) => ({
   token: "",
   clientId: principal,
@@ -86,7 +94,7 @@ const bodyOf = async (request: Request): Promise<{ parsedBody: unknown } | { ref
   }
 };
 
-/** The common case is found out without the SDK's schema. */
+/** Uses the SDK's costly schema only for requests that have a fault. */
 const faultOfLaterEra = (body: unknown): JSONRPCErrorResponse | null => {
   if (typeof body !== "object" || body === null || !("method" in body) || body.method !== "tools/call")
     return null;
@@ -94,9 +102,51 @@ const faultOfLaterEra = (body: unknown): JSONRPCErrorResponse | null => {
   return fault !== null && isJSONRPCRequest(body) ? fault : null;
 };
 
-/** The protocol wants a session's beginning to stand alone; the SDK would tell its faults as a dump of its schema. */
-const isBatchThatBegins = (body: unknown): boolean =>
-  Array.isArray(body) && body.some((each: unknown) => isJSONRPCRequest(each) && each.method === "initialize");
+/** The protocol forbids it. The SDK would answer with a dump of its schema. */
+const isBatchWithInitialize = (body: unknown): boolean =>
+  Array.isArray(body) &&
+  body.some((message: unknown) => isJSONRPCRequest(message) && message.method === "initialize");
 
 const isSubscription = (body: unknown): boolean =>
   typeof body === "object" && body !== null && "method" in body && body.method === "subscriptions/listen";
+
+/**
+ * The body as a single request of the 2025 era. Null: it is a batch, a notification, a request of the 2026 era or not
+ * valid; the SDK's handler answers it.
+ */
+const legacyRequestOf = ({ headers }: Request, body: unknown): JSONRPCRequest | null => {
+  const version = headers.get("mcp-protocol-version");
+  if (version !== null && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return null;
+  if (headers.has("mcp-method")) return null;
+  const accept = headers.get("accept") ?? "";
+  if (!accept.includes("application/json") || !accept.includes("text/event-stream")) return null;
+  if (!isJSONRPCRequest(body)) return null;
+  // Requests of the 2026 era have fields with this prefix in `_meta`.
+  const ofLaterEra = Object.keys(body.params?._meta ?? {}).some((key) => key.startsWith(reserved));
+  return ofLaterEra ? null : body;
+};
+
+const reserved = "io.modelcontextprotocol/";
+
+/**
+ * Answers in JSON, or in a stream when the server sends something before its result. The SDK's handler always opens a
+ * stream for this era, which doubles the cost of a call.
+ */
+const answerLegacy = async (
+  newServer: NewServer,
+  { request, principal, requestId, note }: Call,
+  message: JSONRPCRequest,
+  keepAliveMs: number,
+): Promise<Response> => {
+  const transport = new PerRequestHTTPServerTransport({ classification: { era: "legacy" }, keepAliveMs });
+  await newServer({ principal, requestId, note }).connect(transport);
+  try {
+    const response = await transport.handleMessage(message, { request });
+    // Clients of this era read the body only of a successful HTTP status, also for errors of JSON-RPC.
+    return response.ok ? response : Response.json(await response.json());
+  } catch (error) {
+    const isDisconnected = error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;
+    if (!isDisconnected) throw error;
+    return new Response(null, { status: 499 });
+  }
+};

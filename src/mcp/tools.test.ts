@@ -6,7 +6,7 @@ import { toolsOf } from "./tools.ts";
 const tools = toolsOf({ agent: true });
 
 const tool = (name: string) => {
-  const found = tools.find((each) => each.name === name);
+  const found = tools.find((tool) => tool.name === name);
   if (found === undefined) throw new Error(`there is no tool ${name}`);
   return found;
 };
@@ -55,7 +55,7 @@ test("parameters keep their description and default, and those for REST only are
   });
 });
 
-test("run_task says how to ask again safely", () => {
+test("run_task explains how to repeat a call safely", () => {
   expect(tool("run_task").description).toContain("_meta as svc/idempotency-key");
   expect(tool("get_job").description).not.toContain("idempotency");
 });

@@ -1,13 +1,14 @@
 import type { Tool } from "@modelcontextprotocol/server";
+import { z } from "zod";
+import { Failure } from "../contract/errors.ts";
 import { isOffered, type Operation } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
-import { argumentsSchema, resultSchema } from "./tool-schema.ts";
 
-/** Where a call says its idempotency key: in its `_meta`, under this name. */
+/** The name of a call's idempotency key in its `_meta`. */
 export const idempotencyKeyName = "svc/idempotency-key";
 
-/** Those that talk to git hosts or to a model; the others stay within the service. */
-const reachingOut: readonly string[] = [
+/** Tools that talk to git hosts or to a model. */
+const openWorld: readonly string[] = [
   "run_task",
   "prepare_worktree",
   "agent_completions",
@@ -26,12 +27,55 @@ const toolOf = (name: string, operation: Operation): Tool => ({
     readOnlyHint: operation.annotations.readOnly,
     destructiveHint: operation.annotations.destructive,
     idempotentHint: operation.annotations.idempotent,
-    openWorldHint: reachingOut.includes(name),
+    openWorldHint: openWorld.includes(name),
   },
 });
 
-/** Every operation that a service with these parts has as a tool, in the registry's order. The schemas are costly: to be made once. */
+/** The tools of a service with these parts, in the registry's order. The schemas are costly: call this once. */
 export const toolsOf = (parts: { agent: boolean }): Tool[] =>
   Object.entries<Operation>(operations)
     .filter(([, operation]) => isOffered(operation, parts))
     .map(([name, operation]) => toolOf(name, operation));
+
+type JsonSchema = { type: "object"; [key: string]: unknown };
+
+/** `omit`: parameters that are not offered. */
+const argumentsSchema = (input: z.ZodObject, omit: readonly string[]): JsonSchema => {
+  const shape = Object.entries(input.shape).filter(([name]) => !omit.includes(name));
+  return written(z.strictObject(Object.fromEntries(shape)), "input");
+};
+
+/**
+ * The schema of a tool's structured result. It covers failures too: the official client of the first generation checks
+ * every structured result against it, also that of an error.
+ */
+const resultSchema = (output: z.ZodObject): JsonSchema => ({
+  ...written(z.union([output, Failure]), "output"),
+  type: "object",
+});
+
+const written = (schema: z.ZodType, io: "input" | "output"): JsonSchema => {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
+    io,
+    override: ({ jsonSchema }) => {
+      // A client that checks answers must accept fields that are added later.
+      if (io === "output") delete jsonSchema.additionalProperties;
+      // Examples are for the OpenAPI document.
+      delete jsonSchema.example;
+      // Older validators take `id` for a keyword.
+      delete jsonSchema.id;
+      // zod adds the bounds of exact numbers, which say nothing about the field.
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  return JSON.parse(JSON.stringify(rest), withSingleType) as JsonSchema;
+};
+
+/** Turns `type: ["string", "null"]` into a choice of two schemas: not every client knows a list of types. */
+const withSingleType = (_key: string, value: unknown): unknown => {
+  if (typeof value !== "object" || value === null || !("type" in value) || !Array.isArray(value.type))
+    return value;
+  const { type: types, ...rest } = value;
+  return { ...rest, anyOf: types.map((type: unknown) => ({ type })) };
+};

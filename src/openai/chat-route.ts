@@ -1,8 +1,7 @@
 import { readJsonObjectBytes } from "../http/body.ts";
 import type { Chat, ChatTurn } from "../chat/chat.ts";
 import { eventStream, streamed } from "../http/event-stream.ts";
-import type { Reply } from "../http/reply.ts";
-import type { Call, Route } from "../http/route.ts";
+import type { Reply, Call, Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 import { asHeader, headerText } from "./caller-headers.ts";
 import { chatRequestOf, checkedBody, refuseUnsupported } from "./chat-request.ts";
@@ -59,9 +58,9 @@ const stream = ({ settings, log, pingEveryMs }: ChatRouteDependencies, { turn, h
       onFailure: (error) => log.error({ err: error, request_id: call.requestId }, "chat stream failed"),
       stall: {
         afterMs: settings.agentModeStallTimeout * 1000,
-        cut: () => {
+        disconnect: () => {
           call.note({ stalled: turn.id });
-          call.cut();
+          call.disconnect();
         },
       },
     }),

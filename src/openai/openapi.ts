@@ -1,8 +1,7 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import { statusOf, type ErrorCode } from "../contract/errors.ts";
-import { agentModeTag } from "../http/openapi.ts";
-import { always, statusTitles, unauthorized } from "../http/openapi-errors.ts";
+import { agentModeTag, always, statusTitles, unauthorized } from "../http/openapi.ts";
 import { ChatCompletionRequest } from "./request-schema.ts";
 
 const tags = [agentModeTag];

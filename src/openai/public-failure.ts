@@ -1,6 +1,6 @@
 import { publicError, type PublicError } from "../chat/failure.ts";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
-import { failureOf, type Reply } from "../http/reply.ts";
+import { failureOf, type Reply } from "../http/route.ts";
 
 /** A fault at one place of a request's body. */
 export class RequestFault extends ServiceError {

@@ -1,8 +1,7 @@
 import type { Chat } from "../chat/chat.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { preflightRoute } from "../http/access.ts";
-import { agentModeOff, json } from "../http/reply.ts";
-import type { Route } from "../http/route.ts";
+import { agentModeOff, json, type Route } from "../http/route.ts";
 import { chatRoute, type ChatRouteDependencies } from "./chat-route.ts";
 import { cancelDescription, modelDescription, modelsDescription } from "./openapi.ts";
 import { publicReply } from "./public-failure.ts";

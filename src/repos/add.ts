@@ -1,7 +1,5 @@
 import { lstat, mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { GitError } from "../lib/git.ts";
-import { isAncestor, resolveBase } from "./base.ts";
 import { fetchOptions, isDamage, repair } from "./cache.ts";
 import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
 import {
@@ -14,10 +12,9 @@ import {
   type Refs,
 } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { farEnd } from "./network.ts";
-import { announceOwner, isWorktreeId, locate, readOwner, writeOwner, type Owned } from "./owner-file.ts";
-import { isRefName } from "./ref.ts";
+import { gitDirVariables, runGit, runGitOrNull, serverOptions, type GitContext } from "./git-context.ts";
+import { announceOwner, isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
+import { isAncestor, isRefName, resolveBase } from "./ref.ts";
 import { removeDirectory } from "./remove.ts";
 import type { AddWorktree, Worktree } from "./repos.ts";
 
@@ -30,86 +27,84 @@ export const addWorktree = async (context: GitContext, request: AddWorktree): Pr
     await mkdir(context.settings.worktreeRoot, { recursive: true, mode: 0o700 });
     const existing = await readOwner(context, worktreeId);
     if (existing !== null && existing.worktree.repoKey !== (repo?.key ?? null))
-      throw new Error(`it exists already, of the repository ${existing.worktree.repoUrl || "of no job"}`);
+      throw new Error(`it exists already, for ${existing.worktree.repoUrl || "jobs without a repository"}`);
     if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
-      await takeOver(context, existing, request);
+      await reuse(context, existing, request);
       return existing.worktree;
     }
-    return await makeOrMend(context, request, existing);
+    return await makeOrRepair(context, request, existing);
   } catch (error) {
     throw asRepoError(error, { reason: "worktree_failed", what: `make the worktree ${worktreeId}`, signal });
   }
 };
 
-/** The instance that had it must be gone: whoever asks has made sure of that. */
-const takeOver = async (
+/** Reuses an existing worktree. If another instance had it, the caller has made sure that this one is lost. */
+const reuse = async (
   context: GitContext,
-  existing: Owned,
+  existing: OwnerFile,
   { repo, signal }: AddWorktree,
 ): Promise<void> => {
   const { worktree } = existing;
   await reclaim(context, worktree);
   if (repo !== null) {
-    // What was fetched since, for the agent's eyes. Not tags: those that it made would be pruned.
+    // Shows the agent the remote's current branches. Not its tags: pruning would delete the agent's own.
     const refspec = "+refs/remotes/origin/*:refs/remotes/origin/*";
-    const args = [
-      "fetch",
-      ...fetchOptions,
-      "--prune",
-      ...farEnd(repo.gitDir, "upload-pack"),
-      "--",
-      repo.gitDir,
-      refspec,
-    ];
+    const server = serverOptions(repo.gitDir, "upload-pack");
+    const args = ["fetch", ...fetchOptions, "--prune", ...server, "--", repo.gitDir, refspec];
     const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(worktree.gitDir) };
     await runGit(context, args, { variables, signal });
   }
   if (existing.instance !== context.settings.podName) await writeOwner(context, existing);
 };
 
-const makeOrMend = async (
+const makeOrRepair = async (
   context: GitContext,
   request: AddWorktree,
-  existing: Owned | null,
+  existing: OwnerFile | null,
 ): Promise<Worktree> => {
   const { repo, worktreeId, jobId, signal } = request;
   const { path } = locate(context, worktreeId, null);
   if (existing === null && (await lstat(path).catch(() => null)) !== null)
-    throw new Error(`${path} exists and is not ours; move it away`);
+    throw new Error(`${path} exists and is not the service's; move it away`);
   if (existing !== null) await removeDirectory(context, worktreeId);
-  const again = async (): Promise<Worktree> => {
-    await removeDirectory(context, worktreeId);
-    return await make(context, request, existing);
-  };
   try {
     return await make(context, request, existing);
   } catch (error) {
     if (repo !== null && isDamage(error)) {
       const mended = await repair(context, { repo, jobId, signal });
-      const worktree = await again();
+      await removeDirectory(context, worktreeId);
+      const worktree = await make(context, request, existing);
       return { ...worktree, warnings: [mended, ...worktree.warnings] };
     }
-    // Why it failed is what the caller must hear; what is left is removed by the next try at the latest.
+    // The caller needs the first error. The next try removes what this removal leaves.
     await removeDirectory(context, worktreeId).catch(() => undefined);
     throw error;
   }
 };
 
-const make = async (context: GitContext, request: AddWorktree, existing: Owned | null): Promise<Worktree> => {
+const make = async (
+  context: GitContext,
+  request: AddWorktree,
+  existing: OwnerFile | null,
+): Promise<Worktree> => {
   const { repo, worktreeId, branch, source = null, signal } = request;
-  const place = locate(context, worktreeId, repo?.key ?? null);
+  const paths = locate(context, worktreeId, repo?.key ?? null);
   const own = `refs/heads/${branch}`;
   const names = repo === null ? [own] : [...remoteRefs, own];
-  const found = await cachedRefs(context, { cacheDir: place.cacheDir, names, signal });
+  const found = await cachedRefs(context, { cacheDir: paths.cacheDir, names, signal });
   const refs = found.filter(({ name }) => name !== own);
   const known = existing?.ready === true ? existing.worktree : null;
-  const begin = await beginOf(context, { ...request, cacheDir: place.cacheDir, refs: found, known });
-  const { baseRef, baseSha, start } = begin;
+  const { baseRef, baseSha, start } = await startOf(context, {
+    ...request,
+    cacheDir: paths.cacheDir,
+    refs: found,
+    known,
+  });
   const facts = { repoUrl: repo?.url ?? "", repoKey: repo?.key ?? null, branch, baseRef, baseSha };
-  const worktree: Worktree = { worktreeId, ...place, ...facts, warnings: [] };
+  const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [] };
   const owned = { worktree, leftOut: [], source: source?.worktree.worktreeId ?? null };
   await announceOwner(context, { ...owned, ready: false });
-  await mkdir(place.path);
+  await mkdir(paths.path);
   await makeClone(context, owned, { refs, start });
   const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });
   await writeOwner(context, { ...owned, leftOut, ready: true });
@@ -118,7 +113,7 @@ const make = async (context: GitContext, request: AddWorktree, existing: Owned |
 
 type CheckOut = { request: AddWorktree; worktree: Worktree; start: string; refs: Refs };
 
-/** Fills the directory, and the worktree's warnings. Resolves to the links that were left out. */
+/** Checks out the files and adds to the worktree's warnings. Resolves to the links that were left out. */
 const checkOut = async (
   context: GitContext,
   { request: { jobId, branch, signal }, worktree, start, refs }: CheckOut,
@@ -132,12 +127,12 @@ const checkOut = async (
   return leftOut;
 };
 
-type Begin = AddWorktree & { cacheDir: string; refs: Refs; known: Worktree | null };
+type StartRequest = AddWorktree & { cacheDir: string; refs: Refs; known: Worktree | null };
 
-/** `start`: the commit to check out; `baseSha`: where the branch left its base. */
-const beginOf = async (
+/** `start`: the commit to check out. `baseSha`: the commit at which the branch left its base. */
+const startOf = async (
   context: GitContext,
-  request: Begin,
+  request: StartRequest,
 ): Promise<{ baseRef: string; baseSha: string | null; start: string | null }> => {
   const { repo, source = null, refs, known, cacheDir: gitDir, signal } = request;
   if (source !== null)
@@ -154,8 +149,8 @@ const beginOf = async (
   return { baseRef, baseSha: await forkPoint(context, { gitDir, baseSha, saved, signal }), start: saved };
 };
 
-/** Where the branch was left by an earlier worktree: as it was saved in the cache, or as it was pushed since. */
-const commitOfBranch = async (context: GitContext, request: Begin): Promise<string | null> => {
+/** The tip that an earlier worktree gave the branch: the saved one, or the pushed one if it is newer. */
+const commitOfBranch = async (context: GitContext, request: StartRequest): Promise<string | null> => {
   const { refs, cacheDir, branch, signal } = request;
   const named = (name: string): string | null => refs.find((ref) => ref.name === name)?.commit ?? null;
   const saved = named(`refs/heads/${branch}`);
@@ -168,19 +163,14 @@ const commitOfBranch = async (context: GitContext, request: Begin): Promise<stri
 
 type Fork = { gitDir: string; baseSha: string; saved: string; signal: AbortSignal };
 
-/** Where a branch from an earlier time left its base. */
+/** The commit at which an existing branch left its base. */
 const forkPoint = async (context: GitContext, { gitDir, baseSha, saved, signal }: Fork): Promise<string> => {
-  const call = { variables: gitDirVariables(gitDir), signal };
-  const found = await runGit(context, ["merge-base", "--end-of-options", baseSha, saved], call).catch(
-    (error: unknown) => {
-      if (error instanceof GitError && error.exitCode === 1) return null;
-      throw error;
-    },
-  );
+  const args = ["merge-base", "--end-of-options", baseSha, saved];
+  const found = await runGitOrNull(context, args, { variables: gitDirVariables(gitDir), signal });
   return found?.stdout.trim() ?? baseSha;
 };
 
-/** A sentence when the remote has a branch of the name of our branch's directory. */
+/** A warning when the remote has a branch `service`, beside which git takes no `service/…`. */
 const branchInTheWay = (refs: Refs, branch: string): string[] => {
   const above = dirname(branch);
   if (!refs.some(({ name }) => name === `refs/remotes/origin/${above}`)) return [];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   addTo,
-  makePlace,
+  makeRepos,
   makeWorktree,
   never,
   plainGit,
@@ -48,7 +48,11 @@ test("a worktree of an older version becomes a clone, with its commits, index an
   await write(path, { "staged.txt": "1\n", "new.txt": "1\n" });
   await plainGit(path, "add", "staged.txt");
   const before = await plainGit(path, "status", "--porcelain", "--branch");
-  expect(await repos.readWorktree("one")).toMatchObject({ ready: true, standing: true, instance: "pod" });
+  expect(await repos.readWorktree("one")).toMatchObject({
+    ready: true,
+    directoryExists: true,
+    instance: "pod",
+  });
   expect(await addTo(repos, repo, "one")).toEqual(worktree);
   expect(await plainGit(path, "status", "--porcelain", "--branch")).toBe(before);
   expect(await plainGit(path, "rev-parse", "--absolute-git-dir", "HEAD")).toBe(`${worktree.gitDir}\n${head}`);
@@ -61,7 +65,7 @@ test("a worktree of an older version becomes a clone, with its commits, index an
   expect(await repos.listWorktreeIds()).toEqual([]);
 });
 
-test("one that is pushed, or whose directory is gone, is removed", async () => {
+test("one that is pushed, or whose directory was deleted, is removed", async () => {
   const { repos, worktree } = await oldWorktree();
   expect(await repos.isPushed(worktree, never)).toBe(true);
   await rm(worktree.path, { recursive: true });
@@ -71,7 +75,7 @@ test("one that is pushed, or whose directory is gone, is removed", async () => {
 });
 
 test("one without a repository gets its git directory back", async () => {
-  const { repos, settings } = await makePlace();
+  const { repos, settings } = await makeRepos();
   const worktree = await addTo(repos, null, "one");
   await write(worktree.path, { "a.txt": "1\n" });
   await repos.commitAll(worktree, "work", never);
@@ -87,7 +91,7 @@ test("one without a repository gets its git directory back", async () => {
   expect(existsSync(old)).toBe(false);
 });
 
-test("one whose place in the cached clone another instance has now is saved by its base", async () => {
+test("one whose directory in the cached clone belongs to another instance now is saved with its base", async () => {
   const { repos, repo, worktree } = await oldWorktree();
   await write(worktree.path, { "new.txt": "1\n" });
   await rm(join(repo.gitDir, "worktrees/one"), { recursive: true });

@@ -6,7 +6,7 @@ import { lockFile } from "../lib/file-lock.ts";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -26,9 +26,9 @@ const failing = async (action: Promise<unknown>): Promise<RepoError> => {
   return error;
 };
 
-test("a repository is cloned into its place once and brought up to date after that", async () => {
+test("a repository is cloned once and updated after that", async () => {
   const remote = await makeRemote();
-  const { repos, settings } = await makePlace();
+  const { repos, settings } = await makeRepos();
   const repo = await fetchInto(repos, remote.url);
   expect(repo.gitDir).toBe(join(settings.reposRoot, repo.key, "repo.git"));
   expect((await readdir(join(settings.reposRoot, repo.key))).toSorted()).toEqual([".lock", "repo.git"]);
@@ -47,7 +47,7 @@ test("a repository is cloned into its place once and brought up to date after th
 
 test("a default branch that was force-pushed is followed", async () => {
   const remote = await makeRemote();
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const repo = await fetchInto(repos, remote.url);
   await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
   const tip = await remote.commit({}, { force: true });
@@ -55,8 +55,8 @@ test("a default branch that was force-pushed is followed", async () => {
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(tip);
 });
 
-test("what is no repository, an unreachable server and a server that wants credentials each get a sentence of their own", async () => {
-  const { repos } = await makePlace();
+test("what is no repository, an unreachable server and a server that wants credentials each have an error of their own", async () => {
+  const { repos } = await makeRepos();
   const none = await failing(fetchInto(repos, await temporaryDirectory()));
   expect(none).toMatchObject({ reason: "clone_failed", retryable: false });
   expect(none.message).toContain("there is no git repository at this URL");
@@ -66,7 +66,7 @@ test("what is no repository, an unreachable server and a server that wants crede
 });
 
 test("a failed clone leaves nothing behind", async () => {
-  const { repos, settings } = await makePlace();
+  const { repos, settings } = await makeRepos();
   await failing(fetchInto(repos, await temporaryDirectory()));
   const [key = ""] = await readdir(settings.reposRoot);
   expect(await readdir(join(settings.reposRoot, key))).toEqual([".lock"]);
@@ -76,31 +76,31 @@ test("a root that cannot be written to is named in the error", async () => {
   const remote = await makeRemote();
   const file = join(await temporaryDirectory(), "file");
   await writeFile(file, "");
-  const { repos } = await makePlace({ reposRoot: join(file, "repos") });
+  const { repos } = await makeRepos({ reposRoot: join(file, "repos") });
   expect((await failing(fetchInto(repos, remote.url))).message).toContain("SERVICE_REPOS_ROOT");
 });
 
-test("a full disk is said to be full", async () => {
+test("a full disk is named in the error", async () => {
   const bin = await temporaryDirectory();
   await writeFile(
     join(bin, "git"),
     "#!/bin/sh\necho 'fatal: write error: No space left on device' >&2; exit 128\n",
   );
   await chmod(join(bin, "git"), 0o755);
-  const { repos } = await makePlace({}, { PATH: `${bin}:${process.env["PATH"]}` });
+  const { repos } = await makeRepos({}, { PATH: `${bin}:${process.env["PATH"]}` });
   const error = await failing(fetchInto(repos, (await makeRemote()).url));
   expect(error.message).toContain("the disk is full");
   expect(error.retryable).toBe(true);
 });
 
 test("a missing git is named", async () => {
-  const { repos } = await makePlace({}, { PATH: await temporaryDirectory() });
+  const { repos } = await makeRepos({}, { PATH: await temporaryDirectory() });
   expect((await failing(fetchInto(repos, "/srv/app.git"))).message).toContain("install it (2.33 or later)");
 });
 
-test("the lock is not gone around when it does not come free", async () => {
+test("without the lock nothing is done", async () => {
   const remote = await makeRemote();
-  const { repos, settings } = await makePlace({ repoLockTimeout: 1 });
+  const { repos, settings } = await makeRepos({ repoLockTimeout: 1 });
   const repo = await fetchInto(repos, remote.url);
   await using _lock = await lockFile({
     path: join(settings.reposRoot, repo.key, ".lock"),
@@ -115,17 +115,17 @@ test("the lock is not gone around when it does not come free", async () => {
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(before);
 });
 
-test("a fetch that is no longer wanted ends with the signal's reason", async () => {
-  const { repos } = await makePlace();
+test("an aborted fetch ends with the signal's reason", async () => {
+  const { repos } = await makeRepos();
   const stop = new AbortController();
   stop.abort(new Error("cancelled"));
   const { url } = await makeRemote();
   await expect(repos.fetch({ url, jobId: "job", signal: stop.signal })).rejects.toThrow("cancelled");
 });
 
-test("half-made clones and old lock files that a crash left are cleared away", async () => {
+test("half-made clones and old lock files that a crash left are removed", async () => {
   const remote = await makeRemote();
-  const first = await makePlace();
+  const first = await makeRepos();
   const repo = await fetchInto(first.repos, remote.url);
   const cache = join(first.settings.reposRoot, repo.key);
   await mkdir(join(cache, "clone-left"));
@@ -135,13 +135,13 @@ test("half-made clones and old lock files that a crash left are cleared away", a
   await utimes(lock, longAgo, longAgo);
   const tip = await remote.commit({ "a.txt": "1\n" });
   // As after a restart: nothing is remembered.
-  const second = await makePlace(first.settings);
+  const second = await makeRepos(first.settings);
   await fetchInto(second.repos, remote.url);
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(tip);
   expect((await readdir(cache)).toSorted()).toEqual([".lock", "repo.git"]);
 });
 
-test("a damaged cache is mended from the remote and keeps the branches and the salvage that only it has", async () => {
+test("a damaged cache is repaired from the remote and keeps its own branches and salvage refs", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 150 }, (_, index) => [`f${index}.txt`, `${index}\n`]),
   );
@@ -169,7 +169,7 @@ test("a damaged cache is mended from the remote and keeps the branches and the s
   expect(await plainGit(worktree.path, "status", "--porcelain")).toContain("more.txt");
 });
 
-test("damage that only the checkout meets is mended as well", async () => {
+test("damage that only the checkout finds is repaired too", async () => {
   const { repos, repo } = await makeWorktree();
   const blob = await plainGit(repo.gitDir, "rev-parse", "origin/main:README.md");
   await rm(join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2)), { force: true });
@@ -178,7 +178,7 @@ test("damage that only the checkout meets is mended as well", async () => {
   expect(worktree.warnings).toEqual([expect.stringContaining("mended")]);
 });
 
-test("a history that an agent cut short by a shallow fetch is made whole again", async () => {
+test("a history that an agent's shallow fetch cut is completed", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
   await remote.commit({ "a.txt": "1\n" });
   await remote.commit({ "a.txt": "2\n" });
@@ -195,7 +195,7 @@ test("a history that an agent cut short by a shallow fetch is made whole again",
   expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("3");
 });
 
-test("what an agent wrote into the configuration of the cache is gone before git runs again", async () => {
+test("what an agent wrote into the configuration of the cache is removed before git runs again", async () => {
   const { repos, repo, remote, worktree, root } = await makeWorktree();
   const trace = join(root, "trace");
   const program = join(root, "program");

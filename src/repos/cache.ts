@@ -4,11 +4,18 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { asRepoError } from "./failure.ts";
+import {
+  cacheDirectory,
+  cacheGitDir,
+  gitDirVariables,
+  networkAccess,
+  runGit,
+  serverOptions,
+  type GitContext,
+} from "./git-context.ts";
 import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { farEnd, networkAccess } from "./network.ts";
-import { withRepositoryLock } from "./repository-lock.ts";
 import type { CachedRepo, Worktree } from "./repos.ts";
-import { cacheDirectory, cacheGitDir, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
+import { withRepositoryLock } from "./repository-lock.ts";
 import { parseRepoUrl, repoKey } from "./url.ts";
 
 export type FetchRequest = { url: string; jobId: string; signal: AbortSignal };
@@ -23,14 +30,14 @@ export const fetchRepo = async (
 ): Promise<CachedRepo> => {
   const { jobId, signal, allowLocal } = request;
   try {
-    // Checked again: the setting may have changed since the job was accepted.
+    // The setting may have changed since the job was accepted.
     const url = parseRepoUrl(request.url, { allowLocal });
     const key = repoKey(url);
     const repo: CachedRepo = { url, key, gitDir: cacheGitDir(context, key), warnings: [] };
-    await withRepositoryLock(context, { key, url, reason: "clone_failed", signal }, async (held) => {
+    await withRepositoryLock(context, { key, url, reason: "clone_failed", signal }, async (lockHeld) => {
       if (!context.checked.has(key)) await removeHalfMade(cacheDirectory(context, key));
       context.checked.add(key);
-      await update(context, repo, { jobId, ...held });
+      await update(context, repo, { jobId, ...lockHeld });
     });
     return repo;
   } catch (error) {
@@ -51,18 +58,18 @@ const update = async (context: GitContext, repo: CachedRepo, held: LockHeld): Pr
   }
 };
 
-/** Whether git failed because the cached clone itself is broken (a crash of the machine, a full disk, a stray deletion). */
+/** Whether git failed because the cached clone is damaged (by a crash of the machine, a full disk, a deletion). */
 export const isDamage = (error: unknown): boolean => {
   if (!(error instanceof GitError)) return false;
-  // What the server says of its own repository says nothing about ours.
-  const ours = error.said.split("\n").filter((line) => !line.startsWith("remote:"));
-  return ours.some((line) => damage.test(line));
+  // Lines of the server are about its own repository.
+  const local = error.said.split("\n").filter((line) => !line.startsWith("remote:"));
+  return local.some((line) => damage.test(line));
 };
 
 const damage =
   /(object|pack|tree|blob|commit|index file|inflate|reference|ref)\b.*(corrupt|is empty|broken|missing|too small|truncated|cannot be|invalid)|bad (object|tree|signature)|unable to (read|resolve reference|parse)|not a git repository: '|did not send all necessary|invalid sha1 pointer|missing necessary objects|unexpected line in/i;
 
-/** Mends a damaged cache. Resolves to a sentence about it. */
+/** Repairs a damaged cache. Resolves to a warning about it. */
 export const repair = async (
   context: GitContext,
   { repo, jobId, signal }: { repo: CachedRepo; jobId: string; signal: AbortSignal },
@@ -74,8 +81,8 @@ export const repair = async (
   );
 
 /**
- * Fetches everything anew into the damaged cache. In place, because the worktrees borrow from it, and what was saved lives
- * in it: git finds the good copy of an object beside a broken one.
+ * Fetches everything again into the damaged cache. The cache stays in place, because worktrees borrow its objects and it
+ * has the salvage refs. git finds the good copy of an object beside a broken one.
  */
 const refetch = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<string> => {
   const { gitDir } = repo;
@@ -97,7 +104,7 @@ const refetch = async (context: GitContext, repo: CachedRepo, held: LockHeld): P
   return `The cached clone of ${repo.url} was damaged and has been mended from the remote.`;
 };
 
-/** A file that a crash has left empty keeps git from writing the object. */
+/** Removes object files that a crash left empty: they keep git from writing the object. */
 const dropEmptyObjects = async (gitDir: string): Promise<void> => {
   for (const entry of await readdir(join(gitDir, "objects"), { recursive: true, withFileTypes: true })) {
     const file = join(entry.parentPath, entry.name);
@@ -107,10 +114,10 @@ const dropEmptyObjects = async (gitDir: string): Promise<void> => {
 };
 
 /**
- * Copies commits of a worktree into the cached clone under these refs, whatever those named before, under its lock: there
- * they outlive the worktree.
+ * Copies commits of a worktree into the cached clone, where they outlive the worktree. Takes the lock, and overwrites the
+ * refs.
  */
-export const bringIntoCache = async (
+export const copyIntoCache = async (
   context: GitContext,
   { worktree, refs, signal }: { worktree: Worktree; refs: Record<string, string>; signal: AbortSignal },
 ): Promise<void> => {
@@ -123,17 +130,17 @@ export const bringIntoCache = async (
     if (key === null && !(await exists(cacheDir)))
       await makeGitDirectory(cacheDir, { config, head: "refs/heads/main" });
     await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
-    const far = farEnd(worktree.gitDir, "upload-pack");
-    const args = ["fetch", ...fetchOptions, ...far, "--", worktree.gitDir, ...refspecs];
+    const server = serverOptions(worktree.gitDir, "upload-pack");
+    const args = ["fetch", ...fetchOptions, ...server, "--", worktree.gitDir, ...refspecs];
     const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(cacheDir) };
-    await pastStaleLocks(cacheDir, () =>
+    await withoutStaleLocks(cacheDir, () =>
       runGit(context, args, { variables, inheritFd: lockFd, signal: until }),
     );
   });
 };
 
-/** Every writer of the cache holds its lock, as we do: a lock file of git's that is in the way was left by a crash. */
-const pastStaleLocks = async <Value>(gitDir: string, action: () => Promise<Value>): Promise<Value> => {
+/** Removes git's own lock files when they are in the way: the caller has the cache's lock, so a crash has left them. */
+const withoutStaleLocks = async <Value>(gitDir: string, action: () => Promise<Value>): Promise<Value> => {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await action();
@@ -155,7 +162,7 @@ const removeHalfMade = async (cacheDirectory: string): Promise<void> => {
     if (name.startsWith("tmp_")) await rm(join(packs, name), { force: true });
 };
 
-/** Makes the cache's configuration ours again. */
+/** Undoes changes to the cache's configuration. */
 const restoreCache = (
   context: GitContext,
   { gitDir, url }: Pick<CachedRepo, "gitDir" | "url">,
@@ -165,7 +172,7 @@ const restoreCache = (
     head: "refs/heads/main",
   });
 
-/** Under a temporary name first, so that a clone that has its name is whole. */
+/** Clones under a temporary name first, so that a clone with the final name is complete. */
 const cloneInto = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<void> => {
   const temporary = join(cacheDirectory(context, repo.key), `clone-${randomUUID()}`);
   const config = canonicalConfig(context.settings, { url: repo.url, bare: true });
@@ -186,9 +193,9 @@ const fetchAll = async (
 ): Promise<void> => {
   const network = await networkAccess(context, url, signal);
   const variables = { ...network.variables, ...gitDirVariables(into) };
-  const far = farEnd(url, "upload-pack");
-  const args = ["fetch", "--prune", ...fetchOptions, ...options, ...far, "--", url, ...refspecs];
-  await pastStaleLocks(into, () =>
+  const server = serverOptions(url, "upload-pack");
+  const args = ["fetch", "--prune", ...fetchOptions, ...options, ...server, "--", url, ...refspecs];
+  await withoutStaleLocks(into, () =>
     runGit(context, args, { ...network, variables, inheritFd: lockFd, jobId, signal }),
   );
 };

@@ -5,35 +5,35 @@ import { runCommand } from "../lib/command.ts";
 import { GitError } from "../lib/git.ts";
 import { hideFromStatus, pathBytes, shownPath } from "./checkout-care.ts";
 import { reclaim, textOf, worktreeVariables } from "./clone.ts";
-import { runGit, type GitContext } from "./git-context.ts";
+import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
 import { openTree } from "./remove.ts";
 import type { Worktree } from "./repos.ts";
 
-/** The tree without any file; git knows it without its being stored. */
+/** The empty tree, which git knows without storing it. */
 export const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 export type Captured = {
-  /** Commit that is checked out, on whatever branch; null: none. */
+  /** The commit that is checked out, on any branch; null: none. */
   head: string | null;
   headTree: string;
-  /** Tip of the worktree's own branch; null: it has no commit. */
+  /** Tip of the worktree's branch; null: it has no commit. */
   tip: string | null;
   /** All files but the ignored ones, as a tree. */
   tree: string;
-  /** What is not in the tree because git does not take it, a few words each. */
+  /** What git does not take and the tree therefore lacks, a few words each. */
   kept: string[];
 };
 
 type Capture = {
   worktree: Worktree;
   signal: AbortSignal;
-  /** Gets the index that belongs to the tree, as long as it exists. */
+  /** Called with the index file of the tree, which is deleted afterwards. */
   use?: (indexFile: string) => Promise<void>;
 };
 
 /**
- * Captures what is in a worktree whose agent is gone, in whatever condition that left it: with plain git and an index of
- * its own, so that the worktree's index, HEAD and files stay as they are.
+ * Captures a worktree whose agent has ended, in whatever state. Uses plain git and a temporary index: the worktree's index,
+ * HEAD and files stay as they are.
  */
 export const capture = async (context: GitContext, { worktree, signal, use }: Capture): Promise<Captured> => {
   const leftOut = (await reclaim(context, worktree))?.leftOut ?? [];
@@ -41,7 +41,7 @@ export const capture = async (context: GitContext, { worktree, signal, use }: Ca
   const index = join(worktree.gitDir, `service-${randomUUID()}.index`);
   const staging = { worktree, index, head: tips.head, leftOut, signal };
   try {
-    // The worktree's own index knows which files are unchanged; without it git would read them all.
+    // The worktree's own index tells git which files are unchanged; without it git reads them all.
     const copied = await copyIndex(join(worktree.gitDir, "index"), index);
     if (!copied) await readHead(context, staging);
     const kept = await addAll(context, staging).catch(async (error: unknown) => {
@@ -60,7 +60,7 @@ export const capture = async (context: GitContext, { worktree, signal, use }: Ca
   }
 };
 
-/** With its time, by which git knows which files may have changed since in the same second. False: there is none. */
+/** Keeps the file time, by which git finds files that changed within the same second. False: there is no index. */
 const copyIndex = async (from: string, to: string): Promise<boolean> => {
   const found = await stat(from).catch(() => null);
   if (found === null) return false;
@@ -105,7 +105,7 @@ const readHead = async (context: GitContext, staging: Staging): Promise<void> =>
   const variables = variablesOf(staging);
   await runGit(context, ["read-tree", head], { variables, signal });
   await hideFromStatus(context, { variables, paths: leftOut, signal }).catch((error: unknown) => {
-    // The agent's commit may lack one of those links; then it is no change that it is not there.
+    // The agent's commit may lack one of these links, which is then no change.
     if (!(error instanceof GitError)) throw error;
   });
 };
@@ -127,7 +127,7 @@ const addAll = async (context: GitContext, staging: Staging): Promise<string[]> 
       const args = ["add", "--all", "--ignore-errors", "--no-warn-embedded-repo", "--", ".", ...exclude];
       return (await runGit(context, args, call)).stderr;
     } catch (error) {
-      // Exit code 1: a file that could not be read was passed over, all others are in.
+      // Exit code 1: git left out a file that it could not read, and added all others.
       if (error instanceof GitError && error.exitCode === 1) return error.said;
       throw error;
     }
@@ -152,8 +152,8 @@ const describeNested =
 type Listing = Pick<Staging, "worktree" | "signal"> & { variables: Record<string, string> };
 
 /**
- * `hidden`: paths that the index keeps git from looking at although something is there; `submodules`: paths of commits of
- * other repositories; `directories`: those of its files. Paths are bytes, one character each.
+ * `hidden`: paths that exist but that the index tells git to ignore. `submodules`: paths of commits of other repositories.
+ * `directories`: those of the files. Paths are bytes, one character each.
  */
 export const readIndex = async (
   context: GitContext,
@@ -179,16 +179,16 @@ export const readIndex = async (
     if (entry.startsWith("S") || entry.startsWith("s")) skipped.push(path);
     else if (/^[a-z]/.test(entry)) assumed.push(path);
   }
-  // A file that is not checked out counts only when there is something in its place: that is work.
-  const present = await Promise.all(skipped.map((path) => isAt(worktree.path, path)));
+  // A file that is not checked out counts only if something exists at its path: that is work.
+  const present = await Promise.all(skipped.map((path) => isPresent(worktree.path, path)));
   const hidden = [...assumed, ...skipped.filter((_, nth) => present[nth])];
   return { hidden, submodules, directories };
 };
 
-export const isAt = async (root: string, path: string): Promise<boolean> =>
+export const isPresent = async (root: string, path: string): Promise<boolean> =>
   (await lstat(Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)])).catch(() => null)) !== null;
 
-/** What git left out when everything was added: names that it refuses, files and directories that it cannot read. */
+/** What git left out when it added everything: names that it refuses, files and directories that it cannot read. */
 const leftBehind = async (
   context: GitContext,
   { worktree, variables, signal }: Listing,
@@ -206,18 +206,18 @@ const leftBehind = async (
   );
   const named = stdout.split("\0").filter((path) => path !== "");
   const paths = [...new Set(named.map((path) => path.replace(/\/$/, "")))];
-  const present = await Promise.all(paths.map((path) => isAt(worktree.path, path)));
+  const present = await Promise.all(paths.map((path) => isPresent(worktree.path, path)));
   return paths.filter((_, nth) => present[nth]);
 };
 
-/** Directories with a repository of their own, those that git ignores left out. Paths are bytes. */
+/** Directories with a repository of their own that git does not ignore. Paths are bytes. */
 const nestedRepositories = async (
   context: GitContext,
   worktree: Worktree,
   signal: AbortSignal,
 ): Promise<string[]> => {
   const { path } = worktree;
-  // A program of its own: a large tree would keep this process from everything else.
+  // `find`, because a large tree would block this process.
   const { stdout } = await runCommand({
     command: "/usr/bin/find",
     args: [".", "-mindepth", "2", "-name", ".git", "-not", "-path", "./.git/*", "-prune", "-print0"],
@@ -231,47 +231,42 @@ const nestedRepositories = async (
   if (found.length === 0) return [];
   const call = { variables: worktreeVariables(worktree), cwd: path, encoding: "latin1" as const, signal };
   const input = Buffer.concat(found.map((name) => pathBytes(`${name}\0`)));
-  const ignored = await runGit(context, ["check-ignore", "-z", "--stdin"], { ...call, input }).catch(
-    (error: unknown) => {
-      if (error instanceof GitError && error.exitCode === 1) return { stdout: "" };
-      throw error;
-    },
-  );
-  const isIgnored = new Set(ignored.stdout.split("\0"));
+  const ignored = await runGitOrNull(context, ["check-ignore", "-z", "--stdin"], { ...call, input });
+  const isIgnored = new Set(ignored?.stdout.split("\0"));
   return found.filter((name) => !isIgnored.has(name));
 };
 
 type Unsaved = {
   worktree: Worktree;
-  /** Whether what was pushed to the worktree's own branch counts as saved: not when its job fails after the push. */
+  /** Whether commits pushed to the worktree's own branch count as saved. They do not when its job fails after the push. */
   pushCounts: boolean;
-  most?: number;
+  maxCount?: number;
   signal: AbortSignal;
 };
 
 /**
- * Commits of the clone that neither the remote nor the base has, on whatever branch, in the stash, or checked out once
- * and left: those that no other of them follows, the newest first.
+ * Commits of the clone that neither the remote nor the base has: on any branch, in the stash, or once checked out on no
+ * branch. Only those that are no ancestor of another, newest first.
  */
 export const unsavedCommits = async (
   context: GitContext,
-  { worktree, pushCounts, most, signal }: Unsaved,
+  { worktree, pushCounts, maxCount: most, signal }: Unsaved,
 ): Promise<string[]> => {
   const { gitDir, baseSha, branch } = worktree;
   const stash = await textOf(join(gitDir, "logs", "refs", "stash"));
   const head = await textOf(join(gitDir, "logs", "HEAD"));
-  const aside = [
+  const unnamed = [
     ...[...stash.matchAll(/^[0-9a-f]{40} ([0-9a-f]{40}) /gm)].map(([, commit = ""]) => commit),
-    // A detached commit that was left for another: nothing else names it.
+    // A detached commit that was left: only the log names it.
     ...[...head.matchAll(/\tcheckout: moving from ([0-9a-f]{40}) to /g)].map(([, commit = ""]) => commit),
   ];
-  const ours = ["--exclude=refs/remotes/*", "--all", ...new Set(aside.slice(-500))];
+  const included = ["--exclude=refs/remotes/*", "--all", ...new Set(unnamed.slice(-500))];
   const own = pushCounts ? [] : [`--exclude=origin/${branch}`];
   const known = ["--not", ...own, "--remotes", "--alternate-refs", ...(baseSha === null ? [] : [baseSha])];
   const bound = most === undefined ? [] : [`--max-count=${most}`];
   const { stdout } = await runGit(
     context,
-    ["rev-list", "--parents", "--ignore-missing", ...bound, ...ours, ...known],
+    ["rev-list", "--parents", "--ignore-missing", ...bound, ...included, ...known],
     { variables: worktreeVariables(worktree), maxOutputBytes: 256 * 1024 * 1024, signal },
   );
   const lines = stdout.split("\n").filter((line) => line !== "");

@@ -3,26 +3,26 @@ import { worktreeVariables } from "./clone.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
-/** Entries of a commit that a checkout has to look at twice. Paths are bytes, one character each (latin1). */
+/** Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). */
 export type SpecialEntries = { links: string[]; submodules: string[]; attributes: string[] };
 
 type Listing = { worktree: Worktree; commit: string; signal: AbortSignal };
 
 /**
- * Finds symbolic links, submodules and `.gitattributes` files in a commit. To be called before it is checked out: a few
- * small trees that contain each other can stand for any number of files.
- * @throws RepoError `worktree_failed` when the commit has more than a checkout may
+ * Finds symbolic links, submodules and `.gitattributes` files in a commit. Call this before the checkout: a few small trees
+ * that contain each other can stand for any number of files.
+ * @throws RepoError `worktree_failed` when the commit exceeds the limits
  */
 export const specialEntries = async (context: GitContext, listing: Listing): Promise<SpecialEntries> => {
   const over = new AbortController();
   const both = { ...listing, signal: AbortSignal.any([listing.signal, over.signal]) };
-  // Two processes: git looks each size up, which takes long where the files are too many.
-  const looks = [findEntries(context, both), checkSize(context, both)] as const;
+  // Two processes: reading each size takes long when there are too many files.
+  const checks = [findEntries(context, both), checkSize(context, both)] as const;
   try {
-    return (await Promise.all(looks))[0];
+    return (await Promise.all(checks))[0];
   } catch (error) {
     over.abort(error);
-    await Promise.allSettled(looks);
+    await Promise.allSettled(checks);
     throw error;
   }
 };
@@ -52,8 +52,8 @@ const checkSize = async (context: GitContext, listing: Listing): Promise<void> =
   });
 };
 
-/** Longest path that the system takes, in bytes. */
-const longestPath = 4096;
+/** The system's limit, in bytes. */
+const maxPathLength = 4096;
 
 const listTree = async (
   context: GitContext,
@@ -61,18 +61,18 @@ const listTree = async (
   option: string,
   take: (entry: string, path: string) => void,
 ): Promise<void> => {
-  let begun = "";
+  let partial = "";
   await runGit(context, ["ls-tree", "-r", option, "-z", "--full-tree", commit], {
     variables: gitDirVariables(worktree.gitDir),
     encoding: "latin1",
     onOutput: (piece) => {
       const [first = "", ...rest] = piece.split("\0");
-      const entries = [`${begun}${first}`, ...rest];
-      begun = entries.pop() ?? "";
-      if (begun.length > longestPath + 100)
+      const entries = [`${partial}${first}`, ...rest];
+      partial = entries.pop() ?? "";
+      if (partial.length > maxPathLength + 100)
         throw new RepoError(
           "worktree_failed",
-          `The repository ${worktree.repoUrl} has a path of more than ${longestPath} bytes.`,
+          `The repository ${worktree.repoUrl} has a path of more than ${maxPathLength} bytes.`,
         );
       for (const entry of entries) {
         const tab = entry.indexOf("\t");
@@ -89,7 +89,7 @@ const tooLarge = ({ worktree }: Listing, what: string, variable: string): RepoEr
     `The repository ${worktree.repoUrl} has ${what}; raise ${variable} if it is to be checked out.`,
   );
 
-/** The bytes that a path from git stands for. */
+/** The bytes of a path from git. */
 export const pathBytes = (path: string): Buffer => Buffer.from(path, "latin1");
 
 /** For messages. */
@@ -99,8 +99,8 @@ export const shownPath = (path: string): string =>
     .replaceAll(/\p{Cc}/gu, "?");
 
 /**
- * Takes links that point out of a fresh working tree away from it, so that nothing is read or written outside through
- * them, without that counting as a change. Resolves to their paths.
+ * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. git does
+ * not see that as a change. Resolves to their paths.
  */
 export const leaveOutEscapingLinks = async (
   context: GitContext,
@@ -123,7 +123,7 @@ export const hideFromStatus = async (
   await runGit(context, ["update-index", "--skip-worktree", "-z", "--stdin"], { variables, input, signal });
 };
 
-/** What the checkout does not hold as one might expect, a sentence each. */
+/** Warnings about what the checkout lacks. */
 export const checkoutWarnings = async (
   { path }: Worktree,
   { submodules, attributes }: SpecialEntries,
@@ -131,9 +131,11 @@ export const checkoutWarnings = async (
 ): Promise<string[]> => {
   const warnings: string[] = [];
   if (leftOut.length > 0) {
-    warnings.push(`Links that point out of the repository were left out of the worktree: ${some(leftOut)}.`);
+    warnings.push(
+      `Links that point out of the repository were left out of the worktree: ${listed(leftOut)}.`,
+    );
   }
-  if (submodules.length > 0) warnings.push(`Submodules are not checked out: ${some(submodules)}.`);
+  if (submodules.length > 0) warnings.push(`Submodules are not checked out: ${listed(submodules)}.`);
   if (await usesLfs(path, attributes)) {
     warnings.push("Files kept in Git LFS are not downloaded: the worktree holds their pointers.");
   }
@@ -157,15 +159,14 @@ const usesLfs = async (root: string, attributes: string[]): Promise<boolean> => 
 const inside = (root: string, path: string): Buffer =>
   Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)]);
 
-const some = (paths: string[]): string => {
+const listed = (paths: string[]): string => {
   const shown = paths.slice(0, 5).map(shownPath).join(", ");
   return paths.length > 5 ? `${shown} and ${paths.length - 5} more` : shown;
 };
 
 /**
- * Whether following a link of the working tree would lead out of it at any step, by an absolute path or by `..`. Paths
- * are bytes, one character each. Links it leads through are followed as the kernel would; one that ends nowhere inside
- * is harmless.
+ * Whether a link leads out of the working tree at any step, by an absolute path or by `..`. Follows links as the kernel
+ * does. A dangling link inside is harmless. Paths are bytes, one character each.
  */
 const leadsOut = async (root: string, link: string): Promise<boolean> => {
   const base = Buffer.from(root).toString("latin1");
@@ -189,7 +190,7 @@ const leadsOut = async (root: string, link: string): Promise<boolean> => {
   return false;
 };
 
-/** Where a link points to; null when it is no link or not there. */
+/** The target of a link; null: it is no link, or missing. */
 const targetOf = async (path: Buffer): Promise<string | null> => {
   const found = await lstat(path).catch(() => null);
   if (found === null || !found.isSymbolicLink()) return null;

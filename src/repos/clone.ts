@@ -1,25 +1,25 @@
 import { copyFile, lstat, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { oldScratchGitDir, readOwner, writeOwner, type Owned } from "./owner-file.ts";
+import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
+import { oldScratchGitDir, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
 
-/** Makes git work in the clone that we know, whatever the working directory says by now. */
+/** Makes git use this clone, whatever an agent wrote into the working directory. */
 export const worktreeVariables = ({ path, gitDir }: Worktree): Record<string, string> => ({
   ...gitDirVariables(gitDir),
   GIT_WORK_TREE: path,
 });
 
-/** A symbolic link in its place is not the directory: it may lead anywhere. */
+/** A symbolic link does not count: it may lead anywhere. */
 export const hasDirectory = async ({ path }: Pick<Worktree, "path">): Promise<boolean> =>
   (await lstat(path).catch(() => null))?.isDirectory() === true;
 
-/** Refs of a clone. `commit`: what a tag stands for, or the same as `sha`. */
+/** Refs of a clone. `commit`: the commit of an annotated tag, else the same as `sha`. */
 export type Refs = { sha: string; name: string; commit: string }[];
 
-/** Refs of the cached clone under these prefixes. None: the cache is not there. */
+/** Refs of the cached clone under these prefixes. Empty when there is no cache. */
 export const cachedRefs = async (
   context: GitContext,
   { cacheDir, names, signal }: { cacheDir: string; names: string[]; signal: AbortSignal },
@@ -37,7 +37,7 @@ export const cachedRefs = async (
   });
 };
 
-/** What a clone takes over of its cached repository. */
+/** Prefixes of the refs that a worktree's clone copies from the cached clone. */
 export const remoteRefs = ["refs/remotes/origin", "refs/tags"];
 
 const configOf = ({ settings }: GitContext, { repoKey, repoUrl }: Worktree): string =>
@@ -45,15 +45,15 @@ const configOf = ({ settings }: GitContext, { repoKey, repoUrl }: Worktree): str
 
 const headOf = ({ branch }: Worktree): string => `refs/heads/${branch}`;
 
-const lendersOf = ({ worktree, source }: Pick<Owned, "worktree" | "source">): string[] => [
+const lendersOf = ({ worktree, source }: Pick<OwnerFile, "worktree" | "source">): string[] => [
   worktree.cacheDir,
   ...(source === null ? [] : [join(dirname(worktree.path), source, ".git")]),
 ];
 
-/** Makes the git directory of a worktree: a clone that borrows its objects from the cache. `start`: where its branch begins. */
+/** Makes the git directory of a worktree, which borrows the cache's objects. `start`: first commit of its branch. */
 export const makeClone = async (
   context: GitContext,
-  owned: Pick<Owned, "worktree" | "source">,
+  owned: Pick<OwnerFile, "worktree" | "source">,
   { refs, start }: { refs: Refs; start: string | null },
 ): Promise<void> => {
   const { worktree } = owned;
@@ -65,18 +65,17 @@ export const makeClone = async (
 };
 
 /**
- * Brings a clone back under our control before we run git in it, now that its agent is gone: its configuration, what it
- * borrows, no lock files, no programs for git to run. What the agent checked out or committed stays. To be called when the
- * directory is there.
- * @throws NotCaptured when `.git` is not a directory any more; RepoError when the cached clone is gone
+ * Makes a clone safe to run git in after its agent has ended: restores its configuration and alternates, and removes lock
+ * files and programs that git would run. Commits and files stay. The worktree's directory must exist.
+ * @throws NotCaptured when `.git` is no directory; RepoError when the cached clone is missing
  */
-export const reclaim = async (context: GitContext, worktree: Worktree): Promise<Owned | null> => {
+export const reclaim = async (context: GitContext, worktree: Worktree): Promise<OwnerFile | null> => {
   const { gitDir, worktreeId } = worktree;
   await restoreCacheOf(context, worktree);
   const owned = await readOwner(context, worktreeId);
   if (owned?.version === 1) await adopt(context, owned);
   const found = await lstat(gitDir).catch(() => null);
-  if (found === null) await makeAnew(context, worktree, owned);
+  if (found === null) await recreateGitDirectory(context, worktree, owned);
   else if (!found.isDirectory())
     throw new NotCaptured(".git is not the directory any more that the service made");
   const head = headOf(worktree);
@@ -89,7 +88,7 @@ export const reclaim = async (context: GitContext, worktree: Worktree): Promise<
   return owned;
 };
 
-/** git reads the refs of the cached clone too, and its configuration with them. */
+/** git also reads the refs and the configuration of the cached clone. */
 const restoreCacheOf = async (context: GitContext, worktree: Worktree): Promise<void> => {
   const { cacheDir, repoKey, repoUrl: url, path } = worktree;
   if (repoKey === null) return;
@@ -102,8 +101,12 @@ const restoreCacheOf = async (context: GitContext, worktree: Worktree): Promise<
   await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
 };
 
-/** The agent deleted `.git`: its files are work beyond the base. */
-const makeAnew = async (context: GitContext, worktree: Worktree, owned: Owned | null): Promise<void> => {
+/** For an agent that deleted `.git`: its files then count as changes since the base. */
+const recreateGitDirectory = async (
+  context: GitContext,
+  worktree: Worktree,
+  owned: OwnerFile | null,
+): Promise<void> => {
   const { cacheDir, baseSha } = worktree;
   const signal = AbortSignal.timeout(context.settings.gitTimeout * 1000);
   const refs = await cachedRefs(context, { cacheDir, names: remoteRefs, signal });
@@ -111,10 +114,10 @@ const makeAnew = async (context: GitContext, worktree: Worktree, owned: Owned | 
 };
 
 /**
- * Makes a clone of a worktree that an older version made, whose git directory lies in the cached clone (or, without a
- * repository, beside its owner file). Each step may be repeated after a crash.
+ * Turns a worktree of an older version into a clone. Its git directory was in the cached clone or, without a repository,
+ * beside its owner file. Each step can be repeated after a crash.
  */
-const adopt = async (context: GitContext, owned: Owned): Promise<void> => {
+const adopt = async (context: GitContext, owned: OwnerFile): Promise<void> => {
   const { worktree, admin } = owned;
   const { gitDir, cacheDir, worktreeId, repoKey } = worktree;
   const isFile = (await lstat(gitDir).catch(() => null))?.isDirectory() !== true;
@@ -124,16 +127,16 @@ const adopt = async (context: GitContext, owned: Owned): Promise<void> => {
   }
   const old = join(cacheDir, "worktrees", admin ?? worktreeId);
   if (isFile && repoKey !== null) {
-    // Another instance may have been given the name.
-    const isOurs = (await textOf(join(old, "gitdir"))) === `${gitDir}\n`;
+    // The directory may belong to a worktree of another instance.
+    const isOwn = (await textOf(join(old, "gitdir"))) === `${gitDir}\n`;
     await rm(gitDir, { force: true });
-    await adoptFrom(context, owned, isOurs ? old : null);
-    if (isOurs) await rm(old, { recursive: true, force: true });
+    await adoptFrom(context, owned, isOwn ? old : null);
+    if (isOwn) await rm(old, { recursive: true, force: true });
   }
   await writeOwner(context, owned);
 };
 
-const adoptFrom = async (context: GitContext, owned: Owned, old: string | null): Promise<void> => {
+const adoptFrom = async (context: GitContext, owned: OwnerFile, old: string | null): Promise<void> => {
   const { worktree } = owned;
   const { cacheDir, baseSha, gitDir } = worktree;
   const head = old === null ? "" : await textOf(join(old, "HEAD"));
@@ -154,6 +157,6 @@ const adoptFrom = async (context: GitContext, owned: Owned, old: string | null):
   await rename(fresh.gitDir, gitDir);
 };
 
-/** Empty: there is none, or what stands there is no file. */
+/** Empty: there is no such file. */
 export const textOf = (file: string): Promise<string> =>
   readFile(file, { encoding: "latin1", flag: nonBlocking.read }).catch(() => "");

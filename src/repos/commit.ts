@@ -1,13 +1,13 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
-import { commitOf } from "./base.ts";
-import { bringIntoCache } from "./cache.ts";
+import { copyIntoCache } from "./cache.ts";
 import { capture, emptyTree, unsavedCommits, type Captured } from "./capture.ts";
 import { hasDirectory, worktreeVariables } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
+import { commitOf } from "./ref.ts";
 import {
   NotCaptured,
   RepoError,
@@ -17,15 +17,18 @@ import {
   type WorktreeState,
 } from "./repos.ts";
 
-type Of = { worktree: Worktree; signal: AbortSignal };
+type Target = { worktree: Worktree; signal: AbortSignal };
 
 /** See the port. */
 export const inspectWorktree = async (
   context: GitContext,
-  { worktree, signal }: Of,
+  { worktree, signal }: Target,
 ): Promise<WorktreeState> => {
   if (!(await hasDirectory(worktree)))
-    throw new RepoError("worktree_failed", `The directory ${worktree.path} is gone, and its clone with it`);
+    throw new RepoError(
+      "worktree_failed",
+      `The directory ${worktree.path} was deleted, and its clone with it`,
+    );
   const { baseSha } = worktree;
   const { head, headTree, tip, tree, kept } = await capture(context, { worktree, signal });
   await noteKept(context, worktree, kept);
@@ -33,17 +36,17 @@ export const inspectWorktree = async (
   const ahead = head === null ? 0 : await countCommits(context, { worktree, of: [head], without, signal });
   const diffStat = await diffFromBase(context, { worktree, tree, signal });
   const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
-  const aside = unsaved.some((commit) => commit !== head && commit !== tip);
-  return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat, kept, aside };
+  const hasOtherCommits = unsaved.some((commit) => commit !== head && commit !== tip);
+  return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat, kept, hasOtherCommits };
 };
 
 /**
- * Commits everything to the worktree's own branch, also what the agent committed on another one: the branch then holds
- * the files as they are, and the histories of both. Resolves to its tip; empty: there is no commit at all.
+ * Commits everything to the worktree's own branch, also commits that the agent made on another one: the branch then has
+ * the files as they are and both histories. Resolves to its tip; empty: there is no commit.
  */
 export const commitAll = async (
   context: GitContext,
-  { worktree, message, signal }: Of & { message: string },
+  { worktree, message, signal }: Target & { message: string },
 ): Promise<string> => {
   try {
     return await commit(context, { worktree, message, signal });
@@ -58,7 +61,7 @@ export const commitAll = async (
 
 const commit = async (
   context: GitContext,
-  { worktree, message, signal }: Of & { message: string },
+  { worktree, message, signal }: Target & { message: string },
 ): Promise<string> => {
   const { gitDir, branch } = worktree;
   const index = join(gitDir, "service-commit.index");
@@ -70,15 +73,15 @@ const commit = async (
   await runGit(context, ["update-ref", `refs/heads/${branch}`, tip], call);
   await runGit(context, ["symbolic-ref", "HEAD", `refs/heads/${branch}`], call);
   await rename(index, join(gitDir, "index")).catch(unlessMissing);
-  // A clean look at an older commit: the files follow the branch again.
+  // The agent checked out an older commit and changed nothing: the files follow the branch again.
   if (tip === state.tip && tip !== state.head) await runGit(context, ["reset", "--hard", "--quiet"], call);
   return tip;
 };
 
-/** A commit that holds the state and follows its head and its branch; an existing one where that says it all. */
+/** A commit of the state with head and branch as parents, or an existing commit that has all of it. */
 const commitOfState = async (
   context: GitContext,
-  { worktree, state, message, signal }: Of & { state: Captured; message: string },
+  { worktree, state, message, signal }: Target & { state: Captured; message: string },
 ): Promise<string | null> => {
   const { head, headTree, tree, tip } = state;
   const isClean = tree === headTree;
@@ -86,15 +89,14 @@ const commitOfState = async (
   const candidates = [head, tip].filter((sha) => sha !== null);
   const parents = await independent(context, { worktree, commits: [...new Set(candidates)], signal });
   const [only] = parents;
-  // A clean look at an older commit, or at the branch itself.
   if (isClean && parents.length === 1 && only !== undefined) return only;
   return writeCommit(context, { worktree, tree, parents, message, signal });
 };
 
-/** Those of the commits that no other of them follows, in their order. */
+/** The commits that are no ancestor of another, in the same order. */
 const independent = async (
   context: GitContext,
-  { worktree, commits, signal }: Of & { commits: string[] },
+  { worktree, commits, signal }: Target & { commits: string[] },
 ): Promise<string[]> => {
   if (commits.length < 2) return commits;
   const call = { variables: worktreeVariables(worktree), signal };
@@ -103,10 +105,10 @@ const independent = async (
   return commits.filter((commit) => found.has(commit));
 };
 
-/** See the port. What was saved under the ref before stays reachable from the new commit. */
+/** See the port. The ref's previous commit becomes a parent of the new one. */
 export const salvage = async (
   context: GitContext,
-  { worktree, name, signal }: Of & { name: string },
+  { worktree, name, signal }: Target & { name: string },
 ): Promise<Saved> => {
   try {
     if (!isWorktreeId(name)) throw new Error(`"${name}" is no name of a salvage ref`);
@@ -123,7 +125,7 @@ export const salvage = async (
   }
 };
 
-/** Where lists find it. */
+/** Lists read it from the owner file. */
 const noteKept = async (context: GitContext, { worktreeId }: Worktree, kept: string[]): Promise<void> => {
   const owned = await readOwner(context, worktreeId);
   if (owned !== null && owned.kept.join() !== kept.join()) await writeOwner(context, { ...owned, kept });
@@ -131,7 +133,7 @@ const noteKept = async (context: GitContext, { worktreeId }: Worktree, kept: str
 
 const save = async (
   context: GitContext,
-  { worktree, name, signal }: Of & { name: string },
+  { worktree, name, signal }: Target & { name: string },
 ): Promise<Saved> => {
   const ref = salvageRef(name);
   const message = `Unfinished work of job ${name}`;
@@ -140,19 +142,25 @@ const save = async (
   const { kept, tree, headTree, tip } = state;
   const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
-  const before = await earlier(context, { worktree, ref, unsaved, signal });
+  const before = await savedBefore(context, { worktree, ref, unsaved, signal });
   if (before !== null && before.tree === tree && before.hasAll) return { ref, kept };
   const others = before === null ? unsaved : [...unsaved, before.commit];
   const commit = await commitOfAll(context, { worktree, state, others, message, signal });
   const branch = tip !== null && unsaved.length > 0 ? { [`refs/heads/${worktree.branch}`]: tip } : {};
-  await bringIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
+  await copyIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
   return { ref, kept };
 };
 
-/** A commit that holds the state and follows its head and all others; the head itself where that says it all. */
+/** A commit of the state with head and all others as parents, or the head itself if it has all of it. */
 const commitOfAll = async (
   context: GitContext,
-  { worktree, state, others, message, signal }: Of & { state: Captured; others: string[]; message: string },
+  {
+    worktree,
+    state,
+    others,
+    message,
+    signal,
+  }: Target & { state: Captured; others: string[]; message: string },
 ): Promise<string> => {
   const { head, tree, headTree } = state;
   const all = head === null ? others : [head, ...others];
@@ -161,13 +169,13 @@ const commitOfAll = async (
   return isHead && head !== null ? head : writeCommit(context, { worktree, tree, parents, message, signal });
 };
 
-/** The disk's fault, which passes: it is no reason for which a person may give the work up. */
+/** Failures of the disk are temporary: they are no reason to give the work up. */
 const outOfRoom = /No space left|quota exceeded|Read-only file system|Input\/output error/i;
 
-/** Of another name each time: a reason is to stay the same. */
+/** Its random name must not make the same reason look new. */
 const temporaryIndex = /service-[0-9a-f-]{36}\.index/g;
 
-/** Why nothing could be captured, where that is git's or the directory's fault. */
+/** The reason when git cannot capture the directory. Throws other errors. */
 const notCaptured = (error: unknown): string => {
   if (error instanceof NotCaptured) return error.message;
   if (error instanceof GitError && !outOfRoom.test(error.said))
@@ -175,10 +183,10 @@ const notCaptured = (error: unknown): string => {
   throw error;
 };
 
-/** What was saved under the ref before; `hasAll`: every unsaved commit is part of it. */
-const earlier = async (
+/** The commit already saved under the ref. `hasAll`: it has every unsaved commit. */
+const savedBefore = async (
   context: GitContext,
-  { worktree, ref, unsaved, signal }: Of & { ref: string; unsaved: string[] },
+  { worktree, ref, unsaved, signal }: Target & { ref: string; unsaved: string[] },
 ): Promise<{ commit: string; tree: string; hasAll: boolean } | null> => {
   const { cacheDir } = worktree;
   const commit = await commitOf(context, { gitDir: cacheDir, name: ref, signal }).catch(() => null);
@@ -190,16 +198,16 @@ const earlier = async (
 };
 
 /** See the port. */
-export const keepBranch = async (context: GitContext, { worktree, signal }: Of): Promise<void> => {
+export const saveBranch = async (context: GitContext, { worktree, signal }: Target): Promise<void> => {
   const ref = `refs/heads/${worktree.branch}`;
   const tip = await commitOf(context, { gitDir: worktree.gitDir, name: ref, signal });
-  if (tip !== null) await bringIntoCache(context, { worktree, refs: { [ref]: tip }, signal });
+  if (tip !== null) await copyIntoCache(context, { worktree, refs: { [ref]: tip }, signal });
 };
 
-/** The state of a worktree as a commit of its clone, for a worktree of its own. */
+/** The state of a worktree as a commit of its clone, for a throwaway worktree. */
 export const captureCommit = async (
   context: GitContext,
-  { worktree, signal }: Of,
+  { worktree, signal }: Target,
 ): Promise<string | null> => {
   const state = await capture(context, { worktree, signal });
   const { head, tree, headTree } = state;
@@ -208,8 +216,11 @@ export const captureCommit = async (
   return writeCommit(context, { worktree, tree, parents, message: "State to look at", signal });
 };
 
-/** Paths that were changed since the base, or how many commits were made that change none. */
-export const changesSinceBase = async (context: GitContext, { worktree, signal }: Of): Promise<string[]> => {
+/** Paths that changed since the base, or the number of commits that change none. */
+export const changesSinceBase = async (
+  context: GitContext,
+  { worktree, signal }: Target,
+): Promise<string[]> => {
   const { baseSha } = worktree;
   const { head, tip, tree, kept } = await capture(context, { worktree, signal });
   const from = baseSha === null ? emptyTree : baseSha;
@@ -225,31 +236,21 @@ export const changesSinceBase = async (context: GitContext, { worktree, signal }
 
 const writeCommit = async (
   context: GitContext,
-  { worktree, tree, parents, message, signal }: Of & { tree: string; parents: string[]; message: string },
+  { worktree, tree, parents, message, signal }: Target & { tree: string; parents: string[]; message: string },
 ): Promise<string> => {
   const { gitAuthorName: name, gitAuthorEmail: email } = context.settings;
-  const { stdout } = await runGit(
-    context,
-    ["commit-tree", ...parents.flatMap((parent) => ["-p", parent]), tree],
-    {
-      variables: {
-        ...worktreeVariables(worktree),
-        GIT_AUTHOR_NAME: name,
-        GIT_AUTHOR_EMAIL: email,
-        GIT_COMMITTER_NAME: name,
-        GIT_COMMITTER_EMAIL: email,
-      },
-      input: `${message.trimEnd()}\n`,
-      signal,
-    },
-  );
+  const author = { GIT_AUTHOR_NAME: name, GIT_AUTHOR_EMAIL: email };
+  const committer = { GIT_COMMITTER_NAME: name, GIT_COMMITTER_EMAIL: email };
+  const args = ["commit-tree", ...parents.flatMap((parent) => ["-p", parent]), tree];
+  const variables = { ...worktreeVariables(worktree), ...author, ...committer };
+  const { stdout } = await runGit(context, args, { variables, input: `${message.trimEnd()}\n`, signal });
   return stdout.trim();
 };
 
-/** Commits in the history of some commits that is not also that of others. */
+/** How many ancestors `of` have that `without` do not. */
 const countCommits = async (
   context: GitContext,
-  { worktree, of, without, signal }: Of & { of: string[]; without: string[] },
+  { worktree, of, without, signal }: Target & { of: string[]; without: string[] },
 ): Promise<number> => {
   if (of.length === 0) return 0;
   const { stdout } = await runGit(context, ["rev-list", "--count", ...of, "--not", ...without], {
@@ -261,7 +262,7 @@ const countCommits = async (
 
 const diffFromBase = async (
   context: GitContext,
-  { worktree, tree, signal }: Of & { tree: string },
+  { worktree, tree, signal }: Target & { tree: string },
 ): Promise<WorktreeState["diffStat"]> => {
   const from = worktree.baseSha ?? emptyTree;
   const { stdout } = await diffTree(context, { worktree, from, to: tree, signal, format: "--numstat" });
@@ -269,7 +270,7 @@ const diffFromBase = async (
   for (const line of stdout.split("\0").filter((text) => text !== "")) {
     const [insertions = "", deletions = ""] = line.split("\t");
     total.files += 1;
-    // Binary files have dashes for numbers.
+    // Binary files have dashes instead of numbers.
     total.insertions += Number.parseInt(insertions, 10) || 0;
     total.deletions += Number.parseInt(deletions, 10) || 0;
   }
@@ -278,19 +279,19 @@ const diffFromBase = async (
 
 const diffTree = (
   context: GitContext,
-  { worktree, from, to, signal, format }: Of & { from: string; to: string; format: string },
+  { worktree, from, to, signal, format }: Target & { from: string; to: string; format: string },
 ): Promise<{ stdout: string }> => {
   const args = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", format, from, to];
   const { gitDir } = worktree;
   return runGit(context, args, {
-    // The agent may have broken the index, which is not needed.
+    // The index is not needed, and the agent may have broken it.
     variables: { ...gitDirVariables(gitDir), GIT_INDEX_FILE: join(gitDir, "service-none.index") },
     maxOutputBytes: 256 * 1024 * 1024,
     signal,
   });
 };
 
-/** No index: there was no file. */
+/** There is no index without files. */
 const unlessMissing = (error: unknown): void => {
   if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
 };

@@ -1,16 +1,16 @@
 import { isLoopbackHost } from "../config/formats.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { addWorktree } from "./add.ts";
-import { cacheUsage } from "./cache-usage.ts";
 import { fetchRepo } from "./cache.ts";
+import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { hasDirectory } from "./clone.ts";
 import {
   captureCommit,
   changesSinceBase,
   commitAll,
   inspectWorktree,
-  keepBranch,
   salvage,
+  saveBranch,
 } from "./commit.ts";
 import {
   cacheGitDir,
@@ -19,20 +19,18 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
+import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
-import { createMissing, openPullRequest } from "./pull-requests.ts";
-import { isPushed } from "./pushed.ts";
-import { pushBranch } from "./push.ts";
+import { isPushed, pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
 import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
-import { expireRefs } from "./retention.ts";
 import { createTokens } from "./tokens.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
 
 /**
- * Repositories on this machine's disk, with real git. `env` is where git finds programs, proxies and certificates;
- * `takeLease` takes what instances on other hosts respect too, where there are any.
+ * Repositories on this machine's disk, with real git. `env` gives git programs, proxies and certificates. `takeLease`
+ * locks against instances on other hosts.
  */
 export const createRepos = ({
   settings,
@@ -60,7 +58,7 @@ export const createRepos = ({
     addWorktree: (request) => addWorktree(context, request),
     inspect: (worktree, signal) => inspectWorktree(context, { worktree, signal }),
     commitAll: (worktree, message, signal) => commitAll(context, { worktree, message, signal }),
-    keepBranch: (worktree, signal) => keepBranch(context, { worktree, signal }),
+    saveBranch: (worktree, signal) => saveBranch(context, { worktree, signal }),
     salvage: (worktree, name, signal) => salvage(context, { worktree, name, signal }),
     capture: (worktree, signal) => captureCommit(context, { worktree, signal }),
     changes: (worktree, signal) => changesSinceBase(context, { worktree, signal }),
@@ -78,8 +76,8 @@ export const createRepos = ({
       if (owned === null) return null;
       const { worktree, ready, since, instance, kept } = owned;
       const isThrowaway = owned.source !== null;
-      const standing = await hasDirectory(worktree);
-      return { worktree, ready, since, instance, kept, isThrowaway, standing };
+      const directoryExists = await hasDirectory(worktree);
+      return { worktree, ready, since, instance, kept, isThrowaway, directoryExists };
     },
     expireRefs: (before, signal) => expireRefs(context, { before, signal }),
     isPushed: (worktree, signal) => isPushed(context, worktree, signal),

@@ -9,7 +9,7 @@ import { generate } from "selfsigned";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makePlace, never, type Place } from "./repos.fixture.ts";
+import { makeRepos, never, type TestRepos } from "./repos.fixture.ts";
 import { createTokens } from "./tokens.ts";
 
 const token = "canary-static-token";
@@ -20,7 +20,7 @@ type Host = {
   ca: string;
 };
 
-/** One for all: of several with the same name only the first would be looked at. */
+/** One for all: of several with the same name only the first would be used. */
 let certificate: ReturnType<typeof generate> | undefined;
 
 /** An https server that wants credentials for everything and then has nothing, but mints app tokens. */
@@ -51,13 +51,17 @@ const startHost = async (): Promise<Host> => {
   return { name: `localhost:${port}`, seen, ca };
 };
 
-const placeFor = (gitHost: string, { ca }: Host, more: Partial<Place["settings"]> = {}): Promise<Place> =>
-  makePlace({ gitHost, gitHostToken: token, ...more }, { PATH: process.env["PATH"], SSL_CERT_FILE: ca });
+const placeFor = (
+  gitHost: string,
+  { ca }: Host,
+  more: Partial<TestRepos["settings"]> = {},
+): Promise<TestRepos> =>
+  makeRepos({ gitHost, gitHostToken: token, ...more }, { PATH: process.env["PATH"], SSL_CERT_FILE: ca });
 
 const basic = (password: string): string =>
   `Basic ${Buffer.from(`x-access-token:${password}`).toString("base64")}`;
 
-const fetchError = async ({ repos }: Place, url: string): Promise<string> =>
+const fetchError = async ({ repos }: TestRepos, url: string): Promise<string> =>
   repos.fetch({ url, jobId: "job", signal: never }).then(
     () => "",
     (error: unknown) => String(error),
@@ -65,36 +69,36 @@ const fetchError = async ({ repos }: Place, url: string): Promise<string> =>
 
 test("the git host gets the token, and neither the error nor the disk shows it", async () => {
   const host = await startHost();
-  const place = await placeFor(host.name, host);
-  const error = await fetchError(place, `https://${host.name}/acme/app`);
+  const service = await placeFor(host.name, host);
+  const error = await fetchError(service, `https://${host.name}/acme/app`);
   expect(host.seen.map((request) => request.authorization)).toContain(basic(token));
   expect(error).toContain("there is no git repository at this URL");
   expect(error).not.toContain("canary");
   expect(error).not.toContain(Buffer.from(token).toString("base64"));
-  const onDisk = spawnSync("grep", ["-r", "canary", place.root]);
+  const onDisk = spawnSync("grep", ["-r", "canary", service.root]);
   expect(onDisk.status).toBe(1);
 });
 
 test("another https host, even one on another port of the same name, gets no token", async () => {
   const host = await startHost();
-  const place = await placeFor("localhost", host);
-  const error = await fetchError(place, `https://${host.name}/acme/app`);
+  const service = await placeFor("localhost", host);
+  const error = await fetchError(service, `https://${host.name}/acme/app`);
   expect(host.seen.length).toBeGreaterThan(0);
   expect(host.seen.every((request) => request.authorization === undefined)).toBe(true);
   expect(error).toContain("asks for credentials that the service does not have");
 });
 
-test("an app's token is minted on the host's own API and taken before the static one", async () => {
+test("an app's token is minted on the host's own API and preferred to the static one", async () => {
   const host = await startHost();
-  const place = await placeFor(host.name, host, appOf(2048));
-  await fetchError(place, `https://${host.name}/acme/app`);
+  const service = await placeFor(host.name, host, appOf(2048));
+  await fetchError(service, `https://${host.name}/acme/app`);
   expect(host.seen[0]).toMatchObject({ method: "POST", path: "/api/v3/app/installations/42/access_tokens" });
   expect(host.seen.map((request) => request.authorization)).toContain(basic("canary-app-token"));
   expect(host.seen.map((request) => request.authorization)).not.toContain(basic(token));
 });
 
-test("when the app's token cannot be had the static one is taken, and without one the failure is told", async () => {
-  const settings = { ...(await makePlace()).settings, gitHost: "localhost:9", ...appOf(2048) };
+test("without the app's token the static one is used, and without both the failure is reported", async () => {
+  const settings = { ...(await makeRepos()).settings, gitHost: "localhost:9", ...appOf(2048) };
   expect(await createTokens({ ...settings, gitHostToken: token }).current(never)).toBe(token);
   await expect(createTokens(settings).current(never)).rejects.toThrow(
     "no token could be got for the app 7 on localhost:9",
@@ -102,7 +106,7 @@ test("when the app's token cannot be had the static one is taken, and without on
 });
 
 /** The key in the form that people put into one line of an environment file. */
-const appOf = (modulusLength: number): Partial<Place["settings"]> => {
+const appOf = (modulusLength: number): Partial<TestRepos["settings"]> => {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength });
   const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   return {

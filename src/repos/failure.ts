@@ -3,14 +3,14 @@ import { RepoError } from "./repos.ts";
 
 type Doing = {
   reason: RepoError["reason"];
-  /** What was tried, to follow "could not": "clone https://…". */
+  /** What was tried, to follow "Could not": `fetch https://…`. */
   what: string;
   signal: AbortSignal;
 };
 
 /**
- * Turns whatever a step threw into the RepoError that tells the user what is wrong and what to do. An abort stays an
- * abort.
+ * Turns whatever a step threw into the RepoError that tells the user what is wrong and what to do. An abort stays the
+ * signal's reason.
  */
 export const asRepoError = (error: unknown, { reason, what, signal }: Doing): unknown => {
   if (error instanceof RepoError) return error;
@@ -18,14 +18,14 @@ export const asRepoError = (error: unknown, { reason, what, signal }: Doing): un
   const text =
     error instanceof GitError ? error.said : error instanceof Error ? error.message : String(error);
   const known = knownFailures.find(({ sign }) => sign.test(text));
-  const detail = error instanceof GitError && error.ended !== "exited" ? error.message : lastWords(text);
+  const detail = error instanceof GitError && error.ended !== "exited" ? error.message : relevantLines(text);
   const message =
     known === undefined ? `Could not ${what}: ${detail}` : `Could not ${what}: ${known.meaning} (${detail})`;
   const retryable = known?.retryable ?? (error instanceof GitError && error.ended === "timed_out");
   return new RepoError(reason, message, { cause: error, retryable });
 };
 
-/** The first that fits is taken: special ones stand before general ones. */
+/** The first match counts: special signs stand before general ones. */
 const knownFailures: { sign: RegExp; meaning: string; retryable: boolean }[] = [
   {
     sign: /\[rejected\].*\((non-fast-forward|fetch first|stale info)/,
@@ -62,7 +62,7 @@ const knownFailures: { sign: RegExp; meaning: string; retryable: boolean }[] = [
     retryable: false,
   },
   {
-    // git's checkout names the file, but not the reason.
+    // git names the file, but not the reason.
     sign: /unable to write file \S/i,
     meaning:
       "a file could not be written to its end, most likely because the disk is full. Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at a larger disk.",
@@ -98,9 +98,9 @@ const knownFailures: { sign: RegExp; meaning: string; retryable: boolean }[] = [
   },
 ];
 
-/** The lines that tell the reason: what the server says, errors, refusals; else the end. */
-const lastWords = (text: string): string => {
+/** The lines with the reason: messages of the server, errors, refusals; else the last lines. */
+const relevantLines = (text: string): string => {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
-  const telling = lines.filter((line) => /^(remote:|error:|fatal:|\s*!|ssh:)|rejected/.test(line));
-  return (telling.length > 0 ? telling : lines).slice(-6).join("; ").slice(0, 1000);
+  const reasons = lines.filter((line) => /^(remote:|error:|fatal:|\s*!|ssh:)|rejected/.test(line));
+  return (reasons.length > 0 ? reasons : lines).slice(-6).join("; ").slice(0, 1000);
 };

@@ -4,7 +4,7 @@ import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import type { RepoSettings } from "./git-context.ts";
 
-/** The one text that the `config` of a git directory of ours may have. */
+/** The content of `config` in the service's git directories. */
 export const canonicalConfig = (
   { gitAuthorName, gitAuthorEmail }: Pick<RepoSettings, "gitAuthorName" | "gitAuthorEmail">,
   { url, bare }: { url: string | null; bare: boolean },
@@ -35,13 +35,13 @@ export const canonicalConfig = (
 ${remote}`;
 };
 
-/** The URL of the remote in such a text; null: there is none. */
+/** The URL of the remote in such a `config`; null: there is none. */
 export const urlOfConfig = (config: string): string | null => {
   const quoted = /^\turl = "((?:[^"\\\n]|\\.)*)"$/m.exec(config)?.[1];
   return quoted?.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped)) ?? null;
 };
 
-/** Makes an empty git directory; nothing of a template of the machine gets into it. */
+/** Makes an empty git directory, without the machine's templates. */
 export const makeGitDirectory = async (
   gitDir: string,
   { config, head }: { config: string; head: string },
@@ -53,8 +53,8 @@ export const makeGitDirectory = async (
 };
 
 /**
- * Undoes whatever an agent, which runs as the same user, may have written into a git directory of ours to make git run
- * programs or talk to other servers for the next one who uses it. Missing basics are made again.
+ * Undoes what an agent, which runs as the same user, may have written into a git directory to make git run programs or
+ * talk to other servers. Makes missing basics again.
  */
 export const restoreGitDirectory = async (
   gitDir: string,
@@ -70,24 +70,24 @@ export const restoreGitDirectory = async (
   await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
 };
 
-/** Names in a git directory that steer git, or keep it from seeing files, and that we never write. */
+/** Names in a git directory that steer git or hide files from it. The service never writes them. */
 const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/exclude", "info/grafts"];
 
-/** A look first: most often there is nothing, and a look is cheaper than a removal. */
+/** Checks first: there is rarely anything, and a check is cheaper than a removal. */
 const removeIfThere = async (path: string): Promise<void> => {
   const found = await lstat(path).catch(unreadable);
-  // Another job's agent may put things there while we take them away.
+  // Another job's agent may write there meanwhile.
   if (found !== null) await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
 };
 
-/** Whatever stands at the path, a directory or a link, gives way to the file. */
+/** Replaces whatever is at the path, also a directory or a link. */
 const replace = async (path: string, text: string): Promise<void> => {
   const found = await lstat(path).catch(unreadable);
   if (found?.isDirectory() === true) await rm(path, { recursive: true, force: true });
   await writeFileAtomic(path, text, 0o644);
 };
 
-/** Makes a git directory read the objects of others besides its own, and of none else. */
+/** Makes a git directory read the objects of the lenders besides its own, and no others. */
 export const borrowObjects = async (gitDir: string, lenders: readonly string[]): Promise<void> => {
   const file = join(gitDir, "objects", "info", "alternates");
   const text = lenders.map((lender) => `${join(lender, "objects")}\n`).join("");
@@ -101,6 +101,6 @@ const textOf = (path: string): Promise<string | null> =>
 
 const unreadable = (): null => null;
 
-/** A value of git's configuration syntax; names and URLs may hold anything but must stay one value. */
+/** Quotes a value for git's configuration. Names and URLs may contain any character. */
 const quote = (value: string): string =>
   `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\0", "")}"`;

@@ -6,7 +6,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   never,
   plainGit,
@@ -36,7 +36,7 @@ const wholeLife = async (repos: Repos, worktree: Worktree): Promise<void> => {
 };
 
 const checkOut = async (remote: Remote): Promise<{ repos: Repos; worktree: Worktree }> => {
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   return { repos, worktree: await addTo(repos, await fetchInto(repos, remote.url), "one") };
 };
 
@@ -111,13 +111,13 @@ test("links that lead out of the worktree are left out, others stay, and that is
   await write(worktree.path, { "work.txt": "1\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "--name-only", "--format=")).toBe("work.txt");
-  // What the agent puts in the place of such a link is its work and must not be lost.
+  // What the agent writes at the path of such a link is its work and must not be lost.
   await write(worktree.path, { absolute: "2\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "HEAD:absolute")).toBe("2");
 });
 
-test("large files kept elsewhere stay pointers, with a warning", async () => {
+test("files in Git LFS stay pointers, with a warning", async () => {
   const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
   const remote = await makeRemote({
     "sub/.gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n",
@@ -128,7 +128,7 @@ test("large files kept elsewhere stay pointers, with a warning", async () => {
   expect(worktree.warnings).toEqual([expect.stringContaining("Git LFS")]);
 });
 
-test("a git directory that the agent pointed elsewhere leads the service nowhere", async () => {
+test("a git directory that the agent redirected is not followed", async () => {
   const trap = await makeTrap();
   const remote = await makeRemote();
   const { repos, worktree } = await checkOut(remote);
@@ -249,7 +249,7 @@ test("objects that a local repository lacks are not brought by a program that it
     await plainGit(url, "config", key, value);
   const blob = await plainGit(url, "rev-parse", "main:README.md");
   await rm(join(url, "objects", blob.slice(0, 2), blob.slice(2)));
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   await expect(fetchInto(repos, url)).rejects.toThrow("Could not fetch");
   expect(trap.sprung()).toBe(false);
 });

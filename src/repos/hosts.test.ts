@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -17,15 +17,15 @@ import {
 /** Two instances on two hosts: a worktree root each, one root of cached clones on a file system that both see. */
 const twoHosts = async () => {
   const a = await makeWorktree();
-  const b = await makePlace({ podName: "other", reposRoot: a.settings.reposRoot });
+  const b = await makeRepos({ podName: "other", reposRoot: a.settings.reposRoot });
   return { a, b, repo: a.repo, onA: a.worktree };
 };
 
-test("a worktree of a lost instance is made at our path, from its branch as far as that was saved", async () => {
+test("a worktree of a lost instance is made at this instance's path, from its saved branch", async () => {
   const { a, b, onA, repo } = await twoHosts();
   await write(onA.path, { "committed.txt": "1\n" });
   const tip = await a.repos.commitAll(onA, "work", never);
-  await a.repos.keepBranch(onA, never);
+  await a.repos.saveBranch(onA, never);
   const onB = await addTo(b.repos, repo, "one");
   expect(onB.path).toBe(join(b.settings.worktreeRoot, "one"));
   expect(onB).toMatchObject({ branch: "service/one", baseSha: onA.baseSha });
@@ -34,7 +34,7 @@ test("a worktree of a lost instance is made at our path, from its branch as far 
   expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe("## service/one");
 });
 
-test("what the lost instance's agent still does touches nothing of the new worktree, and is saved under a ref of its own", async () => {
+test("later changes by the lost instance's agent do not touch the new worktree, and are saved under another ref", async () => {
   const { a, b, onA, repo } = await twoHosts();
   const onB = await addTo(b.repos, repo, "one");
   await write(onB.path, { "theirs.txt": "b\n" });
@@ -55,9 +55,9 @@ test("what the lost instance's agent still does touches nothing of the new workt
   expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe("## service/one\n?? theirs.txt");
 });
 
-test("on a root that both see, the worktree of a lost instance becomes the other's as it is", async () => {
+test("on a root that both see, the worktree of a lost instance becomes the other instance's unchanged", async () => {
   const made = await makeWorktree();
-  const other = await makePlace({ ...made.settings, podName: "other" });
+  const other = await makeRepos({ ...made.settings, podName: "other" });
   await write(made.worktree.path, { "file.txt": "1\n" });
   expect(await made.repos.readWorktree("one")).toMatchObject({ instance: "pod" });
   expect(await addTo(other.repos, made.repo, "one")).toEqual(made.worktree);
@@ -70,8 +70,8 @@ test("on a root that both see, the worktree of a lost instance becomes the other
 
 test("an empty repository's worktree of a lost instance is made anew too", async () => {
   const remote = await makeRemote(null);
-  const a = await makePlace();
-  const b = await makePlace({ podName: "other", reposRoot: a.settings.reposRoot });
+  const a = await makeRepos();
+  const b = await makeRepos({ podName: "other", reposRoot: a.settings.reposRoot });
   const repo = await fetchInto(a.repos, remote.url);
   const onA = await addTo(a.repos, repo, "one");
   await write(onA.path, { "file.txt": "1\n" });
@@ -84,11 +84,11 @@ test("an empty repository's worktree of a lost instance is made anew too", async
   );
 });
 
-test("a branch that was pushed after it was saved is resumed where it was pushed", async () => {
+test("a branch that was pushed after it was saved is resumed from the pushed commit", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
   await write(worktree.path, { "first.txt": "1\n" });
   await repos.commitAll(worktree, "first", never);
-  await repos.keepBranch(worktree, never);
+  await repos.saveBranch(worktree, never);
   await write(worktree.path, { "second.txt": "1\n" });
   const tip = await repos.commitAll(worktree, "second", never);
   await repos.push(worktree, never);
@@ -98,7 +98,7 @@ test("a branch that was pushed after it was saved is resumed where it was pushed
   expect(await plainGit(again.path, "rev-parse", "HEAD")).toBe(tip);
 });
 
-test("a worktree that is used again knows what the remote has by then", async () => {
+test("a reused worktree has the remote's current branches", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
   await plainGit(worktree.path, "tag", "mine");
   const tip = await remote.commit({ "later.txt": "1\n" });

@@ -4,7 +4,7 @@ import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { makePlace, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import { makeRepos, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
 import { openTree } from "./remove.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
@@ -17,7 +17,7 @@ const salvagedFiles = async ({ repos, worktree }: Made): Promise<string[]> => {
   return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref ?? "")).split("\n");
 };
 
-test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s holds nothing up", async (name) => {
+test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s blocks nothing", async (name) => {
   const made = await makeWorktree();
   await write(made.worktree.path, { "work.txt": "1\n" });
   await rm(join(made.worktree.gitDir, name));
@@ -26,7 +26,7 @@ test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s holds n
 });
 
 test.each(["config", "HEAD"])(
-  "a named pipe in place of the cached clone's %s holds nothing up",
+  "a named pipe in place of the cached clone's %s blocks nothing",
   async (name) => {
     const made = await makeWorktree();
     await write(made.worktree.path, { "work.txt": "1\n" });
@@ -38,7 +38,7 @@ test.each(["config", "HEAD"])(
 
 test("a named pipe that git would wait for keeps the worktree, with the reason", async () => {
   const made = await makeWorktree();
-  const { repos } = await makePlace({ ...made.settings, gitTimeout: 2 });
+  const { repos } = await makeRepos({ ...made.settings, gitTimeout: 2 });
   await write(made.worktree.path, { "deep/work.txt": "1\n" });
   await makePipe(join(made.worktree.path, "deep/.gitignore"));
   expect(await repos.isPushed(made.worktree, never)).toBe(false);
@@ -86,11 +86,11 @@ test("a cached clone that was deleted under a worktree is named, not a missing f
   const { repos, repo, worktree, settings } = await makeWorktree();
   await write(worktree.path, { "work.txt": "work\n" });
   await rm(join(settings.reposRoot, repo.key), { recursive: true });
-  const told = `The cached clone ${repo.gitDir} was deleted`;
-  await expect(repos.inspect(worktree, never)).rejects.toThrow(told);
-  await expect(repos.commitAll(worktree, "work", never)).rejects.toThrow(told);
-  await expect(repos.salvage(worktree, "one", never)).rejects.toThrow(told);
-  await expect(repos.push(worktree, never)).rejects.toThrow(told);
+  const message = `The cached clone ${repo.gitDir} was deleted`;
+  await expect(repos.inspect(worktree, never)).rejects.toThrow(message);
+  await expect(repos.commitAll(worktree, "work", never)).rejects.toThrow(message);
+  await expect(repos.salvage(worktree, "one", never)).rejects.toThrow(message);
+  await expect(repos.push(worktree, never)).rejects.toThrow(message);
   expect(await read(worktree.path, "work.txt")).toBe("work\n");
   await repos.removeWorktree(worktree, never);
   expect(existsSync(worktree.path)).toBe(false);

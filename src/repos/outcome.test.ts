@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -28,13 +28,13 @@ const salvaged = async ({ repos, worktree }: Awaited<ReturnType<typeof makeWorkt
   return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref)).split("\n");
 };
 
-test("what a worktree holds is counted with uncommitted, new, deleted and binary files", async () => {
+test("the state of a worktree counts uncommitted, new, deleted and binary files", async () => {
   const { repos, worktree } = await makeWorktree({ "a.txt": "1\n2\n", "gone.txt": "x\n" });
   expect(await repos.inspect(worktree, never)).toEqual({
     dirty: false,
     head: worktree.baseSha,
     kept: [],
-    aside: false,
+    hasOtherCommits: false,
     ahead: 0,
     diffStat: { files: 0, insertions: 0, deletions: 0 },
   });
@@ -49,7 +49,7 @@ test("what a worktree holds is counted with uncommitted, new, deleted and binary
     dirty: true,
     head,
     kept: [],
-    aside: false,
+    hasOtherCommits: false,
     ahead: 1,
     diffStat: { files: 5, insertions: 5, deletions: 2 },
   });
@@ -69,7 +69,7 @@ test("everything but ignored files is committed to the branch", async () => {
   expect(await repos.commitAll(worktree, "again", never)).toBe(tip);
 });
 
-test("commits on another branch or on none are brought to the worktree's own branch", async () => {
+test("commits on another branch or on none are merged into the worktree's own branch", async () => {
   const { repos, worktree } = await makeWorktree();
   await plainGit(worktree.path, "checkout", "--quiet", "-b", "elsewhere");
   await commitAs(worktree, { "a.txt": "1\n" });
@@ -81,7 +81,7 @@ test("commits on another branch or on none are brought to the worktree's own bra
   expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, ahead: 2, head });
 });
 
-test("histories that parted are both kept, with the files as the agent left them", async () => {
+test("diverged histories are both kept, with the files as the agent left them", async () => {
   const { repos, worktree } = await makeWorktree();
   const first = await commitAs(worktree, { "first.txt": "1\n" });
   await plainGit(worktree.path, "checkout", "--quiet", "-b", "elsewhere", "HEAD~1");
@@ -91,7 +91,7 @@ test("histories that parted are both kept, with the files as the agent left them
   expect(await plainGit(worktree.path, "ls-tree", "--name-only", tip)).toBe("README.md\nsecond.txt");
 });
 
-test("a look at an older commit is no work: the branch stays and the files follow it again", async () => {
+test("a checkout of an older commit is no work: the branch stays and the files follow it again", async () => {
   const { repos, worktree } = await makeWorktree();
   const tip = await commitAs(worktree, { "a.txt": "1\n" });
   await plainGit(worktree.path, "checkout", "--quiet", "--detach", "HEAD~1");
@@ -114,7 +114,7 @@ test("salvage puts commits and uncommitted files under the job's ref and leaves 
   expect(await plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job^")).toBe(head);
 });
 
-test("a second salvage of the same adds nothing, one of more keeps the first", async () => {
+test("a second salvage without changes adds nothing, one with changes keeps the first", async () => {
   const { repos, worktree } = await makeWorktree();
   const tip = (): Promise<string> => plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job");
   await write(worktree.path, { "a.txt": "1\n" });
@@ -197,7 +197,7 @@ test("the branch, and no other, is pushed", async () => {
   expect(await plainGit(remote.url, "rev-parse", "service/one")).toBe(tip);
 });
 
-test("a refused push tells the server's reason, and the work is still there", async () => {
+test("a refused push reports the server's reason, and the work stays", async () => {
   const { repos, remote, worktree } = await makeWorktree();
   await commitAs(worktree, { "a.txt": "1\n" });
   await plainGit(remote.url, "config", "receive.hideRefs", "refs/heads/service");
@@ -212,7 +212,7 @@ test("a refused push tells the server's reason, and the work is still there", as
   expect(await repos.inspect(worktree, never)).toMatchObject({ ahead: 2 });
 });
 
-test("without a git host the branch is all there is, and the reason is told", async () => {
+test("without a git host only the branch is pushed, and the reason is reported", async () => {
   const { repos, worktree } = await makeWorktree();
   const request = { worktree, title: "t", body: "b", signal: never };
   expect(await repos.openPullRequest(request)).toEqual({
@@ -226,7 +226,7 @@ test("without a git host the branch is all there is, and the reason is told", as
   });
 });
 
-test("a repository that is there is not made", async () => {
+test("an existing repository is not created", async () => {
   const { repos, remote } = await makeWorktree();
   expect(await repos.createMissing({ url: remote.url, private: true, signal: never })).toBeNull();
   await expect(
@@ -237,10 +237,10 @@ test("a repository that is there is not made", async () => {
   await fetchInto(repos, remote.url).then((repo) => addTo(repos, repo, "two"));
 });
 
-test("a branch of the remote that has the name of the directory of ours is named before the work and when the push fails", async () => {
+test("a remote branch with the name of our branch's directory is named before the work and when the push fails", async () => {
   const remote = await makeRemote();
   await remote.commit({}, { branch: "service" });
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
   expect(worktree.warnings).toEqual([
     'The remote has a branch "service", beside which git takes no branch "service/one": it cannot be pushed until that one is renamed.',

@@ -22,20 +22,20 @@ const Facts = z.object({
 });
 
 /**
- * The file beside a worktree that says whose it is. An agent at work in the worktree does not come across it. It is there
- * before the directory and goes after it: a directory without one is never touched.
+ * The file beside a worktree that names its owner. It lies outside the directory that the agent works in. It is written
+ * before the directory is made and removed after it: a directory without one is never touched.
  */
 const OwnerFile = z.object({
   /** 1: made by a version whose worktrees shared the git directory of the cached clone. */
   version: z.union([z.literal(1), z.literal(2)]),
-  /** False: the checkout was not finished, so no agent has been in it yet. */
+  /** False: the checkout is not finished, so no agent has worked in it. */
   ready: z.boolean(),
   /** Links of the repository that were left out of the checkout because they point out of it. */
   leftOut: z.array(z.string()),
   worktree: Facts,
-  /** The instance that owns it; null: an older version did not say. */
+  /** The instance that owns it; null: an older version did not write it. */
   instance: z.string().nullable().default(null),
-  /** Of version 1: name of the administrative directory in the cached clone; null: the id. */
+  /** Version 1 only: name of the administrative directory in the cached clone; null: the id. */
   admin: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]*$/)
@@ -43,13 +43,13 @@ const OwnerFile = z.object({
     .default(null),
   /** When it was checked out, ISO 8601; null: when the file was written. */
   since: z.string().nullable().default(null),
-  /** Of a throwaway worktree: the worktree whose state it holds, and whose objects it borrows. */
+  /** Throwaway worktrees only: the worktree whose state it has and whose objects it borrows. */
   source: z.string().nullable().default(null),
-  /** What is in it and cannot be saved: `nested repository at vendor/x`. The directory is kept because of it. */
+  /** Content that cannot be saved, because of which the directory is kept: `nested repository at vendor/x`. */
   kept: z.array(z.string()).default([]),
 });
 
-export type Owned = Omit<z.infer<typeof OwnerFile>, "worktree" | "since"> & {
+export type OwnerFile = Omit<z.infer<typeof OwnerFile>, "worktree" | "since"> & {
   worktree: Worktree;
   since: Date;
 };
@@ -61,16 +61,16 @@ const suffix = ".json";
 const ownerFile = (context: GitContext, id: string): string =>
   join(ownerDirectory(context), `${id}${suffix}`);
 
-/** Ids become names of files and directories. */
+/** Ids become names of files. */
 export const isWorktreeId = (id: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(id);
 
-/** @throws Error for what is no id, and might lead anywhere */
+/** @throws Error when it is no id, because the path might lead anywhere */
 export const worktreePath = ({ settings }: GitContext, id: string): string => {
   if (!isWorktreeId(id)) throw new Error(`"${id}" is no worktree id`);
   return join(settings.worktreeRoot, id);
 };
 
-/** The paths follow from the id and the repository; they are not believed from a file. */
+/** The paths follow from id and repository. They are never read from a file. */
 export const locate = (
   context: GitContext,
   id: string,
@@ -80,14 +80,14 @@ export const locate = (
   return { path, gitDir: join(path, ".git"), cacheDir: cacheGitDir(context, repoKey) };
 };
 
-/** Null: there is none, or it cannot be read: whatever stands at the worktree's path is not ours. */
-export const readOwner = async (context: GitContext, id: string): Promise<Owned | null> => {
+/** Null: there is none, or it is not valid. Whatever is at the worktree's path is then not the service's. */
+export const readOwner = async (context: GitContext, id: string): Promise<OwnerFile | null> => {
   if (!isWorktreeId(id)) return null;
   const text = await readFile(ownerFile(context, id), {
     encoding: "utf8",
     flag: nonBlocking.read,
   }).catch((error: unknown) => {
-    // When the machine is at its limits nothing is known about the file.
+    // With the machine at its limits, nothing is known about the file.
     if (!(error instanceof Error && "code" in error) || exhausted.has(String(error.code))) throw error;
     return null;
   });
@@ -95,22 +95,22 @@ export const readOwner = async (context: GitContext, id: string): Promise<Owned 
   if (!parsed.success || parsed.data.worktree.worktreeId !== id) return null;
   const { worktree, since } = parsed.data;
   const written = since ?? (await stat(ownerFile(context, id)).catch(() => null))?.mtime ?? new Date();
-  const place = locate(context, id, worktree.repoKey);
-  return { ...parsed.data, since: new Date(written), worktree: { ...worktree, ...place } };
+  const paths = locate(context, id, worktree.repoKey);
+  return { ...parsed.data, since: new Date(written), worktree: { ...worktree, ...paths } };
 };
 
 const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);
 
-export type OwnerFacts = Pick<Owned, "ready" | "leftOut" | "worktree" | "source"> &
-  Partial<Pick<Owned, "kept" | "since">>;
+export type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
+  Partial<Pick<OwnerFile, "kept" | "since">>;
 
-/** Says that the worktree is this instance's. Durable when it resolves. */
+/** Makes this instance the owner of the worktree. Durable when it resolves. */
 export const writeOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {
   await mkdir(ownerDirectory(context), { recursive: true });
   await writeFileAtomic(ownerFile(context, facts.worktree.worktreeId), serialise(context, facts));
 };
 
-/** As `writeOwner`, but safe only from a kill of the service, not from a crash of the machine: no wait for the disk. */
+/** As `writeOwner`, without a wait for the disk: it survives a kill of the service, but not a crash of the machine. */
 export const announceOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {
   await mkdir(ownerDirectory(context), { recursive: true });
   const file = ownerFile(context, facts.worktree.worktreeId);
@@ -131,7 +131,7 @@ export const listOwned = async (context: GitContext): Promise<string[]> => {
     .toSorted();
 };
 
-/** Removes owner files that were being written when the service was killed. */
+/** Removes unfinished owner files that a kill of the service left. */
 export const removeTornOwners = async (context: GitContext): Promise<void> => {
   for (const name of await namesIn(ownerDirectory(context))) {
     if (name.endsWith(temporarySuffix) || name.endsWith(`${suffix}.new`))
@@ -139,7 +139,7 @@ export const removeTornOwners = async (context: GitContext): Promise<void> => {
   }
 };
 
-/** Where the git directory of a worktree of version 1 without a repository lies. */
+/** Git directory of a worktree of version 1 without a repository. */
 export const oldScratchGitDir = (context: GitContext, id: string): string =>
   join(ownerDirectory(context), `${id}.git`);
 
@@ -162,7 +162,7 @@ const parseJson = (text: string | null): unknown => {
   try {
     return text === null ? null : JSON.parse(text);
   } catch {
-    // A foreign or torn file says nothing.
+    // A foreign or unfinished file.
     return null;
   }
 };

@@ -1,10 +1,19 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
-import { commitOf } from "./base.ts";
+import { isPresent, readIndex, unsavedCommits } from "./capture.ts";
+import { hasDirectory, reclaim, textOf, worktreeVariables } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import { farEnd, networkAccess } from "./network.ts";
+import {
+  gitDirVariables,
+  networkAccess,
+  runGit,
+  runGitOrNull,
+  serverOptions,
+  type GitContext,
+} from "./git-context.ts";
+import { commitOf } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
-import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { reclaim } from "./clone.ts";
 
 /** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
 export const pushBranch = async (
@@ -21,31 +30,20 @@ export const pushBranch = async (
     const network = await networkAccess(context, url, signal);
     const ref = `refs/heads/${branch}`;
     const tip = await commitOf(context, { gitDir, name: ref, signal });
-    await runGit(
-      context,
-      [
-        "push",
-        "--porcelain",
-        "--no-verify",
-        "--no-recurse-submodules",
-        ...farEnd(url, "receive-pack"),
-        "--",
-        url,
-        `${tip ?? ref}:${ref}`,
-      ],
-      {
-        ...network,
-        variables: { ...network.variables, ...gitDirVariables(gitDir) },
-        signal,
-      },
-    );
-    if (tip !== null) await note(context, { worktree, tip, signal });
+    const options = ["--porcelain", "--no-verify", "--no-recurse-submodules"];
+    const server = serverOptions(url, "receive-pack");
+    await runGit(context, ["push", ...options, ...server, "--", url, `${tip ?? ref}:${ref}`], {
+      ...network,
+      variables: { ...network.variables, ...gitDirVariables(gitDir) },
+      signal,
+    });
+    if (tip !== null) await noteRemoteRef(context, { worktree, tip, signal });
   } catch (error) {
     throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });
   }
 };
 
-/** Hooks that stand in a repository's configuration (git 2.54) are beyond the options of `farEnd`: no option ends them all. */
+/** Refuses a local repository with hooks in its configuration (git 2.54): no option of git turns all of them off. */
 const refuseConfiguredHooks = async (
   context: GitContext,
   url: string,
@@ -53,30 +51,94 @@ const refuseConfiguredHooks = async (
 ): Promise<void> => {
   const path = url.replace(/^file:\/\//, "");
   if (!path.startsWith("/")) return;
-  // Where git looks for a repository of this path.
+  // The places where git looks for a repository of this path.
   for (const gitDir of [`${path}/.git`, path, `${path}.git/.git`, `${path}.git`]) {
     const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
-    const found = await runGit(context, args, { variables: { GIT_DIR: gitDir }, signal }).catch(
-      (error: unknown) => {
-        if (error instanceof GitError && error.exitCode === 1) return null;
-        throw error;
-      },
-    );
+    const found = await runGitOrNull(context, args, { variables: { GIT_DIR: gitDir }, signal });
     if (found === null) continue;
     const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them from ${gitDir}/config, or give an https or ssh URL.`;
     throw new RepoError("push_failed", message);
   }
 };
 
-/** As git itself notes what the remote has. */
-const note = async (
+/** Updates the remote-tracking ref, as `git push` does for a named remote. */
+const noteRemoteRef = async (
   context: GitContext,
   { worktree, tip, signal }: { worktree: Worktree; tip: string; signal: AbortSignal },
 ): Promise<void> => {
   const { branch, gitDir } = worktree;
   const args = ["update-ref", `refs/remotes/origin/${branch}`, tip];
   await runGit(context, args, { variables: gitDirVariables(gitDir), signal }).catch((error: unknown) => {
-    // A ref by the name of one of its directories, say: the push was done all the same.
+    // The push has succeeded. A ref with the name of one of its directories, for example, prevents this one.
     if (!(error instanceof GitError)) throw error;
   });
+};
+
+/**
+ * See the port. False whenever it is not sure: the caller then saves the work before it removes anything. Rejects only
+ * with the signal's reason.
+ */
+export const isPushed = async (
+  context: GitContext,
+  worktree: Worktree,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  try {
+    // The clone was deleted with its directory.
+    if (!(await hasDirectory(worktree))) return true;
+    await reclaim(context, worktree);
+    if (!(await isOnBranch(worktree)) || !(await isClean(context, worktree, signal))) return false;
+    if (await hasOnlyKnownRefs(worktree)) return true;
+    const unsaved = { worktree, pushCounts: true, most: 1, signal };
+    return (await unsavedCommits(context, unsaved)).length === 0;
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  }
+};
+
+const isOnBranch = async ({ gitDir, branch }: Worktree): Promise<boolean> =>
+  (await textOf(join(gitDir, "HEAD"))) === `ref: refs/heads/${branch}\n`;
+
+const isClean = async (context: GitContext, worktree: Worktree, signal: AbortSignal): Promise<boolean> => {
+  const variables = worktreeVariables(worktree);
+  const { hidden, submodules, directories } = await readIndex(context, { worktree, variables, signal });
+  if (hidden.length > 0) return false;
+  // git must not look into submodules: it would trust their configuration.
+  const args = ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"];
+  const { stdout, stderr } = await runGit(context, args, { variables, signal });
+  // Output on stderr means a directory that could not be read.
+  if (stdout !== "" || stderr !== "") return false;
+  // Any other nested repository is in the status as a new file.
+  const nested = [...directories, ...submodules].map((directory) =>
+    isPresent(worktree.path, `${directory}/.git`),
+  );
+  return (await Promise.all(nested)).every((isRepository) => !isRepository);
+};
+
+/**
+ * Whether the files of the clone show, without a git process, that all its refs point to a commit of the remote or the
+ * base, and that nothing was stashed or left detached. False: only git can tell.
+ */
+const hasOnlyKnownRefs = async ({ gitDir, baseSha }: Worktree): Promise<boolean> => {
+  const entries = await readdir(join(gitDir, "refs"), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => !entry.isDirectory());
+  const loose = await Promise.all(
+    files.map(async ({ parentPath, name }) => {
+      const isRemote = join(parentPath, name).startsWith(join(gitDir, "refs/remotes/"));
+      return { isRemote, commit: (await textOf(join(parentPath, name))).trim() };
+    }),
+  );
+  const remote = loose.filter(({ isRemote }) => isRemote).map(({ commit }) => commit);
+  const known = new Set([...remote, ...(baseSha === null ? [] : [baseSha])]);
+  const packed = await textOf(join(gitDir, "packed-refs"));
+  const own = [...packed.matchAll(/^([0-9a-f]{40}) refs\/(?!remotes\/|tags\/)/gm)].map(
+    ([, commit = ""]) => commit,
+  );
+  const tips = [...own, ...loose.filter(({ isRemote }) => !isRemote).map(({ commit }) => commit)];
+  const log = await textOf(join(gitDir, "logs/HEAD"));
+  const isLeft =
+    (await textOf(join(gitDir, "logs/refs/stash"))) !== "" ||
+    /\tcheckout: moving from [0-9a-f]{40} /.test(log);
+  return !isLeft && tips.every((commit) => known.has(commit));
 };

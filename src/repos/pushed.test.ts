@@ -5,7 +5,7 @@ import { until } from "../../test/until.ts";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -21,7 +21,7 @@ const commit = (path: string): Promise<string> =>
 
 const files = { "README.md": "hello\n", "a.txt": "1\n", ".gitignore": "*.log\n" };
 
-test("a push is noted as git itself would, so that the remote is known to have it", async () => {
+test("a push updates the remote-tracking ref", async () => {
   const { repos, worktree } = await makeWorktree(files);
   const { path } = worktree;
   expect(await repos.isPushed(worktree, never)).toBe(true);
@@ -37,7 +37,7 @@ test("a push is noted as git itself would, so that the remote is known to have i
   expect(await repos.isPushed(worktree, never)).toBe(false);
 });
 
-test("a push succeeds also where it cannot be noted", async () => {
+test("a push succeeds also when the remote-tracking ref cannot be updated", async () => {
   const { repos, worktree, remote } = await makeWorktree(files);
   const { path, baseSha } = worktree;
   await plainGit(path, "update-ref", "refs/remotes/origin/service", String(baseSha));
@@ -48,7 +48,7 @@ test("a push succeeds also where it cannot be noted", async () => {
   );
 });
 
-test("work that came to another branch of the remote is pushed, as soon as that was fetched", async () => {
+test("work that is on another branch of the remote is pushed, once that is fetched", async () => {
   const { repos, worktree, remote } = await makeWorktree(files);
   await commit(worktree.path);
   await plainGit(worktree.path, "push", "--quiet", remote.url, "HEAD:refs/heads/merged");
@@ -95,9 +95,9 @@ test.for<[string, (made: Made) => Promise<unknown>]>([
     },
   ],
   [
-    "an index in another form",
+    "an index of another version",
     async ({ worktree: { path } }) => {
-      // All in one second: nothing but the index's own time tells git to look at the file.
+      // All in one second: only the index's own time makes git read the file.
       const second = (): number => Math.floor(Date.now() / 1000);
       await until(async () => {
         const before = second();
@@ -176,7 +176,7 @@ test.for<[string, (made: Made) => Promise<unknown>]>([
   expect(await plainGit(worktree.cacheDir, "show", `${ref}:a.txt`)).toBe("2");
 });
 
-test("files that git ignores, new times of files and what a tool refreshed are no work", async () => {
+test("files that git ignores, new file times and a refreshed index are no work", async () => {
   const { repos, worktree } = await makeWorktree(files);
   await write(worktree.path, { "debug.log": "noise\n", "a.txt": "1\n" });
   await utimes(join(worktree.path, "a.txt"), new Date(), new Date(0));
@@ -185,7 +185,7 @@ test("files that git ignores, new times of files and what a tool refreshed are n
   expect(await repos.isPushed(worktree, never)).toBe(true);
 });
 
-test("a directory that cannot be looked into may hold anything", async () => {
+test("a directory that cannot be read may contain work", async () => {
   const { repos, worktree } = await makeWorktree(files);
   // Deeper than a path can name: as hard to read for root as for others.
   const chain = Array.from({ length: 70 }, () => "d".repeat(50)).join("/");
@@ -197,7 +197,7 @@ test("a directory that cannot be looked into may hold anything", async () => {
   expect(await repos.isPushed(worktree, never)).toBe(true);
 });
 
-test("a link that was left out counts for nothing, what is put in its place does", async () => {
+test("a link that was left out is no change, a file at its path is", async () => {
   const { repos, remote } = await makeWorktree();
   await symlink("/etc", join(remote.work, "out"));
   await remote.commit({});
@@ -207,7 +207,7 @@ test("a link that was left out counts for nothing, what is put in its place does
   expect(await repos.isPushed(worktree, never)).toBe(false);
 });
 
-test("a submodule without files counts for nothing, one with files may hold work", async () => {
+test("a submodule without files is no work, one with files may have work", async () => {
   const { repos, remote } = await makeWorktree();
   const head = await plainGit(remote.work, "rev-parse", "HEAD");
   await plainGit(remote.work, "update-index", "--add", "--cacheinfo", `160000,${head},sub`);
@@ -219,7 +219,7 @@ test("a submodule without files counts for nothing, one with files may hold work
   expect(await repos.isPushed(worktree, never)).toBe(false);
 });
 
-test("of a worktree whose directory is gone nothing is left to push: its clone was in it", async () => {
+test("a worktree whose directory was deleted is pushed: its clone was in it", async () => {
   const { repos, worktree } = await makeWorktree(files);
   await commit(worktree.path);
   await rm(worktree.path, { recursive: true });
@@ -227,7 +227,7 @@ test("of a worktree whose directory is gone nothing is left to push: its clone w
 });
 
 test("without a repository, or with an empty one, only a worktree with nothing in it is pushed", async () => {
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const empty = await addTo(repos, await fetchInto(repos, (await makeRemote(null)).url), "empty");
   const scratch = await addTo(repos, null, "scratch");
   for (const worktree of [empty, scratch]) {
@@ -243,12 +243,12 @@ test("without a repository, or with an empty one, only a worktree with nothing i
   expect(await repos.isPushed(empty, never)).toBe(true);
 });
 
-test("the question is given up when its signal aborts", async () => {
+test("the check ends when its signal aborts", async () => {
   const { repos, worktree } = await makeWorktree(files);
   await expect(repos.isPushed(worktree, AbortSignal.abort(new Error("enough")))).rejects.toThrow("enough");
 });
 
-test("in a large worktree it is answered without reading the files", async () => {
+test("in a large worktree the check does not read the files", async () => {
   const many = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`d${n % 50}/f${n}.txt`, `${n}\n`]));
   const { repos, worktree } = await makeWorktree(many);
   expect(await repos.isPushed(worktree, never)).toBe(true);

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { checkRef, isRefName } from "./ref.ts";
 
-/** Made of what the rules are about, so that samples fall on both sides of each. */
+/** Made of the parts that the rules are about, so that samples match and break each rule. */
 const tricky = fc
   .array(
     fc.constantFrom(
@@ -42,7 +42,7 @@ const tricky = fc
 const gitTakes = (ref: string): boolean =>
   spawnSync("git", ["check-ref-format", "--branch", ref], { cwd: "/" }).status === 0;
 
-test("the check says what git check-ref-format --branch says", () => {
+test("the check agrees with git check-ref-format --branch", () => {
   fc.assert(
     // `@{…}` is looked up in a reflog by git, and a lone HEAD or @ stands for a branch: none of them is a name.
     fc.property(tricky, (ref) => {
@@ -66,7 +66,7 @@ test.for([
   "HEAD",
   "x".repeat(201),
 ])("%j is refused with a sentence that names it", (ref) => {
-  expect(() => checkRef(ref)).toThrow("is not a name that git takes for a branch or tag");
+  expect(() => checkRef(ref)).toThrow("is not a valid name of a branch or tag");
 });
 
 test.for(["main", "release/1.2", "v3.0.0", "feature/ümlaut", "a@b", "refs/x"])("%s is taken", (ref) => {

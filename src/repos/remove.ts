@@ -6,8 +6,8 @@ import type { GitContext } from "./git-context.ts";
 import { readOwner, removeOwner, worktreePath } from "./owner-file.ts";
 
 /**
- * Removes a worktree that has an owner file, and nothing else. Each step can be repeated, and the owner file goes last, so
- * that the next call finishes a removal that was cut short.
+ * Removes a worktree that has an owner file, and nothing else. Each step can be repeated. The owner file is removed last:
+ * the next call finishes an interrupted removal.
  */
 export const removeWorktree = async (
   context: GitContext,
@@ -27,7 +27,7 @@ export const removeWorktree = async (
 
 export const removeDirectory = async (context: GitContext, worktreeId: string): Promise<void> => {
   if ((await readOwner(context, worktreeId)) === null) return;
-  // Renamed first: half a directory must not be taken for a worktree in which files were deleted.
+  // Renamed first: a half-removed directory must not look like a worktree in which files were deleted.
   const trash = join(context.settings.worktreeRoot, ".owned", `${worktreeId}.trash`);
   await removeTree(trash);
   await rename(worktreePath(context, worktreeId), trash).catch((error: unknown) => {
@@ -38,9 +38,8 @@ export const removeDirectory = async (context: GitContext, worktreeId: string): 
 };
 
 /**
- * Removes a tree without following links, also where an agent took away the right to write. By a program of its own: a
- * large tree would keep this process from everything else for seconds, and Node cannot name what lies deeper than a path
- * may be long (4,096 bytes).
+ * Removes a tree without following links, also directories that an agent made read-only. Uses `rm`: a large tree would
+ * block this process for seconds, and Node cannot name files below the system's path limit of 4,096 bytes.
  */
 export const removeTree = async (path: string): Promise<void> => {
   if ((await lstat(path).catch(() => null)) === null) return;
@@ -50,7 +49,7 @@ export const removeTree = async (path: string): Promise<void> => {
   if (exitCode !== 0) throw new Error(`${path} could not be removed: ${stderr.slice(0, 1000)}`);
 };
 
-/** Gives the owner back the right to read, write and enter what an agent has closed. Links are not followed. */
+/** Gives the owner read, write and search permission in the whole tree. Does not follow links. */
 export const openTree = (path: string): Promise<CommandResult> => run("chmod", ["-R", "u+rwX", "--", path]);
 
 const run = (program: "rm" | "chmod", args: string[]): Promise<CommandResult> =>

@@ -66,14 +66,14 @@ export const write = async (root: string, files: Record<string, string | null>):
 
 export const read = (...parts: string[]): Promise<string> => readFile(join(...parts), "utf8");
 
-export type Place = { repos: Repos; settings: RepoSettings; root: string };
+export type TestRepos = { repos: Repos; settings: RepoSettings; root: string };
 
-/** The context on fresh roots. */
-export const makePlace = async (
+/** Repositories on new roots. */
+export const makeRepos = async (
   overrides: Partial<RepoSettings> = {},
   env: NodeJS.ProcessEnv = process.env,
   takeLease?: TakeLease,
-): Promise<Place> => {
+): Promise<TestRepos> => {
   const root = await temporaryDirectory();
   const settings: RepoSettings = {
     host: "127.0.0.1",
@@ -127,13 +127,13 @@ export const salvagedRef = async (
   signal: AbortSignal,
 ): Promise<string | null> => (await repos.salvage(worktree, name, signal)).ref;
 
-/** Place, remote, cache and one worktree. */
+/** Repositories with a remote, its cached clone and one worktree. */
 export const makeWorktree = async (
   files: Record<string, string> = { "README.md": "hello\n" },
   id = "one",
-): Promise<Place & { remote: Remote; repo: CachedRepo; worktree: Worktree }> => {
+): Promise<TestRepos & { remote: Remote; repo: CachedRepo; worktree: Worktree }> => {
   const remote = await makeRemote(files);
-  const place = await makePlace();
-  const repo = await fetchInto(place.repos, remote.url);
-  return { ...place, remote, repo, worktree: await addTo(place.repos, repo, id) };
+  const made = await makeRepos();
+  const repo = await fetchInto(made.repos, remote.url);
+  return { ...made, remote, repo, worktree: await addTo(made.repos, repo, id) };
 };

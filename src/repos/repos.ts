@@ -1,4 +1,4 @@
-/** PORT of this folder: what the rest of the service asks of repositories. Implemented by `createRepos` in `create.ts`. */
+/** PORT: everything that the service does with repositories. `createRepos` in `create.ts` implements it. */
 export type Repos = {
   /**
    * Checks and normalises a repository URL. Empty stays empty.
@@ -6,42 +6,46 @@ export type Repos = {
    */
   parseUrl: (url: string) => string;
   /**
-   * Whether a path on this disk (one that `parseUrl` gave) holds a repository; other URLs are not looked at.
+   * Refuses a local path, as `parseUrl` gives it, without a repository. Does not check other URLs.
    * @throws ServiceError `invalid_repo_url`
    */
   checkLocalRepository: (url: string) => Promise<void>;
-  /** @throws ServiceError `invalid_ref` when git would not take it as a branch or tag name */
+  /** @throws ServiceError `invalid_ref` when git does not accept it as the name of a branch or tag */
   checkRef: (ref: string) => void;
-  /** Makes the repository on the git host when it is missing there. Resolves to a sentence when it made one. */
+  /**
+   * Creates the repository on the git host if it is missing there. Resolves to a sentence about it, or null.
+   * @throws RepoError `clone_failed`
+   */
   createMissing: (request: { url: string; private: boolean; signal: AbortSignal }) => Promise<string | null>;
   /** Clones or fetches into the cache, under the repository's lock. @throws RepoError `clone_failed` */
   fetch: (request: { url: string; jobId: string; signal: AbortSignal }) => Promise<CachedRepo>;
   /**
-   * A worktree: a clone of its own that borrows its objects from the cached one, on a branch from `origin/{baseRef}` (or a
-   * tag; empty: `main`, or the remote's default branch where there is no `main`); without a repository an empty one. An
-   * existing worktree of this id is put back into use (resume): made again at the same path, from its branch as it was saved
-   * or pushed, when its directory is gone. One of another instance, which must be lost, becomes this instance's.
+   * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
+   * the tag `baseRef`. Empty `baseRef`: `main`, else the remote's default branch. Without a repository it is empty.
+   *
+   * An existing worktree of this id is reused. If its directory is missing, it is made again at the same path, from its
+   * branch as it was saved or pushed. One of another instance, which must be lost, becomes this instance's.
    * @throws RepoError `worktree_failed`
    */
   addWorktree: (request: AddWorktree) => Promise<Worktree>;
-  /** What the worktree holds beyond its base. Its directory must be there. */
+  /** What the worktree has beyond its base. Its directory must exist. */
   inspect: (worktree: Worktree, signal: AbortSignal) => Promise<WorktreeState>;
   /**
-   * Commits everything to the worktree's branch: what is uncommitted, and what the agent committed on another branch or
-   * on none. Resolves to the branch's tip; empty: it has no commit, and there was nothing to make one of.
+   * Commits everything to the worktree's branch: uncommitted files, and commits of the agent on another branch or on none.
+   * Resolves to the branch's tip; empty: it has no commit, and there is nothing to commit.
    */
   commitAll: (worktree: Worktree, message: string, signal: AbortSignal) => Promise<string>;
-  /** Copies the worktree's branch into the cached clone, where it outlives the worktree. */
-  keepBranch: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
+  /** Copies the worktree's branch to the cached clone, where it outlives the worktree. */
+  saveBranch: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /**
-   * Saves everything that the remote does not have, committed or not, stashes and other branches included, as a commit under
-   * `refs/service/salvage/{name}` of the cached clone, and its branch with it. The worktree stays as it is.
-   * @throws RepoError when anything that git takes could not be saved
+   * Saves everything that the remote does not have as a commit under `refs/service/salvage/{name}` of the cached clone, and
+   * the branch with it: uncommitted files, commits, stashes and other branches. The worktree stays as it is.
+   * @throws RepoError when something that git takes could not be saved
    */
   salvage: (worktree: Worktree, name: string, signal: AbortSignal) => Promise<Saved>;
-  /** A commit, in the worktree's own clone, of what it holds at this moment. Null: it has no commit and no file. */
+  /** Makes a commit of the worktree's current state, in its own clone. Null: it has no commit and no file. */
   capture: (worktree: Worktree, signal: AbortSignal) => Promise<string | null>;
-  /** Paths that differ from the base of a worktree, or how many commits were made that change none; empty: nothing. */
+  /** Paths that differ from the worktree's base, or the number of commits that change none. Empty: no changes. */
   changes: (worktree: Worktree, signal: AbortSignal) => Promise<string[]>;
   /** @throws RepoError `push_failed` */
   push: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
@@ -50,40 +54,41 @@ export type Repos = {
    * @throws RepoError `pr_failed`
    */
   openPullRequest: (request: PullRequest) => Promise<{ url: string | null; reason: string | null }>;
-  /** Removes a worktree of ours, whatever it holds: what is to be saved was saved before. Safe to call twice. */
+  /** Removes a worktree of the service with all its content: the caller has saved it before. Can be repeated. */
   removeWorktree: (worktree: Pick<Worktree, "worktreeId">, signal: AbortSignal) => Promise<void>;
-  /** The worktree with this id as its owner file tells, or null. */
+  /** The worktree with this id as in its owner file, or null. */
   findWorktree: (worktreeId: string) => Promise<Worktree | null>;
-  /** Ids of all worktrees that the service owns under the root. */
+  /** Ids of all worktrees of the service under the root. */
   listWorktreeIds: () => Promise<string[]>;
-  /** At start: clears what a crash left of files that were being written under the root. One service uses a root. */
+  /** Removes unfinished files that a crash left under the root. Call it at the start; one service uses a root. */
   clearRoot: () => Promise<void>;
-  /** Where a worktree of this id is, or would be made. */
+  /** The path of a worktree with this id, whether it exists or not. */
   worktreePath: (worktreeId: string) => string;
-  /** Git directory of the cached clone; null: that of jobs without a repository. It need not be there. */
+  /** Git directory of the cached clone, whether it exists or not. Null: that of jobs without a repository. */
   cachedClone: (repoKey: string | null) => string;
-  /** See `repo_key` of the contract. The URL is one that `parseUrl` gave. */
+  /** `repo_key` of the contract. Takes a URL that `parseUrl` gave. */
   keyOf: (url: string) => string;
-  /** What the disk says of a worktree; null: the service owns none of this id under the root. Changes nothing. */
+  /** The worktree's state on disk; null: the service has none of this id under the root. Changes nothing. */
   readWorktree: (worktreeId: string) => Promise<WorktreeOnDisk | null>;
   /**
-   * Whether the remote had everything of the worktree when it was last asked: nothing uncommitted, no commit that none of
-   * its branches contains, no other repository in it. Nobody may be at work in the worktree.
+   * Whether the remote, as last fetched, has everything of the worktree: no uncommitted file, no commit that is on none of
+   * its branches, no nested repository. No agent may run in the worktree.
    */
   isPushed: (worktree: Worktree, signal: AbortSignal) => Promise<boolean>;
-  /** Bytes that a worktree takes on disk, left-out directories (`SERVICE_WORKTREE_SIZE_EXCLUDE`) not counted. */
+  /** Size on disk in bytes, without the directories in SERVICE_WORKTREE_SIZE_EXCLUDE. */
   worktreeSize: (worktree: Pick<Worktree, "path">, signal: AbortSignal) => Promise<number>;
   /**
-   * Deletes salvage refs and job branches of the cached clones whose last commit is older than `before`. Resolves to how many.
+   * Deletes salvage refs and job branches of the cached clones whose last commit is older than `before`. Resolves to their
+   * number.
    */
   expireRefs: (before: Date, signal: AbortSignal) => Promise<number>;
-  /** The cached clones and the bytes that each takes on disk. */
+  /** The cached clones with their sizes on disk. */
   cacheUsage: (signal: AbortSignal) => Promise<{ key: string; url: string; bytes: number }[]>;
 };
 
 /**
- * `ref`: where the work is saved; null: there was none. `kept`: what could not be saved because git does not take it, a few
- * words each (`nested repository at vendor/x`): the directory is to be kept.
+ * `ref`: where the work is saved; null: there was none. `kept`: content that git does not take, a few words each (`nested
+ * repository at vendor/x`). The caller must then keep the directory.
  */
 export type Saved = { ref: string | null; kept: string[] };
 
@@ -91,15 +96,14 @@ export type WorktreeOnDisk = {
   worktree: Worktree;
   /** The checkout was finished. */
   ready: boolean;
-  /** Its directory is there. */
-  standing: boolean;
+  directoryExists: boolean;
   /** When it was checked out. */
   since: Date;
-  /** The instance that owns it; null: an older version, which did not say. */
+  /** The instance that owns it; null: an older version did not write it. */
   instance: string | null;
-  /** A copy of another worktree's state, in which the read-only job of this id works: nobody else's to use. */
+  /** A copy of another worktree's state, only for the read-only job of this id. */
   isThrowaway: boolean;
-  /** What is in it and could not be saved when that was tried last. */
+  /** Content that could not be saved at the last try. */
   kept: string[];
 };
 
@@ -109,7 +113,7 @@ export type CachedRepo = {
   key: string;
   /** Absolute path of the bare clone. */
   gitDir: string;
-  /** Things the checkout will not do as one might expect (submodules, LFS pointers …), a sentence each. */
+  /** What the caller should know about the cached clone, a sentence each. */
   warnings: string[];
 };
 
@@ -119,37 +123,37 @@ export type AddWorktree = {
   jobId: string;
   branch: string;
   baseRef: string;
-  /** Makes a throwaway worktree of the state of another: a commit that `capture` gave. */
+  /** Makes a throwaway worktree of another one's state: a commit that `capture` gave. */
   source?: { worktree: Worktree; commit: string | null } | null;
   signal: AbortSignal;
 };
 
-/** As its owner file tells; all paths absolute. */
+/** A worktree as in its owner file. All paths are absolute. */
 export type Worktree = {
   worktreeId: string;
   path: string;
   /** Its own clone. */
   gitDir: string;
-  /** The cached clone that it borrows objects from, and where its work is saved. */
+  /** The cached clone, whose objects it borrows and where its work is saved. */
   cacheDir: string;
   repoUrl: string;
   repoKey: string | null;
   branch: string;
   baseRef: string;
-  /** Commit the branch began at. Null: the repository was empty. */
+  /** The commit at which the branch began. Null: the repository was empty. */
   baseSha: string | null;
   warnings: string[];
 };
 
 export type WorktreeState = {
-  /** The branch does not hold all there is: something is uncommitted, or was committed elsewhere than on the branch. */
+  /** Something is uncommitted, or checked out but not on the worktree's branch. */
   dirty: boolean;
-  /** Tip of what the agent left checked out; null: no commit. */
+  /** The commit that is checked out; null: none. */
   head: string | null;
-  /** What git does not take, so that no commit has it, a few words each. */
+  /** Content that git does not take, a few words each. No commit has it. */
   kept: string[];
-  /** There are commits beside the branch: stashed, on another branch, or on none. */
-  aside: boolean;
+  /** There are commits that are stashed, on another branch, or on none. */
+  hasOtherCommits: boolean;
   /** Commits beyond the base. */
   ahead: number;
   diffStat: { files: number; insertions: number; deletions: number };
@@ -162,7 +166,7 @@ export type PullRequest = {
   signal: AbortSignal;
 };
 
-/** Where the work of a job or a worktree is saved in the cached clone. */
+/** The ref in the cached clone that saves the work of a job or worktree. */
 export const salvageRef = (id: string): string => `refs/service/salvage/${id}`;
 
 /** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */
@@ -170,7 +174,7 @@ export class RepoError extends Error {
   override name = "RepoError";
   readonly reason: "clone_failed" | "worktree_failed" | "push_failed" | "pr_failed";
   readonly retryable: boolean;
-  /** Nothing was wrong with the repository: the instances' common store was away, or another has what was needed. */
+  /** The job can be queued again: the shared store was unreachable, or another instance holds the lock. */
   readonly again: boolean;
 
   constructor(
@@ -185,7 +189,7 @@ export class RepoError extends Error {
   }
 }
 
-/** Nothing in a worktree can be captured; `message` says why in a few words. */
+/** A worktree that cannot be captured at all. `message`: the reason, a few words. */
 export class NotCaptured extends RepoError {
   override name = "NotCaptured";
 

@@ -7,118 +7,124 @@ import { poll } from "../lib/wait.ts";
 import { RepoError } from "./repos.ts";
 import { cacheDirectory, noRepository, type Lease, type GitContext } from "./git-context.ts";
 
-type Locked = { key: string | null; url: string; reason: RepoError["reason"]; signal: AbortSignal };
+type LockRequest = { key: string | null; url: string; reason: RepoError["reason"]; signal: AbortSignal };
 
-/** What an action may do while it holds the lock. */
-export type Held = {
-  /** The locked descriptor, for the git processes that are started: one that outlives a killed service keeps the next out until it is done. */
+/** What an action may use while it has the lock. */
+type LockHeld = {
+  /** The locked descriptor, for git processes: one that outlives a killed service still blocks the next holder. */
   lockFd: number;
-  /** The caller's, aborted also when the lock could not be kept. */
+  /** The caller's signal, also aborted when the lock is lost. */
   signal: AbortSignal;
 };
 
 /**
- * Runs an action while holding a repository's lock, which is one across all processes and hosts that share the cache: a
- * lock of the file system and, with a key-value store, a lease in that too, for file systems whose locks do not reach
- * other hosts.
- * @throws RepoError when the lock does not come free in time, or could not be kept: it never goes ahead without it
+ * Runs an action with a repository's lock, which is shared by all processes and hosts that use the cache: a file lock and,
+ * with a key-value store, a lease, because the locks of some file systems do not reach other hosts.
+ * @throws RepoError when the lock is not free in time, or is lost: the action never runs without it
  */
 export const withRepositoryLock = async <Value>(
   context: GitContext,
-  { key, url, reason, signal }: Locked,
-  action: (held: Held) => Promise<Value>,
+  { key, url, reason, signal }: LockRequest,
+  action: (held: LockHeld) => Promise<Value>,
 ): Promise<Value> => {
   const directory = cacheDirectory(context, key);
   const timeoutSeconds = context.settings.repoLockTimeout;
-  const limit = performance.now() + timeoutSeconds * 1000;
+  const deadline = performance.now() + timeoutSeconds * 1000;
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const retryable = (message: string, cause: unknown, again = false): RepoError =>
-    new RepoError(reason, message, { cause, retryable: true, again });
-  const path = join(directory, ".lock");
-  const stopped = new AbortController();
-  let looks = 0;
-  const look = async (): Promise<void> => {
-    const holder = await stoppedHolder(path);
-    looks = holder === null ? 0 : looks + 1;
-    if (looks === stoppedFor) stopped.abort(holder);
-  };
-  const watch = setInterval(() => void look(), 1000);
+  const failure = (message: string, cause: unknown, again = false): RepoError =>
+    new RepoError(reason, `The cached clone of ${url} ${message}`, { cause, retryable: true, again });
   const busy = (cause: unknown): RepoError =>
-    retryable(
-      `The cached clone of ${url} was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
+    failure(
+      `was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
       cause,
     );
-  const waiting = AbortSignal.any([signal, stopped.signal]);
-  await using lock = await lockFile({ path, timeoutSeconds, signal: waiting })
+  const path = join(directory, ".lock");
+  const holder = watchHolder(path);
+  await using lock = await lockFile({
+    path,
+    timeoutSeconds,
+    signal: AbortSignal.any([signal, holder.stopped]),
+  })
     .catch((error: unknown) => {
-      if (stopped.signal.aborted && !signal.aborted)
-        throw retryable(
-          `The cached clone of ${url} is held by ${stopped.signal.reason}, which is stopped: let it go on (SIGCONT) or end it, and try again.`,
+      if (holder.stopped.aborted && !signal.aborted)
+        throw failure(
+          `is held by ${holder.stopped.reason}, which is stopped: let it go on (SIGCONT) or end it, and try again.`,
           error,
           true,
         );
       throw error instanceof LockTimeoutError ? busy(error) : error;
     })
-    .finally(() => clearInterval(watch));
+    .finally(holder.close);
   nameHolder(lock.fd, context.settings.podName);
   if (context.takeLease === undefined) return await action({ lockFd: lock.fd, signal });
-  const taken = await takeInTime(context.takeLease, { name: `repo ${key ?? noRepository}`, limit, signal });
-  if (taken instanceof Away) {
-    const message = `The cached clone of ${url} cannot be locked while the key-value store is away; try again when it is back.`;
-    throw retryable(message, taken.cause, true);
-  }
-  if (taken === null) throw busy(null);
-  try {
-    taken.lost.throwIfAborted();
-    return await action({ lockFd: lock.fd, signal: AbortSignal.any([signal, taken.lost]) });
-  } catch (error) {
-    if (!taken.lost.aborted || signal.aborted) throw error;
-    throw retryable(
-      `The lock of the cached clone of ${url} could not be kept: the key-value store was away. Try again.`,
-      error,
+  const name = `repo ${key ?? noRepository}`;
+  const lease = await takeLeaseInTime(context.takeLease, { name, deadline, signal });
+  if (lease instanceof StoreUnreachable)
+    throw failure(
+      "cannot be locked while the key-value store is unreachable; try again when it is back.",
+      lease.cause,
       true,
     );
+  if (lease === null) throw busy(null);
+  try {
+    lease.lost.throwIfAborted();
+    return await action({ lockFd: lock.fd, signal: AbortSignal.any([signal, lease.lost]) });
+  } catch (error) {
+    if (!lease.lost.aborted || signal.aborted) throw error;
+    throw failure("lost its lock: the key-value store was unreachable. Try again.", error, true);
   } finally {
-    await taken.release();
+    await lease.release();
   }
 };
 
-/** Looks, one each second, after which a holder that was stopped all the time is not waited for: by then others have taken over its jobs. */
-const stoppedFor = 20;
+/** Seconds after which a stopped holder is no longer waited for: others have then taken over its jobs. */
+const maxStoppedSeconds = 20;
+
+/** `stopped` aborts, with the holder's name as reason, when the holder of the lock file stays stopped. */
+const watchHolder = (path: string): { stopped: AbortSignal; close: () => void } => {
+  const controller = new AbortController();
+  let seconds = 0;
+  const check = async (): Promise<void> => {
+    const holder = await stoppedHolder(path);
+    seconds = holder === null ? 0 : seconds + 1;
+    if (seconds === maxStoppedSeconds) controller.abort(holder);
+  };
+  const timer = setInterval(() => void check(), 1000);
+  return { stopped: controller.signal, close: () => clearInterval(timer) };
+};
 
 const nameHolder = (lockFd: number, podName: string): void => {
   try {
     ftruncateSync(lockFd);
     writeSync(lockFd, `${process.pid} ${hostname()} ${podName}\n`);
   } catch {
-    // On a full disk the lock holds without a name: what it is taken for may free room.
+    // On a full disk the lock works without a name, and what it protects may free space.
   }
 };
 
-/** Who has written itself into the lock file, when it is a process of this machine that was stopped (SIGSTOP); else null. */
+/** The holder named in the lock file, when it is a stopped process (SIGSTOP) of this machine; else null. */
 const stoppedHolder = async (path: string): Promise<string | null> => {
   const [pid, host, podName] = (await readFile(path, "utf8").catch(() => "")).trim().split(" ");
   const stat = host !== hostname() ? "" : await readFile(`/proc/${pid}/stat`, "latin1").catch(() => "");
   return /\) T [^)]*$/.test(stat) ? `the instance ${podName} (process ${pid})` : null;
 };
 
-/** The store could not be asked. */
-class Away extends Error {
-  override name = "Away";
+class StoreUnreachable extends Error {
+  override name = "StoreUnreachable";
 }
 
-/** Null: others held it all the time. A store that is away for a moment only is waited for. */
-const takeInTime = async (
+/** Waits for the lease, also while the store is unreachable for a moment. Null: others had it until the deadline. */
+const takeLeaseInTime = async (
   take: NonNullable<GitContext["takeLease"]>,
-  { name, limit, signal }: { name: string; limit: number; signal: AbortSignal },
-): Promise<Lease | Away | null> => {
-  let away: Away | null = null;
-  const ask = async (): Promise<Lease | null> => {
-    away = null;
+  { name, deadline, signal }: { name: string; deadline: number; signal: AbortSignal },
+): Promise<Lease | StoreUnreachable | null> => {
+  let unreachable: StoreUnreachable | null = null;
+  const tryTake = async (): Promise<Lease | null> => {
+    unreachable = null;
     return await take(name, signal).catch((cause: unknown) => {
-      away = new Away("the key-value store is away", { cause });
+      unreachable = new StoreUnreachable("the key-value store is unreachable", { cause });
       return null;
     });
   };
-  return (await poll(ask, { first: 10, longest: 500, signal, deadline: limit })) ?? away;
+  return (await poll(tryTake, { first: 10, longest: 500, signal, deadline })) ?? unreachable;
 };

@@ -2,16 +2,16 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makePlace, never } from "./repos.fixture.ts";
+import { makeRepos, never } from "./repos.fixture.ts";
 import { selfTest } from "./self-test.ts";
 
-test("a machine that has all that is needed has no problem", async () => {
-  const { settings } = await makePlace();
+test("a suitable machine has no problems", async () => {
+  const { settings } = await makeRepos();
   expect(await selfTest({ settings, env: process.env, signal: never })).toEqual([]);
 });
 
-test("a missing git, an old git and roots that cannot be used are each told", async () => {
-  const { settings, root } = await makePlace();
+test("a missing git, an old git and unusable roots are each reported", async () => {
+  const { settings, root } = await makeRepos();
   const bin = await temporaryDirectory();
   await writeFile(join(root, "file"), "");
   const broken = { reposRoot: join(root, "file/repos"), worktreeRoot: join(root, "file/worktrees") };

@@ -10,7 +10,7 @@ type SelfTest = {
   signal: AbortSignal;
 };
 
-/** What stands in the way of working with repositories on this machine, a sentence each; made for the start of the service. */
+/** Checks at the start that this machine can work with repositories. Resolves to the problems, a sentence each. */
 export const selfTest = async ({ settings, env, signal }: SelfTest): Promise<string[]> => {
   const found = await Promise.all([
     checkGit(env, signal),
@@ -36,7 +36,7 @@ const checkLock = async (reposRoot: string): Promise<string | null> => {
   try {
     await mkdir(reposRoot, { recursive: true, mode: 0o700 });
     if (await locksWork(join(reposRoot, ".lock-test"))) return null;
-    return `The file system of SERVICE_REPOS_ROOT (${reposRoot}) does not keep locks; use another one, or mount it with locking.`;
+    return `The file system of SERVICE_REPOS_ROOT (${reposRoot}) does not support locks; use another one, or mount it with locking.`;
   } catch (error) {
     return `SERVICE_REPOS_ROOT (${reposRoot}) cannot be used: ${error instanceof Error ? error.message : String(error)}.`;
   }

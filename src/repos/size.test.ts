@@ -2,9 +2,9 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { addTo, fetchInto, makePlace, makeRemote, plainGit } from "./repos.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, plainGit } from "./repos.fixture.ts";
 
-/** Makes `main` a commit of ten trees in each of ten trees and so on: 10^levels times what the innermost holds. */
+/** Makes `main` a commit of ten trees in each of ten trees and so on: 10^levels times the content of the innermost. */
 const nest = async (url: string, innermost: string, levels: number): Promise<void> => {
   let tree = innermost;
   for (let level = 0; level < levels; level += 1) {
@@ -19,7 +19,7 @@ const nest = async (url: string, innermost: string, levels: number): Promise<voi
 test("a tree of 10^10 files made of shared subtrees is refused before any of it is checked out", async () => {
   const remote = await makeRemote();
   await nest(remote.url, await plainGit(remote.url, "rev-parse", "main^{tree}"), 10);
-  const { repos, settings } = await makePlace({ gitTimeout: 20, maxRepoFiles: 20_000 });
+  const { repos, settings } = await makeRepos({ gitTimeout: 20, maxRepoFiles: 20_000 });
   const repo = await fetchInto(repos, remote.url);
   const before = process.memoryUsage.rss();
   const added = addTo(repos, repo, "one");
@@ -36,19 +36,19 @@ test("so is one of as many empty directories", async () => {
   const remote = await makeRemote();
   const empty = spawnSync("git", ["mktree"], { cwd: remote.url, input: "", encoding: "utf8" }).stdout.trim();
   await nest(remote.url, empty, 10);
-  const { repos } = await makePlace({ gitTimeout: 20, maxRepoFiles: 20_000 });
+  const { repos } = await makeRepos({ gitTimeout: 20, maxRepoFiles: 20_000 });
   const added = addTo(repos, await fetchInto(repos, remote.url), "one");
   await expect(added).rejects.toThrow("SERVICE_MAX_REPO_FILES");
 });
 
-test("files with more bytes than a checkout may have are refused, also on the branch that a worktree comes back to", async () => {
+test("files with more bytes than a checkout may have are refused, also on the branch of a worktree that is made again", async () => {
   const remote = await makeRemote({ "large.txt": "0".repeat(2000) });
-  const place = await makePlace({ maxRepoBytes: 1999 });
-  const repo = await fetchInto(place.repos, remote.url);
+  const limited = await makeRepos({ maxRepoBytes: 1999 });
+  const repo = await fetchInto(limited.repos, remote.url);
   const refusal = "has more than 1999 bytes of files; raise SERVICE_MAX_REPO_BYTES";
-  await expect(addTo(place.repos, repo, "one")).rejects.toThrow(refusal);
+  await expect(addTo(limited.repos, repo, "one")).rejects.toThrow(refusal);
   await plainGit(repo.gitDir, "branch", "service/two", "origin/main");
-  await expect(addTo(place.repos, repo, "two")).rejects.toThrow(refusal);
-  const { repos } = await makePlace({ ...place.settings, maxRepoBytes: 2000 });
+  await expect(addTo(limited.repos, repo, "two")).rejects.toThrow(refusal);
+  const { repos } = await makeRepos({ ...limited.settings, maxRepoBytes: 2000 });
   expect(existsSync(join((await addTo(repos, repo, "one")).path, "large.txt"))).toBe(true);
 });

@@ -5,7 +5,7 @@ import type { Settings } from "../config/variables.ts";
 
 /** Tokens for the git host. */
 export type Tokens = {
-  /** Asked for at each use, as an app's token lives for an hour only. Null: none is configured. */
+  /** Call it for each use: an app's token is valid for an hour. Null: none is configured. */
   current: (signal: AbortSignal) => Promise<string | null>;
 };
 
@@ -20,7 +20,7 @@ export type TokenSettings = Pick<
   | "gitHostAppPrivateKeyBase64"
 >;
 
-/** An app's token is taken before the static one, as it can do less and for a shorter time. */
+/** Prefers an app's token to the static one, because it has fewer rights and a shorter life. */
 export const createTokens = (settings: TokenSettings): Tokens => {
   let app: Promise<(signal: AbortSignal) => Promise<string>> | undefined;
   const { gitHostAppId: appId, gitHostAppInstallationId: installationId } = settings;
@@ -28,7 +28,7 @@ export const createTokens = (settings: TokenSettings): Tokens => {
     return { current: async () => settings.gitHostToken };
   }
   const current = async (signal: AbortSignal): Promise<string> => {
-    // A key that could not be read is tried again at the next use: it may be mounted late.
+    // After a failure the next use reads the key again: it may be mounted late.
     app ??= appTokens(settings, { appId, installationId });
     try {
       return await (
@@ -75,7 +75,7 @@ const hasKey = (settings: TokenSettings): boolean =>
   ].some((key) => key !== null);
 
 const readKey = async (settings: TokenSettings): Promise<string> => {
-  // Variables often carry a PEM text with its line breaks written out.
+  // In variables, a PEM text often has `\n` for its line breaks.
   if (settings.gitHostAppPrivateKey !== null) return settings.gitHostAppPrivateKey.replaceAll("\\n", "\n");
   if (settings.gitHostAppPrivateKeyBase64 !== null)
     return Buffer.from(settings.gitHostAppPrivateKeyBase64, "base64").toString();

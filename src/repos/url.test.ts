@@ -54,7 +54,7 @@ test.for([
   expect(error?.message).not.toMatch(/hunter2|pass@|token@|\0/);
 });
 
-test("repositories on the own disk are refused unless they are allowed", () => {
+test("local repositories are refused unless they are allowed", () => {
   for (const url of ["/srv/app.git", "file:///srv/app.git"]) {
     const error = thrownBy(() => parseRepoUrl(url, { allowLocal: false }));
     expect(error?.message).toContain("SERVICE_ALLOW_LOCAL_REPOS");
@@ -75,7 +75,7 @@ const wellFormed = fc.oneof(
   path.map((rest) => `file:///${rest}`),
 );
 
-test("a URL that was brought into form stays as it is", () => {
+test("a normalised URL stays as it is", () => {
   fc.assert(
     fc.property(wellFormed, (url) => {
       expect(parse(parse(url))).toBe(parse(url));
@@ -100,14 +100,14 @@ test("the key is the same with .git or a slash at the end and whatever the case 
   );
 });
 
-test("of two local paths, with and without .git, each has a key of its own: both may be there", () => {
+test("of two local paths, with and without .git, each has a key of its own: both may exist", () => {
   for (const path of ["/a/app", "file:///a/app"]) {
     expect(repoKey(parse(`${path}.git`))).not.toBe(repoKey(parse(path)));
     expect(repoKey(parse(`${path}/`))).toBe(repoKey(parse(path)));
   }
 });
 
-test("whatever is given, either a URL comes out that git takes for no option and no helper, or a refusal", () => {
+test("whatever is given, either the result is a URL that is neither an option nor a helper for git, or a refusal", () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -133,7 +133,7 @@ test("whatever is given, either a URL comes out that git takes for no option and
   );
 });
 
-test("owner and name are read off the URLs of the git host alone", () => {
+test("owner and name are read from URLs of the git host only", () => {
   expect(onGitHost("https://github.com/acme/my.app.git", "github.com")).toEqual({
     host: "github.com",
     owner: "acme",

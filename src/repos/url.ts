@@ -5,8 +5,8 @@ import { ServiceError } from "../contract/errors.ts";
 import { withoutCredentials } from "../lib/git.ts";
 
 /**
- * Checks a repository URL and brings it into one form: host in lower case, no default port, no slash at the end. A
- * `.git` at the end stays, because some servers want it. Empty stays empty.
+ * Checks and normalises a repository URL: host in lower case, no default port, no slash at the end. A `.git` at the end
+ * stays, because some servers require it. Empty stays empty.
  * @throws ServiceError `invalid_repo_url`
  */
 export const parseRepoUrl = (url: string, { allowLocal }: { allowLocal: boolean }): string => {
@@ -23,19 +23,15 @@ export const parseRepoUrl = (url: string, { allowLocal }: { allowLocal: boolean 
 };
 
 /**
- * Refuses a local path or `file://` URL that holds no repository. Other URLs are not looked at.
+ * Refuses a local path or `file://` URL without a repository. Does not check other URLs.
  * @throws ServiceError `invalid_repo_url`
  */
 export const checkLocalRepository = async (url: string): Promise<void> => {
   const path = url.replace(/^file:\/\//, "");
-  // Of a file:// URL git decodes %20 and its like.
+  // git decodes %20 and the like in a file:// URL: this path may be another one.
   if (!path.startsWith("/") || (path !== url && path.includes("%"))) return;
-  const isThere = (place: string): Promise<boolean> =>
-    stat(place).then(
-      () => true,
-      () => false,
-    );
-  for (const place of [`${path}/.git`, `${path}/HEAD`, `${path}.git/HEAD`]) if (await isThere(place)) return;
+  for (const file of [`${path}/.git`, `${path}/HEAD`, `${path}.git/HEAD`])
+    if ((await stat(file).catch(() => null)) !== null) return;
   throw new ServiceError(
     "invalid_repo_url",
     `There is no git repository at ${url}; give the path of one, or an https or ssh URL`,
@@ -43,7 +39,7 @@ export const checkLocalRepository = async (url: string): Promise<void> => {
 };
 
 /**
- * First 12 hex digits of the sha256 of a URL that `parseRepoUrl` gave, without its `.git`. A local path stays as it is:
+ * First 12 hex digits of the sha256 of a URL that `parseRepoUrl` gave, without `.git`. A local path keeps its `.git`:
  * `/a/app` and `/a/app.git` may be two repositories.
  */
 export const repoKey = (url: string): string => {
@@ -121,22 +117,22 @@ const invalid = (url: string, why: string): ServiceError => {
 };
 
 export type HostedRepo = {
-  /** Host name with the port, when another than the default one is used over https. */
+  /** Host name, with the port if it is not the default of https. */
   host: string;
   owner: string;
   name: string;
 };
 
-/** Owner and name of a repository that lives on this git host (a name with an optional port), whatever the protocol; else null. */
+/** Owner and name of a repository on this git host (a name with an optional port), with any protocol; else null. */
 export const onGitHost = (url: string, gitHost: string): HostedRepo | null => {
   const { host, path, ssh } = address(url);
-  // Over ssh the port is that of sshd and says nothing about which web host it is.
+  // Over ssh the port is that of sshd and not of the web host.
   const same = ssh ? host === gitHost.replace(/:\d+$/, "") : host === gitHost;
   const [, owner, name] = /^\/?([\w.-]+)\/([\w.-]+?)(?:\.git)?$/.exec(path) ?? [];
   return same && owner !== undefined && name !== undefined ? { host: gitHost, owner, name } : null;
 };
 
-/** Whether the URL reaches its host by https and that host is this one: only then is a token sent. */
+/** Whether a token may be sent: only over https and only to this git host. */
 export const takesToken = (url: string, gitHost: string): boolean =>
   url.startsWith("https://") && URL.parse(url)?.host === gitHost.replace(/:443$/, "");
 

@@ -54,7 +54,7 @@ test("a repository whose name is not ASCII is not committed either", async () =>
   expect((await repos.inspect(worktree, never)).kept).toEqual(["nested repository at fremdes/größe"]);
 });
 
-test("what a shallow fetch of the agent cut off is saved and pushed all the same", async () => {
+test("work after an agent's shallow fetch is saved and pushed", async () => {
   const { repos, remote, worktree } = await makeWorktree();
   await remote.commit({ "later.txt": "1\n" });
   await plainGit(worktree.path, "fetch", "--quiet", "--depth=1", `file://${remote.url}`, "main");
@@ -72,7 +72,7 @@ test("repositories that git ignores keep nothing", async () => {
   expect(await repos.salvage(worktree, "one", never)).toMatchObject({ kept: [] });
 });
 
-test("the reason is forgotten once it is gone", async () => {
+test("the reason is removed with its cause", async () => {
   const { repos, worktree } = await makeWorktree();
   await makeRepository(join(worktree.path, "vendor"));
   await repos.salvage(worktree, "one", never);
@@ -98,7 +98,7 @@ test("a submodule that was checked out keeps the worktree; its new commit is com
   expect(await plainGit(worktree.path, "ls-tree", "HEAD", "sub")).toContain(`160000 commit ${commit}`);
 });
 
-test("a commit that only a ref of the worktree's own leads to is saved", async () => {
+test("a commit that only another ref of the worktree names is saved", async () => {
   const { repos, worktree } = await makeWorktree();
   const commit = await commitFile(worktree.path, "kept.txt");
   await asAgent(worktree.path, "update-ref", "refs/worktree/keep", "HEAD");
@@ -118,7 +118,7 @@ test.each([".GIT", "git~1"])("a directory called %j, which git refuses, is named
   expect(await plainGit(worktree.cacheDir, "show", `${ref}:other.txt`)).toBe("1");
 });
 
-test("files that lie deeper than a path can be long are named", async () => {
+test("files below the path limit are named", async () => {
   const { repos, worktree } = await makeWorktree();
   const part = "d".repeat(200);
   const dig = `for (let i = 0; i < 30; i += 1) { fs.mkdirSync("${part}"); process.chdir("${part}"); } fs.writeFileSync("w.txt", "1");`;

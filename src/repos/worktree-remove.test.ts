@@ -1,10 +1,12 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, symlink, writeFile, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { addTo, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { removeTree } from "./remove.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
@@ -20,7 +22,7 @@ const left = async ({ settings, repo }: Made) => ({
 
 const nothing = { root: [".owned"], owned: [], branches: "" };
 
-test("a removal takes directory and owner file, and may be repeated", async () => {
+test("a removal deletes directory and owner file, and can be repeated", async () => {
   const made = await makeWorktree();
   const { repos, worktree } = made;
   expect(await repos.findWorktree("one")).toEqual(worktree);
@@ -34,7 +36,7 @@ test("a removal takes directory and owner file, and may be repeated", async () =
 const steps: [string, (made: Made) => Promise<unknown>][] = [
   ["the start", async () => undefined],
   [
-    "the directory was set aside",
+    "the directory was renamed",
     ({ worktree, settings }) => rename(worktree.path, join(settings.worktreeRoot, ".owned/one.trash")),
   ],
   [
@@ -87,7 +89,7 @@ test("two removals at once, and one of a worktree that is made again, leave noth
   expect(await left(made)).toEqual(nothing);
 });
 
-test("only what has our owner file is removed, and no link is followed", async () => {
+test("only what has an owner file is removed, and no link is followed", async () => {
   const { repos, worktree, settings, root } = await makeWorktree();
   const precious = join(root, "precious");
   await mkdir(precious);
@@ -105,16 +107,16 @@ test("only what has our owner file is removed, and no link is followed", async (
 });
 
 test.for<[string, (path: string, marker: string, precious: string) => Promise<unknown>, RegExp]>([
-  ["a directory", (path) => write(path, { "mine.txt": "x" }), /exists and is not ours/],
-  ["a file", (path) => writeFile(path, "mine"), /exists and is not ours/],
-  ["a link", (path, _, precious) => symlink(precious, path), /exists and is not ours/],
+  ["a directory", (path) => write(path, { "mine.txt": "x" }), /exists and is not the service's/],
+  ["a file", (path) => writeFile(path, "mine"), /exists and is not the service's/],
+  ["a link", (path, _, precious) => symlink(precious, path), /exists and is not the service's/],
   [
     "an owner file of a newer version, with its directory",
     async (path, marker) => {
       await write(path, { "mine.txt": "x" });
       await writeFile(marker, '{"version": 3, "ready": true, "worktree": {"worktreeId": "two"}}');
     },
-    /exists and is not ours/,
+    /exists and is not the service's/,
   ],
   [
     "the owner file of another worktree",
@@ -122,10 +124,10 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
       await write(path, { "mine.txt": "x" });
       await writeFile(marker, await read(marker.replace("two.json", "one.json")));
     },
-    /exists and is not ours/,
+    /exists and is not the service's/,
   ],
 ])(
-  "%s that is not ours, by the name of an id, is neither removed nor taken over",
+  "%s with the name of an id that is not the service's is neither removed nor reused",
   async ([, put, refusal]) => {
     const { repos, repo, worktree, settings, root } = await makeWorktree();
     const precious = join(root, "precious");
@@ -143,7 +145,7 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
   },
 );
 
-test("a tree that is deeper than a path can be long is removed whole", async () => {
+test("a tree deeper than the path limit is removed completely", async () => {
   const { repos, worktree } = await makeWorktree();
   const dig = `for (let i = 0; i < 40; i += 1) { fs.mkdirSync("${"d".repeat(200)}"); process.chdir("${"d".repeat(200)}"); }`;
   await promisify(execFile)(process.execPath, ["-e", dig], { cwd: worktree.path });
@@ -152,14 +154,14 @@ test("a tree that is deeper than a path can be long is removed whole", async () 
   expect(await repos.readWorktree(worktree.worktreeId)).toBeNull();
 });
 
-test("what a kill left of owner files that were being written is cleared, and nothing else", async () => {
+test("unfinished owner files that a kill left are removed, and nothing else", async () => {
   const { repos, settings, worktree } = await makeWorktree();
   const owned = join(settings.worktreeRoot, ".owned");
   const kept = await readdir(owned);
   await write(owned, { ".two.json.12.3.tmp": "{", "three.json.new": "{" });
   await repos.clearRoot();
   expect(await readdir(owned)).toEqual(kept);
-  expect((await repos.readWorktree(worktree.worktreeId))?.standing).toBe(true);
+  expect((await repos.readWorktree(worktree.worktreeId))?.directoryExists).toBe(true);
 });
 
 /** Of the roots without what git keeps. */
@@ -170,3 +172,27 @@ const allFiles = async (root: string): Promise<string[]> => {
     .map((entry) => join(entry.parentPath, entry.name))
     .toSorted();
 };
+
+test("a tree with any names is removed completely, and links are not followed", async () => {
+  const root = await temporaryDirectory();
+  const [tree, elsewhere] = [join(root, "-rf tree\n"), join(root, "elsewhere")];
+  await mkdir(join(tree, "--", "-x"), { recursive: true });
+  await mkdir(elsewhere);
+  await writeFile(join(elsewhere, "precious.txt"), "mine\n");
+  await writeFile(join(tree, "--", "*"), "");
+  await symlink(elsewhere, join(tree, "link"));
+  await symlink(tree, join(tree, "--", "loop"));
+  await removeTree(tree);
+  await removeTree(tree);
+  expect(existsSync(tree)).toBe(false);
+  expect(await readFile(join(elsewhere, "precious.txt"), "utf8")).toBe("mine\n");
+});
+
+test("of a link to a tree only the link is removed", async () => {
+  const root = await temporaryDirectory();
+  await mkdir(join(root, "elsewhere", "inside"), { recursive: true });
+  await symlink(join(root, "elsewhere"), join(root, "link"));
+  await removeTree(join(root, "link"));
+  expect(await readdir(root)).toEqual(["elsewhere"]);
+  expect(await readdir(join(root, "elsewhere"))).toEqual(["inside"]);
+});

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
@@ -58,7 +58,7 @@ test("a base that does not exist is named, with those that do", async () => {
   expect(await repos.findWorktree("two")).toBeNull();
 });
 
-test("a base that is left out is main, or the remote's default branch where there is no main", async () => {
+test("without a base it is main, or the remote's default branch where there is no main", async () => {
   const { repos, repo, remote } = await makeWorktree();
   await plainGit(remote.url, "branch", "trunk", "main");
   await plainGit(remote.url, "symbolic-ref", "HEAD", "refs/heads/trunk");
@@ -79,7 +79,7 @@ test("a base that is left out is main, or the remote's default branch where ther
 
 test("an empty repository gives a worktree whose branch is the first", async () => {
   const remote = await makeRemote(null);
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
   expect(worktree.baseSha).toBeNull();
   expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe(
@@ -97,8 +97,8 @@ test("an empty repository gives a worktree whose branch is the first", async () 
   });
 });
 
-test("a job without a repository gets an empty git repository in which work is committed and salvaged", async () => {
-  const { repos } = await makePlace();
+test("a job without a repository gets an empty git repository, where work is committed and salvaged", async () => {
+  const { repos } = await makeRepos();
   const worktree = await addTo(repos, null, "one");
   expect(await readdir(worktree.path)).toEqual([".git"]);
   expect(await plainGit(worktree.path, "rev-parse", "--show-toplevel")).toBe(worktree.path);
@@ -119,8 +119,8 @@ test("a job without a repository gets an empty git repository in which work is c
   await expect(repos.push(again, never)).rejects.toMatchObject({ reason: "push_failed" });
 });
 
-test("an unused repository of a job without one goes with its worktree", async () => {
-  const { repos, settings } = await makePlace();
+test("an unused repository of a job without one is removed with its worktree", async () => {
+  const { repos, settings } = await makeRepos();
   await repos.removeWorktree(await addTo(repos, null, "one"), never);
   expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
 });
@@ -128,7 +128,7 @@ test("an unused repository of a job without one goes with its worktree", async (
 test("20 worktrees of one repository at once: none fails", async () => {
   const files = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`d/f${index}`, `${index}\n`]));
   const remote = await makeRemote(files);
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const worktrees = await Promise.all(
     Array.from({ length: 20 }, async (_, index) =>
       addTo(repos, await fetchInto(repos, remote.url), `w${index}`),
@@ -141,18 +141,18 @@ test("20 worktrees of one repository at once: none fails", async () => {
   expect(await repos.listWorktreeIds()).toEqual([]);
 });
 
-test("a worktree that exists is given again as the agent left it", async () => {
+test("an existing worktree is reused as the agent left it", async () => {
   const { repos, repo, worktree } = await makeWorktree();
   await write(worktree.path, { "a.txt": "unfinished\n" });
   expect(await addTo(repos, repo, "one")).toEqual(worktree);
   expect(await read(worktree.path, "a.txt")).toBe("unfinished\n");
 });
 
-test("a worktree whose directory is gone, or that was removed, comes back at the same path from its branch", async () => {
+test("a worktree whose directory was deleted, or that was removed, is made again at the same path from its branch", async () => {
   const { repos, repo, remote, worktree } = await makeWorktree();
   await write(worktree.path, { "a.txt": "done\n" });
   await repos.commitAll(worktree, "work", never);
-  await repos.keepBranch(worktree, never);
+  await repos.saveBranch(worktree, never);
   await rm(worktree.path, { recursive: true });
   expect(await addTo(repos, repo, "one")).toEqual(worktree);
   expect(await read(worktree.path, "a.txt")).toBe("done\n");
@@ -164,14 +164,14 @@ test("a worktree whose directory is gone, or that was removed, comes back at the
   expect(await repos.inspect(again, never)).toMatchObject({ dirty: false, ahead: 1, diffStat: { files: 1 } });
 });
 
-test("a directory that is not ours is never taken for a worktree", async () => {
+test("a directory that is not the service's is never used as a worktree", async () => {
   const { repos, repo, settings } = await makeWorktree();
   await write(join(settings.worktreeRoot, "two"), { "mine.txt": "x" });
-  await expect(addTo(repos, repo, "two")).rejects.toThrow("exists and is not ours");
+  await expect(addTo(repos, repo, "two")).rejects.toThrow("exists and is not the service's");
   expect(await read(settings.worktreeRoot, "two/mine.txt")).toBe("x");
 });
 
-test("a checkout that a kill cut short is made anew", async () => {
+test("a checkout that a kill interrupted is made again", async () => {
   const { repos, repo, settings, worktree } = await makeWorktree();
   const marker = join(settings.worktreeRoot, ".owned/one.json");
   await writeFile(marker, (await read(marker)).replace('"ready": true', '"ready": false'));

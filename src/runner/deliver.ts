@@ -32,7 +32,7 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const left = await repos.inspect(worktree, run.signal);
   if (left.kept.length > 0)
     run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept)}`);
-  if (left.aside) {
+  if (left.hasOtherCommits) {
     const { ref } = await repos.salvage(worktree, record.id, run.signal);
     if (ref !== null) {
       run.note({ salvage_ref: ref });
@@ -48,7 +48,7 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   // Noted before the push: if the push fails, or the instance is lost after it, the job still names its commit.
   run.note(patch);
   if (!profile.auto_pr || worktree.repoUrl === "") {
-    await repos.keepBranch(worktree, run.signal);
+    await repos.saveBranch(worktree, run.signal);
     return patch;
   }
   await repos.push(worktree, run.signal);

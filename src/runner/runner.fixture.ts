@@ -8,7 +8,7 @@ import { newRecord } from "../jobs/new-record.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createProfiles } from "../profiles/profiles.ts";
-import { makePlace, makeRemote } from "../repos/repos.fixture.ts";
+import { makeRepos, makeRemote } from "../repos/repos.fixture.ts";
 import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
@@ -27,7 +27,7 @@ export const claimJob = async (
   const now = (): Date => new Date();
   const store = await openFilesJobStore(join(directory, "jobs"), log);
   const events = openFilesEventLog(join(directory, "events"), { jobs: store, now, log });
-  const { repos } = await makePlace();
+  const { repos } = await makeRepos();
   const remote = await makeRemote();
   const runner = createRunner({
     profiles: createProfiles({

@@ -106,7 +106,7 @@ const faultOf = ({ record, onDisk, home }: WorktreeFacts): string | null => {
       : `It was made under another SERVICE_WORKTREE_ROOT (${record.path}); set that back, or forget it by a cleanup with force`;
   }
   if (!onDisk.ready) return "Its checkout was not finished; clean it up";
-  if (!onDisk.standing)
+  if (!onDisk.directoryExists)
     return "Its directory is gone; a job in it makes it again from its branch, a cleanup removes the rest";
   return null;
 };

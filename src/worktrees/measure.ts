@@ -39,14 +39,14 @@ export const createMeasuring = ({
   const pushedOf = async (
     id: string,
     worktree: Survey["worktree"],
-    mayLook: boolean,
+    mayMeasure: boolean,
   ): Promise<boolean | null> => {
-    if (!mayLook) return null;
+    if (!mayMeasure) return null;
     return attempt(id, "whether all is pushed", () => repos.isPushed(worktree, closing));
   };
 
   const measureSize = async ({ id, onDisk }: WorktreeFacts): Promise<number | null> =>
-    onDisk?.standing === true
+    onDisk?.directoryExists === true
       ? attempt(id, "the size", () => repos.worktreeSize(onDisk.worktree, closing))
       : null;
 
@@ -104,7 +104,7 @@ export const createMeasuring = ({
   };
 };
 
-const stateOf = ({ onDisk, uses }: WorktreeFacts): string => JSON.stringify([onDisk?.standing, uses]);
+const stateOf = ({ onDisk, uses }: WorktreeFacts): string => JSON.stringify([onDisk?.directoryExists, uses]);
 
 type Survey = NonNullable<WorktreeFacts["onDisk"]>;
 

@@ -31,7 +31,7 @@ const world = async (over: { removalFails?: boolean } = {}) => {
   const onDisk = {
     worktree: { worktreeId: id, path: record.path },
     ready: true,
-    standing: true,
+    directoryExists: true,
     instance: "pod",
     since: new Date(start),
     isThrowaway: false,
@@ -130,9 +130,9 @@ test("a worktree whose removal has begun is not said to be usable, nor to be los
     home: "/worktrees/a",
     otherHost: null,
   });
-  const standing = { ready: true, standing: true };
-  expect(statusOf(known({}, standing)).status).toBe("ready");
-  expect(statusOf(known({ removing: true }, standing)).status).toBe("failed");
+  const onDisk = { ready: true, directoryExists: true };
+  expect(statusOf(known({}, onDisk)).status).toBe("ready");
+  expect(statusOf(known({ removing: true }, onDisk)).status).toBe("failed");
   expect(statusOf(known({ removing: true }, null)).status).toBe("removed");
   expect(statusOf(known({}, null)).status).toBe("failed");
 });

@@ -11,7 +11,7 @@ test("docs/mcp.md has a row for each tool, in their order, and none for others",
   expect(rows).toEqual(Object.keys(operations));
 });
 
-test("docs/mcp.md names the place of the idempotency key", () => {
+test("docs/mcp.md names the idempotency key", () => {
   expect(page).toContain(`"${idempotencyKeyName}"`);
 });
 

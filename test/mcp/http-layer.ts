@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createTestApp } from "../../src/http/app.fixture.ts";
 import { listen } from "../../src/http/server.ts";
-import type { McpRoutesOptions } from "../../src/mcp/options.ts";
-import { mcpRoutes } from "../../src/mcp/routes.ts";
+import { type McpRoutesOptions, mcpRoutes } from "../../src/mcp/routes.ts";
 import { afterFile } from "../cleanup.ts";
 
 type Options = Pick<McpRoutesOptions, "newServer"> & Partial<McpRoutesOptions> & { apiKeys?: string[] };

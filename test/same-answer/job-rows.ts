@@ -42,7 +42,7 @@ export const jobRows = (scene: () => Scene): Row[] => [
     outcome: "disk_full",
     service: () => scene().crowded,
     question: () => ({ input: { task } }),
-    // The free room is told.
+    // The message has the free space.
     varies: ["error"],
   },
   {

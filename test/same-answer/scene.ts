@@ -27,7 +27,7 @@ export type Row = {
 export const newJob = ["id", "created_at", "at"];
 export const newWorktree = ["worktree_id", "path", "branch", "created_at", "age_hours"];
 
-/** The services that the rows ask, each in the state that some answers need. */
+/** The services that the rows call, each in the state that some answers need. */
 export const openScene = async () => {
   const [roomy, full, draining, clogged, crowded, { path: remote }] = await Promise.all([
     busy("hang", agentMode),
@@ -37,7 +37,7 @@ export const openScene = async () => {
     startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } }),
     makeRemote(),
   ]);
-  await full.client.run_task({ task: "takes the last place in the queue" });
+  await full.client.run_task({ task: "fills the queue" });
   await full.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
   await roomy.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
   const jobs = join(roomy.home, ".service", "jobs");
@@ -48,7 +48,7 @@ export const openScene = async () => {
     roomy,
     full,
     draining,
-    /** Two preparations take all the places there are, and their fetch does not end. */
+    /** Two preparations hold all permits, and their fetch does not end. */
     clogged,
     /** The floor of free room is above what any disk has. */
     crowded,
@@ -62,7 +62,7 @@ export const openScene = async () => {
     /** A worktree that is being prepared and stays so. */
     unready: async (): Promise<string> =>
       String((await clogged.client.list_worktrees()).worktrees[0]?.worktree_id),
-    /** Resolves when `draining` has begun to shut down. */
+    /** Resolves when `draining` is shutting down. */
     drain: async (): Promise<void> => {
       stopped ??= draining.stop();
       await until(async () => (await fetch(`${draining.url}/ready`)).status === 503, {
@@ -93,7 +93,7 @@ export type Scene = Awaited<ReturnType<typeof openScene>>;
 
 const agentMode = { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0", AGENT_MODE_KEEP_ALIVE: "0" };
 
-/** A service whose only place is taken by a job that does not end, so that whatever is submitted stays queued. */
+/** A service whose only permit has a job that does not end, so that every other job stays queued. */
 const busy = async (scenario: string, env: Record<string, string> = {}): Promise<Service> => {
   const home = await temporaryDirectory();
   await mkdir(join(home, ".service", "profiles"), { recursive: true });
@@ -110,13 +110,13 @@ const withoutPlaces = async (): Promise<Service> => {
   const home = await temporaryDirectory();
   const { path, hold } = await slowGit(home);
   await writeFile(hold, "");
-  const places = { SERVICE_MAX_PARALLEL_JOBS: "1", SERVICE_MAX_QUEUED_JOBS: "1" };
-  const service = await startService({ home, env: { PATH: path, ...places } });
+  const limits = { SERVICE_MAX_PARALLEL_JOBS: "1", SERVICE_MAX_QUEUED_JOBS: "1" };
+  const service = await startService({ home, env: { PATH: path, ...limits } });
   const repo_url = (await makeRemote()).path;
-  for (let place = 0; place < 2; place += 1)
+  for (let count = 0; count < 2; count += 1)
     service.client.prepare_worktree({ repo_url }).catch(() => undefined);
   await until(async () => (await service.client.list_worktrees()).count === 2, {
-    what: "the places to be taken",
+    what: "the permits to be in use",
   });
   return service;
 };

@@ -31,7 +31,7 @@ export const worktreeRows = (scene: () => Scene): Row[] => [
     operation: "prepare_worktree",
     outcome: "worktree_failed",
     question: () => ({ input: { repo_url: scene().remote, base_ref: "no-such-branch" } }),
-    // Names the branches there are, by age, and each worktree adds one.
+    // The message names the branches, by age, and each worktree adds one.
     varies: ["error"],
   },
   {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { makePlace, makeRemote, type Place } from "../../src/repos/repos.fixture.ts";
+import { makeRepos, makeRemote, type TestRepos } from "../../src/repos/repos.fixture.ts";
 import { endPatch } from "../../src/jobs/settle.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createKeyedMutex } from "../../src/lib/keyed-mutex.ts";
@@ -35,7 +35,7 @@ export const makeCluster = async () => {
     podName: string,
     stores: { jobs: JobStore; records: WorktreeStore } = { jobs, records },
   ): Promise<Started> => {
-    const place = await makePlace({
+    const place = await makeRepos({
       podName,
       reposRoot: join(root, "repos"),
       worktreeRoot: join(root, podName),
@@ -128,4 +128,4 @@ export const makeCluster = async () => {
 const signal = new AbortController().signal;
 
 export type Cluster = Awaited<ReturnType<typeof makeCluster>>;
-export type Started = Place & { podName: string; deps: Dependencies; worktrees: Worktrees };
+export type Started = TestRepos & { podName: string; deps: Dependencies; worktrees: Worktrees };

@@ -66,7 +66,7 @@ const instance = (
       warnings: [],
     },
     ready: true,
-    standing: true,
+    directoryExists: true,
     since: new Date(0),
     instance: podName,
     isThrowaway: false,

@@ -25,16 +25,16 @@ test.each(lines)("after `%s` Claude Code finds the service healthy", async (line
 });
 
 test.each(lines.filter((line) => line.includes("SVC_KEY")))(
-  "with another key `%s` is told to be wrong wherever Claude Code asks",
+  "with a wrong key `%s` is refused wherever Claude Code asks",
   async (line) => {
     const user = await newUser({ SVC_KEY: "another-key" });
     const seen = service.output.stderr.length;
     expect(await user.type(at(service.url, line))).toMatchObject({ code: 0 });
     const { stdout } = await user.claude("mcp", "list");
-    // Newer versions add what they were told when they tried to register as an OAuth client.
+    // Newer versions add the answer that they got when they tried to register as an OAuth client.
     expect(stdout).toMatch(/^svc: .* - ✘ Failed to connect($| — .*"Invalid or missing API key")/m);
-    const told = await fetch(`${service.url}/register`, { method: "POST" });
-    expect(await told.text()).toBe('{"error":"Invalid or missing API key"}');
+    const refusal = await fetch(`${service.url}/register`, { method: "POST" });
+    expect(await refusal.text()).toBe('{"error":"Invalid or missing API key"}');
     const statuses = [...service.output.stderr.slice(seen).matchAll(/"status":(\d+)/g)].map(
       ([, status]) => status,
     );

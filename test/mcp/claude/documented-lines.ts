@@ -7,5 +7,5 @@ const page = join(import.meta.dirname, "../../../docs/mcp.md");
 export const documentedLines = async (): Promise<string[]> =>
   [...(await readFile(page, "utf8")).matchAll(/^claude mcp add .*$/gm)].map(([line]) => line);
 
-/** As somebody would change it whose service is elsewhere. */
+/** Adapted to the address of this service. */
 export const at = (url: string, line: string): string => line.replaceAll("http://127.0.0.1:8200", url);

@@ -12,7 +12,7 @@ export const registerAskingTools = ({ server }: Fixture): void => {
     "test_sampling",
     { description: "Has the client's model answer a prompt", inputSchema: samplingInput },
     async ({ prompt }, { mcpReq }) => {
-      // Else the question would wait for an answer that nobody can give.
+      // Otherwise the question would wait for an answer that no client can give.
       if (server.server.getClientCapabilities()?.sampling === undefined)
         throw new Error("Client does not support sampling");
       const messages = [{ role: "user" as const, content: { type: "text" as const, text: prompt } }];

@@ -5,7 +5,7 @@ import { redPixel, silence } from "./samples.ts";
 
 export const text = (value: string): CallToolResult => ({ content: [{ type: "text", text: value }] });
 
-/** Tools that answer with every kind of content, tell of progress, log, fail, and change the lists. */
+/** Tools that answer with every kind of content, report progress, log, fail, and change the lists. */
 export const registerContentTools = ({ server, publish }: Fixture): void => {
   const tool = (name: string, answer: (context: ServerContext) => CallToolResult | Promise<CallToolResult>) =>
     server.registerTool(name, { description: `${name} of the conformance suite` }, answer);

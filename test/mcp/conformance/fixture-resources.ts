@@ -24,7 +24,7 @@ export const registerResources = ({ server }: Fixture): void => {
       return { contents: [{ uri: href, mimeType: "application/json", text: JSON.stringify(data) }] };
     },
   );
-  // A stateless server has nobody to tell later: 2025-11-25 only asks for the answer.
+  // A stateless server cannot notify later: 2025-11-25 requires only the answer.
   server.server.setRequestHandler("resources/subscribe", () => ({}));
   server.server.setRequestHandler("resources/unsubscribe", () => ({}));
 };

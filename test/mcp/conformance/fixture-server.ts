@@ -23,7 +23,7 @@ export type Fixture = {
 
 /**
  * A server that has everything the conformance suite asks for by name, so that the suite can try the whole of our HTTP
- * layer: what it is to be called and what it is to answer stands in the descriptions of the suite's scenarios.
+ * layer: the descriptions of the suite's scenarios define its names and answers.
  */
 export const createFixtureFactory = (publish: Fixture["publish"]): (() => McpServer) => {
   const codec = createRequestStateCodec<RoundState>({ key: "a key of the test, of at least 32 bytes" });

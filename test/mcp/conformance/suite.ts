@@ -8,7 +8,7 @@ import { temporaryDirectory } from "../../temporary.ts";
 export const revisions = ["2025-11-25", "2026-07-28"] as const;
 export type Revision = (typeof revisions)[number];
 
-const place = join(import.meta.dirname, "../../../node_modules/@modelcontextprotocol/conformance");
+const packageDirectory = join(import.meta.dirname, "../../../node_modules/@modelcontextprotocol/conformance");
 
 const requirementsSchema = z.object({
   server: z.array(z.string()),
@@ -20,7 +20,7 @@ const checksSchema = z.array(
 
 /** What the suite says a server of this revision must pass, and which of the others are about an extension. */
 export const requirementsOf = async (revision: Revision) => {
-  const file = await readFile(join(place, "requirements", `${revision}.yaml`), "utf8");
+  const file = await readFile(join(packageDirectory, "requirements", `${revision}.yaml`), "utf8");
   const { server, not_scored } = requirementsSchema.parse(parse(file));
   const extensions = not_scored.filter(({ reason }) => reason === "extension");
   return { required: server, extensions: extensions.map(({ scenario }) => scenario) };
@@ -32,7 +32,7 @@ export const runSuite = async (url: string, revision: Revision) => {
   const { stdout, stderr } = await runProgram(
     process.execPath,
     [
-      join(place, "dist", "index.js"),
+      join(packageDirectory, "dist", "index.js"),
       "server",
       "--url",
       url,

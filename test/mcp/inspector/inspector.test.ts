@@ -25,7 +25,11 @@ test("the inspector lists all tools over stdio", async () => {
     `SERVICE_AGENT_CLI_BINARY=${fakeAgent}`,
     "SERVICE_OTEL_ENABLED=false",
   ];
-  const stdio = await createInspector([...svcProgram, "serve", ...variables.flatMap((each) => ["-e", each])]);
+  const stdio = await createInspector([
+    ...svcProgram,
+    "serve",
+    ...variables.flatMap((variable) => ["-e", variable]),
+  ]);
   expect(await stdio.listTools()).toEqual(tools);
 });
 

@@ -6,7 +6,7 @@ import { connectOver, ways } from "../clients.ts";
 import { serveMcp } from "../http-layer.ts";
 import { startNginx } from "./start-nginx.ts";
 
-/** A server whose only tool tells of progress once, and does not answer before `released`. */
+/** A server whose only tool reports progress once, and answers after `released`. */
 const serverThatWaits = (released: Promise<unknown>) => () => {
   const server = new McpServer({ name: "waits", version: "1.0.0" });
   server.registerTool("wait", {}, async ({ mcpReq }) => {
@@ -42,7 +42,7 @@ test.each(ways)("a silence longer than nginx bears is bridged by comments, over 
   expect(result.content).toEqual([{ type: "text", text: "released" }]);
 });
 
-test("the service itself works behind nginx, in each way: a client hears of the job for which it waits", async () => {
+test("the service works behind nginx with each transport: a client that waits for a job gets it", async () => {
   const service = await startService();
   const proxied = await startNginx(service.url);
   for (const way of ways) {

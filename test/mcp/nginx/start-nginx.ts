@@ -9,7 +9,7 @@ import { temporaryDirectory } from "../../temporary.ts";
 import { until } from "../../until.ts";
 
 /**
- * A real nginx in front of `upstream`, on a free loopback port, configured as somebody would who only knows `proxy_pass`:
+ * A real nginx in front of `upstream`, on a free loopback port, configured with plain `proxy_pass`:
  * it buffers answers, and compresses them.
  */
 export const startNginx = async (upstream: string, { readTimeoutSeconds = 60 } = {}): Promise<string> => {
@@ -21,8 +21,8 @@ export const startNginx = async (upstream: string, { readTimeoutSeconds = 60 } =
     env: { PATH: process.env["PATH"] },
     stdio: ["ignore", "ignore", "pipe"],
   });
-  let said = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+  let output = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));
   const exited = once(child, "exit");
   afterFile(async () => {
     child.kill("SIGTERM");
@@ -30,7 +30,7 @@ export const startNginx = async (upstream: string, { readTimeoutSeconds = 60 } =
   });
   await until(
     () => {
-      if (child.exitCode !== null) throw new Error(`nginx ended: ${said}`);
+      if (child.exitCode !== null) throw new Error(`nginx ended: ${output}`);
       return answers(port);
     },
     { what: "nginx to listen" },

@@ -5,16 +5,17 @@ import { diskUsage } from "../lib/disk-usage.ts";
 import {
   addTo,
   fetchInto,
-  makePlace,
+  makeRepos,
   makeRemote,
   makeWorktree,
   never,
   plainGit,
   write,
+  salvagedRef,
 } from "./repos.fixture.ts";
 import { canonicalConfig, urlOfConfig } from "./git-directory.ts";
 
-test("a survey tells what is on disk and changes nothing", async () => {
+test("reading a worktree reports its state on disk and changes nothing", async () => {
   const { repos, worktree } = await makeWorktree();
   expect(await repos.readWorktree("one")).toEqual({
     worktree,
@@ -22,18 +23,18 @@ test("a survey tells what is on disk and changes nothing", async () => {
     instance: "pod",
     kept: [],
     isThrowaway: false,
-    standing: true,
+    directoryExists: true,
     since: expect.any(Date) as Date,
   });
   await writeFile(join(worktree.gitDir, "index.lock"), "");
   await repos.readWorktree("one");
   expect((await stat(join(worktree.gitDir, "index.lock"))).isFile()).toBe(true);
   await rm(worktree.path, { recursive: true });
-  expect(await repos.readWorktree("one")).toMatchObject({ standing: false });
+  expect(await repos.readWorktree("one")).toMatchObject({ directoryExists: false });
   for (const id of ["none", "", "..", "a/b"]) expect(await repos.readWorktree(id)).toBeNull();
 });
 
-test("where a worktree would be follows from its id, and leads nowhere else", async () => {
+test("a worktree's path follows from its id, and cannot lead outside the root", async () => {
   const { repos, settings, repo } = await makeWorktree();
   expect(repos.worktreePath("two")).toBe(join(settings.worktreeRoot, "two"));
   expect(() => repos.worktreePath("../two")).toThrow("is no worktree id");
@@ -42,7 +43,7 @@ test("where a worktree would be follows from its id, and leads nowhere else", as
 
 test("a worktree's size leaves out the directories that the operator names", async () => {
   const remote = await makeRemote();
-  const { repos } = await makePlace({ worktreeSizeExclude: ["node_modules"] });
+  const { repos } = await makeRepos({ worktreeSizeExclude: ["node_modules"] });
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one");
   const before = await repos.worktreeSize(worktree, never);
   await mkdir(join(worktree.path, "node_modules"));
@@ -54,7 +55,7 @@ test("a worktree's size leaves out the directories that the operator names", asy
   expect(await repos.worktreeSize(worktree, never)).toBe(0);
 });
 
-test("every cached clone is told with its URL and its size, and nothing else is", async () => {
+test("every cached clone is listed with its URL and its size, and nothing else is", async () => {
   const { repos, settings, repo } = await makeWorktree();
   const other = await fetchInto(repos, (await makeRemote()).url);
   for (const name of ["foreign", "0123456789ab"]) await mkdir(join(settings.reposRoot, name));
@@ -69,7 +70,7 @@ test("every cached clone is told with its URL and its size, and nothing else is"
   expect(await repos.cacheUsage(never)).toEqual(expected.toSorted(byKey));
   await plainGit(repo.gitDir, "config", "remote.origin.url", "https://example.org/evil");
   expect((await repos.cacheUsage(never)).find(({ key }) => key === repo.key)?.url).toBe("");
-  const fresh = await makePlace();
+  const fresh = await makeRepos();
   expect(await fresh.repos.cacheUsage(never)).toEqual([]);
 });
 
@@ -81,3 +82,20 @@ test.each(["https://host/a/b.git", 'file:///with "quotes" and \\ and ü'])(
     expect(urlOfConfig(canonicalConfig(author, { url: null, bare: true }))).toBeNull();
   },
 );
+
+test("salvage refs and job branches are deleted when their last commit is too old, and nothing else", async () => {
+  const { repos, repo, worktree } = await makeWorktree();
+  await write(worktree.path, { "a.txt": "1\n" });
+  const ref = String(await salvagedRef(repos, worktree, "one", never));
+  const tip = await plainGit(repo.gitDir, "rev-parse", ref);
+  await plainGit(repo.gitDir, "update-ref", "refs/heads/service/done", tip);
+  await plainGit(repo.gitDir, "update-ref", "refs/heads/other", tip);
+  const refs = (): Promise<string> => plainGit(repo.gitDir, "for-each-ref", "--format=%(refname)");
+  const all = await refs();
+  expect(await repos.expireRefs(new Date(Date.now() - 60_000), never)).toBe(0);
+  expect(await refs()).toBe(all);
+  expect(await repos.expireRefs(new Date(Date.now() + 60_000), never)).toBe(2);
+  expect(await refs()).toBe("refs/heads/other\nrefs/remotes/origin/main");
+  // The worktree borrows nothing that was deleted.
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one\n?? a.txt");
+});

@@ -1,9 +1,21 @@
-import { cp, readdir, rename, rm } from "node:fs/promises";
+import { cp, readdir, rename, rm, mkdir, realpath, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createRepos } from "./create.ts";
-import { addTo, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import {
+  addTo,
+  makeWorktree,
+  never,
+  plainGit,
+  read,
+  write,
+  salvagedRef,
+  fetchInto,
+  makeRepos,
+  makeRemote,
+} from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
@@ -19,7 +31,7 @@ const here = async (made: Made): Promise<Worktree> => {
   return worktree;
 };
 
-test("a root that was moved as a whole, with the setting, is used as if it had always been there", async () => {
+test("a root that was moved as a whole, with the setting, is used like before", async () => {
   const made = await makeWorktree();
   await here(made);
   const scratch = await addTo(made.repos, null, "scratch");
@@ -31,7 +43,7 @@ test("a root that was moved as a whole, with the setting, is used as if it had a
   const found = await repos.findWorktree("one");
   expect(found).toMatchObject({ path: join(root, "one"), gitDir: join(root, "one/.git") });
   const worktree = found ?? made.worktree;
-  expect(await repos.readWorktree("one")).toMatchObject({ worktree, ready: true, standing: true });
+  expect(await repos.readWorktree("one")).toMatchObject({ worktree, ready: true, directoryExists: true });
   expect(await repos.inspect(worktree, never)).toMatchObject({
     dirty: true,
     ahead: 1,
@@ -51,15 +63,40 @@ test("a root that was moved as a whole, with the setting, is used as if it had a
   expect(await readdir(root)).toEqual([".owned"]);
 });
 
-test("directories that were moved without their owner files belong to nobody and are left alone", async () => {
+test("directories that were moved without their owner files are never touched", async () => {
   const made = await makeWorktree();
   const worktree = await here(made);
   const root = join(made.root, "other");
   const repos = startedWith(made, root);
   await addTo(repos, made.repo, "two");
   await rename(worktree.path, join(root, "one"));
-  await expect(addTo(repos, made.repo, "one")).rejects.toThrow(`${join(root, "one")} exists and is not ours`);
+  await expect(addTo(repos, made.repo, "one")).rejects.toThrow(
+    `${join(root, "one")} exists and is not the service's`,
+  );
   await repos.removeWorktree(worktree, never);
   expect(await read(root, "one/uncommitted.txt")).toBe("1\n");
   expect(await made.repos.findWorktree("one")).toEqual(worktree);
+});
+
+test.each([
+  ["the root of worktrees", { worktreeRoot: "link" }],
+  ["the root of clones", { reposRoot: "link" }],
+  ["a directory above both, which are not there yet", { worktreeRoot: "link/a/b", reposRoot: "link/c" }],
+])("a worktree can be made, used and removed when %s is a link", async (_, paths) => {
+  const root = await temporaryDirectory();
+  await mkdir(join(root, "real"));
+  await symlink(join(root, "real"), join(root, "link"));
+  const absolute = Object.entries(paths).map(([name, path]) => [name, join(root, path)]);
+  const { repos } = await makeRepos(Object.fromEntries(absolute));
+  const repo = await fetchInto(repos, (await makeRemote()).url);
+  const worktree = await addTo(repos, repo, "one");
+  expect(worktree.path).toBe(await realpath(repos.worktreePath("one")));
+  expect(await addTo(repos, repo, "one")).toEqual(worktree);
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await write(worktree.path, { "work.txt": "1\n" });
+  await repos.commitAll(worktree, "work", never);
+  expect(await plainGit(worktree.path, "status", "--porcelain")).toBe("");
+  const scratch = await addTo(repos, null, "two");
+  for (const one of [worktree, scratch]) await repos.removeWorktree(one, never);
+  expect(await repos.listWorktreeIds()).toEqual([]);
 });

@@ -4,16 +4,16 @@ import { rpc, startDoors, toolCall } from "./mcp.fixture.ts";
 
 type Doors = Awaited<ReturnType<typeof startDoors>>;
 
-/** A session on /sse with all it has said. */
+/** A session on /sse with all that the server has sent. */
 const opened = async ({ url }: Doors) => {
   const leaving = new AbortController();
   const answer = await fetch(`${url}/sse`, { signal: leaving.signal });
-  const heard = { text: "" };
+  const received = { text: "" };
   const reading = (async () => {
-    for await (const chunk of answer.body ?? []) heard.text += Buffer.from(chunk).toString();
+    for await (const chunk of answer.body ?? []) received.text += Buffer.from(chunk).toString();
   })();
   reading.catch(() => undefined);
-  const endpoint = await until(() => /^data: (\/messages.*)$/m.exec(heard.text)?.[1]);
+  const endpoint = await until(() => /^data: (\/messages.*)$/m.exec(received.text)?.[1]);
   return {
     /** In batches as large as may be. */
     post: async (...messages: object[]) => {
@@ -22,7 +22,7 @@ const opened = async ({ url }: Doors) => {
     leave: () => leaving.abort(),
     /** Bodies of the answers so far. */
     answers: () =>
-      [...heard.text.matchAll(/^data: (\{.*)$/gm)].map(([, data = ""]) => {
+      [...received.text.matchAll(/^data: (\{.*)$/gm)].map(([, data = ""]) => {
         const { result } = JSON.parse(data) as { result: { isError?: boolean; structuredContent: object } };
         return { isError: result.isError ?? false, ...result.structuredContent };
       }),
@@ -38,11 +38,11 @@ const waits = (from: number, count: number) =>
 const full = (what: string) => ({
   isError: true,
   success: false,
-  error: `${what}, which is as many as may be; ask again when some have ended`,
+  error: `${what}, which is the limit; ask again when some have ended`,
   code: "queue_full",
 });
 
-test("a session has a hundred calls, more are refused at once, and a call that ends makes room", async () => {
+test("a session has a hundred calls, more are refused at once, and a call that ends frees its permit", async () => {
   const doors = await startDoors();
   const session = await opened(doors);
   await session.post(...waits(0, 100));
@@ -52,11 +52,11 @@ test("a session has a hundred calls, more are refused at once, and a call that e
     what: `500 refusals, and there are ${session.answers().length}`,
   });
   for (const answer of session.answers())
-    expect(answer).toEqual(full("100 calls of this session are under way"));
+    expect(answer).toEqual(full("100 calls of this session are running"));
   expect(doors.waiting.now).toBe(100);
   await session.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
   await until(() => doors.waiting.now === 99);
-  await session.post({ ...toolCall("list_jobs", {}), id: "a free place" });
+  await session.post({ ...toolCall("list_jobs", {}), id: "a free permit" });
   await until(() => session.answers().length === 501);
   expect(session.answers().at(-1)).toMatchObject({ success: true });
   session.leave();
@@ -64,7 +64,7 @@ test("a session has a hundred calls, more are refused at once, and a call that e
 });
 
 test("calls of many sessions and of /mcp count together, and those of a session that has left no longer", async () => {
-  const doors = await startDoors({ limits: { ofOne: 3, ofAll: 5 } });
+  const doors = await startDoors({ limits: { perSession: 3, total: 5 } });
   const [one, other] = [await opened(doors), await opened(doors)];
   await one.post(...waits(0, 3));
   await other.post(...waits(0, 1));
@@ -86,7 +86,7 @@ test("calls of many sessions and of /mcp count together, and those of a session 
   }
   await other.post(...waits(1, 1));
   await until(() => other.answers().length === 1);
-  expect(other.answers()).toEqual([full("5 calls are under way")]);
+  expect(other.answers()).toEqual([full("5 calls are running")]);
   one.leave();
   leaving.abort();
   await until(() => doors.waiting.now === 1);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { paramsFault } from "./params-fault.ts";
+import { paramsFault } from "./rpc-failure.ts";
 import { rpc, startDoors } from "./mcp.fixture.ts";
 
 const clientInfo = { name: "x", version: "1" };
@@ -25,7 +25,7 @@ test.each([
   expect(error.message).not.toMatch(/[[{\n]/);
 });
 
-test("the newer era says it in the same words", async () => {
+test("the newer era answers the same", async () => {
   const { url } = await startDoors();
   const params = {
     name: "list_jobs",
@@ -58,7 +58,7 @@ test("initialize within a batch is refused with a sentence", async () => {
   ]);
 });
 
-test("what is right passes, and so does what is not looked at here", () => {
+test("valid params pass, and so do those of other methods", () => {
   const rightOnes = [
     ["initialize", { protocolVersion: "2025-06-18", capabilities: { roots: {} }, clientInfo }],
     ["tools/call", { name: "list_jobs" }],

@@ -1,8 +1,8 @@
 import { getEventListeners, once } from "node:events";
 import { createConnection, type Socket } from "node:net";
 import { expect, test, vi } from "vitest";
-import { until } from "../../../test/until.ts";
-import { connected, rpc, startDoors, toolCall } from "../mcp.fixture.ts";
+import { until } from "../../test/until.ts";
+import { connected, rpc, startDoors, toolCall } from "./mcp.fixture.ts";
 
 type Doors = Awaited<ReturnType<typeof startDoors>>;
 
@@ -17,21 +17,21 @@ const hello = {
 const opened = async ({ url }: Doors, path = "/sse", headers: Record<string, string> = {}) => {
   const leaving = new AbortController();
   const answer = await fetch(url + path, { headers, signal: leaving.signal });
-  const heard = { text: "", ended: false };
+  const received = { text: "", ended: false };
   const reading = (async () => {
     const decoder = new TextDecoder();
-    for await (const chunk of answer.body ?? []) heard.text += decoder.decode(chunk, { stream: true });
+    for await (const chunk of answer.body ?? []) received.text += decoder.decode(chunk, { stream: true });
   })();
-  reading.catch(() => undefined).finally(() => (heard.ended = true));
-  const endpoint = await until(() => /^event: endpoint\ndata: (.*)$/m.exec(heard.text)?.[1]);
-  return { answer, heard, endpoint, post: url + endpoint, leave: () => leaving.abort() };
+  reading.catch(() => undefined).finally(() => (received.ended = true));
+  const endpoint = await until(() => /^event: endpoint\ndata: (.*)$/m.exec(received.text)?.[1]);
+  return { answer, received, endpoint, post: url + endpoint, leave: () => leaving.abort() };
 };
 
-/** Sessions that have ended so far; each tells the log once. */
+/** Sessions that have ended so far; each one is logged once. */
 const ended = ({ lines }: Doors): number =>
   lines.filter(({ message }) => message === "session on /sse ended").length;
 
-test("a client of 2024-11-05 is told where to post, and is answered on the stream", async () => {
+test("a client of 2024-11-05 gets the address to post to, and its answers on the stream", async () => {
   const doors = await startDoors();
   const session = await opened(doors);
   expect(Object.fromEntries(session.answer.headers)).toMatchObject({
@@ -42,9 +42,9 @@ test("a client of 2024-11-05 is told where to post, and is answered on the strea
   expect(session.endpoint).toMatch(/^\/messages\?sessionId=[\da-f-]{36}$/);
   const posted = await rpc(session.post, hello);
   expect([posted.status, await posted.text()]).toEqual([202, "Accepted"]);
-  await until(() => session.heard.text.includes('"protocolVersion":"2024-11-05"'));
+  await until(() => session.received.text.includes('"protocolVersion":"2024-11-05"'));
   await rpc(session.post, toolCall("get_job", { job_id: "x" }));
-  await until(() => session.heard.text.includes("job_not_found"));
+  await until(() => session.received.text.includes("job_not_found"));
   // Without keys the id is what lets into the session.
   expect(JSON.stringify(doors.lines)).not.toContain(session.endpoint.slice(-36));
   session.leave();
@@ -61,13 +61,13 @@ test("a key in the address is in the address to post to, one in a header is not"
   expect(JSON.stringify(doors.lines)).not.toContain("more");
 });
 
-test("a silent stream says something every so often", async () => {
+test("a silent stream sends pings", async () => {
   const session = await opened(await startDoors({ pingEveryMs: 10 }));
-  await until(() => session.heard.text.split(": ping\n\n").length > 3);
+  await until(() => session.received.text.split(": ping\n\n").length > 3);
   session.leave();
 });
 
-test("a session that is unknown, or somebody else's, is 404 with a sentence", async () => {
+test("an unknown session, or one of another caller, is 404 with a message", async () => {
   const doors = await startDoors({ apiKeys: ["key of one", "key of two"] });
   const session = await opened(doors, "/sse", { "x-api-key": "key of one" });
   const unknown = { success: false, error: expect.stringContaining("GET /sse"), code: "not_found" };
@@ -98,11 +98,11 @@ test("what is not a message is refused, and the session goes on", async () => {
   expect(await refused(Array.from({ length: 21 }, () => hello))).toEqual([400, -32600]);
   expect(await refused("x".repeat(1_048_577))).toEqual([413, "body_too_large"]);
   expect((await rpc(session.post, [hello, { ...hello, id: 1, method: "ping" }])).status).toBe(202);
-  await until(() => session.heard.text.includes('"id":1'));
+  await until(() => session.received.text.includes('"id":1'));
   session.leave();
 });
 
-test("each session has a server of its own, and a cancelled call is known to the handler", async () => {
+test("each session has a server of its own, and the handler learns of a cancelled call", async () => {
   const doors = await startDoors();
   const [one, other] = [
     await connected(doors.url, { path: "/sse" }),
@@ -169,7 +169,7 @@ test("a HEAD request opens no session", async () => {
   (await opened(doors)).leave();
 });
 
-test("a client that stops reading is cut off, others are served meanwhile", async () => {
+test("a client that stops reading is disconnected, and others are served meanwhile", async () => {
   const doors = await startDoors();
   const printed = vi.spyOn(console, "error");
   const socket = await rawSession(doors);
@@ -195,7 +195,7 @@ test("a client that stops reading is cut off, others are served meanwhile", asyn
   const closed = once(socket, "close");
   socket.resume();
   await closed;
-  // The log is all that is told of it.
+  // It is only logged.
   expect(printed).not.toHaveBeenCalled();
   vi.restoreAllMocks();
 });
@@ -204,7 +204,7 @@ test("when the service shuts down streams end, and no new ones begin", async () 
   const doors = await startDoors();
   const session = await opened(doors);
   doors.closing.abort();
-  await until(() => session.heard.ended);
+  await until(() => session.received.ended);
   const late = await fetch(`${doors.url}/sse`);
   expect([late.status, await late.json()]).toMatchObject([503, { code: "draining" }]);
 });
