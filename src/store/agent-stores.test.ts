@@ -18,7 +18,7 @@ import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 
 const log = createLog("silent", (line) => line);
 
-/** Connections of two instances, for each kind made once: every store gets a prefix of its own. */
+/** Connections of two instances, made once per kind of server; every store has its own prefix. */
 const pairs = new Map<string, Promise<[Kv, Kv]>>();
 const pairOf = async (url: string): Promise<[Kv, Kv]> => await Promise.all([openKv(url), openKv(url)]);
 

@@ -118,7 +118,7 @@ test("a reader of a job that ended without an end mark gets the last events and 
     return Map.prototype.get.call(jobs, key) as ReturnType<KnownJobs["get"]>;
   };
   await until(() => asked > 0);
-  // On its way while the record said so already.
+  // Still being written although the record says that the job is over.
   a.log.append(id, 1, text("last"));
   await reader.ended;
   expect(texts(reader.seen)).toEqual([null, "a", "last"]);
@@ -186,7 +186,7 @@ test("events and readers wait while the store is unreachable, and continue by th
   await redis.kill();
   for (let n = 1; n <= 50; n += 1) a.log.append(id, 1, text(String(n)));
   b.notifier.notify(`events:${id}`);
-  // With the store away nobody waits for it: the end is marked later.
+  // `finish` does not wait for the unreachable store: the end is written later.
   await a.log.finish(id);
   await redis.restart();
   await reader.ended;

@@ -9,7 +9,7 @@ type Opened = {
 };
 
 type Harness = {
-  /** A fresh empty queue of the instance `here`, closed after the file. */
+  /** An empty queue of the instance `here`, closed after the file. */
   open: (options: { concurrency: number }) => Promise<Opened>;
 };
 
@@ -17,7 +17,7 @@ export const anywhere = (id: string) => ({ id, boundTo: null });
 export const here = "here";
 const onlyHere = (id: string) => ({ id, boundTo: here });
 
-/** A worker whose jobs last until they are told to end. */
+/** A worker whose jobs run until the test ends them. */
 export const handWork = () => {
   const handed: string[] = [];
   const running = new Map<string, (answer: "done" | "later") => void>();
@@ -38,7 +38,7 @@ export const handWork = () => {
 /** The behaviour of every adapter of the queue. */
 export const queueSuite = (name: string, { open }: Harness): void => {
   describe(`queue: ${name}`, () => {
-    test("ids are handed out first in, first out, also those that waited before the start", async () => {
+    test("ids are delivered first in, first out, also those that waited before the start", async () => {
       const { queue } = await open({ concurrency: 1 });
       const ids = Array.from({ length: 20 }, (_, at) => `job-${at}`);
       await queue.add(...ids.slice(0, 5).map(anywhere));
@@ -53,7 +53,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       expect(handed).toEqual(ids);
     });
 
-    test("at most so many are worked on at once, bound ones and others together", async () => {
+    test("no more ids than the limit are worked on at once, bound and unbound together", async () => {
       const { queue } = await open({ concurrency: 3 });
       let now = 0;
       let most = 0;
@@ -88,7 +88,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       end("c");
     });
 
-    test("while it pauses nothing is handed out, and what runs goes on", async () => {
+    test("a paused queue delivers nothing, and running jobs continue", async () => {
       const { queue } = await open({ concurrency: 2 });
       const { work, running, handed, end } = handWork();
       queue.start(work);
@@ -105,7 +105,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       end("c");
     });
 
-    test("once it is stopped nothing is handed out, and what runs goes on; another start goes on with the rest", async () => {
+    test("a stopped queue delivers nothing, and running jobs continue; another start delivers the rest", async () => {
       const { queue } = await open({ concurrency: 1 });
       const { work, running, handed, end } = handWork();
       queue.start(work);
@@ -121,7 +121,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       end("b");
     });
 
-    test("an id that is removed is not handed out; one that is worked on is not touched", async () => {
+    test("a removed id is not delivered; one that is worked on is not touched", async () => {
       const { queue } = await open({ concurrency: 1 });
       const { work, running, handed, end } = handWork();
       queue.start(work);
@@ -137,7 +137,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       expect(handed.toSorted()).toEqual(["a", "c", "e"]);
     });
 
-    test("an id that waits or is worked on is not added twice; one that is done is", async () => {
+    test("an id that waits or is worked on is not added twice; a finished one is", async () => {
       const { queue } = await open({ concurrency: 1 });
       const { work, running, handed, end } = handWork();
       queue.start(work);
@@ -158,7 +158,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       end("a");
     });
 
-    test("an id that has to wait is handed out again although no other ends", async () => {
+    test("an id that has to wait is redelivered although no other ends", async () => {
       const { queue } = await open({ concurrency: 2 });
       const { work, running, handed, end } = handWork();
       queue.start(work);
@@ -171,7 +171,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       expect(handed).toEqual(["long", "a", "a"]);
     });
 
-    test("an id that had to wait goes before those that came later, in its order", async () => {
+    test("an id that had to wait is delivered before later ones, in its order", async () => {
       const { queue } = await open({ concurrency: 1 });
       const handed: string[] = [];
       const early = ["a", "b", "c"];
@@ -179,7 +179,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       queue.start(async (id) => {
         handed.push(id);
         if (early.includes(id)) return settled ? "done" : "later";
-        // Each of the many others takes a while, until those that rest have rested.
+        // Each of the many others takes a while, until the resting ones are due.
         await new Promise((resolve) => setTimeout(resolve, 20));
         settled = true;
         return "done";
@@ -193,7 +193,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       queue.stop();
     });
 
-    test("an id that rests is forgotten when it is removed", async () => {
+    test("a resting id is forgotten when it is removed", async () => {
       const { queue } = await open({ concurrency: 2 });
       const { work, running, handed, end } = handWork();
       queue.start(work);
@@ -209,7 +209,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       end("b");
     });
 
-    test("an id whose worker throws is handed out again, and the error is told", async () => {
+    test("an id whose worker throws is redelivered, and the error is reported", async () => {
       const { queue, thrown } = await open({ concurrency: 1 });
       const handed: string[] = [];
       queue.start(async (id) => {
@@ -225,7 +225,7 @@ export const queueSuite = (name: string, { open }: Harness): void => {
   });
 };
 
-/** As many round trips as handing out what waits would take, and more. */
+/** More round trips than the delivery of all waiting ids takes. */
 const turns = async (queue: Queue): Promise<void> => {
   for (let turn = 0; turn < 30; turn += 1) {
     await queue.remove(anywhere("unknown"));

@@ -127,7 +127,7 @@ test("processes that restart themselves are ended", async () => {
 });
 
 test("a zombie does not count as alive", async () => {
-  // The child of the middle process has exited, and nobody reaps it.
+  // The child of the middle process has exited, and no process reaps it.
   const { supervised, output, marker } = await shell(
     `exec node -e 'const c = require("child_process").spawn("/bin/true"); console.log(c.pid); const t = Date.now() + 3e4; while (Date.now() < t);'`,
     { env: { PATH } },
@@ -178,7 +178,7 @@ test("a supervised process ends when its parent is killed", async () => {
   const [line]: Buffer[] = await once(parent.stdout, "data");
   const identity: unknown = JSON.parse(line!.toString());
   const child = identity as { pid: number; start_time: string; boot_id: string };
-  // Until the program itself runs the kernel has not been told yet: the recovery at the next start is for that.
+  // Before the program itself runs, the kernel does not know the signal yet; recovery at the next start covers that.
   await until(async () => (await readlink(`/proc/${child.pid}/exe`)).endsWith("/sleep"));
   parent.kill("SIGKILL");
   await until(async () => !(await isAlive(child)), { seconds: 5 });
