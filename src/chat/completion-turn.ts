@@ -167,14 +167,14 @@ export const createRecordWriter =
     }
   };
 
-export type RecordWriter = ReturnType<typeof createRecordWriter>;
+type RecordWriter = ReturnType<typeof createRecordWriter>;
 
 type Changes = Partial<CompletionRecord>;
 
 /** Longest stored answer, bytes; of a longer one the end is stored, since it has the conclusion. */
 const maxResultBytes = 1_048_576;
 
-export const completedBy = (outcome: EngineOutcome, now: Date): Changes => ({
+const completedBy = (outcome: EngineOutcome, now: Date): Changes => ({
   status: "completed",
   is_error: false,
   result: cutFront(outcome.text, maxResultBytes),
@@ -206,7 +206,7 @@ export const lost = {
   message: "The instance that ran it is gone; ask again, the conversation goes on where it was",
 };
 
-export const internal = {
+const internal = {
   code: "internal",
   message: "The service failed; its log says why",
 };

@@ -189,7 +189,7 @@ const takenAway = (): ServiceError =>
   );
 
 /** Permits for turns, `max` at once. */
-export const createSemaphore = (max: number) => {
+const createSemaphore = (max: number) => {
   let taken = 0;
   let closed: ServiceError | null = null;
   const allGiven = createNotifier();

@@ -182,7 +182,7 @@ const readFile = async (
 };
 
 /** The bytes `[start, end)` of a growing sequence, in append-only buffers: parts of them can be shared. */
-export type Pages = {
+type Pages = {
   start: () => number;
   end: () => number;
   bytes: () => number;
@@ -200,7 +200,7 @@ export type Pages = {
 type Page = { start: number; used: number; buffer: Buffer };
 
 /** Never splits one append over two pages: one that exceeds `size` bytes gets its own page. */
-export const createPages = (size: number): Pages => {
+const createPages = (size: number): Pages => {
   let pages: Page[] = [];
   let start = 0;
   let end = 0;

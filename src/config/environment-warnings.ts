@@ -48,11 +48,11 @@ const laterPrefixes = ["TRACING_"];
 /** With such a value, a variable of a later part asks for what this version does anyway. */
 const off = ["false", "0", "no", "off"];
 
-export const isLater = (name: string): boolean =>
+const isLater = (name: string): boolean =>
   laterVariables.has(name) || laterPrefixes.some((prefix) => name.startsWith(prefix));
 
 /** A sentence when `name` asks for something that this version does not have; null: it asks for nothing. */
-export const laterWarning = (name: string, value: string): string | null => {
+const laterWarning = (name: string, value: string): string | null => {
   if (!isLater(name) || off.includes(value.toLowerCase())) return null;
   return `${name} has no effect in this version`;
 };

@@ -111,13 +111,13 @@ const modeWarning = ({ path, values }: ConfigFile): string[] => {
   return warning === null ? [] : [warning];
 };
 
-export type Findings = { faults: string[]; warnings: string[] };
+type Findings = { faults: string[]; warnings: string[] };
 
 /**
  * Rules over more than one setting. A rule is skipped when one of its settings is itself at fault, so that no
  * consequences are reported. `role` client: only what the `svc` commands need.
  */
-export const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): Findings => {
+const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): Findings => {
   const findings = [keyStrength(settings), appKey(settings), agentEnvironment(settings)];
   if (role === "server") findings.push(openDoor(settings), idleHub(settings));
   return {

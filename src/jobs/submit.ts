@@ -163,7 +163,7 @@ const worktreeOf = ({ previous, worktree }: Origin, repoUrl: string): NewRecord[
  * Digests of an `Idempotency-Key`, scoped by caller, and of its request; null without a key.
  * @throws ServiceError `invalid_request`
  */
-export const idempotencyOf = (
+const idempotencyOf = (
   key: string | undefined,
   principal: string,
   input: RunTaskInput,

@@ -86,7 +86,7 @@ const askEvery = 2000;
  * withdraws the request. After a timeout the request lapses by itself, so that no job begins just before the stop.
  * @throws ServiceError `store_unavailable` when the store is unreachable at the beginning; later outages are waited for
  */
-export const untilDrained = async (
+const untilDrained = async (
   { store, instances }: Dependencies,
   { name, timeout, signal, say }: DrainRequest,
 ): Promise<Drained> => {

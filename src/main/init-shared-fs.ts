@@ -87,19 +87,19 @@ const sentences: Record<string, string> = {
 };
 
 /** Owner and mode of what is made under the root. */
-export type Rights = { mode: number; owner: { uid: number; gid: number } | null };
+type Rights = { mode: number; owner: { uid: number; gid: number } | null };
 
 /**
  * Whoever may write to the root may write to what is made in it: an administrator may run this, and the service as
  * another user.
  */
-export const rightsOf = async (root: string): Promise<Rights> => {
+const rightsOf = async (root: string): Promise<Rights> => {
   const { mode, uid, gid } = await stat(root);
   return { mode: mode & 0o3777, owner: process.getuid?.() === 0 ? { uid, gid } : null };
 };
 
 /** Sets owner and mode of a new entry, whatever the umask is. Shared file systems may not support owners. */
-export const grant = async (path: string, { mode, owner }: Rights): Promise<void> => {
+const grant = async (path: string, { mode, owner }: Rights): Promise<void> => {
   const unlessRefused = (error: unknown): void => {
     if (!["EPERM", "ENOTSUP", "ENOSYS", "EINVAL"].includes(codeOf(error))) throw error;
   };
@@ -107,14 +107,14 @@ export const grant = async (path: string, { mode, owner }: Rights): Promise<void
   await chmod(path, mode).catch(unlessRefused);
 };
 
-export const codeOf = (error: unknown): string =>
+const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "";
 
 /** `left`: why an existing file or directory stays, a sentence; null: it is the bundled profile. */
-export type CopiedProfile = { name: string; path: string; copied: boolean; left: string | null };
+type CopiedProfile = { name: string; path: string; copied: boolean; left: string | null };
 
 /** Copies missing profiles into `{root}/profiles`, which exists. Changes nothing that exists. */
-export const copyBundledProfiles = async (root: string, rights: Rights): Promise<CopiedProfile[]> => {
+const copyBundledProfiles = async (root: string, rights: Rights): Promise<CopiedProfile[]> => {
   const bundled = bundledRoot();
   const shared = sharedRoot(root);
   const layers = await Promise.all((await scan([shared])).sources.map(loadLayer));

@@ -61,7 +61,7 @@ const startFront = ({ settings, warnings }: Start, log: Log, url: string): Orche
 type Dependencies = { url: string; apiKey: string | undefined; log: Log };
 
 /** Answers by asking the service at `url`; its failures are passed on unchanged. */
-export const answerThrough = ({ url, apiKey, log }: Dependencies): Answer => {
+const answerThrough = ({ url, apiKey, log }: Dependencies): Answer => {
   const client = createClient({ baseUrl: reachable(url), apiKey });
   return async (name, given, context) => {
     const { signal, idempotencyKey, progress } = context;

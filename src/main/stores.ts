@@ -191,7 +191,7 @@ const failedWorker =
     log.error({ err, job }, "the worker failed; the job is tried again");
 
 /** The stores of agent mode. */
-export type AgentStores = {
+type AgentStores = {
   conversations: ConversationStore;
   completions: CompletionStore;
   visibilities: VisibilityStore;
@@ -200,7 +200,7 @@ export type AgentStores = {
 
 type AgentRequest = { open: OpenRecords; settings: Settings; home: string; bus: EventBus };
 
-export const openAgentStores = async ({ open, settings, home, bus }: AgentRequest): Promise<AgentStores> => {
+const openAgentStores = async ({ open, settings, home, bus }: AgentRequest): Promise<AgentStores> => {
   const { jobsDir, agentModeConversationTtl, jobTtl } = settings;
   const conversations = await open(
     conversationKind(agentModeConversationTtl),

@@ -218,7 +218,7 @@ const tiers = ["haiku", "sonnet", "opus"] as const;
 /** Values of `model` in requests, each with the CLI's model; null: the agent's own. */
 type ModelNames = ReadonlyMap<string, string | null>;
 
-export const aliasesFile = (hubPath: string): string => join(hubPath, "aliases.yaml");
+const aliasesFile = (hubPath: string): string => join(hubPath, "aliases.yaml");
 
 /** The agent, its tiers and the bare tiers. */
 const ownModelNames = (agent: string): ModelNames =>
@@ -234,7 +234,7 @@ const ownModelNames = (agent: string): ModelNames =>
  * agents are omitted.
  * @throws FileFault for a cycle, an alias that hides an own name, and a tier that the agent does not have
  */
-export const modelNames = async (agent: string, hubPath: string | null): Promise<ModelNames> => {
+const modelNames = async (agent: string, hubPath: string | null): Promise<ModelNames> => {
   const own = ownModelNames(agent);
   if (hubPath === null) return own;
   const path = aliasesFile(hubPath);

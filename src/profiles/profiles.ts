@@ -121,7 +121,7 @@ type RouteRequest = {
 type Choice = { entry: UsableProfile; rule: string };
 
 /** @throws ServiceError `unknown_profile`, `invalid_profile` */
-export const choose = (profiles: ProfilesByName, { name, task, repoUrl, fallback }: RouteRequest): Choice => {
+const choose = (profiles: ProfilesByName, { name, task, repoUrl, fallback }: RouteRequest): Choice => {
   if (name !== "" && name !== "auto") return { entry: usable(profiles, name, ""), rule: "requested" };
   for (const entry of [...profiles.values()].filter(isUsable)) {
     const rule = ruleFor(entry.match, { task, repoUrl });
@@ -190,7 +190,7 @@ const repositoryName = (url: string): string => {
 };
 
 /** A usable profile: everything for routing and materialising. */
-export type UsableProfile = {
+type UsableProfile = {
   profile: ResolvedProfile;
   plan: Plan;
   match: Definition["match"];
@@ -201,14 +201,14 @@ export type UsableProfile = {
 type BrokenProfile = { profile: Profile & { error: string } };
 
 /** Profiles by name, sorted. */
-export type ProfilesByName = ReadonlyMap<string, UsableProfile | BrokenProfile>;
+type ProfilesByName = ReadonlyMap<string, UsableProfile | BrokenProfile>;
 
-export const isUsable = (entry: UsableProfile | BrokenProfile): entry is UsableProfile => "chain" in entry;
+const isUsable = (entry: UsableProfile | BrokenProfile): entry is UsableProfile => "chain" in entry;
 
 /** Values of a profile that omits them; one that extends another inherits the other's instead. */
 const defaults = { model: "sonnet", permission_mode: "default", worktree: true } as const;
 
-export const resolveProfiles = (layers: Layers): ProfilesByName => {
+const resolveProfiles = (layers: Layers): ProfilesByName => {
   const names = [...layers.keys()].toSorted((a, b) => (a < b ? -1 : 1));
   return new Map(
     names.flatMap((name) => {

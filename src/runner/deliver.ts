@@ -75,7 +75,7 @@ const some = (paths: string[]): string => {
 };
 
 /** The task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
-export const pullRequestTitle = ({ task }: JobRecord): string => {
+const pullRequestTitle = ({ task }: JobRecord): string => {
   const line =
     task
       .trim()
@@ -87,11 +87,11 @@ export const pullRequestTitle = ({ task }: JobRecord): string => {
 };
 
 /** Message of the commit of what the agent left uncommitted. */
-export const commitMessage = (record: JobRecord): string =>
+const commitMessage = (record: JobRecord): string =>
   `${pullRequestTitle(record)}\n\nCommitted by the service: the agent left these changes uncommitted.\n\nService-Job: ${record.id}\n`;
 
 /** Says first what a reviewer wants to know: where this comes from and what it cost. */
-export const pullRequestBody = (record: JobRecord, agent: TurnOutcome): string => {
+const pullRequestBody = (record: JobRecord, agent: TurnOutcome): string => {
   const facts = [
     ["Job", record.id],
     ["Profile", record.profile],

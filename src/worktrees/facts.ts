@@ -159,7 +159,7 @@ const factsOfJob = (job: JobRecord, podName: string): Facts => ({
 });
 
 /** A worktree on the disk of another instance, which alone can read it. */
-export type OtherHost = {
+type OtherHost = {
   podName: string;
   /** Whether that instance holds its lease. */
   isAlive: boolean;

@@ -125,7 +125,7 @@ const isOld = ({ now, settings }: Dependencies, since: Date): boolean =>
   since.getTime() + settings.worktreeTtl * 1000 <= now().getTime();
 
 /** Whether a process of this machine has its working directory in a directory; false where that is unknown. */
-export const hasProcessIn = async (path: string): Promise<boolean> => {
+const hasProcessIn = async (path: string): Promise<boolean> => {
   const names = await readdir("/proc").catch(() => []);
   const pids = names.filter((name) => /^\d+$/.test(name));
   const places = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => "")));

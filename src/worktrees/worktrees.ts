@@ -89,7 +89,7 @@ export type Worktrees = ReturnType<typeof createWorktrees>;
 type Viewing = Pick<Dependencies, "repos" | "settings" | "now"> & { measuring: Measuring };
 
 /** A worktree in the form of the contract. */
-export const viewOf = async (
+const viewOf = async (
   { repos, settings, now, measuring }: Viewing,
   known: WorktreeFacts,
 ): Promise<Worktree> => {

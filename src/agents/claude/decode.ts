@@ -211,7 +211,7 @@ const instant = (seconds: number | null): string | null => {
 export type ResultEvent = Extract<AgentEvent, { type: "result" }>;
 
 /** The CLI's report on the run. A refused request also has the subtype `success`: `is_error` decides. */
-export const resultEvent = (line: z.output<typeof ResultLine>): ResultEvent => ({
+const resultEvent = (line: z.output<typeof ResultLine>): ResultEvent => ({
   type: "result",
   ok: !(line.is_error ?? line.subtype !== "success") && !line.subtype.startsWith("error"),
   text: line.result ?? line.errors?.join("\n") ?? "",

@@ -114,10 +114,10 @@ const nothing: TurnOutcome = {
 type Judged = EndedTurn & { verdict: Verdict };
 type Failed = Judged & { words: Words };
 
-export const errorLimit = 10_240;
+const errorLimit = 10_240;
 
 /** What went wrong and what to do about it, then the agent's own words: at most 10,240 bytes. */
-export const errorText = (judged: Judged): string => {
+const errorText = (judged: Judged): string => {
   const { observed } = judged;
   const isJob = judged.turn.isLast === true;
   const failed: Failed = { ...judged, words: isJob ? jobWords : chatWords };
@@ -204,7 +204,7 @@ const after = (resetsAt: string | null): string => (resetsAt ? ` when it resets,
 const status = (code: number | null): string => (code === null ? "" : ` (status ${code})`);
 
 /** The reason of an aborted signal, or a thrown value, as the end of a sentence. */
-export const reasonText = (reason: unknown): string => {
+const reasonText = (reason: unknown): string => {
   const text =
     reason instanceof Error ? reason.message : typeof reason === "string" ? reason : "no reason was given";
   return text.replace(/\.$/, "");
