@@ -65,7 +65,7 @@ export const answerChat = async (deps: Dependencies, begun: StartedTurn): Promis
     note("ok", { cost_usd: costUsd, num_turns: numTurns });
     return true;
   } catch (thrown) {
-    const error = told(thrown, ids, deps.log);
+    const error = publicError(thrown, ids, deps.log);
     turn.end({ ok: false, error });
     publisher?.end("failed", error.message);
     note(error.code);
@@ -103,9 +103,9 @@ const idsOf = ({ turn, request, caller }: StartedTurn) => ({
   x_request_id: request.retry.requestId?.slice(0, 256),
 });
 
-const told = (error: unknown, ids: ReturnType<typeof idsOf>, log: Log): ServiceError => {
+const publicError = (error: unknown, ids: ReturnType<typeof idsOf>, log: Log): ServiceError => {
   if (error instanceof ServiceError) return error;
   log.error({ err: error, ...ids }, "a turn failed unexpectedly");
-  const message = `The service failed unexpectedly; its log tells more under request id ${ids.request_id}`;
+  const message = `The service failed unexpectedly; its log says more under request id ${ids.request_id}`;
   return new ServiceError("internal", message);
 };

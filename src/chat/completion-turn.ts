@@ -114,7 +114,10 @@ const publisher = (
       try {
         for (const event of events) if (event.type === "tool_use") progress?.(`Uses ${event.name}`);
       } catch (err) {
-        deps.log.error({ err, completion: record.uuid }, "the progress of a completion could not be told");
+        deps.log.error(
+          { err, completion: record.uuid },
+          "the progress of a completion could not be published",
+        );
       }
     },
   };
@@ -203,7 +206,7 @@ export const failedBy = (
 
 export const lost = {
   code: "instance_lost",
-  message: "The instance that ran it is gone; ask again, the conversation goes on where it was",
+  message: "The instance that ran it was lost; ask again, the conversation continues where it was",
 };
 
 const internal = {
@@ -217,13 +220,13 @@ export const cancelled = (): ServiceError =>
 export const callerLeft = (): ServiceError =>
   new ServiceError(
     "turn_cancelled",
-    "The caller went away before the answer was complete, which cancels it; use wait false, or AGENT_MODE_ON_DISCONNECT=detach",
+    "The caller left before the answer was complete, which cancels it; use wait false, or AGENT_MODE_ON_DISCONNECT=detach",
   );
 
 export const shuttingDown = (): ServiceError =>
   new ServiceError(
     "draining",
-    "The service is shutting down; ask again, the conversation goes on where it was",
+    "The service is shutting down; ask again, the conversation continues where it was",
     { retryAfter: 5 },
   );
 

@@ -127,13 +127,13 @@ export const openCompletions = async ({
       { signal: new AbortController().signal, principal: "caller", ...context },
     );
   /** The events of a completion that has ended, as type and content. */
-  const told = async (uuid = "one") => {
+  const publishedEvents = async (uuid = "one") => {
     const events: [string, string][] = [];
     for await (const { event } of bus.read(uuid, null, AbortSignal.timeout(5000)))
       events.push([event.event_type, event.content]);
     return events;
   };
-  return { completions, submit, told, store, bus, fake, lines };
+  return { completions, submit, told: publishedEvents, store, bus, fake, lines };
 };
 
 export const context: RequestContext = { signal: new AbortController().signal, principal: "caller" };

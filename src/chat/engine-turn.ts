@@ -37,8 +37,8 @@ type TurnProcess = {
   wasIdle: boolean;
 };
 
-/** `heard`: the agent showed a sign of having begun the turn. */
-type TurnResult = { outcome: TurnOutcome; heard: boolean };
+/** `hasBegun`: the agent showed a sign of having begun the turn. */
+type TurnResult = { outcome: TurnOutcome; hasBegun: boolean };
 
 /**
  * Finds a process for a turn, runs the turn in it, and puts the process into the pool for the conversation's next one.
@@ -106,7 +106,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     publish([{ type: "block_end", block: -1 }]);
     const { text, error } = outcome;
     const masking = { text: redact(text), error: error === null ? null : redact(error) };
-    return { outcome: { ...outcome, ...masking }, heard: hasBegun };
+    return { outcome: { ...outcome, ...masking }, hasBegun };
   };
 
   /** Records the conversation while its turn runs, so that it can be resumed whatever happens. */
@@ -159,9 +159,9 @@ export const createTurnRunner = (deps: Dependencies) => {
     const { process } = place.warm;
     turn.onSession?.(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
-    const { outcome, heard } = await say(turn, place, deadline);
+    const { outcome, hasBegun } = await say(turn, place, deadline);
     const isStuck = outcome.reason === "stalled" && process.turns() > 1;
-    if (place.wasIdle && !heard && (isStuck || outcome.reason === "agent_exit")) {
+    if (place.wasIdle && !hasBegun && (isStuck || outcome.reason === "agent_exit")) {
       // The process was dead or dying when it got the turn, or was stopped.
       await process.end();
       return run(turn, deadline);
@@ -182,13 +182,13 @@ export const createTurnRunner = (deps: Dependencies) => {
 };
 
 /** The same events with secrets masked, also those split over pieces. */
-const masked = (redact: Redactor, tell: EngineTurn["onEvents"]): EngineTurn["onEvents"] => {
+const masked = (redact: Redactor, publish: EngineTurn["onEvents"]): EngineTurn["onEvents"] => {
   let ready: AgentEvent[] = [];
   const mask = maskEvents(redact, (event) => void ready.push(event));
   return (events) => {
     ready = [];
     events.forEach(mask);
-    if (ready.length > 0) tell(ready);
+    if (ready.length > 0) publish(ready);
   };
 };
 

@@ -185,7 +185,7 @@ const closing = (): ServiceError =>
 const takenAway = (): ServiceError =>
   new ServiceError(
     "store_unavailable",
-    "The conversation could not be held while the store was away; ask again",
+    "The conversation could not be reserved while the store was unreachable; ask again",
   );
 
 /** Permits for turns, `max` at once. */

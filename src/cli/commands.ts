@@ -140,7 +140,7 @@ Exit codes:
   0    done; with --wait or --events: the job succeeded
   1    the job did not succeed, the service refused or failed, or it cannot be reached; drain: jobs are left
   2    svc does not understand the command, or the service calls its input invalid
-  130  interrupted while waiting; the job goes on (143: by SIGTERM)
+  130  interrupted while waiting; the job continues (143: by SIGTERM)
 
 Start:  svc serve, then  svc run "Fix the failing date test" --repo https://github.com/acme/app --wait
 `;
@@ -166,7 +166,7 @@ Examples:
 
 svc prints the conversation's id, with which you continue it later. At the prompt, /help lists the commands.
 Words such as /show-thinking or /hide-tools in a message change what the agent shows to everyone who talks to it;
-/stream-status tells what it shows. --hide is for this command only.
+/stream-status shows what is set. --hide is for this command only.
 
 Exit: 0 the answer is complete, 1 there is none or not all of it, 2 not understood, 130 interrupted (the turn is stopped).
 `;

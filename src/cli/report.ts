@@ -28,7 +28,7 @@ const explain = (error: unknown): { message: string; code: string; exit: ExitCod
     return { message, code, exit: refused ? exitCode.usage : exitCode.failure };
   }
   const text = error instanceof Error ? error.message : String(error);
-  const message = `${text} (SERVICE_LOG_LEVEL=debug tells more)`;
+  const message = `${text} (SERVICE_LOG_LEVEL=debug says more)`;
   return { message, code: "internal", exit: exitCode.failure };
 };
 

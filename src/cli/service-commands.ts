@@ -27,7 +27,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/drain.ts")).drain));
   program
     .command("status")
-    .description("tell whether the service is up; exit 1 when it is not")
+    .description("show whether the service is up; exit 1 when it is not")
     .option(...json)
     .action(lazily(async () => (await import("./commands/service.ts")).status));
   program

@@ -46,7 +46,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
       "--force",
       "remove also those that a job uses or that hold unpushed work; svc saves the work first",
     )
-    .option("--dry-run", "only tell what would be removed")
+    .option("--dry-run", "only show what would be removed")
     .option(...json)
     .addHelpText("after", cleanupExamples)
     .action(lazily(async () => (await import("./commands/worktrees-cleanup.ts")).worktreesCleanup));

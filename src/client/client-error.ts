@@ -50,7 +50,7 @@ export const notTheService = ({ status, headers }: Response, baseUrl: string): C
 export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
   const codes = [cause, cause instanceof Error ? cause.cause : undefined].map(codeOf);
   if (codes.includes("UND_ERR_HEADERS_TIMEOUT")) {
-    return noAnswer(`${baseUrl} took too long to answer; the request goes on there`, cause);
+    return noAnswer(`${baseUrl} took too long to answer; the request continues there`, cause);
   }
   if (codes.includes("UND_ERR_SOCKET") || codes.includes("ECONNRESET")) return brokenOff(cause, baseUrl);
   const way = "start it with svc serve, or set SERVICE_HOST and SERVICE_PORT";

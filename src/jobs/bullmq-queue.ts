@@ -63,7 +63,7 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     const consumer: Consumer = { worker, busy: 0 };
     // A worker retries at once when the store refuses. It rests until the next tick instead.
     worker.on("error", (err) => {
-      log.debug({ err }, "the queue's worker failed; it goes on in a moment");
+      log.debug({ err }, "the queue's worker failed; it retries in a moment");
       void worker.pause(true);
     });
     return consumer;
@@ -177,9 +177,9 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
   const registerQueue = async (pod: string): Promise<void> => {
     const [register, now] = [kv.key("queues"), kv.now().getTime()];
     await kv.client.zadd(register, now, pod);
-    for (const gone of await kv.client.zrangebyscore(register, 0, now - abandonedAfter)) {
-      await use(gone, (queue) => queue.obliterate({ force: true }));
-      await kv.client.zrem(register, gone);
+    for (const abandoned of await kv.client.zrangebyscore(register, 0, now - abandonedAfter)) {
+      await use(abandoned, (queue) => queue.obliterate({ force: true }));
+      await kv.client.zrem(register, abandoned);
     }
   };
 

@@ -200,7 +200,7 @@ describe("jobs that wait", () => {
     ]);
     const other = await world.sweepUntil(resumed, ({ warnings }) => warnings.length > 0, "to say so");
     expect(other.warnings).toEqual([
-      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it goes on on another instance when gone has been away for 600 s",
+      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it continues on another instance when gone has been away for 600 s",
     ]);
     const marker = await world.running("here", world.epoch);
     await world.sweepUntil(marker, ({ status }) => status === "queued", "to be queued");

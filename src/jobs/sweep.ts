@@ -107,8 +107,8 @@ const createQueueSweep = (deps: Dependencies, each: PerJob) => {
 
   /** Readers of the job then know what it waits for. */
   const warnOfWait = async ({ id, warnings, request }: JobRecord, name: string): Promise<void> => {
-    const then = request.session_id === "" ? "it fails" : "it goes on on another instance";
-    const warning = `It waits for the instance ${name}, on whose disk its worktree is and which does not answer; ${then} when ${name} has been away for ${settings.lostInstanceGrace} s`;
+    const then = request.session_id === "" ? "it fails" : "it continues on another instance";
+    const warning = `It waits for the instance ${name}, on whose disk its worktree is and which does not answer; ${then} when ${name} has been unreachable for ${settings.lostInstanceGrace} s`;
     if (warnings.includes(warning)) return;
     await store.update(id, { status: ["queued"] }, (current) =>
       current.warnings.includes(warning) ? {} : { warnings: [...current.warnings, warning] },

@@ -202,7 +202,7 @@ const checkServer = async (client: KvClient, { mode, database }: KvAddress): Pro
     const policy = info.get("maxmemory_policy") ?? "noeviction";
     if (policy !== "noeviction") {
       throw new Error(
-        `The key-value store has maxmemory-policy ${policy}, with which it may throw jobs away; set maxmemory-policy noeviction`,
+        `The key-value store has maxmemory-policy ${policy}, which may evict jobs; set maxmemory-policy noeviction`,
       );
     }
     if (mode === "single" && info.get("cluster_enabled") === "1")

@@ -80,7 +80,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     log,
   });
   let housekeeper: ReturnType<typeof startRepeating> | null = null;
-  const tidy = async (): Promise<void> => {
+  const applyRetention = async (): Promise<void> => {
     await engine.prune();
     await completions.settleLost(({ podName, epoch }) =>
       podName === self.podName ? epoch === self.epoch : isLiving(podName),
@@ -96,7 +96,8 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     start: () => {
       engine.start();
       housekeeper = startRepeating(
-        () => tidy().catch((err: unknown) => log.debug({ err }, "tidying of agent mode was put off")),
+        () =>
+          applyRetention().catch((err: unknown) => log.debug({ err }, "retention of agent mode was put off")),
         5000,
       );
     },

@@ -23,11 +23,11 @@ test("what has been read before the end of stdin is answered, the last line also
   ];
   raw.child.stdin.end(lines.join("\n"));
   expect(await raw.exited).toEqual([0, null]);
-  expect(raw.heard().map(({ id }) => id)).toEqual(expect.arrayContaining([1, 2, 3, 4, 5]));
-  expect(raw.heard()).toHaveLength(5);
-  const run = raw.heard().find(({ id }) => id === 2)?.result;
+  expect(raw.received().map(({ id }) => id)).toEqual(expect.arrayContaining([1, 2, 3, 4, 5]));
+  expect(raw.received()).toHaveLength(5);
+  const run = raw.received().find(({ id }) => id === 2)?.result;
   expect((run as Told).structuredContent.job.status).toBe("queued");
-  expect(raw.heard().find(({ id }) => id === 4)?.error).toMatchObject({ code: -32602 });
+  expect(raw.received().find(({ id }) => id === 4)?.error).toMatchObject({ code: -32602 });
 });
 
 test.each(["alone", "beside a running service"])(
@@ -38,17 +38,17 @@ test.each(["alone", "beside a running service"])(
     const raw = startRaw(home);
     await raw.ask("initialize", initialize);
     const job_id = await submit(raw, "scenario: hang");
-    const before = raw.heard().length;
+    const before = raw.received().length;
     raw.say(`${call(50, "wait_for_job", { job_id })}\n`);
     // It is under way when a later call has been answered.
     await raw.ask("tools/list");
-    expect(raw.heard()).toHaveLength(before + 1);
+    expect(raw.received()).toHaveLength(before + 1);
     const ended = performance.now();
     raw.child.stdin.end();
     expect(await raw.exited).toEqual([0, null]);
     // The wait alone would take 45 s.
     expect(performance.now() - ended).toBeLessThan(30_000);
-    const told = raw.heard().find(({ id }) => id === 50)?.result as Told;
+    const told = raw.received().find(({ id }) => id === 50)?.result as Told;
     expect(told.structuredContent.job).toMatchObject({
       id: job_id,
       status: expect.stringMatching(/queued|running/),

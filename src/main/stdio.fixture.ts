@@ -31,7 +31,7 @@ export const startRaw = (home: string, env?: Record<string, string>) => {
     exited,
     say: (text: string) => void child.stdin.write(text),
     /** What it has said so far. */
-    heard: () => messages(output.stdout),
+    received: () => messages(output.stdout),
     /** Sends a request and waits for its answer. */
     ask: async (method: string, params: object = {}): Promise<{ result?: object; error?: object }> => {
       const mine = ++id;

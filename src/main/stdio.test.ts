@@ -61,7 +61,7 @@ test("a message that is nested deeply or has very many values is refused, and th
   raw.say(call(`${"[".repeat(4_000_000)}${"]".repeat(4_000_000)}`));
   raw.say(call(`[${Array(2_000_000).fill(1).join()}]`));
   expect((await raw.ask("tools/list")).result).toHaveProperty("tools");
-  expect(raw.heard().slice(1, -1)).toMatchObject([
+  expect(raw.received().slice(1, -1)).toMatchObject([
     { error: { code: -32700, message: expect.stringContaining("100 levels deep") } },
     { error: { code: -32700, message: expect.stringContaining("10,000 values") } },
   ]);

@@ -73,10 +73,10 @@ const unsupported: Record<string, Unsupported> = {
     is: (request) => (request.response_format?.type ?? "text") !== "text",
     message: onlyText,
   },
-  logprobs: { is: ({ logprobs }) => logprobs === true, message: "must be false: there are none to tell" },
+  logprobs: { is: ({ logprobs }) => logprobs === true, message: "must be false: there are none" },
   top_logprobs: {
     is: (request) => (request.top_logprobs ?? 0) > 0,
-    message: "must be 0: there are none to tell",
+    message: "must be 0: there are none",
   },
   modalities: {
     is: ({ modalities }) => (modalities ?? []).some((modality) => modality !== "text"),

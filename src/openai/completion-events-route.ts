@@ -95,7 +95,7 @@ async function* encoded(
   const mute = watchForEnd(deps, uuid, context);
   try {
     for await (const { position: id, event } of deps.events.read(uuid, after, mute.signal)) {
-      mute.heard();
+      mute.received();
       yield encodeEvent({ id, event: event.event_type, data: JSON.stringify(event) });
       if (event.event_type === "done") return;
     }
@@ -127,7 +127,7 @@ const watchForEnd = (
   const timer = setInterval(() => void check().catch(() => undefined), lookEveryMs);
   return {
     signal: AbortSignal.any([context.signal, end.signal]),
-    heard: (): void => void (isSilent = false),
+    received: (): void => void (isSilent = false),
     stop: (): void => clearInterval(timer),
   };
 };

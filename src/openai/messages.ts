@@ -160,7 +160,7 @@ const imageOf = (url: string, param: string): Part => {
   if (!/^data:/i.test(head))
     throw new RequestFault(
       param,
-      "must be a data URL (data:image/png;base64,…): the service fetches no images from elsewhere",
+      "must be a data URL (data:image/png;base64,…): the service fetches no images from other hosts",
       "unsupported_value",
     );
   if (comma === -1 || !/^data:image\/[\w.+-]+(;[\w=.-]+)*;base64$/i.test(head.slice(0, comma)))

@@ -103,7 +103,7 @@ export const chatDescription: ZodOpenApiOperationObject = {
   requestParams: {
     header: z.object({
       "X-Conversation-Id": optional(
-        "Conversation to go on with; also X-OpenWebUI-Chat-Id, X-LibreChat-Conversation-Id",
+        "Conversation to continue; also X-OpenWebUI-Chat-Id, X-LibreChat-Conversation-Id",
       ),
       "X-User-Id": optional("Keeps the conversations of users apart; also X-OpenWebUI-User-Id"),
       "X-Request-Id": optional(

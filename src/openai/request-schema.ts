@@ -81,7 +81,7 @@ export const ChatCompletionRequest = z
         conversation_id: z
           .string()
           .nullish()
-          .meta({ description: "Conversation to go on with, where X-Conversation-Id cannot be set" }),
+          .meta({ description: "Conversation to continue, where X-Conversation-Id cannot be set" }),
         live_text: z
           .union([z.boolean(), z.literal(["true", "false"])], { error: "must be true or false" })
           .nullish()

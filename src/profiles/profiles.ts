@@ -48,7 +48,7 @@ export const createProfiles = ({ settings, home, now = Date.now, roots }: Reques
     pin: async (name) => {
       const entry = (await catalog()).get(name);
       if (entry === undefined)
-        throw new ProfileError("profile_invalid", `Profile ${name} is gone since the task was submitted`);
+        throw new ProfileError("profile_invalid", `Profile ${name} was removed after the task was submitted`);
       if (!isUsable(entry)) throw unusable(name, entry.profile.error);
       const { profile, plan, chain } = entry;
       return {

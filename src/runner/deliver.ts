@@ -26,7 +26,7 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const { record, run, worktree, profile, repos, redact } = delivery;
   if (profile.readOnly) {
     const changed = await repos.changes(worktree, run.signal);
-    if (changed.length > 0) run.warn(`The profile may only read; changes were thrown away: ${some(changed)}`);
+    if (changed.length > 0) run.warn(`The profile may only read; changes were discarded: ${some(changed)}`);
     return { branch: null };
   }
   const left = await repos.inspect(worktree, run.signal);

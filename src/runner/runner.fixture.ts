@@ -78,7 +78,7 @@ export const claimJob = async (
     execute: (over: Partial<Run> = {}) => runner.execute(record, { ...run, ...over }),
     interrupt: (reason: Interruption): void => stop.abort(reason),
     stored: async (): Promise<JobRecord> => (await store.get(record.id)) ?? record,
-    told: async () => {
+    published: async () => {
       await events.finish(record.id);
       return await Array.fromAsync(events.read(record.id, 0, new AbortController().signal));
     },

@@ -80,7 +80,7 @@ export const createRunner = (deps: Dependencies) => {
     run.signal.throwIfAborted();
     if (!agent.ok) return await endWith(record, run, progress, failedRun(agent));
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
-    if (!(await run.isOwner())) throw new LostOwnership("the job was taken away from this run");
+    if (!(await run.isOwner())) throw new LostOwnership("another run owns the job");
     run.note(agentFacts(agent));
     const { redact } = deps;
     const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact });

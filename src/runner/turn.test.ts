@@ -20,7 +20,7 @@ test("the input of a tool call is cut where it is nested too deeply", async () =
   const steps = `[{"tool": {"name": "Bash", "input": {"near": [1], "deep": ${deep}}}}, {"text": "Done."}]`;
   const job = await claimJob(`scenario: chat {"steps": ${steps}}`);
   expect(await job.execute()).toMatchObject({ kind: "succeeded", patch: { output: "Done." } });
-  const call = (await job.told()).find(({ type }) => type === "tool_use");
+  const call = (await job.published()).find(({ type }) => type === "tool_use");
   expect(call).toMatchObject({ input: { near: [1] } });
   expect(JSON.stringify(call)).toContain('{"in":"[… cut: nested more than 100 levels deep …]"}');
 });
@@ -32,7 +32,7 @@ test.each([
 ])("the run of the scenario %s passes the stage `result` once, with %s", async (scenario, detail) => {
   const job = await claimJob(`scenario: ${scenario}`);
   await job.execute();
-  const stages = (await job.told()).filter(({ type }) => type === "stage");
+  const stages = (await job.published()).filter(({ type }) => type === "stage");
   expect(stages.filter((event) => "stage" in event && event.stage === "result")).toEqual([
     expect.objectContaining({ detail }),
   ]);
@@ -44,7 +44,7 @@ test("a job whose agent cannot be started says why, and its events end like thos
     kind: "failed",
     patch: { failure_reason: "cli_not_found", error: expect.stringContaining("no-such-agent") as string },
   });
-  expect((await job.told()).at(-1)).toMatchObject({ type: "exited", exit_code: null, signal: null });
+  expect((await job.published()).at(-1)).toMatchObject({ type: "exited", exit_code: null, signal: null });
 });
 
 test("of a long answer the job keeps the end, within the limit of its output", async () => {
@@ -60,7 +60,7 @@ test.each(["text", "tool"])("a flood of %s is on record within bounds, in a smal
   const job = await claimJob(`scenario: flood {"megabytes": 100, "shape": "${shape}"}`);
   const { value: outcome, grown } = await peakOf(job.execute());
   expect(outcome).toMatchObject({ kind: "succeeded" });
-  const told = await job.told();
+  const told = await job.published();
   expect(told.filter(({ type }) => type === "warning")).toContainEqual(
     expect.objectContaining({ message: expect.stringContaining("event log has reached") as string }),
   );

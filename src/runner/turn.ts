@@ -66,7 +66,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
         read_only: job.readOnly,
         ...(launch.model === null ? {} : { model: launch.model }),
       });
-      if (!ours) throw new LostOwnership("the job was taken away from this run");
+      if (!ours) throw new LostOwnership("another run owns the job");
       run.stage("agent_started", `pid ${identity.pid}`);
     },
     onEvents: publishEvents(run, job.log),

@@ -93,10 +93,10 @@ const statusOnOtherHost = (
   { podName, isAlive }: OtherHost,
 ): { status: WorktreeStatus; error: string | null } => {
   const { status = "ready", removing = false, error = null } = known.record ?? {};
-  const away = isAlive ? null : `Its instance ${podName} does not answer`;
+  const unreachable = isAlive ? null : `Its instance ${podName} does not answer`;
   if (status === "removed" || status === "failed") return { status, error };
-  if (removing) return { status: "failed", error: away ?? "It is being removed" };
-  return { status: activeUses(known).length > 0 ? "in_use" : status, error: away ?? error };
+  if (removing) return { status: "failed", error: unreachable ?? "It is being removed" };
+  return { status: activeUses(known).length > 0 ? "in_use" : status, error: unreachable ?? error };
 };
 
 const faultOf = ({ record, onDisk, home }: WorktreeFacts): string | null => {
@@ -107,7 +107,7 @@ const faultOf = ({ record, onDisk, home }: WorktreeFacts): string | null => {
   }
   if (!onDisk.ready) return "Its checkout was not finished; clean it up";
   if (!onDisk.directoryExists)
-    return "Its directory is gone; a job in it makes it again from its branch, a cleanup removes the rest";
+    return "Its directory is missing; a job in it makes it again from its branch, a cleanup removes the rest";
   return null;
 };
 

@@ -33,7 +33,7 @@ export const joinWorktree = async <Value extends { id: string }>(
 ): Promise<Value> => {
   const known = await lookUp(deps, id);
   const accepted = await accept(usable(known, id, deps.settings.podName));
-  if (known === null || known.otherHost === null || (await staysThere(deps, known, accepted.id)))
+  if (known === null || known.otherHost === null || (await stillExists(deps, known, accepted.id)))
     return accepted;
   // Its agent, if it has started already, ends in the background.
   const atOnce = AbortSignal.abort(new Error("its end is not waited for"));
@@ -42,33 +42,33 @@ export const joinWorktree = async <Value extends { id: string }>(
     .catch((error: unknown) => {
       if (error !== atOnce.reason) throw error;
     });
-  throw gone(id);
+  throw removedError(id);
 };
 
-const staysThere = async (deps: Dependencies, known: WorktreeFacts, jobId: string): Promise<boolean> => {
+const stillExists = async (deps: Dependencies, known: WorktreeFacts, jobId: string): Promise<boolean> => {
   const deadline =
     performance.now() + (known.record === null ? removalTimeout.ofJob : removalTimeout.prepared);
-  const settled = async (): Promise<"stays" | "gone" | null> => {
+  const settled = async (): Promise<"exists" | "removed" | null> => {
     const state = await stateOf(deps, known, jobId);
-    return state === "going" ? null : state;
+    return state === "removing" ? null : state;
   };
   const waiting = { first: 5, longest: 200, signal: deps.closing, deadline };
-  return (await poll(settled, waiting)) === "stays";
+  return (await poll(settled, waiting)) === "exists";
 };
 
-/** `going`: its removal is announced, and will finish or be withdrawn. */
+/** `removing`: its removal is announced, and will finish or be withdrawn. */
 const stateOf = async (
   { records, jobs }: Dependencies,
   { id, record }: WorktreeFacts,
   jobId: string,
-): Promise<"stays" | "going" | "gone"> => {
+): Promise<"exists" | "removing" | "removed"> => {
   if (record === null) {
     const others = (await jobs.usesOfWorktree(id)).filter((use) => use.jobId !== jobId);
-    return (await lastRunIn(jobs, others)) === null ? "going" : "stays";
+    return (await lastRunIn(jobs, others)) === null ? "removing" : "exists";
   }
   const now = await records.get(id);
-  if (now === null || now.status !== "ready") return "gone";
-  return now.removing ? "going" : "stays";
+  if (now === null || now.status !== "ready") return "removed";
+  return now.removing ? "removing" : "exists";
 };
 
 export const notFound = (id: string): ServiceError =>
@@ -77,8 +77,8 @@ export const notFound = (id: string): ServiceError =>
     `There is no worktree ${id.slice(0, 100)}; list the worktrees to see those there are, or prepare one`,
   );
 
-const gone = (id: string): ServiceError =>
-  new ServiceError("worktree_not_found", `The worktree ${id} was removed meanwhile; prepare another`);
+const removedError = (id: string): ServiceError =>
+  new ServiceError("worktree_not_found", `The worktree ${id} was removed in the meantime; prepare another`);
 
 const removed = (id: string, { salvage_ref: ref }: WorktreeRecord): ServiceError => {
   const work = ref === null ? "" : `, what it held that was not pushed is saved as ${ref}`;

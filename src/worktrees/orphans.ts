@@ -27,7 +27,7 @@ export const createOrphanSweep = (deps: Dependencies) => {
         await deps.mutex
           .runExclusive(id, () => removeStray(deps, id))
           .catch((err: unknown) =>
-            deps.log.warn({ err, worktree: id }, "a stray worktree could not be removed"),
+            deps.log.warn({ err, worktree: id }, "an orphaned worktree could not be removed"),
           );
       }
       last = at;
@@ -49,7 +49,7 @@ const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
   if (orphan === null) return;
   const { worktree, ready } = orphan.onDisk;
   if (await hasProcessIn(worktree.path)) {
-    log.warn({ worktree: id }, "a stray worktree is left in place: a process is at work in it");
+    log.warn({ worktree: id }, "an orphaned worktree is left in place: a process is at work in it");
     return;
   }
   const limit = AbortSignal.timeout(deps.settings.gitTimeout * 2000);
@@ -60,7 +60,7 @@ const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
   if (ref !== null) await nameRef(deps, id, ref);
   if (kept.length > 0) throw new Kept(kept);
   await repos.removeWorktree(worktree, limit);
-  log.warn({ worktree: id, salvage_ref: ref ?? undefined }, "a stray worktree was removed");
+  log.warn({ worktree: id, salvage_ref: ref ?? undefined }, "an orphaned worktree was removed");
 };
 
 /** The instance's name as part of a ref; with an id of 36 characters it stays within a ref's length limit. */

@@ -68,7 +68,7 @@ export const createPreparing = (deps: Dependencies) => {
     if (deps.closing.aborted) {
       return new ServiceError(
         "draining",
-        `The service was stopped while it prepared the worktree ${id}; the next start goes on with it`,
+        `The service was stopped while it prepared the worktree ${id}; the next start continues it`,
         { retryAfter: 10 },
       );
     }
@@ -187,7 +187,7 @@ const newRecord = (
 const asServiceError = (error: unknown, redact: (text: string) => string): ServiceError => {
   if (error instanceof ServiceError) return error;
   if (!(error instanceof RepoError)) {
-    return new ServiceError("internal", "The worktree could not be prepared; the service's log tells more", {
+    return new ServiceError("internal", "The worktree could not be prepared; the service's log says more", {
       cause: error,
     });
   }

@@ -18,7 +18,7 @@ export const createWorktrees = (deps: Dependencies) => {
   const preparing = createPreparing(deps);
   const viewing = { ...deps, measuring };
   const retries = createRetries();
-  const strays = createOrphanSweep(deps);
+  const orphans = createOrphanSweep(deps);
 
   let expired = Number.NEGATIVE_INFINITY;
 
@@ -73,7 +73,7 @@ export const createWorktrees = (deps: Dependencies) => {
     recover: preparing.resume,
     applyRetention: async (signal: AbortSignal): Promise<void> => {
       await applyRetention(deps, retries, signal);
-      await strays.sweep(signal);
+      await orphans.sweep(signal);
       await expire(signal);
     },
     /** Resolves when nothing is in flight; abort `closing` first. */
@@ -121,7 +121,7 @@ const warningsOf = ({ onDisk, otherHost }: WorktreeFacts): string[] => {
   if (otherHost === null)
     return [...(onDisk?.worktree.warnings ?? []), ...(onDisk?.kept ?? []).map((what) => `kept: ${what}`)];
   return [
-    `It is on the disk of the instance ${otherHost.podName}, which alone can tell its size and whether everything is pushed`,
+    `It is on the disk of the instance ${otherHost.podName}, which alone knows its size and whether everything is pushed`,
   ];
 };
 

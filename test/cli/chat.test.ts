@@ -98,7 +98,9 @@ describe("svc chat with a message", () => {
     };
     const { code, stdout, stderr } = await svc(["chat", "x", "-c", "c-1"], { env: stub.env });
     expect({ code, stdout }).toEqual({ code: 1, stdout: "half\n" });
-    expect(stderr).toMatch(/broke off[^]*stopped in mid-answer; go on with: svc chat --conversation c-1\n$/);
+    expect(stderr).toMatch(
+      /broke off[^]*stopped in mid-answer; continue with: svc chat --conversation c-1\n$/,
+    );
   });
 
   test("whose answer fails says why", async () => {

@@ -97,7 +97,7 @@ describe("svc run --wait", () => {
     await until(() => output.stdout.includes("ended  failed"));
     child.kill(signal);
     const { code, stderr } = await ended;
-    expect(stderr).toContain("the job goes on");
+    expect(stderr).toContain("the job continues");
     expect(stderr).toContain(`svc job ${queued.id} --events`);
     expect(stderr).toContain(`svc cancel ${queued.id}`);
     expect(code).toBe(exit);

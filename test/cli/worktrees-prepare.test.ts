@@ -63,7 +63,7 @@ describe("svc worktrees prepare", () => {
     const plain = await svc(["worktrees", "prepare", "/a"], { env });
     expect(plain).toMatchObject({ code: 1, stdout: "" });
     expect(plain.stderr).toMatch(
-      new RegExp(`\nsvc: The disk is full\n.* failed; take it away:  svc worktrees cleanup ${id}\n$`),
+      new RegExp(`\nsvc: The disk is full\n.* failed; remove it:  svc worktrees cleanup ${id}\n$`),
     );
     const again = await start([preparing, failed]);
     const raw = await svc(["worktrees", "prepare", "/a", "--json"], again);

@@ -210,7 +210,7 @@ test("nor does it when its job fails or may only read", async () => {
   });
   const review = await run('Review it. scenario: noop {"dirt": true}', { profile: "review" });
   expect(review).toMatchObject({ status: "succeeded", profile: "review", branch: null });
-  expect(review.warnings.join()).toMatch(/thrown away: .*dirt\.txt/);
+  expect(review.warnings.join()).toMatch(/discarded: .*dirt\.txt/);
   expect(await remote.branches()).toEqual(["main"]);
   await expectUntouched();
 });

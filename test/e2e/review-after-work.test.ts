@@ -40,7 +40,7 @@ test("a review in the worktree of an earlier job throws its own changes away and
     session_id: String(job.session_id),
   });
   expect(review).toMatchObject({ status: "succeeded", profile: "review", worktree_id: job.worktree_id });
-  expect(review.warnings.join()).toMatch(/thrown away: committed\.txt, dirt\.txt$/);
+  expect(review.warnings.join()).toMatch(/discarded: committed\.txt, dirt\.txt$/);
   expect(await seen()).toEqual(before);
 });
 

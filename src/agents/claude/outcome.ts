@@ -60,7 +60,7 @@ export const ownCost = (total: number | null, spent: number): number | null =>
 /** The outcome of a turn whose prompt the agent never got. */
 export const unpromptedOutcome = (reason: unknown): TurnOutcome => ({
   ...nothing,
-  error: `The turn was ended by the service before the agent heard of it: ${reasonText(reason)}.`,
+  error: `The turn was ended by the service before the agent got it: ${reasonText(reason)}.`,
 });
 
 /** The outcome of a process that could not be started. */
@@ -142,7 +142,7 @@ const sentence = (failed: Failed): string =>
 const sentences: Record<Reason, (failed: Failed) => string> = {
   timeout: (failed) => {
     const { raise, resume } = failed.words;
-    return `The agent was ended at its time limit of ${failed.turn.timeoutSeconds} s. ${raise.timeout(failed)}, or ${resume} to go on.`;
+    return `The agent was ended at its time limit of ${failed.turn.timeoutSeconds} s. ${raise.timeout(failed)}, or ${resume} to continue.`;
   },
   stalled: (failed) => stalled(failed),
   auth: ({ words }) =>
@@ -157,11 +157,11 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
     }`,
   max_turns: (failed) => {
     const { raise, resume } = failed.words;
-    return `The agent stopped at its limit of turns. ${raise.max_turns(failed)}, or ${resume} to go on.`;
+    return `The agent stopped at its limit of turns. ${raise.max_turns(failed)}, or ${resume} to continue.`;
   },
   budget: (failed) => {
     const { raise, resume } = failed.words;
-    return `The agent stopped at its limit of cost. ${raise.max_budget_usd(failed)}, or ${resume} to go on.`;
+    return `The agent stopped at its limit of cost. ${raise.max_budget_usd(failed)}, or ${resume} to continue.`;
   },
   cli_not_found: ({ settings }) =>
     `The agent CLI "${settings.agentCliBinary}" could not be executed. Check its installation or SERVICE_AGENT_CLI_BINARY.`,
@@ -173,13 +173,13 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
   internal: ({ interruption, prompted, words }) =>
     words === jobWords && !prompted
       ? `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`
-      : `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}. ${capital(words.resumeIts)} to go on.`,
+      : `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}. ${capital(words.resumeIts)} to continue.`,
 };
 
 const stalled = ({ cause, settings, words }: Failed): string =>
   cause === "first_output"
     ? `The agent gave no sign of life within ${settings.agentCliFirstOutputTimeout} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT) and was ended. ${capital(words.again)}.`
-    : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended. ${capital(words.resumeIts)} to go on.`;
+    : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended. ${capital(words.resumeIts)} to continue.`;
 
 /** Claims no more than is known: the transcript may have the answer although the output was lost. */
 const exit = ({

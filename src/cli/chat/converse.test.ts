@@ -187,7 +187,7 @@ describe("a failed answer is told, and the conversation goes on:", () => {
         for (const each of [role, text("half")]) write(each);
         response.end();
       },
-      "stopped in mid-answer; go on with: svc chat --conversation c-1",
+      "stopped in mid-answer; continue with: svc chat --conversation c-1",
     ],
   ])("%s", async (_what, reply, sentence) => {
     const { say, stub } = await scene();

@@ -148,7 +148,7 @@ const commands: [usage: string, what: string, run: Run][] = [
   ],
   [
     "/id",
-    "show the conversation's id, and how to go on with it later",
+    "show the conversation's id, and how to continue it later",
     ({ talk }) => `Conversation ${talk.conversation}\nGo on with: ${resumeCommand(talk)}`,
   ],
   [
@@ -172,7 +172,7 @@ const commands: [usage: string, what: string, run: Run][] = [
     "show the shortened tool results of the last answer whole",
     ({ shortened }) => (shortened.length === 0 ? "Nothing was shortened" : shortened.join("\n\n")),
   ],
-  ["/exit", "leave; you can go on with the conversation later", () => null],
+  ["/exit", "leave; you can continue the conversation later", () => null],
 ];
 
 /** Words that the service removes from a message. */
@@ -198,9 +198,9 @@ const help = (): string =>
     "",
     "Words in a message, alone or with a question, set what the agent shows:",
     "/show-thinking /hide-thinking /show-tools /hide-tools … /show-all /hide-all",
-    "/stream-status tells what is set. The service keeps it for the agent: it holds",
+    "/stream-status shows what is set. The service keeps it for the agent: it holds",
     "for everyone who talks to it. For yourself alone: svc chat --hide.",
     "",
-    "A line that ends in \\ goes on in the next.",
+    "A line that ends in \\ continues in the next.",
     "Ctrl-C stops an answer; Ctrl-D leaves.",
   ].join("\n");

@@ -107,6 +107,6 @@ export const chatFailure = (error: unknown, talk: TalkOptions, begun: boolean): 
     return failure("This service has no agent to talk to: start it with AGENT_MODE=true svc serve");
   }
   if (status === 0 && begun)
-    return failure(`${message}. The turn was stopped in mid-answer; go on with: ${resumeCommand(talk)}`);
+    return failure(`${message}. The turn was stopped in mid-answer; continue with: ${resumeCommand(talk)}`);
   return retryAfter === undefined ? error : failure(`${message} (try again in ${retryAfter} s)`);
 };

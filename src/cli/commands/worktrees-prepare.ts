@@ -42,7 +42,7 @@ export const worktreesPrepare = async (
       return exit;
     }
     const look = begun === null ? "svc worktrees list" : `svc worktrees show ${oneLine(begun.worktree_id)}`;
-    note(`\nNo longer waiting; the preparation goes on.\nLook at it:  ${look}`);
+    note(`\nNo longer waiting; the preparation continues.\nLook at it:  ${look}`);
     return interruption.exit();
   }
 };
@@ -108,4 +108,4 @@ const preparationFailures: ReadonlySet<string> = new Set([
 ]);
 
 const removeIt = ({ worktree_id: id }: Worktree): string =>
-  `The list of worktrees shows it as failed; take it away:  svc worktrees cleanup ${shellWord(oneLine(id))}`;
+  `The list of worktrees shows it as failed; remove it:  svc worktrees cleanup ${shellWord(oneLine(id))}`;

@@ -34,7 +34,7 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
     view.close();
     if (!interruption.signal.aborted) throw error;
     note(
-      `\nNo longer waiting; the job goes on.\nFollow it:  svc job ${job.id} --events\nCancel it:  svc cancel ${job.id}`,
+      `\nNo longer waiting; the job continues.\nFollow it:  svc job ${job.id} --events\nCancel it:  svc cancel ${job.id}`,
     );
     return interruption.exit();
   }
@@ -117,15 +117,18 @@ export const waitOutOutage = async (
   { probe, signal, onNote, later, patienceMs = 10 * 60_000 }: Outage,
 ): Promise<void> => {
   const since = performance.now();
-  onNote(`The service is away (${outage.message}); trying again for up to ${duration(patienceMs)}`);
+  onNote(`The service is unreachable (${outage.message}); trying again for up to ${duration(patienceMs)}`);
   const onFailure = (error: unknown): void => {
     signal.throwIfAborted();
     if (!isOutage(error)) throw error;
     if (performance.now() - since < patienceMs) return;
-    throw new CliError(`The service has been away for ${duration(patienceMs)} (${error.message}). ${later}`, {
-      code: error.code,
-      cause: error,
-    });
+    throw new CliError(
+      `The service has been unreachable for ${duration(patienceMs)} (${error.message}). ${later}`,
+      {
+        code: error.code,
+        cause: error,
+      },
+    );
   };
   await retry(probe, { first: 500, longest: 5000, signal, onFailure });
   onNote("The service answers again");

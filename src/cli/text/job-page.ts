@@ -199,7 +199,7 @@ const advice: Record<FailureReason, string> = {
   rate_limited: "The model's rate limit is used up: wait for its reset.",
   auth: "The model refused the credentials: check AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY of the service.",
   max_turns:
-    "The agent used up its turns: split the task, raise max_turns in the profile, or go on with --session-id.",
+    "The agent used up its turns: split the task, raise max_turns in the profile, or continue with --session-id.",
   budget: "The job spent the profile's max_budget_usd: raise it, or split the task.",
   timeout:
     "The agent ran out of time: split the task, or raise timeout in the profile or SERVICE_AGENT_CLI_TIMEOUT.",
