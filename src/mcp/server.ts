@@ -145,7 +145,7 @@ A task: run_task answers at once with a job of status queued. Ask wait_for_job (
 
 In two phases, to have the repository ready or to run several tasks in one place: prepare_worktree, then run_task with its worktree_id; while a worktree's status is preparing, ask get_worktree until it is ready. list_worktrees and get_disk_usage show what is there, cleanup_worktrees removes it: try it with dry_run first.
 
-list_profiles tells what profiles a task can run with; without one the service chooses.
+list_profiles lists the profiles that a task can run with; without one the service chooses.
 
 Every result is JSON with success. A failure has error, a sentence that says what to do, and code, which is stable.`;
 
