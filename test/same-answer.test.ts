@@ -5,8 +5,7 @@ import type { Operation } from "../src/contract/operation.ts";
 import { operations, type Operations } from "../src/contract/operations.ts";
 import { doors } from "./doors.ts";
 import { completionRows } from "./same-answer/completion-rows.ts";
-import { instanceRows } from "./same-answer/instance-rows.ts";
-import { jobRows } from "./same-answer/job-rows.ts";
+import { instanceRows, jobRows } from "./same-answer/job-rows.ts";
 import { openScene, type Row, type Scene } from "./same-answer/scene.ts";
 import { worktreeRows } from "./same-answer/worktree-rows.ts";
 

@@ -203,7 +203,7 @@ export const statusTitles: Record<string, string> = {
   "409": "Conflict with an earlier request",
   "413": "Too large",
   "429": "The model's endpoint limits the rate",
-  "500": "The service failed; its log says more under the X-Request-Id of the answer",
+  "500": "The service failed; see its log under the X-Request-Id of the answer",
   "502": "The model's endpoint refused or failed",
   "503": "Temporarily unavailable",
   "504": "It took too long",

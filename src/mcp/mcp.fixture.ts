@@ -55,7 +55,7 @@ export const startDoors = async ({
       context.progress?.("waiting");
       await new Promise<void>((resolve) => context.signal.addEventListener("abort", () => resolve()));
       waiting.now -= 1;
-      throw new Error("the caller is gone");
+      throw new Error("the caller has disconnected");
     },
   };
   const newServer = wrap(

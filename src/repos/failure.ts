@@ -9,8 +9,8 @@ type Doing = {
 };
 
 /**
- * Turns whatever a step threw into the RepoError that tells the user what is wrong and what to do. An abort stays the
- * signal's reason.
+ * Turns whatever a step threw into the RepoError that says what is wrong and what to do. An abort stays the signal's
+ * reason.
  */
 export const asRepoError = (error: unknown, { reason, what, signal }: Doing): unknown => {
   if (error instanceof RepoError) return error;

@@ -66,7 +66,7 @@ test.for([
   "HEAD",
   "x".repeat(201),
 ])("%j is refused with a sentence that names it", (ref) => {
-  expect(() => checkRef(ref)).toThrow("is not a valid name of a branch or tag");
+  expect(() => checkRef(ref)).toThrow("is not a name that git takes for a branch or tag");
 });
 
 test.for(["main", "release/1.2", "v3.0.0", "feature/ümlaut", "a@b", "refs/x"])("%s is taken", (ref) => {

@@ -30,7 +30,7 @@ export const checkRef = (ref: string): void => {
   const shown = ref.replaceAll(/[^\x20-\x7e]/g, "?").slice(0, 100);
   throw new ServiceError(
     "invalid_ref",
-    `"${shown}" is not a valid name of a branch or tag. Give one like main, release/1.2 or v3.0.`,
+    `"${shown}" is not a name that git takes for a branch or tag. Give one like main, release/1.2 or v3.0.`,
   );
 };
 

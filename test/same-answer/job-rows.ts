@@ -1,3 +1,4 @@
+import { until } from "../until.ts";
 import { newJob, type Row, type Scene } from "./scene.ts";
 
 const task = "do it";
@@ -121,4 +122,17 @@ export const jobRows = (scene: () => Scene): Row[] => [
     },
   },
   { operation: "wait_for_job", outcome: "job_not_found", question: unknownJob },
+];
+
+export const instanceRows = (scene: () => Scene): Row[] => [
+  {
+    operation: "list_instances",
+    outcome: "success",
+    question: async () => {
+      // What an instance says about itself follows what it does by some seconds.
+      await until(async () => (await scene().roomy.client.list_instances()).instances[0]?.running === 1);
+      return { input: {} };
+    },
+    varies: ["oldest_wait_seconds"],
+  },
 ];

@@ -1,16 +1,16 @@
 import type { Revision } from "./suite.ts";
 
 /**
- * What the official suite finds wanting, as `scenario:check-id`, with the reason. One that is met must go from here, and
- * nothing comes in without a reason that will stay true.
+ * Checks of the official suite that fail, as `scenario:check-id`, with the reason. A check that passes must be removed
+ * from here; a new one needs a lasting reason.
  */
 type Exceptions = Record<Revision, Record<string, string>>;
 
 const asksBack =
   "the server asks the client in the middle of a call, on a connection that a stateless server does not have";
-const session = "about sessions, which a stateless server does not have; none is demanded";
+const session = "about sessions, which a stateless server does not have and the protocol does not require";
 
-/** Of our HTTP layer with the suite's own tools behind it. */
+/** For the service's HTTP layer with the suite's own tools. */
 export const fixtureExceptions: Exceptions = {
   "2025-11-25": {
     "tools-call-sampling:tools-call-sampling": asksBack,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { acceptedContent, completable, inputRequired } from "@modelcontextprotocol/server";
 import type { Fixture } from "./fixture-server.ts";
-import { redPixel } from "./samples.ts";
+import { redPixel } from "./fixture-content.ts";
 
 const twoArguments = z.object({
   arg1: completable(z.string().describe("First test argument"), (value) =>

@@ -4,12 +4,9 @@ import {
   type RequestStateCodec,
   type ServerEvent,
 } from "@modelcontextprotocol/server";
-import { registerContentTools } from "./fixture-content.ts";
+import { registerContentTools, registerResources, registerSchemaTools } from "./fixture-content.ts";
 import { registerPrompts } from "./fixture-prompts.ts";
-import { registerAskingTools } from "./fixture-asking.ts";
-import { registerResources } from "./fixture-resources.ts";
-import { registerRoundTools } from "./fixture-rounds.ts";
-import { registerSchemaTools } from "./fixture-schemas.ts";
+import { registerAskingTools, registerRoundTools } from "./fixture-asking.ts";
 
 type RoundState = { step: number };
 
