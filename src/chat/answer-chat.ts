@@ -106,6 +106,6 @@ const idsOf = ({ turn, request, caller }: StartedTurn) => ({
 const publicError = (error: unknown, ids: ReturnType<typeof idsOf>, log: Log): ServiceError => {
   if (error instanceof ServiceError) return error;
   log.error({ err: error, ...ids }, "a turn failed unexpectedly");
-  const message = `The service failed unexpectedly; its log says more under request id ${ids.request_id}`;
+  const message = `The service failed unexpectedly; see its log under request id ${ids.request_id}`;
   return new ServiceError("internal", message);
 };
