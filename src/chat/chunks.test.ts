@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { checkChunk, checkCompletion, checkError } from "../../test/openai-schemas.ts";
 import { createChunks, doneEvent, errorEvent } from "./chunks.ts";
-import { createCompletionObject } from "./completion-object.ts";
+import { createCompletionObject } from "./turn.ts";
 import { type Delta, contentOf } from "./delta.ts";
 
 const head = { id: "chatcmpl-1", created: 1_795_266_000, model: "agent" };

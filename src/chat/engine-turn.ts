@@ -65,7 +65,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     return { warm: ready ?? (await processes.fresh(options)), isInformed: false, wasIdle: ready !== null };
   };
 
-  const say = async (
+  const runTurn = async (
     turn: EngineTurn,
     { warm, isInformed }: TurnProcess,
     deadline: number,
@@ -139,12 +139,12 @@ export const createTurnRunner = (deps: Dependencies) => {
     const { conversation: key } = turn;
     const found = key === null ? null : await conversations.get(key);
     const record = found !== null && (turn.mayResume?.(found) ?? true) ? found : null;
-    const place = await processFor(turn, record);
+    const turnProcess = await processFor(turn, record);
     try {
-      return await runIn(place, turn, record, deadline);
+      return await runIn(turnProcess, turn, record, deadline);
     } catch (error) {
       // A failure of this code, not of the agent: the state of the turn is unknown.
-      await place.warm.process.end();
+      await turnProcess.warm.process.end();
       throw error;
     }
   };
@@ -159,7 +159,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     const { process } = place.warm;
     turn.onSession?.(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
-    const { outcome, hasBegun } = await say(turn, place, deadline);
+    const { outcome, hasBegun } = await runTurn(turn, place, deadline);
     const isStuck = outcome.reason === "stalled" && process.turns() > 1;
     if (place.wasIdle && !hasBegun && (isStuck || outcome.reason === "agent_exit")) {
       // The process was dead or dying when it got the turn, or was stopped.

@@ -49,7 +49,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .option("--shared-root <directory>", "where (default: SERVICE_SHARED_FS_ROOT)")
     .option("--json", "print what was created as JSON")
     .addHelpText("after", initSharedFsEnd)
-    .action(lazily(async () => (await import("./commands/init-shared-fs.ts")).initSharedFsCommand));
+    .action(lazily(async () => (await import("./commands/service.ts")).initSharedFsCommand));
   program
     .command("version")
     .description("print program name and version")

@@ -8,8 +8,7 @@ import type { JobEvent } from "../contract/event.ts";
 import { listen } from "../http/server.ts";
 import { createTestApp } from "../http/app.fixture.ts";
 import { ClientError } from "./client-error.ts";
-import { createClient } from "./client.ts";
-import type { Follow } from "./events.ts";
+import { createClient, type Follow } from "./client.ts";
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

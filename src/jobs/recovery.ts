@@ -41,8 +41,8 @@ export const recover = async (deps: Recovery): Promise<void> => {
     let failures = 0;
     const onFailure = (err: unknown): void => {
       failures += 1;
-      const say = failures > 1 ? log.debug : isOfStore(err) ? log.warn : log.error;
-      say.call(log, { err }, "what an earlier start has left cannot all be recovered yet");
+      const logFailure = failures > 1 ? log.debug : isOfStore(err) ? log.warn : log.error;
+      logFailure.call(log, { err }, "what an earlier start has left cannot all be recovered yet");
       if (!isOfStore(err) && !patient) throw err;
     };
     const work = async (): Promise<unknown> => (signal.aborted ? undefined : await step());

@@ -154,7 +154,7 @@ const createRunsSweep = (deps: Dependencies, each: PerJob) => {
   const { store, settings, presence } = deps;
   let unknownSince = new Map<string, number>();
   /** Lost runs of ended jobs, by id and epoch, with the time, ms, before which there is nothing to do for them. */
-  let over = new Map<string, number>();
+  let quietUntil = new Map<string, number>();
 
   /** The lost instance cleans up after the run when it is back; callers get the outcome now. */
   const settleLostRun = async ({ id, epoch }: UnsettledRun): Promise<void> => {
@@ -163,7 +163,7 @@ const createRunsSweep = (deps: Dependencies, each: PerJob) => {
     if (isFinal(record.status)) {
       const deadline = Date.parse(record.ended_at ?? "") + record.ttl_seconds * 1000;
       if (deadline <= deps.now().getTime()) await settle(deps, record, nothingLeft);
-      else over.set(keyOf({ id, epoch }), deadline);
+      else quietUntil.set(keyOf({ id, epoch }), deadline);
     } else await settle(deps, record, { kind: "lost", cleaned: null });
   };
 
@@ -195,9 +195,11 @@ const createRunsSweep = (deps: Dependencies, each: PerJob) => {
   const lookAfterOthers = async (runs: UnsettledRun[]): Promise<void> => {
     presence.noteMissing(runs.map(({ podName }) => podName));
     const known = new Set(runs.map(keyOf));
-    over = new Map([...over].filter(([key]) => known.has(key)));
+    quietUntil = new Map([...quietUntil].filter(([key]) => known.has(key)));
     const now = deps.now().getTime();
-    const lost = runs.filter((run) => presence.isLost(run.podName) && !((over.get(keyOf(run)) ?? 0) > now));
+    const lost = runs.filter(
+      (run) => presence.isLost(run.podName) && !((quietUntil.get(keyOf(run)) ?? 0) > now),
+    );
     await Promise.all(lost.map((run) => each(run.id, () => settleLostRun(run))));
   };
 

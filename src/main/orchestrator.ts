@@ -241,7 +241,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     signal: ending.signal,
   });
   cluster.start(facts);
-  const housekeeper = startRetention({
+  const retention = startRetention({
     store,
     events,
     queue,
@@ -272,7 +272,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       closing.abort();
       await agentMode?.stop();
       await worker.stop();
-      await housekeeper.stop();
+      await retention.stop();
       await worktrees.settled();
       await doors.close(5000);
       await cluster.stop();

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { expect, test } from "vitest";
-import { createCompletionObject } from "../chat/completion-object.ts";
+import { createCompletionObject } from "../chat/turn.ts";
 import { publicUsage } from "../chat/chunks.ts";
 import { saying, startDoor, turnOf } from "./openai.fixture.ts";
 

@@ -7,10 +7,9 @@ import { killOrphans } from "../lib/process/orphans.ts";
 import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles } from "../profiles/profile.ts";
-import { RepoError, type Repos, type Worktree } from "../repos/repos.ts";
+import { RepoError, type Repos, type Worktree, type CachedRepo } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
-import { checkout } from "./checkout.ts";
 import { deliver } from "./deliver.ts";
 import { LostOwnership, runJobAgent, UnknownSession } from "./turn.ts";
 
@@ -243,3 +242,42 @@ const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
 };
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
+const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Worktree> => {
+  const repo = record.repo_url === "" ? null : await fetchRepo(record, run, repos);
+  const worktreeId = record.worktree_id ?? record.id;
+  const worktree = await repos.addWorktree({
+    repo,
+    worktreeId,
+    jobId: record.id,
+    branch: record.branch ?? `service/${record.id.slice(0, 8)}`,
+    baseRef: record.base_ref,
+    signal: run.signal,
+  });
+  for (const warning of worktree.warnings) run.warn(warning);
+  run.note({
+    worktree_id: worktreeId,
+    worktree_path: worktree.path,
+    cached_clone: worktree.cacheDir,
+    branch: worktree.branch,
+    base_ref: worktree.baseRef,
+  });
+  run.stage("worktree_ready", worktree.path);
+  return worktree;
+};
+
+const fetchRepo = async (record: JobRecord, run: Run, repos: Repos): Promise<CachedRepo> => {
+  if (record.request.create_repo) {
+    const made = await repos.createMissing({
+      url: record.repo_url,
+      private: record.request.private,
+      signal: run.signal,
+    });
+    if (made !== null) run.warn(made);
+  }
+  const repo = await repos.fetch({ url: record.repo_url, jobId: record.id, signal: run.signal });
+  for (const warning of repo.warnings) run.warn(warning);
+  run.stage("fetched", repo.gitDir);
+  return repo;
+};

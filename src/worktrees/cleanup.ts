@@ -18,7 +18,7 @@ import {
   type WorktreeFacts,
 } from "./facts.ts";
 
-type Asked = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
+type CleanupRequest = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
 
 type Cleaning = Dependencies & {
   measuring: Measuring;
@@ -44,7 +44,7 @@ class AlreadyRemoved extends Error {
  */
 export const cleanUp = async (
   deps: Cleaning,
-  asked: Asked,
+  asked: CleanupRequest,
   progress?: (message: string) => void,
 ): Promise<{ removed: number; results: CleanupResult[] }> => {
   const names = asked.paths
@@ -68,7 +68,7 @@ export const cleanUp = async (
   });
   return {
     removed: cleaned.filter(({ removed }) => removed).length,
-    results: [...cleaned, ...foreign.map(nothingThere)],
+    results: [...cleaned, ...foreign.map(noSuchWorktree)],
   };
 };
 
@@ -76,7 +76,7 @@ export const cleanUp = async (
 const choose = async (
   deps: Cleaning,
   names: Set<string>,
-  asked: Asked,
+  asked: CleanupRequest,
 ): Promise<{ chosen: WorktreeFacts[]; foreign: string[] }> => {
   const chosen = new Map<string, WorktreeFacts>();
   const foreign: string[] = [];
@@ -101,11 +101,11 @@ const lookUpNamed = async (deps: Cleaning, name: string): Promise<WorktreeFacts 
 const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const olderThan =
-  ({ now }: Pick<Dependencies, "now">, { max_age_hours }: Asked) =>
+  ({ now }: Pick<Dependencies, "now">, { max_age_hours }: CleanupRequest) =>
   (known: WorktreeFacts): boolean =>
     now().getTime() - factsOf(known).createdAt.getTime() > max_age_hours * 3_600_000;
 
-const nothingThere = (name: string): CleanupResult => ({
+const noSuchWorktree = (name: string): CleanupResult => ({
   path: name,
   worktree_id: null,
   success: false,
@@ -116,7 +116,11 @@ const nothingThere = (name: string): CleanupResult => ({
   salvage_ref: null,
 });
 
-const cleanOne = async (deps: Cleaning, listed: WorktreeFacts, asked: Asked): Promise<CleanupResult> => {
+const cleanOne = async (
+  deps: Cleaning,
+  listed: WorktreeFacts,
+  asked: CleanupRequest,
+): Promise<CleanupResult> => {
   const { id } = listed;
   // Filled as jobs are cancelled: they are reported even if the removal fails after that.
   const cancelled: string[] = [];
@@ -156,7 +160,7 @@ type Done = Pick<CleanupResult, "cancelled_jobs" | "size_bytes" | "salvage_ref">
 const remove = async (
   deps: Cleaning,
   id: string,
-  { asked, cancelled }: { asked: Asked; cancelled: string[] },
+  { asked, cancelled }: { asked: CleanupRequest; cancelled: string[] },
 ): Promise<Omit<Done, "cancelled_jobs">> => {
   const first = await standing(deps, id);
   await makeFree(deps, first, { asked, cancelled });
@@ -199,7 +203,7 @@ const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | nul
 const inspect = async (
   deps: Cleaning,
   id: string,
-  asked: Asked,
+  asked: CleanupRequest,
   reservation?: { keepsJobsOut: true },
 ): Promise<Done> => {
   const known = await standing(deps, id);
@@ -236,7 +240,7 @@ const standing = async (deps: Cleaning, id: string): Promise<WorktreeFacts> => {
 };
 
 /** @throws Refusal with the reason why it must stay in its present state */
-const refuseUnlessFree = (known: WorktreeFacts, { force }: Asked): void => {
+const refuseUnlessFree = (known: WorktreeFacts, { force }: CleanupRequest): void => {
   const { record, otherHost } = known;
   if (otherHost !== null && !(force && isCutOff(known))) throw new Refusal(otherDisk(known, otherHost));
   if (force) return;
@@ -268,7 +272,7 @@ const forgotten = ({ otherHost }: WorktreeFacts): string =>
 const makeFree = async (
   deps: Cleaning,
   known: WorktreeFacts,
-  { asked, cancelled }: { asked: Asked; cancelled: string[] },
+  { asked, cancelled }: { asked: CleanupRequest; cancelled: string[] },
 ): Promise<void> => {
   refuseUnlessFree(known, asked);
   const nobodyAnswers = isCutOff(known);
