@@ -49,7 +49,7 @@ export const createCompletionTurn =
       if (result === "refused") run.stop.abort(cancelled());
     });
     const account = createAccount();
-    const end = { ...started, ...(await runTurn(deps, { run, running, account })) };
+    const end = { ...started, ...(await finalRecord(deps, { run, running, account })) };
     over.abort();
     const ended = { ...running, ...end };
     const result = await write(running, end);
@@ -74,7 +74,7 @@ export const publishEnd = (bus: EventBus, record: CompletionRecord, now: () => D
 type Running = { run: Run; running: CompletionRecord; account: ReturnType<typeof createAccount> };
 
 /** Runs the turn in the engine, and returns the final record. */
-const runTurn = async (
+const finalRecord = async (
   deps: Dependencies,
   { run, running, account }: Running,
 ): Promise<Partial<CompletionRecord>> => {

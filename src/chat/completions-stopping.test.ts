@@ -28,7 +28,7 @@ describe("a caller who leaves while it waits", () => {
     const slow = await leave({ kind: "cancel", graceSeconds: 0.02 });
     expect(await slow.answer).toMatchObject({
       status: "cancelled",
-      error: expect.stringContaining("went away"),
+      error: expect.stringContaining("caller left"),
     });
   });
 

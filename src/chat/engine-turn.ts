@@ -65,7 +65,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     return { warm: ready ?? (await processes.fresh(options)), isInformed: false, wasIdle: ready !== null };
   };
 
-  const runTurn = async (
+  const prompt = async (
     turn: EngineTurn,
     { warm, isInformed }: TurnProcess,
     deadline: number,
@@ -159,7 +159,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     const { process } = place.warm;
     turn.onSession?.(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
-    const { outcome, hasBegun } = await runTurn(turn, place, deadline);
+    const { outcome, hasBegun } = await prompt(turn, place, deadline);
     const isStuck = outcome.reason === "stalled" && process.turns() > 1;
     if (place.wasIdle && !hasBegun && (isStuck || outcome.reason === "agent_exit")) {
       // The process was dead or dying when it got the turn, or was stopped.

@@ -16,15 +16,15 @@ export const createLocalQueue = ({
 }): Queue => {
   /** In order. Sets, because thousands may wait and each addition checks membership. */
   let waiting = new Set<string>();
-  let resting = new Set<string>();
+  let restingIds = new Set<string>();
   const active = new Set<string>();
   let work: ((id: string) => Promise<"done" | "later">) | null = null;
   let paused = false;
 
   const takeBack = (): void => {
-    if (resting.size === 0) return;
-    waiting = new Set([...resting, ...waiting]);
-    resting = new Set();
+    if (restingIds.size === 0) return;
+    waiting = new Set([...restingIds, ...waiting]);
+    restingIds = new Set();
   };
 
   let resting: NodeJS.Timeout | null = null;
@@ -33,7 +33,7 @@ export const createLocalQueue = ({
    * What it needs may have been freed in the meantime, or be in use by something other than a job: it is tried again.
    */
   const hold = (id: string): void => {
-    resting.add(id);
+    restingIds.add(id);
     resting ??= setTimeout(() => {
       resting = null;
       takeBack();
@@ -64,7 +64,7 @@ export const createLocalQueue = ({
     }
   };
 
-  const isKnown = (id: string): boolean => active.has(id) || waiting.has(id) || resting.has(id);
+  const isKnown = (id: string): boolean => active.has(id) || waiting.has(id) || restingIds.has(id);
 
   return {
     add: async (...entries) => {
@@ -73,7 +73,7 @@ export const createLocalQueue = ({
     },
     remove: async ({ id }) => {
       waiting.delete(id);
-      resting.delete(id);
+      restingIds.delete(id);
     },
     start: (handle) => {
       work = handle;

@@ -196,11 +196,11 @@ describe("jobs that wait", () => {
     ];
     const told = await world.sweepUntil(plain, ({ warnings }) => warnings.length > 0, "to say so");
     expect(told.warnings).toEqual([
-      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it fails when gone has been away for 600 s",
+      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it fails when gone has been unreachable for 600 s",
     ]);
     const other = await world.sweepUntil(resumed, ({ warnings }) => warnings.length > 0, "to say so");
     expect(other.warnings).toEqual([
-      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it continues on another instance when gone has been away for 600 s",
+      "It waits for the instance gone, on whose disk its worktree is and which does not answer; it continues on another instance when gone has been unreachable for 600 s",
     ]);
     const marker = await world.running("here", world.epoch);
     await world.sweepUntil(marker, ({ status }) => status === "queued", "to be queued");

@@ -110,7 +110,7 @@ describe("svc run --wait", () => {
     const { output, ended } = startSvc(["run", "x", "--wait"], { env });
     await until(() => output.stdout.includes("fetched"));
     await stub.stop();
-    await until(() => output.stdout.includes("The service is away"));
+    await until(() => output.stdout.includes("The service is unreachable"));
     state.events = log;
     state.final = succeeded;
     await stub.start();

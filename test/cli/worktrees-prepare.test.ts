@@ -116,7 +116,7 @@ describe("svc worktrees prepare", () => {
     const { output, ended } = startSvc(["worktrees", "prepare", "/a"], { env });
     await until(() => output.stderr.includes("Still preparing"));
     await stub.stop();
-    await until(() => output.stderr.includes("The service is away"));
+    await until(() => output.stderr.includes("The service is unreachable"));
     state.states = [ready];
     await stub.start();
     const { code, stdout, stderr } = await ended;
@@ -146,7 +146,7 @@ describe("svc worktrees prepare", () => {
     await until(() => stub.requests.length === 1);
     child.kill("SIGINT");
     const { code, stderr } = await ended;
-    expect(stderr).toMatch(/preparation goes on.\nLook at it: {2}svc worktrees list\n$/);
+    expect(stderr).toMatch(/preparation continues.\nLook at it: {2}svc worktrees list\n$/);
     expect(code).toBe(130);
   });
 });

@@ -137,7 +137,7 @@ test("one whose directory was deleted is shown as failed, and a job makes it aga
   const { id, path } = await prepared((await makeRemote()).path);
   await rm(path, { recursive: true });
   const { stdout } = await svc(["worktrees", "show", id], { env });
-  expect(stdout).toMatch(/^Status +failed\nError +Its directory is gone/m);
+  expect(stdout).toMatch(/^Status +failed\nError +Its directory is missing/m);
   expect((await svc(["run", "go on", "--worktree-id", id, "--wait"], { env })).code).toBe(0);
   expect(await readFile(join(path, "README.md"), "utf8")).toContain("# Test");
 });

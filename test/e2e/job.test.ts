@@ -145,7 +145,7 @@ test("the review profile changes nothing and lists what it threw away", async ()
   const task = "Review this. scenario: commit-dirt";
   const job = await ended((await submit(task, { repo_url: remote.path, profile: "review" })).id);
   expect(job).toMatchObject({ status: "succeeded", profile: "review", branch: null });
-  expect(job.warnings.join()).toMatch(/thrown away/);
+  expect(job.warnings.join()).toMatch(/discarded/);
   expect(await remote.branches()).toEqual(["main"]);
 });
 

@@ -167,7 +167,7 @@ describe("a job that names a worktree", () => {
     await rm(path, { recursive: true });
     const gone = await get(worktree_id);
     expect(gone).toMatchObject({ status: "failed", size_bytes: null });
-    expect(gone.error).toContain("Its directory is gone");
+    expect(gone.error).toContain("Its directory is missing");
     const job = await ask.run({ task: 'scenario: work {"file": "two.txt"}', worktree_id });
     expect(job).toMatchObject({ status: "succeeded", worktree_path: path });
     expect(await git(path, "ls-files")).toBe("README.md\none.txt\ntwo.txt");

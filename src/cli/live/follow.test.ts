@@ -50,7 +50,10 @@ describe("following a job", () => {
     await stub.start();
     await expect(ended).resolves.toMatchObject({ status: "succeeded" });
     expect(seen).toEqual([1, 2, 3]);
-    expect(notes).toEqual([expect.stringMatching(/^The service is away/), "The service answers again"]);
+    expect(notes).toEqual([
+      expect.stringMatching(/^The service is unreachable/),
+      "The service answers again",
+    ]);
   });
 
   test("gives up after the patience, with the id", async () => {
