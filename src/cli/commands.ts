@@ -131,18 +131,23 @@ const usageText = (text: string): string => {
 };
 
 const helpEnd = `
-Commands other than serve, config, init-shared-fs and version ask the service at SERVICE_HOST (127.0.0.1)
-and SERVICE_PORT (8200), with the key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain asks
-the key-value store at KV_URL.
+Commands other than serve, config, init-shared-fs and version call the service
+at SERVICE_HOST (127.0.0.1) and SERVICE_PORT (8200), with the key in
+SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain calls the
+key-value store at KV_URL.
 Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
 
 Exit codes:
   0    done; with --wait or --events: the job succeeded
-  1    the job did not succeed, the service refused or failed, or it cannot be reached; drain: jobs are left
-  2    svc does not understand the command, or the service calls its input invalid
+  1    the job did not succeed, the service refused or failed, or it cannot be
+       reached; drain: jobs are left
+  2    svc does not understand the command, or the service calls its input
+       invalid
   130  interrupted while waiting; the job continues (143: by SIGTERM)
 
-Start:  svc serve, then  svc run "Fix the failing date test" --repo https://github.com/acme/app --wait
+Start:
+  svc serve
+  svc run "Fix the failing date test" --repo https://github.com/acme/app --wait
 `;
 
 const runExamples = `
@@ -153,7 +158,8 @@ Examples:
   svc job "$(svc run "Update the docs" -r https://github.com/acme/app)" --events
   svc run "Now add a test" --worktree-id "$ID"
 
-Put two dashes before a task that begins with a dash:  svc run -r . -- "-O3 breaks the build: find out why"
+Put two dashes before a task that begins with a dash:
+  svc run -r . -- "-O3 breaks the build: find out why"
 `;
 
 const chatEnd = `
@@ -162,11 +168,14 @@ Examples:
   svc chat "What does this service do, and where are its tests?"
   svc chat -c "$ID" "Now add the missing one"
   git diff | svc chat --hide thinking,tools,narration > review.md
-  svc chat "Count the files" --json | jq -rj '.choices[0].delta.content // empty'
+  svc chat "Count files" --json | jq -rj '.choices[0].delta.content // empty'
 
-svc prints the conversation's id, with which you continue it later. At the prompt, /help lists the commands.
-Words such as /show-thinking or /hide-tools in a message change what the agent shows to everyone who talks to it;
-/stream-status shows what is set. --hide is for this command only.
+svc prints the conversation's id; with it you can continue later. At the prompt,
+/help lists the commands.
+Words such as /show-thinking or /hide-tools in a message change what the agent
+shows to everyone who talks to it; /stream-status shows what is set. --hide is
+for this command only.
 
-Exit: 0 the answer is complete, 1 there is none or not all of it, 2 not understood, 130 interrupted (the turn is stopped).
+Exit: 0 the answer is complete, 1 there is none or not all of it, 2 not
+understood, 130 interrupted (the turn is stopped).
 `;

@@ -58,20 +58,25 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
 };
 
 const serveEnd = `
-SIGTERM: the service takes no new jobs and gives the running ones SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends
-them and saves their work. A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves their work
-and exits. Only a further signal may kill the process before that; the next start then ends the agents and saves the work.
+SIGTERM: the service takes no new jobs and gives the running ones
+SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends them and saves their work.
+A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves
+their work and exits. A further signal may kill the process before that; the
+next start then ends the agents and saves the work.
 `;
 
 const drainEnd = `
-Needs KV_URL; a single instance with its jobs in files drains by itself when it gets SIGTERM. It is meant for the
-hook that runs before an instance is stopped (preStop), in the instance's own environment. It waits for chat turns
-and completions as for jobs.
-When it has drained the instance, or is interrupted, the instance takes jobs again until it is stopped. When jobs are
-left after the time-out the instance takes none for another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+Needs KV_URL; a single instance with its jobs in files drains by itself on
+SIGTERM. Run it in the hook before an instance is stopped (preStop), in the
+instance's own environment. It waits for chat turns and completions too.
+After a drain, or an interruption, the instance takes jobs again until it is
+stopped. When jobs are left after the time-out, the instance takes none for
+another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
 `;
 
 const initSharedFsEnd = `
-Set for every instance:  SERVICE_SHARED_FS_ROOT=ROOT, and SERVICE_REPOS_ROOT=ROOT/repos to share the clones.
-A copied profile wins over the bundled one of its name, also with a newer svc: remove the copy to use the new one.
+Set for every instance SERVICE_SHARED_FS_ROOT=ROOT, and to share the clones
+SERVICE_REPOS_ROOT=ROOT/repos.
+A copied profile wins over the bundled one of its name, also with a newer svc:
+remove the copy to use the new one.
 `;

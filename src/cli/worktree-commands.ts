@@ -20,7 +20,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .command("show")
     .summary("show one, and how to get its saved work back")
     .description("Show a worktree: status, branch, path, size, whether it is pushed, and its saved work.")
-    .argument("<worktree_id>", "id of the worktree")
+    .argument("<id>", "id of the worktree")
     .option(...json)
     .action(lazily(async () => (await import("./commands/worktrees.ts")).worktreesShow));
   worktrees
@@ -75,8 +75,9 @@ Examples:
   svc worktrees cleanup "$ID"
   svc worktrees cleanup --max-age-hours 72 --dry-run
   svc worktrees cleanup "$ID" --force
-  svc worktrees cleanup "$ID" --max-age-hours 72    # the named one, and all that are older than 72 hours
+  svc worktrees cleanup "$ID" --max-age-hours 72  # this one and all older ones
 
-svc leaves a worktree in place that a job uses or that holds unpushed work. With --force it cancels the jobs first and
-saves the work under a ref of the cached clone, which the answer names. Exit 1 when a named worktree is left in place.
+A worktree stays when a job uses it or when it has unpushed work. With --force
+svc cancels the jobs and saves the work under a ref of the cached clone, which
+it prints. Exit 1 when a named worktree stays.
 `;

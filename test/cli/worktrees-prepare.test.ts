@@ -86,7 +86,7 @@ describe("svc worktrees prepare", () => {
     expect(run).toMatchObject({ code: exit, stderr: "svc: This is why\n" });
   });
 
-  test("that fails at once names the newest worktree that failed for this reason, and how to take it away", async () => {
+  test("that fails at once names the newest worktree that failed for this reason, and how to remove it", async () => {
     const failed = (worktree_id: string, error: string) =>
       sampleWorktree({ worktree_id, status: "failed", error });
     const list = [
@@ -103,7 +103,7 @@ describe("svc worktrees prepare", () => {
     };
     const told = await left("clone_failed", list);
     expect(told.stderr).toMatch(
-      /^svc: This is why\n.* failed; take it away: {2}svc worktrees cleanup second\n$/,
+      /^svc: This is why\n.* failed; remove it: {2}svc worktrees cleanup second\n$/,
     );
     expect(JSON.parse(told.stdout)).toEqual({ success: false, error: "This is why", code: "clone_failed" });
     expect(told.code).toBe(1);

@@ -126,7 +126,7 @@ test("a preparation that failed is named, and is gone from the list with the com
   const { path } = await makeRemote();
   const { code, stderr } = await svc(["worktrees", "prepare", path, "--base-ref", "nosuch"], { env });
   expect(code).toBe(1);
-  const id = /no branch or tag[^]*take it away: {2}svc worktrees cleanup (\S+)\n$/.exec(stderr)?.[1] ?? "";
+  const id = /no branch or tag[^]*remove it: {2}svc worktrees cleanup (\S+)\n$/.exec(stderr)?.[1] ?? "";
   const list = async () => (await svc(["worktrees", "list"], { env })).stdout;
   expect(await list()).toMatch(new RegExp(`^${id}  failed`, "m"));
   expect((await svc(["worktrees", "cleanup", id], { env })).code).toBe(0);

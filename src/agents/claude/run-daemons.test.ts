@@ -25,6 +25,7 @@ const program = `
 /** Its memory, and so its environment and directory, are shown to nobody but root, like those of ssh-agent. */
 const hide = `cp "$(command -v sleep)" secretive; chmod 111 secretive`;
 const leave = `setsid ./secretive 1000 >/dev/null 2>&1 & echo $! > secretive.pid
+until grep -q secretive /proc/$!/comm; do sleep 0.01; done
 env -i setsid sleep 1000 >/dev/null 2>&1 & echo $! > sleep.pid`;
 
 test("what an agent leaves behind as an ordinary user is ended, or named in a warning", async () => {
@@ -64,5 +65,5 @@ test("what an agent leaves behind as an ordinary user is ended, or named in a wa
   for (const row of [hidden, open]) if (row !== null) process.kill(row.pid, "SIGKILL");
   expect(open).toBeNull();
   expect(hidden).not.toBeNull();
-  expect(JSON.parse(stdout)).toEqual([expect.stringContaining(`be left from it: ${secretive} (secretive)`)]);
+  expect(JSON.parse(stdout)).toEqual([expect.stringContaining(`may belong to it: ${secretive} (secretive)`)]);
 });

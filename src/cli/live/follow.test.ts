@@ -61,7 +61,7 @@ describe("following a job", () => {
     const ended = follow(300).catch((error: unknown) => error);
     await until(() => seen.length === 2);
     await stub.stop();
-    expect(String(await ended)).toMatch(new RegExp(`away for 300 ms .*svc job ${queued.id}`));
+    expect(String(await ended)).toMatch(new RegExp(`unreachable for 300 ms .*svc job ${queued.id}`));
   });
 
   test("does not try again what the service refuses", async () => {
