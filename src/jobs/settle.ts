@@ -204,7 +204,7 @@ const sentence = (record: JobRecord, { salvage_ref, unsettled }: JobPatch): stri
     return `The service ended ${record.attempt} times while it prepared this job; submit it again if the service is stable`;
   // The work stays with the instance, which saves it when it is back.
   if (unsettled === true)
-    return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved under salvage_ref when it comes back. Submit the task again`;
-  const work = (salvage_ref ?? null) === null ? "" : "its unfinished work is in salvage_ref, ";
+    return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved when it comes back. Submit the task again`;
+  const work = (salvage_ref ?? null) === null ? "" : "its unfinished work is saved (see its salvage ref), ";
   return `The service ended while the agent was at work; ${work}submit the task again`;
 };
