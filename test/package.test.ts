@@ -203,7 +203,7 @@ describe("packing", () => {
     await until(async () => (await manifest()) === original && (await leftovers()).length === 0);
   });
 
-  test("refuses to call a tarball good when package.json was edited meanwhile, and keeps the edit", async () => {
+  test("refuses to call a tarball good when package.json was edited in the meantime, and keeps the edit", async () => {
     const env = await environment();
     const edited = `{ "type": "module", "name": "edited" }`;
     const swap = `import { swapIn } from "./tools/pack/swap.ts"; await swapIn(process.cwd());

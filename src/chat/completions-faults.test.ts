@@ -16,7 +16,7 @@ const openWith = async (update: (store: CompletionStore) => CompletionStore["upd
   return { ...opened, under: shared.store };
 };
 
-test("a store that is away for a moment costs no answer: its record is written when it is back", async () => {
+test("a store that is unreachable for a moment costs no answer: its record is written when it is back", async () => {
   let isAway = true;
   const { submit, under } = await openWith(
     (store) =>
@@ -34,7 +34,7 @@ test("a store that is away for a moment costs no answer: its record is written w
   });
 });
 
-test("one that stays away costs no answer either: the caller has it, and the log says what is missing", async () => {
+test("one that stays unreachable costs no answer either: the caller has it, and the log says what is missing", async () => {
   const { submit, under, lines, fake, told, completions } = await openWith(() => () => Promise.reject(away));
   expect(await submit()).toMatchObject({ success: true, result: "the answer" });
   expect(await under.get("one")).toMatchObject({ status: "queued" });
@@ -43,7 +43,7 @@ test("one that stays away costs no answer either: the caller has it, and the log
   await completions.stop();
 });
 
-test("a change whose answer was lost is not taken for another's", async () => {
+test("a change whose answer was lost is not mistaken for another's", async () => {
   let isLost = true;
   const { submit, told } = await openWith((store) => async (...change) => {
     const answer = await store.update(...change);
@@ -55,7 +55,7 @@ test("a change whose answer was lost is not taken for another's", async () => {
   expect(await told()).toEqual([["done", "completed"]]);
 });
 
-test("what earlier starts and dead instances have left is failed, and those who look on are told", async () => {
+test("what earlier starts and dead instances have left is failed, and subscribers are notified", async () => {
   const { completions, store, bus, submit, fake, told } = await openCompletions();
   fake.play = untilStopped;
   await submit({ wait: false });
@@ -116,7 +116,7 @@ test("an answer that is there when the service stops is kept", async () => {
   expect(await store.get("one")).toMatchObject({ status: "completed", result: "the answer" });
 });
 
-test("a caller whose progress cannot be told loses nothing else", async () => {
+test("a caller whose progress cannot be reported loses nothing else", async () => {
   const { submit, fake, lines } = await openCompletions();
   fake.play = async ({ onEvents }) => {
     onEvents([{ type: "tool_use", id: "t", name: "Read", input: {}, parent: null }]);

@@ -64,7 +64,7 @@ describe("a completion that is waited for", () => {
     expect(fake.taken).toBe(0);
   });
 
-  test("that fails for a reason of ours tells nothing of it but to the log", async () => {
+  test("that fails for an internal reason is explained in the log only", async () => {
     const { submit, fake, lines } = await openCompletions();
     fake.play = async () => Promise.reject(new TypeError("x is not a function"));
     const answer = await submit();
@@ -194,7 +194,7 @@ test("the same uuid is refused while it runs, on any instance, and is a new turn
   expect(await b.told()).toEqual([["done", "completed"]]);
 });
 
-test("those who look on are told what the agent does, in its order, and that it is done", async () => {
+test("subscribers get what the agent does, in order, and its end", async () => {
   const { submit, fake, told, bus } = await openCompletions();
   const progress: string[] = [];
   fake.play = async ({ onEvents }) => {

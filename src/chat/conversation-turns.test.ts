@@ -37,7 +37,7 @@ test("a third is refused at once, and the second still gets its turn", async () 
   await expect(turns.hold("c", patient, nobody)).resolves.toBeDefined();
 });
 
-test("who waits in vain is told so in time, and leaves the queue", async () => {
+test("who waits in vain learns it in time, and leaves the queue", async () => {
   const turns = createConversationTurns(createLocalLocks());
   const first = await turns.hold("c", patient, nobody);
   await expect(turns.hold("c", 0.02, nobody)).rejects.toMatchObject({ code: "conversation_busy" });
@@ -46,7 +46,7 @@ test("who waits in vain is told so in time, and leaves the queue", async () => {
   await expect(next).resolves.toBeDefined();
 });
 
-test("who leaves while waiting is told its own reason, and holds nobody up", async () => {
+test("who leaves while waiting gets its own reason, and holds nobody up", async () => {
   const turns = createConversationTurns(createLocalLocks());
   const first = await turns.hold("c", patient, nobody);
   const leaving = new AbortController();
@@ -90,7 +90,7 @@ const failingLocks = () => {
 };
 let taken: Awaited<ReturnType<ReturnType<typeof createLocalLocks>["take"]>> = null;
 
-test("a lock that lapses while the store is away is taken again when it is back", async () => {
+test("a lock that lapses while the store is unreachable is taken again when it is back", async () => {
   taken = null;
   const { locks, state, lapse } = failingLocks();
   const held = await createConversationTurns(locks).hold("c", patient, nobody);

@@ -88,11 +88,11 @@ const render = (bytes: Buffer): string => {
 
 test("there are recordings", () => expect(names.length).toBeGreaterThanOrEqual(9));
 
-test.each(names)("%s is told as it always was, for each of the 32 visibilities", async (name) => {
+test.each(names)("%s is labelled as before, for each of the 32 visibilities", async (name) => {
   expect(render(await readFile(recording(name)))).toBe(await readFile(golden(name), "utf8"));
 });
 
-test.each(names)("%s is told the same wherever its bytes are split", async (name) => {
+test.each(names)("%s is labelled the same wherever its bytes are split", async (name) => {
   const bytes = await readFile(recording(name));
   const whole = streamOf(decode(bytes), everything);
   fc.assert(

@@ -66,7 +66,7 @@ test("a block that another one follows is narration as soon as that one begins",
   expect(take(text(2, "Two"))).toEqual([narration("One.")]);
 });
 
-test("thinking is told piece by piece, at once", () => {
+test("thinking is sent piece by piece, at once", () => {
   const { take } = createLabeller({ live: false });
   expect(take(thinking("a"))).toEqual([{ kind: "thinking", text: "a" }]);
   expect(take(thinking("b"))).toEqual([{ kind: "thinking", text: "b" }]);
@@ -89,7 +89,7 @@ test("a block that was not closed counts as closed at the end", () => {
   expect(told([text(1, "All"), text(1, " of it")])).toEqual([final("All of it")]);
 });
 
-test("a dropped first try is not told, neither open nor closed, and only that one", () => {
+test("a dropped first try is not reported, neither open nor closed, and only that one", () => {
   const dropped = [text(1, "First"), end(1), warning({ dropped_block: 1 }), text(2, "Second"), end(2)];
   expect(told(dropped)).toEqual([final("Second")]);
   expect(told([text(1, "First"), warning({ dropped_block: 1 })], { resultText: "Whole" })).toEqual([
@@ -107,11 +107,11 @@ test("a turn in which nothing was said has its result as final", () => {
   expect(told([text(1, "Said."), end(1)], { resultText: "Other." })).toEqual([final("Said.")]);
 });
 
-test("what subagents do is not told and gives no block its role", () => {
+test("what subagents do is not reported and gives no block its role", () => {
   expect(told([text(1, "So."), end(1), call("t0"), result("t0")])).toEqual([final("So.")]);
 });
 
-test("live text is told as it comes, and neither narration nor final is", () => {
+test("live text is sent as it comes, and neither narration nor final is", () => {
   const events = [text(1, "I "), text(1, "look."), end(1), call(), result(), text(2, "Done."), end(2)];
   expect(told(events, { live: true, resultText: "Done." })).toEqual([
     { kind: "text", text: "I " },
@@ -123,14 +123,14 @@ test("live text is told as it comes, and neither narration nor final is", () => 
   expect(told([], { live: true, resultText: "Whole." })).toEqual([{ kind: "text", text: "Whole." }]);
 });
 
-test("after the end nothing is told again", () => {
+test("after the end nothing more is sent", () => {
   const { take, finish } = createLabeller({ live: false });
   take(text(1, "Once."));
   expect(finish({ ok: true, resultText: "Once." })).toEqual([final("Once.")]);
   expect(finish({ ok: true, resultText: "Once." })).toEqual([]);
 });
 
-test("what the model said before a tool is told when it begins to write the call, not when it is through", () => {
+test("what the model said before a tool is sent when it begins to write the call, not when it is through", () => {
   const labeller = createLabeller({ live: false });
   expect(labeller.take({ type: "text", block: 1, text: "I write it." })).toEqual([]);
   expect(labeller.take({ type: "block_end", block: 1 })).toEqual([]);

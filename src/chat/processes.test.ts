@@ -11,7 +11,7 @@ const wanted = {
 } as unknown as ProcessOptions;
 const session = { id: "s", resumeFrom: "/transcript", cwd: "/workspace" };
 
-test("a process that goes on where another one has just ended waits until the empty directory is gone", async () => {
+test("a process that continues where another one has just ended waits until the empty directory is removed", async () => {
   const said: string[] = [];
   const removed = Promise.withResolvers<void>();
   const first = Promise.withResolvers<void>();

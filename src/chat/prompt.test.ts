@@ -6,18 +6,18 @@ const user = (text: string): ChatMessage => ({ role: "user", content: [{ type: "
 const assistant = (text: string): ChatMessage => ({ role: "assistant", content: [{ type: "text", text }] });
 const image = { type: "image", mediaType: "image/png", base64: "aaaa" } as const;
 
-test("a session that goes on is told only what came after the last answer", () => {
+test("a session that continues gets only what came after the last answer", () => {
   expect(followUpOf([user("one"), assistant("1"), user("two"), user("three")])).toEqual([
     { type: "text", text: "two\n\nthree" },
   ]);
 });
 
-test("a fresh session is told a single message as it is, byte for byte", () => {
+test("a fresh session gets a single message as it is, byte for byte", () => {
   const text = "  two\tspaces  \n```\ncode\n```\n";
   expect(openingOf([user(text)])).toEqual([{ type: "text", text }]);
 });
 
-test("a fresh session is told the conversation up to the last answer, then the news", () => {
+test("a fresh session gets the conversation up to the last answer, then the new messages", () => {
   const [part, ...more] = openingOf([user("one"), assistant("1"), user("two")]);
   expect(more).toEqual([]);
   expect(part).toMatchObject({

@@ -134,7 +134,7 @@ test("100 MB with a reader that stands still go to the disk, not into memory, an
   await log.dispose();
 });
 
-test("when the disk fails, readers that lag learn it and those that keep up go on", async () => {
+test("when the disk fails, readers that lag learn it and those that keep up continue", async () => {
   const log = createTurnLog({ directory: join(await temporaryDirectory(), "missing"), memoryBytes: 4096 });
   log.append(event("first"));
   const lagging = log.read(never);

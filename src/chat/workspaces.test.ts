@@ -30,7 +30,7 @@ test("only directories that were made here, are old and not in use are removed",
   expect((await readdir(join(root, "default"))).toSorted()).toEqual([session(2), session(3), "mine"]);
 });
 
-test("using a directory again makes it young, and makes it anew when it is gone", async () => {
+test("using a directory again makes it young, and makes it again when it is gone", async () => {
   const { workspaces } = await setUp();
   const path = workspaces.pathOf(session(1));
   await workspaces.use(path);

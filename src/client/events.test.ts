@@ -91,7 +91,7 @@ describe("following a job", () => {
     expect(seen.map(({ seq }) => seq)).toEqual([1, 2, 3]);
   });
 
-  test("gives up with a sentence when the service stays away", async () => {
+  test("gives up with a sentence when the service stays unreachable", async () => {
     const { client, id, events, cut, url } = await started();
     events.append(id, "a");
     const { seen, done } = collect(client, id, { patienceMs: 300 });
@@ -100,7 +100,7 @@ describe("following a job", () => {
     await expect(done).rejects.toThrow(`No service answers at ${url}`);
   });
 
-  test("a job that does not exist and a service that is not there are told at once", async () => {
+  test("a job that does not exist and a service that is not there are reported at once", async () => {
     const { client, cut } = await started();
     await expect(collect(client, "nothing").done).rejects.toMatchObject({
       status: 404,
@@ -114,7 +114,7 @@ describe("following a job", () => {
     });
   });
 
-  test("a job that is gone when the service is back is told at once", async () => {
+  test("a job that is gone when the service is back is reported at once", async () => {
     const { client, id, events, jobs, cut, restart } = await started();
     events.append(id, "a");
     const { seen, done } = collect(client, id);
@@ -140,7 +140,7 @@ describe("following a job", () => {
     expect(positions).toEqual([undefined, "2"]);
   });
 
-  test("stops when it is told to, and the service notices", async () => {
+  test("stops on request, and the service notices", async () => {
     const { client, id, events } = await started();
     events.append(id, "a");
     const stop = new AbortController();

@@ -23,7 +23,7 @@ describe("listening beyond loopback", () => {
     expect(loadSettings({ env, home, role: "client" }).settings.host).toBe("build-box");
   });
 
-  it("is told from loopback by the address", () => {
+  it("is distinguished from loopback by the address", () => {
     for (const host of ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])
       expect(isLoopbackHost(host)).toBe(true);
     for (const host of ["127.0.0.1.evil.dev", "0.0.0.0", "128.0.0.1", "::", "localhost.evil.dev"])
@@ -31,7 +31,7 @@ describe("listening beyond loopback", () => {
   });
 });
 
-it("local repositories are permitted exactly when listening on loopback, unless told otherwise", () => {
+it("local repositories are permitted exactly when listening on loopback, by default", () => {
   expect(load({}).settings.allowLocalRepos).toBe(true);
   expect(load({ SERVICE_ALLOW_LOCAL_REPOS: "false" }).settings.allowLocalRepos).toBe(false);
   const open = { SERVICE_HOST: "0.0.0.0", SERVICE_API_KEYS: "a-long-enough-key" };

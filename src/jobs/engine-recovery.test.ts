@@ -60,7 +60,7 @@ test.each([
   expect(job.failure_reason).toBe(ends === "failed" ? "instance_lost" : null);
 });
 
-test("a job that may not be run again is not told that its agent was never started when it was", async () => {
+test("a job that may not be run again does not say that its agent was never started when it was", async () => {
   const { id, directory } = await crashed({
     attempt: 5,
     pod_name: "pod",
@@ -95,7 +95,7 @@ test.each([
   expect(await engine.jobs.get(id)).toMatchObject({ status: "succeeded", attempt: 1, error: null, warnings });
 });
 
-test("cleaning up after an earlier run leaves alone the attempt that another instance has made meanwhile", async () => {
+test("cleaning up after an earlier run leaves alone the attempt that another instance has made in the meantime", async () => {
   const { id, directory } = await crashed({ instance_epoch: "earlier", process: someProcess });
   const other = { attempt: 2, instance_epoch: "other", unsettled: true, ended_at: new Date().toISOString() };
   const engine = await startEngine({
@@ -109,7 +109,7 @@ test("cleaning up after an earlier run leaves alone the attempt that another ins
   expect(await engine.jobs.get(id)).toMatchObject({ ...other, salvage_ref: null });
 });
 
-test("a stop does not wait for a store that is away: the next start settles the job whose outcome was not written", async () => {
+test("a stop does not wait for a store that is unreachable: the next start settles the job whose outcome was not written", async () => {
   const engine = await startEngine({ execute: untilInterrupted });
   const { id } = await engine.submit();
   engine.work();

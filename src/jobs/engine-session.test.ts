@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { never, startEngine } from "./engine.fixture.ts";
 
-test("every job that goes on with a session waits for the instance that has its worktree, also behind one that waits", async () => {
+test("every job that continues a session waits for the instance that has its worktree, also behind one that waits", async () => {
   const session = randomUUID();
   const engine = await startEngine({
     holder: "pod",

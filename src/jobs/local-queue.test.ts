@@ -19,7 +19,7 @@ test("an id that is bound to whatever instance is handed out: there is only this
   end("a");
 });
 
-test("when another job ends an id that has to wait is looked at before those that came later", async () => {
+test("when another job ends an id that has to wait is tried before those that came later", async () => {
   const queue = createLocalQueue({ concurrency: 2, onError: (error) => expect.fail(String(error)) });
   const { work, running, handed, end } = handWork();
   queue.start(work);

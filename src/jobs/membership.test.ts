@@ -10,7 +10,7 @@ import { createInstanceLease, createMembership } from "./membership.ts";
 
 const log = createLog("silent", (text) => text);
 
-test("an instance knows since when its own renewals have succeeded: not while they are refused, and from anew when they are taken again", async () => {
+test("an instance knows since when its own renewals have succeeded: not while they are refused, and again from when they are taken again", async () => {
   const redis = await startRedis();
   const kv = await openKv(redis.url);
   const leaseSeconds = 1;

@@ -70,7 +70,7 @@ test("a run that is ending with the service is left to the next start", async ()
 });
 
 describe("what cannot be read", () => {
-  test("keeps nobody from seeing that an instance is lost, and is told of once", async () => {
+  test("keeps nobody from seeing that an instance is lost, and is reported once", async () => {
     const world = await startSweep(redis);
     const [bad, worse, odd] = [randomUUID(), randomUUID(), "zz"];
     const { kv } = world;
@@ -153,7 +153,7 @@ describe("whether an instance lives", () => {
 });
 
 describe("jobs that wait", () => {
-  test("those of lost instances do not keep the others from being looked after", async () => {
+  test("those of lost instances do not keep the others from being checked", async () => {
     const world = await startSweep(redis, { lostInstanceGrace: 600 });
     const old = new Date(Date.now() - 120_000).toISOString();
     await Promise.all(Array.from({ length: 230 }, () => world.make({ bound_to: "gone", created_at: old })));
@@ -167,7 +167,7 @@ describe("jobs that wait", () => {
     );
   });
 
-  test("those that wait for an instance that lives do not keep the others from being looked after", async () => {
+  test("those that wait for an instance that lives do not keep the others from being checked", async () => {
     const world = await startSweep(redis);
     const [busy, facts] = [world.instanceOf("busy"), world.facts("busy")];
     await busy.join(facts);
@@ -207,7 +207,7 @@ describe("jobs that wait", () => {
     expect((await world.get(plain)).warnings).toHaveLength(1);
   });
 
-  test("an error of the store that is not a loss of contact does not begin the grace of a lost instance anew", async () => {
+  test("an error of the store that is not a loss of contact does not begin the grace of a lost instance again", async () => {
     let rounds = 0;
     const refuse = async (): Promise<never> => {
       rounds += 1;
@@ -225,7 +225,7 @@ describe("jobs that wait", () => {
   });
 });
 
-test("a count that cannot be kept keeps no job from its place in the queue, nor its end from being told", async () => {
+test("a count that cannot be kept keeps no job from its place in the queue, nor its end from being announced", async () => {
   const world = await startSweep(redis, {
     store: () => ({ count: () => Promise.reject(new Error("refused")) }),
   });

@@ -86,7 +86,7 @@ describe("a job that resumes a session", () => {
     expect(await worker.work(id)).toBe("done");
   });
 
-  test("goes on when the instance of the run before it has been away for the grace", async () => {
+  test("continues when the instance of the run before it has been unreachable for the grace", async () => {
     const { submit, worker, session_id, wait, store } = await startSession();
     const { id } = await submit({ session_id });
     await store.update(id, { status: ["queued"] }, { ttl_seconds: 1000 });

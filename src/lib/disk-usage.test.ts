@@ -71,7 +71,7 @@ test("a tree deeper than a path can name is measured as far as it can be named",
   await rename(joint, join(root, "lower"));
 });
 
-test("a tree that is deleted meanwhile does not make it fail, and it stops when its signal aborts", async () => {
+test("a tree that is deleted in the meantime does not make it fail, and it stops when its signal aborts", async () => {
   const root = await temporaryDirectory();
   await run("sh", ["-c", "for d in $(seq 40); do mkdir $d; (cd $d; touch $(seq 100)); done"], { cwd: root });
   const stop = new AbortController();

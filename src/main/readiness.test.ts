@@ -10,7 +10,7 @@ import { createReadiness } from "./readiness.ts";
 const roomy = { requireRoom: async () => undefined };
 const log = createLog("silent", (text) => text);
 
-test("a store that is away makes the service unready with its reason, and ready again when it is back", async () => {
+test("a store that is unreachable makes the service unready with its reason, and ready again when it is back", async () => {
   const directory = join(await temporaryDirectory(), "jobs");
   await mkdir(directory);
   const store = await openFilesJobStore(directory, log);

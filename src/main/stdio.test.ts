@@ -149,7 +149,7 @@ test.each(["auto", "legacy"] as const)(
   },
 );
 
-test("a service that is gone, or asks for another key, is told with what to do, and is asked again with the next call", async () => {
+test("a service that is gone, or asks for another key, is reported with what to do, and is asked again with the next call", async () => {
   const home = await temporaryDirectory();
   const service = await startService({ home });
   const { client } = await connect(home);

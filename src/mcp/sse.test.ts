@@ -83,7 +83,7 @@ test("an unknown session, or one of another caller, is 404 with a message", asyn
   session.leave();
 });
 
-test("what is not a message is refused, and the session goes on", async () => {
+test("what is not a message is refused, and the session continues", async () => {
   const doors = await startDoors();
   const session = await opened(doors);
   const refused = async (body: unknown, headers: Record<string, string> = {}) => {
@@ -169,7 +169,7 @@ test("a HEAD request opens no session", async () => {
   (await opened(doors)).leave();
 });
 
-test("a client that stops reading is disconnected, and others are served meanwhile", async () => {
+test("a client that stops reading is disconnected, and others are served in the meantime", async () => {
   const doors = await startDoors();
   const printed = vi.spyOn(console, "error");
   const socket = await rawSession(doors);

@@ -34,7 +34,7 @@ test("the least that may be asked is filled in", async () => {
   expect(caller).toEqual({ principal: "open", requestId: answer.headers.get("x-request-id") });
 });
 
-test("everything that may be asked is told to the chat", async () => {
+test("everything that may be asked is reported to the chat", async () => {
   const { request } = await asked(
     saying("hi", {
       stream_options: { include_usage: true },
@@ -90,7 +90,7 @@ test.each([
   expect((await asked(saying("hi", { reasoning: { effort: given } }))).request.effort).toBe(effort);
 });
 
-test("system and developer stand apart; tools of other agents are told in words on the assistant's side", async () => {
+test("system and developer stand apart; tools of other agents are reported in words on the assistant's side", async () => {
   const { request } = await asked({
     model: "helper",
     messages: [

@@ -12,7 +12,7 @@ const raw = async (path: string, init: RequestInit = {}) => {
   return { status: answer.status, headers: answer.headers, ...error };
 };
 
-test("what has nothing to do with the body is told in the public shape too", async () => {
+test("what has nothing to do with the body is reported in the public shape too", async () => {
   expect(await raw("/v1/nothing")).toMatchObject({
     status: 404,
     code: "not_found",
@@ -123,7 +123,7 @@ test.each<Told>([
   },
 );
 
-test("a bug is told without its details, and logged under the request's id", async () => {
+test("a bug is reported without its details, and logged under the request's id", async () => {
   const broken = await startDoor({
     chat: { begin: () => Promise.reject(new TypeError("secret detail")) },
   });

@@ -67,7 +67,7 @@ it.each([
   expect(name).toBe(fits ? "fitting" : "code");
 });
 
-it("the rule that chose the profile is told", async () => {
+it("the rule that chose the profile is reported", async () => {
   const rule = async (task: string, repoUrl = "", name = "") =>
     (await profiles.route({ name, task, repoUrl })).rule;
   expect(await rule("Fix it")).toBe("SERVICE_DEFAULT_PROFILE");

@@ -68,7 +68,7 @@ test("on a root that both see, the worktree of a lost instance becomes the other
   expect(await other.repos.listWorktreeIds()).toEqual([]);
 });
 
-test("an empty repository's worktree of a lost instance is made anew too", async () => {
+test("an empty repository's worktree of a lost instance is made again too", async () => {
   const remote = await makeRemote(null);
   const a = await makeRepos();
   const b = await makeRepos({ podName: "other", reposRoot: a.settings.reposRoot });

@@ -207,7 +207,7 @@ test("a stream has at most the newest 2000 events, and expires an hour after don
   ]);
 });
 
-describe("while the store is away", () => {
+describe("while the store is unreachable", () => {
   test("every call is store_unavailable, publishing never waits, and events arrive in order when the store is back", async () => {
     const kv = await openKv(redis.url);
     const bus = busOn(kv);

@@ -123,7 +123,7 @@ test("of two starts with one free name at most one gets it", async () => {
   expect(results.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
 });
 
-test("an expired lease is taken anew and reported as lapsed", async () => {
+test("an expired lease is taken again and reported as lapsed", async () => {
   const { kv, instances } = await openOne({ prefix: newPrefix() });
   const facts = sampleFacts();
   await instances.join(facts);

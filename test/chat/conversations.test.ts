@@ -37,7 +37,7 @@ const inConversation = (id: string, more: Record<string, string> = {}) => ({
   ...more,
 });
 
-test("the second turn of a conversation is told only the news, in the same process", async () => {
+test("the second turn of a conversation gets only the new messages, in the same process", async () => {
   const first = await told(echo("one"), inConversation("a"));
   const second = await told(
     {
@@ -101,7 +101,7 @@ test("the same first message at the same time without an id is not one conversat
   expect([one.turn, two.turn]).toEqual([1, 1]);
 });
 
-test("what is hidden is not told by an error either", async () => {
+test("what is hidden is not reported by an error either", async () => {
   const failing = saying('scenario: chat {"steps": [{"text": "a secret thought"}], "status": 500}', {
     stream: true,
   });
@@ -143,7 +143,7 @@ test("a second request waits for the first answer, a third is refused", async ()
   expect((await second).turn).toBeGreaterThan(1);
 });
 
-test("who leaves stops the agent; its place is free again and the session can be gone on with", async () => {
+test("who leaves stops the agent; its place is free again and the session can be continued", async () => {
   const leaving = new AbortController();
   const response = await post(service, saying("scenario: sleep {}", { stream: true }), {
     headers: inConversation("f"),
@@ -170,7 +170,7 @@ test("a cancelled turn ends with an error, not with a good end", async () => {
   expect(rest).not.toContain("stop");
 });
 
-test("an agent that dies in mid-stream is told as an error, and the conversation resumes from its transcript", async () => {
+test("an agent that dies in mid-stream is reported as an error, and the conversation resumes from its transcript", async () => {
   const before = await told(echo("before"), inConversation("g"));
   const response = await post(service, saying("scenario: die {}", { stream: true }), {
     headers: inConversation("g"),

@@ -5,7 +5,7 @@ import { startService } from "../service.ts";
 import { until } from "../until.ts";
 import { allChunks, chunksOf, kindsOf, post, saying } from "./asking.ts";
 
-test("a missing agent CLI is told with its status before the first byte, and as an error in a stream", async () => {
+test("a missing agent CLI is reported with its status before the first byte, and as an error in a stream", async () => {
   const service = await startService({
     env: { AGENT_MODE: "true", SERVICE_AGENT_CLI_BINARY: "/nonexistent/claude" },
   });
@@ -17,7 +17,7 @@ test("a missing agent CLI is told with its status before the first byte, and as 
   expect(kindsOf(streamed)).toEqual(["role", "error agent_not_found"]);
 });
 
-test("an answer goes on while the store is away; new ones are refused until it is back", async () => {
+test("an answer continues while the store is unreachable; new ones are refused until it is back", async () => {
   const redis = await startRedis();
   const cluster = await createCluster({ kvUrl: redis.url, env: { AGENT_MODE: "true" } });
   const service = await cluster.start("svc-0");

@@ -53,7 +53,7 @@ const askAndLeave = async (body: Body, conversation: string, ms: number): Promis
   await response.then((answer) => answer.text()).catch(() => undefined);
 };
 
-test("who leaves before the agent was told anything loses nothing of the conversation", async () => {
+test("who leaves before the agent got anything loses nothing of the conversation", async () => {
   const history: Body = {
     messages: [
       { role: "user", content: "The word is heron." },

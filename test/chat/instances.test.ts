@@ -25,7 +25,7 @@ const told = async (service: Service, body: Body): Promise<Record<string, unknow
 };
 const echo = saying("scenario: echo {}");
 
-test("a conversation goes on with its session wherever it is asked, and no process is behind", async () => {
+test("a conversation continues its session on every instance, and no process is behind", async () => {
   const first = await told(one, echo);
   const second = await told(two, echo);
   const third = await told(one, echo);
@@ -67,7 +67,7 @@ test("a completion can be watched, got and cancelled through another instance", 
   });
 });
 
-test("a completion of an instance that was killed is told as lost, and its conversation goes on elsewhere", async () => {
+test("a completion of an instance that was killed is reported as lost, and its conversation continues on another instance", async () => {
   const { session_id: session } = await one.client.agent_completions({
     uuid: "lost",
     message: "scenario: noop",

@@ -72,7 +72,7 @@ test("a process that nobody has used for AGENT_MODE_KEEP_ALIVE goes, one that ta
   }
 });
 
-test("when the agent's package changes, processes are replaced and conversations go on as the new agent", async () => {
+test("when the agent's package changes, processes are replaced and conversations continue as the new agent", async () => {
   const hub = await temporaryDirectory();
   const agent = join(hub, "agents", "writer");
   const become = async (model: string): Promise<void> =>
@@ -95,7 +95,7 @@ test("when the agent's package changes, processes are replaced and conversations
   expect(await ask(service, "new", "writer")).toMatchObject({ model: "opus", turn: 1 });
 });
 
-test("a turn on another model, and back, goes on with the session in another process", async () => {
+test("a turn on another model, and back, continues the session in another process", async () => {
   const service = await startService({ env: { AGENT_MODE: "true" } });
   const first = await ask(service, "a");
   const second = await ask(service, "a", "opus");

@@ -14,7 +14,7 @@ const telling = `scenario: chat ${JSON.stringify({
   ],
 })}`;
 
-test("a configured secret that the agent comes upon is told to nobody, in whatever pieces it comes", async () => {
+test("a configured secret that the agent comes upon is shown to nobody, in whatever pieces it comes", async () => {
   const service = await startService({ env: { AGENT_MODE: "true", GIT_HOST_TOKEN: canary } });
   const live = { metadata: { live_text: "true" } };
   const shown = [

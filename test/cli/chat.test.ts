@@ -11,7 +11,7 @@ const uuid = /[0-9a-f]{8}-[0-9a-f-]{27}/;
 const thinking = chunk({ reasoning_content: "Hm." }, { x_service_event_type: "thinking" });
 
 describe("svc chat with a message", () => {
-  test("asks once and prints the answer; how to go on is said beside it", async () => {
+  test("asks once and prints the answer; prints how to continue", async () => {
     const { env, asked, requests } = Object.assign(await chatStub(), { reply: answer(text("Hello.")) });
     const { code, stdout, stderr } = await svc(["chat", "Hi there"], { env });
     expect({ code, stdout }).toEqual({ code: 0, stdout: "Hello.\n" });
@@ -89,7 +89,7 @@ describe("svc chat with a message", () => {
     await until(() => stub.gone === 1);
   });
 
-  test("whose answer breaks off says so and how to go on", async () => {
+  test("whose answer breaks off says so and how to continue", async () => {
     const stub = await chatStub();
     stub.reply = (write, response) => {
       write(role);
@@ -196,7 +196,7 @@ test("a real terminal has a conversation, and is left as it was", async () => {
   expect(stub.requests.filter(({ url }) => url.endsWith("/cancel"))).toHaveLength(1);
 });
 
-test("the real service answers, goes on with a conversation, and stops its turn", async () => {
+test("the real service answers, continues a conversation, and stops its turn", async () => {
   const service = await startService({ env: { AGENT_MODE: "true" } });
   const env = { SERVICE_PORT: new URL(service.url).port };
   // What hangs is to fail with a sentence.

@@ -179,7 +179,7 @@ describe("svc instances", () => {
   });
 });
 
-test("svc cancel tells what has become of the job", async () => {
+test("svc cancel reports what has become of the job", async () => {
   expect((await svc(["cancel", job.id], { env })).stdout).toBe(`Job ${job.id} is cancelled\n`);
 });
 
@@ -207,7 +207,7 @@ describe("the key", () => {
 });
 
 describe("svc config", () => {
-  test("tells each setting with its source, secrets masked", async () => {
+  test("reports each setting with its source, secrets masked", async () => {
     const { code, stdout } = await svc(["config"], {
       env: { SERVICE_PORT: "8300", SERVICE_API_KEYS: "canary-key" },
     });

@@ -77,7 +77,7 @@ test("an instance that is not there and has run nothing is no wait", async () =>
   expect(await worker.lasts()).toBe(-2);
 });
 
-test("the instance is asked to take no new jobs, its jobs are waited for and named, and the request is taken back", async () => {
+test("the instance is asked to take no new jobs, its jobs are waited for and named, and the request is withdrawn", async () => {
   const worker = await playedInstance();
   await worker.live();
   const ids = [await worker.runs(), await worker.runs()];
@@ -107,7 +107,7 @@ test("without a job it waits for the word of the instance that it takes no new o
   expect({ code, last: stderr.split("\n").at(-2) }).toEqual({ code: 0, last: "worker runs no job" });
 });
 
-test("what an instance that is gone ran is waited for until others have settled it, cleaned up or not", async () => {
+test("what a lost instance ran is waited for until others have settled it, cleaned up or not", async () => {
   const worker = await playedInstance();
   const id = await worker.runs();
   const run = worker.drain();
@@ -166,7 +166,7 @@ test.each([
   expect(await worker.lasts()).toBe(-2);
 });
 
-test("a store that goes away meanwhile is waited for, and one that has forgotten what was asked is told again", async () => {
+test("a store that becomes unreachable is waited for, and one that has forgotten what was asked is asked again", async () => {
   const own = await startRedis();
   const worker = await playedInstance({ server: own });
   await worker.live();
@@ -189,7 +189,7 @@ test("a store that goes away meanwhile is waited for, and one that has forgotten
   expect((await run.ended).code).toBe(0);
 });
 
-test("a store that cannot be reached is told in a sentence without the password", async () => {
+test("a store that cannot be reached is reported in a sentence without the password", async () => {
   const url = `redis://:secret@127.0.0.1:${await lastingPort()}`;
   const { code, stdout, stderr } = await svc(["drain"], { env: { KV_URL: url } });
   expect(stderr).toMatch(/^svc: The key-value store at 127\.0\.0\.1:\d+ cannot be used .*KV_URL/);

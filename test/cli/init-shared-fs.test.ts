@@ -125,7 +125,7 @@ test("whoever may write to the root may write to what is made in it, whatever th
   expect(await modeOf(root, "profiles", "code", "profile.yml")).toBe("660");
 });
 
-test("a root or a place in it that is no directory is told in a sentence", async () => {
+test("a root or a place in it that is no directory is reported in a sentence", async () => {
   const root = await temporaryDirectory();
   const file = join(root, "file");
   await writeFile(file, "");
@@ -143,7 +143,7 @@ test("a root or a place in it that is no directory is told in a sentence", async
   expect((await init(root)).stderr).toMatch(/\/repos is a link that leads nowhere/);
 });
 
-test("a root that this user may not write to is told in a sentence", async () => {
+test("a root that this user may not write to is reported in a sentence", async () => {
   const root = await temporaryDirectory();
   await chmod(root, 0o555);
   // Root may write anywhere: it has to be somebody else.

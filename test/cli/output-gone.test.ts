@@ -6,7 +6,7 @@ import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { startSvc } from "./run-svc.ts";
 
-test("the service goes on when nobody reads its log any more", async () => {
+test("the service continues when nobody reads its log any more", async () => {
   const { child, output } = startSvc(["serve", "--port", "0"], { env: { HOME: await temporaryDirectory() } });
   const url = await until(() => /listening on (http\S+)/.exec(output.stdout)?.[1]);
   child.stderr?.destroy();
@@ -17,7 +17,7 @@ test("the service goes on when nobody reads its log any more", async () => {
   expect(child.exitCode).toBe(0);
 });
 
-test("an output that cannot be written is told in one line", async () => {
+test("an output that cannot be written is reported in one line", async () => {
   const command = `exec ${svcProgram.map((word) => `'${word}'`).join(" ")} version > /dev/full`;
   const failure: unknown = await promisify(execFile)("sh", ["-c", command]).catch((error: unknown) => error);
   expect(failure).toMatchObject({ code: 1 });

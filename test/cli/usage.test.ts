@@ -147,7 +147,7 @@ test.each([["version"], ["--version"], ["-V"]])("svc %s prints name and version"
   expect(await svc([word])).toEqual({ code: 0, stdout: `svc ${version}\n`, stderr: "" });
 });
 
-test("an older Node is told apart at once", async () => {
+test("an older Node is refused at once", async () => {
   const old = `data:text/javascript,Object.defineProperty(process, "versions", { value: { ...process.versions, node: "22.11.0" } })`;
   const program = [
     process.execPath,

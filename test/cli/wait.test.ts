@@ -104,7 +104,7 @@ describe("svc run --wait", () => {
     expect(stub.requests.some(({ method }) => method === "DELETE")).toBe(false);
   });
 
-  test("goes on after a restart of the service, nothing twice", async () => {
+  test("continues after a restart of the service, nothing twice", async () => {
     const { env, stub, state } = await start(null);
     state.events = log.slice(0, 2);
     const { output, ended } = startSvc(["run", "x", "--wait"], { env });

@@ -57,7 +57,7 @@ describe("svc worktrees prepare", () => {
     expect(stub.requests.map(({ method }) => method)).toEqual(["POST", "GET", "GET"]);
   });
 
-  test("that fails while it waits says why, how to take it away, and ends with 1", async () => {
+  test("that fails while it waits says why, how to remove it, and ends with 1", async () => {
     const failed = sampleWorktree({ status: "failed", error: "The disk\u001b[2J is full" });
     const { env } = await start([preparing, failed]);
     const plain = await svc(["worktrees", "prepare", "/a"], { env });
@@ -111,7 +111,7 @@ describe("svc worktrees prepare", () => {
       expect(stderr).toBe("svc: This is why\n");
   });
 
-  test("goes on after a restart of the service", async () => {
+  test("continues after a restart of the service", async () => {
     const { env, stub, state } = await start([preparing]);
     const { output, ended } = startSvc(["worktrees", "prepare", "/a"], { env });
     await until(() => output.stderr.includes("Still preparing"));

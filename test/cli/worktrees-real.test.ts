@@ -84,7 +84,7 @@ test("prepare, run in it twice, and get the work back that was not pushed when i
   expect(await git(remote.work, "show", `salvaged-${id.slice(0, 8)}:later.txt`)).toBe("not pushed");
 });
 
-test("the work of a job without a repository is got back with what svc prints, when its worktree is there and when it is gone", async () => {
+test("the work of a job without a repository can be restored with what svc prints, when its worktree is there and when it is gone", async () => {
   const left = '{"dirt": true}';
   for (const [ttl, task] of [
     ["3600", `scenario: exit-without-result ${left}`],
@@ -122,7 +122,7 @@ test("a force ends the job at work in it and names it, and so does the try befor
   expect(shown.stdout).toMatch(/^Status +cancelled\nError +Cancelled: its worktree was removed with force$/m);
 });
 
-test("a preparation that failed is named, and is gone from the list with the command that is printed", async () => {
+test("a preparation that failed is named, and leaves the list with the command that is printed", async () => {
   const { path } = await makeRemote();
   const { code, stderr } = await svc(["worktrees", "prepare", path, "--base-ref", "nosuch"], { env });
   expect(code).toBe(1);

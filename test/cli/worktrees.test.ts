@@ -95,7 +95,7 @@ describe("svc worktrees cleanup", () => {
     });
   });
 
-  test("tells what became of each, and how to get saved work back", async () => {
+  test("reports what became of each, and how to get saved work back", async () => {
     const { env } = await cleaning([result({ salvage_ref: "refs/service/salvage/x" })]);
     const { code, stdout, stderr } = await svc(["worktrees", "cleanup", id, "--force"], { env });
     expect(stdout).toMatch(

@@ -104,7 +104,7 @@ test("a job is refused while the disk of the records is full or read-only, and t
   await expectGoodJob();
 });
 
-test("a job that ends while the disk of the records is full is written when there is room, and those behind it go on", async () => {
+test("a job that ends while the disk of the records is full is written when there is room, and those behind it continue", async () => {
   const submit = async (task: string) => (await service.client.run_task({ task })).job.id;
   const first = await submit('scenario: work {"ms": 500}');
   const second = await submit("Do the default thing");

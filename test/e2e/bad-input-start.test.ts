@@ -54,7 +54,7 @@ test("svc serve ends with a sentence when its port is taken", async () => {
   expect(stderr).toMatch(new RegExp(`^svc: .*\\b${port}\\b.* taken.*--port or SERVICE_PORT`, "m"));
 });
 
-test("a second service on the same home ends with a sentence, and the first goes on", async () => {
+test("a second service on the same home ends with a sentence, and the first continues", async () => {
   const first = await startService();
   const { code, stdout, stderr } = await serve({ HOME: first.home });
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });

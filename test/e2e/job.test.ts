@@ -140,7 +140,7 @@ test("a session is resumed in the worktree and branch it ran in", async () => {
   expect(second.commit_sha).not.toBe(first.commit_sha);
 });
 
-test("the review profile changes nothing and lists what it threw away", async () => {
+test("the review profile changes nothing and lists what it discarded", async () => {
   const remote = await makeRemote();
   const task = "Review this. scenario: commit-dirt";
   const job = await ended((await submit(task, { repo_url: remote.path, profile: "review" })).id);

@@ -45,7 +45,7 @@ test("an ended job is forgotten when its time is over: record, events, configura
   expect(existsSync(String(worktree_path))).toBe(false);
 });
 
-test("a job whose profile says retry_lost is run again after a crash and goes on in its session", async () => {
+test("a job whose profile says retry_lost is run again after a crash and continues in its session", async () => {
   const service = await startService();
   const profiles = join(service.home, ".service", "profiles");
   await mkdir(profiles, { recursive: true });

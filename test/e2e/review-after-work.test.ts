@@ -32,7 +32,7 @@ const workedIn = async (client: Pick<Service, "client">) => {
   return { job, path, seen, before: await seen() };
 };
 
-test("a review in the worktree of an earlier job throws its own changes away and none of the earlier ones", async () => {
+test("a review in the worktree of an earlier job discards its own changes and none of the earlier ones", async () => {
   const { job, seen, before } = await workedIn(service);
   const review = await asks(service).run({
     task: "Review this. scenario: commit-dirt",
@@ -55,7 +55,7 @@ test("so does a review that fails", async () => {
   expect(await seen()).toEqual(before);
 });
 
-test("after a crash what a review changed is thrown away, and the earlier work is as it was", async () => {
+test("after a crash what a review changed is discarded, and the earlier work is as it was", async () => {
   const own = await startService();
   const { job, seen, before } = await workedIn(own);
   const { job: review } = await own.client.run_task({

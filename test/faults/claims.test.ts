@@ -6,7 +6,7 @@ import { startLossyProxy } from "./store-proxy.ts";
 import { runsIn } from "./store-journal.ts";
 import { createStoreWorld } from "./store-world.ts";
 
-test("a job whose claim was done without its instance hearing of it is run, once, also when another instance takes it from the queue meanwhile", async () => {
+test("a job whose claim was done although the reply was lost is run, once, also when another instance takes it from the queue in the meantime", async () => {
   const redis = await startRedis();
   const proxy = await startLossyProxy(redis.port);
   const env = { SERVICE_INSTANCE_LEASE: "2", SERVICE_MAX_PARALLEL_JOBS: "1" };

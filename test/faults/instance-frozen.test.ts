@@ -18,7 +18,7 @@ describe.each([
   { what: "it was frozen alone", withAgent: false },
   { what: "it was frozen with its agent", withAgent: true },
 ])("an instance that was frozen for longer than its lease, when $what", ({ withAgent }) => {
-  test("ends its agent once it is thawed, leaves what others wrote of the job, adds the saved work and goes on working", async () => {
+  test("ends its agent once it is thawed, leaves what others wrote of the job, adds the saved work and continues working", async () => {
     const pair = await startPair();
     const { id } = await pair.begin();
     const two = await pair.startTwo();
@@ -61,7 +61,7 @@ describe.each([
   });
 });
 
-test("an instance whose name another start has taken meanwhile ends itself and its agents, and says why", async () => {
+test("an instance whose name another start has taken in the meantime ends itself and its agents, and says why", async () => {
   const pair = await startPair();
   const { id } = await pair.begin();
   freeze(pair.one.pid);
@@ -85,7 +85,7 @@ test("an instance whose name another start has taken meanwhile ends itself and i
   expect(await pair.works(successor)).toMatchObject({ status: "succeeded", pod_name: "one" });
 });
 
-test("a second start under the name of a living instance is refused, and the living one goes on", async () => {
+test("a second start under the name of a living instance is refused, and the living one continues", async () => {
   const pair = await startPair();
   const home = join(pair.world.directory, "another-one");
   await mkdir(home);

@@ -37,7 +37,7 @@ const said = ({ status, attempt, failure_reason, error, ended_at, pod_name, outp
   return { status, attempt, failure_reason, error, ended_at, pod_name, output };
 };
 
-test("an instance that is cut off from the store while it works: others go on with its jobs or settle them, none is done twice, and healed it works on", async () => {
+test("an instance that is cut off from the store while it works: others continue its jobs or settle them, none is done twice, and healed it works on", async () => {
   const hosts = await createHosts(["a", "b"]);
   const directory = await temporaryDirectory();
   const world = await createStoreWorld({ kvUrl: hosts.kvUrl("a"), directory, names: [] });

@@ -7,7 +7,7 @@ import { runsIn } from "./store-journal.ts";
 import { submitOnce } from "./store-submit.ts";
 import { createStoreWorld, nth } from "./store-world.ts";
 
-test("the service works on a Redis Cluster, from submission to drain, and goes on after a node of it was away", async () => {
+test("the service works on a Redis Cluster, from submission to drain, and continues after a node of it was unreachable", async () => {
   const redis = await startRedisCluster();
   const world = await createStoreWorld({
     kvUrl: redis.url,

@@ -6,7 +6,7 @@ import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { createStoreWorld, nth } from "./store-world.ts";
 
-test("jobs go on when the store refused all writes for longer than a lease while it could be read", async () => {
+test("jobs continue when the store refused all writes for longer than a lease while it could be read", async () => {
   const redis = await startRedis();
   const world = await createStoreWorld({
     kvUrl: redis.url,

@@ -7,7 +7,7 @@ import { runsIn } from "./store-journal.ts";
 import { submitOnce } from "./store-submit.ts";
 import { createStoreWorld, nth } from "./store-world.ts";
 
-test("when Sentinel makes the replica the master, acknowledged jobs are found, runs end well and work goes on, also when the old master is back", async () => {
+test("when Sentinel makes the replica the master, acknowledged jobs are found, runs end well and work continues, also when the old master is back", async () => {
   const store = await startRedisSentinel();
   const world = await createStoreWorld({
     kvUrl: store.url,

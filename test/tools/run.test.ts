@@ -56,7 +56,7 @@ test("the first run installs what the lock file names, all of it, and the next o
   expect(await npmCalls(project)).toHaveLength(3);
 });
 
-test("two first runs at once install once, and both go on", async () => {
+test("two first runs at once install once, and both continue", async () => {
   const project = await makeProject();
   const both = await Promise.all([run(project, ["--", "echo", "one"]), run(project, ["--", "echo", "two"])]);
   expect(both.map(({ stdout }) => stdout)).toEqual(["one\n", "two\n"]);

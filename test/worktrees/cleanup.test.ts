@@ -21,7 +21,7 @@ beforeAll(async () => {
 const clean = async (input: Parameters<Service["client"]["cleanup_worktrees"]>[0]) =>
   service.client.cleanup_worktrees(input);
 
-test("a worktree is removed by its path or its id, and get_worktree tells so afterwards", async () => {
+test("a worktree is removed by its path or its id, and get_worktree reports so afterwards", async () => {
   const { prepare, get, list } = worktreeAsks(service);
   const [a, b] = [await prepare(remote.path), await prepare(remote.path)];
   const { removed, results, dry_run } = await clean({ paths: `${a.path}/, ${b.worktree_id}` });
@@ -56,7 +56,7 @@ test("saying neither which nor how old is refused", async () => {
   await expect(clean({ max_age_hours: -1 })).rejects.toMatchObject({ code: "invalid_request" });
 });
 
-test("a dry run tells what would be removed and removes nothing", async () => {
+test("a dry run reports what would be removed and removes nothing", async () => {
   const { prepare } = worktreeAsks(service);
   const { path, worktree_id } = await prepare(remote.path);
   const told = await clean({ paths: path, dry_run: true });
@@ -132,7 +132,7 @@ describe("work that is not pushed", () => {
 });
 
 describe("a worktree that is in use", () => {
-  test("is left in place; with force its job is cancelled, its work saved, its agent gone", async () => {
+  test("is left in place; with force its job is cancelled, its work saved, its agent ended", async () => {
     const { prepare, inCache } = worktreeAsks(service);
     const ask = asks(service);
     const { path, worktree_id } = await prepare(remote.path);
@@ -265,7 +265,7 @@ test("one whose owner file is spoilt is left in place, and with force forgotten:
   expect(await codeOf(service.client.get_worktree({ worktree_id }))).toBe("worktree_not_found");
 });
 
-test("one whose work cannot be saved stays as it was, and jobs can go on in it", async () => {
+test("one whose work cannot be saved stays as it was, and jobs can continue in it", async () => {
   const alone = await startService();
   const { prepare, get, inCache } = worktreeAsks(alone);
   const { path, worktree_id } = await prepare(remote.path);

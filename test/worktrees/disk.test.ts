@@ -9,7 +9,7 @@ import { until } from "../until.ts";
 import { createDisks } from "../../src/worktrees/disk.ts";
 import { codeOf, notedGit, worktreeAsks } from "./worktree-world.ts";
 
-test("the room of each repository is told, cached clone and worktrees apart, largest first", async () => {
+test("the room of each repository is reported, cached clone and worktrees apart, largest first", async () => {
   const service = await startService({ env: { SERVICE_WORKTREE_SIZE_EXCLUDE: "node_modules" } });
   const [small, large] = [await makeRemote(), await makeRemote({ "data.bin": "x".repeat(3_000_000) })];
   const { prepare } = worktreeAsks(service);
@@ -37,7 +37,7 @@ test("the room of each repository is told, cached clone and worktrees apart, lar
   }
 });
 
-test("below the floor of free room new work is refused with 503, and all else goes on", async () => {
+test("below the floor of free room new work is refused with 503, and all else continues", async () => {
   const service = await startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } });
   const remote = await makeRemote();
   const run = service.client.run_task({ task: "x" });
@@ -87,7 +87,7 @@ test("without a floor of free room jobs are taken on a disk that has none, and t
   });
 });
 
-test("telling the room starts no git, and what was looked at is not looked at again for each who asks", async () => {
+test("disk usage starts no git, and concurrent callers share a measurement", async () => {
   const home = await temporaryDirectory();
   const { path, journal } = await notedGit(home);
   const service = await startService({ home, env: { PATH: path } });

@@ -25,7 +25,7 @@ const clean = ({ worktrees }: Started, paths: string, over: { force?: boolean; d
 
 const ids = async ({ repos }: Started): Promise<string[]> => repos.listWorktreeIds();
 
-test("a worktree that another instance has prepared is told from its record and its jobs", async () => {
+test("a worktree that another instance has prepared is reported from its record and its jobs", async () => {
   const { cluster, a, b } = await two();
   const made = await cluster.prepare(a);
   const seen = await b.worktrees.get(made.worktree_id);
@@ -161,7 +161,7 @@ test("what a lost instance still has of a job that another has taken over is sav
   );
 });
 
-test("the instance that has taken a job over looks after its worktree as after any other", async () => {
+test("the instance that has taken a job over manages its worktree like any other", async () => {
   const { a, b, cluster, job } = await takenOver();
   await a.worktrees.applyRetention(signal);
   await b.worktrees.applyRetention(signal);
@@ -175,7 +175,7 @@ test("the instance that has taken a job over looks after its worktree as after a
   expect(await ids(b)).toEqual([]);
 });
 
-test("a stray in which a process is at work is left until that has ended, and found a minute later", async () => {
+test("an orphan in which a process is at work is left until that has ended, and found a minute later", async () => {
   const { a, cluster, job } = await takenOver();
   const cwd = String(job.worktree_path);
   const agent = spawn("sleep", ["600"], { cwd, stdio: "ignore" });
@@ -190,7 +190,7 @@ test("a stray in which a process is at work is left until that has ended, and fo
   expect(await ids(a)).toEqual([]);
 });
 
-test("worktrees of jobs that run here, wait for this instance or are kept are no strays", async () => {
+test("worktrees of jobs that run here, wait for this instance or are kept are no orphans", async () => {
   const { cluster, a } = await two();
   await cluster.ran(a, { status: "running", ended_at: null, unsettled: true });
   await cluster.ran(a, { status: "failed", unsettled: true, worktree_removed_at: new Date().toISOString() });
@@ -242,7 +242,7 @@ test("two instances that were given one worktree root by mistake leave each othe
   expect((await clean(b, job.id, { force: true })).removed).toBe(0);
 });
 
-test("an instance with another name goes on with the disk of one that is gone, and removes what is old", async () => {
+test("an instance with another name takes over the disk of a lost one, and removes what is old", async () => {
   const { cluster, a } = await two();
   const job = await cluster.ran(a);
   cluster.dead.add("pod-a");

@@ -104,7 +104,7 @@ test("the worktree of an ended job can be worked on in by a later one", async ()
 });
 
 describe("what cannot be prepared", () => {
-  test("is told to the caller, and stays listed with its error until it is removed", async () => {
+  test("is reported to the caller, and stays listed with its error until it is removed", async () => {
     const { list } = worktreeAsks(service);
     const gone = join(await temporaryDirectory(), "nothing-here.git");
     expect(await codeOf(service.client.prepare_worktree({ repo_url: gone }))).toBe("clone_failed");
@@ -189,14 +189,14 @@ describe("a job that names a worktree", () => {
   });
 });
 
-test("whether all is pushed is told anew as soon as a job has ended", async () => {
+test("whether all is pushed is reported again as soon as a job has ended", async () => {
   const { prepare, get } = worktreeAsks(service);
   const { worktree_id, pushed } = await prepare(remote.path);
   await asks(service).run({ task: "scenario: commit-dirt", worktree_id, profile: "quiet" });
   expect([pushed, (await get(worktree_id)).pushed]).toEqual([true, false]);
 });
 
-test("when the root is another the worktrees of before are told to be out of reach, and are back with it; moved along they stay usable", async () => {
+test("when the root is another the worktrees of before are reported to be out of reach, and are back with it; moved along they stay usable", async () => {
   const home = await temporaryDirectory();
   const [before, after] = [join(home, "before"), join(home, "after")];
   const first = await startService({ home, env: { SERVICE_WORKTREE_ROOT: before } });
@@ -225,7 +225,7 @@ test("when the root is another the worktrees of before are told to be out of rea
   expect(await git(String(job.worktree_path), "ls-files")).toBe("README.md\none.txt\nwork.txt");
 });
 
-test("a preparation goes on when its caller leaves, and is taken up again after a crash", async () => {
+test("a preparation continues when its caller leaves, and is resumed after a crash", async () => {
   const home = await temporaryDirectory();
   const { path, hold } = await slowGit(home);
   await writeFile(hold, "");

@@ -97,7 +97,7 @@ const expected = [
   expect.objectContaining({ type: "result", ok: true, text: "Done.", num_turns: 3 }),
 ];
 
-test("a run is told once, in order, although the CLI tells each block twice", () => {
+test("a run is emitted once, in order, although the CLI sends each block twice", () => {
   const events = decodeAll(recorded);
   expect(events).toEqual(expected);
   for (const event of events) expect(AgentEvent.parse(event)).toEqual(event);
@@ -135,7 +135,7 @@ test("the events are the same wherever the bytes are split", async () => {
   );
 });
 
-test("the CLI's own error messages and a subagent's words are not the model's text; a subagent's calls are told", () => {
+test("the CLI's own error messages and a subagent's words are not the model's text; a subagent's calls are reported", () => {
   const parent_tool_use_id = "t1";
   const events = decodeAll([
     {
@@ -176,7 +176,7 @@ test("a tool's result is text, whether it comes as a string, as blocks or not at
   expect(content(42)).toMatchObject({ content: "" });
 });
 
-test("retries and limits are told; an unreadable time is none", () => {
+test("retries and limits are reported; an unreadable time is none", () => {
   const limit = (resetsAt: unknown) => ({
     type: "rate_limit_event",
     rate_limit_info: { status: "rejected", resetsAt },

@@ -105,7 +105,7 @@ test("model credentials and secret-looking variables of the operator are named a
   expect(build(settings, { env: { NPM_TOKEN: "npm", EDITOR: "ed" } }).secrets).toEqual(["auth-token", "npm"]);
 });
 
-test("root with a bypass mode, and only that, is told to be a sandbox", () => {
+test("root with a bypass mode, and only that, is marked as a sandbox", () => {
   const sandbox = (root: boolean, bypassPermissions: boolean) =>
     build({}, { root, launch: { bypassPermissions } }).variables["IS_SANDBOX"];
   expect([sandbox(true, true), sandbox(true, false), sandbox(false, true)]).toEqual([

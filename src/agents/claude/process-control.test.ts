@@ -51,7 +51,7 @@ describe("the caller's signal", () => {
     expect(await pidOf(talk)).toBe(talk.process.pid);
   });
 
-  test("already aborted: the agent hears nothing", async () => {
+  test("already aborted: the agent gets nothing", async () => {
     const talk = await start();
     const { outcome, events } = await talk.say("scenario: noop", { signal: AbortSignal.abort("left") });
     expect(outcome).toMatchObject({ ok: false, reason: null, error: expect.stringContaining("left") });
@@ -83,7 +83,7 @@ describe("the caller's signal", () => {
 });
 
 describe("the clocks", () => {
-  test("a turn that takes too long is interrupted and told; the next one goes on in the process", async () => {
+  test("a turn that takes too long is interrupted and reported; the next one continues in the process", async () => {
     const talk = await start();
     const { outcome } = await talk.say("scenario: sleep", { timeoutSeconds: 0.3 });
     expect(outcome).toMatchObject({ ok: false, reason: "timeout", retryable: false });

@@ -92,7 +92,7 @@ describe("a conversation", () => {
     expect(JSON.parse(outcome.text)).toMatchObject({ append: "Of the file.\n\nOf the request." });
   });
 
-  test("tells the events of one piece of output at once, in order, the result last", async () => {
+  test("reports the events of one piece of output at once, in order, the result last", async () => {
     const { say } = await start();
     const steps = [
       { thinking: "Let me see." },
@@ -114,7 +114,7 @@ describe("a conversation", () => {
     expect(types(again.events)).toBe("text block_end result");
   });
 
-  test("masks secrets in everything it tells", async () => {
+  test("masks secrets in everything it emits", async () => {
     const { say } = await start({
       settings: { modelAuthToken: "canary-token", agentEnv: ["MY_SECRET", "KV_URL"] },
       env: { MY_SECRET: "canary-secret" },
@@ -125,7 +125,7 @@ describe("a conversation", () => {
     expect(events[0]).toMatchObject({ type: "warning", message: expect.stringContaining("KV_URL") });
   });
 
-  test("goes on in another process by the transcript's path", async () => {
+  test("continues in another process by the transcript's path", async () => {
     const directory = await temporaryDirectory();
     const first = await converse({ directory });
     await first.say("scenario: remember");
@@ -225,7 +225,7 @@ describe("a process that ends in the middle of a turn", () => {
 });
 
 describe("what cannot start", () => {
-  test("is a value: a CLI that is missing or not executable, a directory that is gone", async () => {
+  test("is a value: a CLI that is missing or not executable, a missing directory", async () => {
     const directory = await temporaryDirectory();
     const plain = join(directory, "plain");
     await writeFile(plain, "text");
@@ -259,7 +259,7 @@ describe("what cannot start", () => {
 });
 
 describe("a process that waits", () => {
-  test("tells its memory and its end", async () => {
+  test("reports its memory and its end", async () => {
     const { process: agent, say } = await start();
     await say("scenario: noop");
     expect(await agent.residentBytes()).toBeGreaterThan(10 * 1024 * 1024);

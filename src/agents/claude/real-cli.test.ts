@@ -52,7 +52,7 @@ const repository = async (): Promise<string> => {
   return directory;
 };
 
-test("does a small piece of work and tells it event by event", async () => {
+test("does a small piece of work and reports it event by event", async () => {
   const directory = await repository();
   const { outcome, events, identity } = await run("Describe the layout", { directory });
   expect(outcome).toMatchObject({ ok: true, error: null, exitCode: 0, retryable: false });
@@ -106,7 +106,7 @@ test.concurrent.for<[string, object]>([
   expect(outcome.error).not.toContain("canary");
 });
 
-test("no credentials, too many turns and a missing session are told apart", async () => {
+test("no credentials, too many turns and a missing session are distinguished", async () => {
   const nobody = await run("hello", { settings: { modelAuthToken: null } });
   expect(nobody.outcome).toMatchObject({ reason: "auth", exitCode: 1 });
   const call = { name: "Bash", input: { command: "true", description: "Nothing" } };

@@ -89,7 +89,7 @@ describe("the caller's signal", () => {
 });
 
 describe("what cannot start", () => {
-  test("an agent that dies while its spawn is recorded is told after that", async () => {
+  test("an agent that dies while its spawn is recorded is reported after that", async () => {
     const order: string[] = [];
     const run = await runFake("go on", {
       directory: await temporaryDirectory(),
@@ -120,7 +120,7 @@ describe("what cannot start", () => {
     await expect(readFile(log)).rejects.toThrow("ENOENT");
   });
 
-  test("a CLI that is missing, not executable or without its interpreter is told by name", async () => {
+  test("a CLI that is missing, not executable or without its interpreter is reported by name", async () => {
     const directory = await temporaryDirectory();
     const plain = join(directory, "plain");
     const orphan = join(directory, "orphan");
@@ -136,7 +136,7 @@ describe("what cannot start", () => {
     }
   });
 
-  test("a working directory that is gone is told", async () => {
+  test("a missing working directory is reported", async () => {
     const directory = await temporaryDirectory();
     const run = await runFake("hello", { directory, start: { cwd: join(directory, "gone") } });
     expect(run.outcome).toMatchObject({ reason: "internal" });

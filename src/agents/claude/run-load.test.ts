@@ -16,7 +16,7 @@ test("500 MB of output are read in a small memory and end well", async () => {
   expect(grown).toBeLessThan(150);
 });
 
-test("a line beyond the limit is left out and told; the run goes on", async () => {
+test("a line beyond the limit is left out and reported; the run continues", async () => {
   const run = await runFake('scenario: huge-line {"megabytes": 20}', {
     directory: await temporaryDirectory(),
   });

@@ -84,7 +84,7 @@ test("lines that are no events make up the output when there is no result", asyn
   expect(run.outcome.error).toMatch(/code 4.*stderr of the agent:\nan error$/s);
 });
 
-test("retries are told and a subagent's words are not the answer", async () => {
+test("retries are reported and a subagent's words are not the answer", async () => {
   const directory = await temporaryDirectory();
   const retries = await runFake("scenario: retries", { directory });
   expect(ofType(retries, "retry")).toHaveLength(2);
@@ -137,7 +137,7 @@ test("no credential of the service is in the agent's environment or arguments, a
   expect(told).toContain("SHOWN=not a secret");
 });
 
-test("each piece of text is told within milliseconds of its being written", async () => {
+test("each piece of text is emitted within milliseconds of its being written", async () => {
   const delays: number[] = [];
   const run = await runFake('scenario: slow-deltas {"count": 100, "rate": 100}', {
     directory: await temporaryDirectory(),

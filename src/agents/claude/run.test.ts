@@ -80,7 +80,7 @@ describe("a good run", () => {
     expect(second.outcome).toMatchObject({ text: "I remember 1 earlier prompts.", sessionId: id });
   });
 
-  test("a session that cannot be resumed is told, and no session is claimed", async () => {
+  test("a session that cannot be resumed is reported, and no session is claimed", async () => {
     const directory = await temporaryDirectory();
     const session = { id: "11111111-2222-4333-8444-555555555555", resumeFrom: join(directory, "gone.jsonl") };
     const run = await runFake("go on", { directory, start: { session } });

@@ -70,7 +70,7 @@ afterEach(async () => {
 });
 
 describe("a conversation", () => {
-  test("says where it is, answers each message, and how to go on at its end", async () => {
+  test("says where it is, answers each message, and how to continue at its end", async () => {
     const { ended, type, say, seen, said, stub } = await scene();
     await until(() => seen().includes("> "));
     expect(seen()).toMatch(/^Talking with agent at http:.+\nConversation c-1\n[^]*\/help lists commands/);
@@ -109,7 +109,7 @@ describe("a conversation", () => {
     await until(() => seen().endsWith("> four"));
   });
 
-  test("sends the service's words as they were typed, and tells what they did", async () => {
+  test("sends the service's words as they were typed, and reports what they did", async () => {
     const config = {
       show_thinking: false,
       show_tools: true,
@@ -167,7 +167,7 @@ describe("Ctrl-C", () => {
   });
 });
 
-describe("a failed answer is told, and the conversation goes on:", () => {
+describe("a failed answer is reported, and the conversation continues:", () => {
   const failure = {
     error: { message: "The model is away", type: "api_error", param: null, code: "model_failed" },
   };

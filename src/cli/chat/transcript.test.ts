@@ -97,7 +97,7 @@ describe("an answer", () => {
     expect(shown(turn, { hide }).text).toBe(text);
   });
 
-  test("leaves out text that is not told apart only when all text is to be left out", () => {
+  test("leaves out text that is not distinguished only when all text is to be left out", () => {
     expect(shown([live("x")], { hide: ["narration"] }).text).toBe("x\n");
     expect(shown([live("x")], { hide: ["narration", "final"] }).text).toBe("");
   });

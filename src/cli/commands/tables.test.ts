@@ -128,7 +128,7 @@ test("the line of the queue says how many wait, how long the oldest has, and wha
   expect(lines({ instances: [] })).toEqual(["0 waiting; 1 running"]);
 });
 
-test("what was lost with an instance is told when there is any", () => {
+test("what was lost with an instance is reported when there is any", () => {
   expect(lines({ lost: 1, recovered: 0 })[1]).toBe(
     "1 job failed with a lost instance, 0 queued again after one",
   );

@@ -113,7 +113,7 @@ describe("the page of a worktree", () => {
     expect(text).not.toMatch(/Run in it|Size|Pushed|null/);
   });
 
-  test("of one in use names its job, and that its state is not known meanwhile", () => {
+  test("of one in use names its job, and that its state is not known in the meantime", () => {
     const text = page({ status: "in_use", job_id: "the-job", pushed: null });
     expect(text).toMatch(/^Pushed +not known while a job is at work$/m);
     expect(text).toMatch(/^Job +the-job$/m);

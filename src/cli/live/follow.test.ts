@@ -39,7 +39,7 @@ const start = async () => {
 };
 
 describe("following a job", () => {
-  test("goes on after an outage with the event after the last one, and tells of both ends of it", async () => {
+  test("continues after an outage with the event after the last one, and tells of both ends of it", async () => {
     const { state, stub, seen, notes, follow } = await start();
     const ended = follow(60_000);
     await until(() => seen.length === 2);

@@ -81,7 +81,7 @@ describe("the account of a job", () => {
     ]);
   });
 
-  test("tells a path within the worktree from there, and any other whole", () => {
+  test("reports a path within the worktree from there, and any other whole", () => {
     const read = (path: string): Events[number] => ({
       type: "tool_use",
       id: "1",
@@ -124,7 +124,7 @@ describe("the account of a job", () => {
     ]);
   });
 
-  test("tells what went wrong, and nothing of what went well", () => {
+  test("reports what went wrong, and nothing of what went well", () => {
     expect(
       told(
         { type: "tool_result", tool_use_id: "1", content: "fine", is_error: false, parent: null },

@@ -91,7 +91,7 @@ describe("where the time went", () => {
     { stage: "agent_started", at: at(2.5), attempt: 1 },
   ] as const;
 
-  test("tells each stage's time, what passed since the one before, and its share", () => {
+  test("reports each stage's time, what passed since the one before, and its share", () => {
     const job = sampleJob({
       stages: [...stages, { stage: "ended", at: at(10), attempt: 1 }],
       ended_at: at(10),
@@ -150,7 +150,7 @@ describe("the summary at the end", () => {
     expect(text).not.toContain("git --git-dir");
   });
 
-  test("tells status, branch, commit, changes, pull request, cost, turns, duration, worktree and warnings", () => {
+  test("reports status, branch, commit, changes, pull request, cost, turns, duration, worktree and warnings", () => {
     const job = sampleJob({
       status: "succeeded",
       branch: "service/6f1c1a52",

@@ -144,7 +144,7 @@ test.each([
   expect(wire.exchanges).toHaveLength(1);
 });
 
-test("an answer that is aborted frees the agent, and the conversation goes on", async () => {
+test("an answer that is aborted frees the agent, and the conversation continues", async () => {
   const model = agent({ conversation: "left" });
   const leaving = new AbortController();
   const answer = streamText({ model, prompt: "write slowly", abortSignal: leaving.signal });

@@ -100,7 +100,7 @@ test.each([
   expect(wire.exchanges).toHaveLength(1);
 });
 
-test("an answer that is aborted frees the agent, and the conversation goes on", async () => {
+test("an answer that is aborted frees the agent, and the conversation continues", async () => {
   const model = agent({ conversation: "left" });
   const leaving = new AbortController();
   const reading = async (): Promise<void> => {

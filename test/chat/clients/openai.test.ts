@@ -89,7 +89,7 @@ test("models are listed and found", async () => {
   });
 });
 
-test("a stream that is aborted frees the agent, and the conversation goes on", async () => {
+test("a stream that is aborted frees the agent, and the conversation continues", async () => {
   const openai = client();
   const stream = await openai.chat.completions.create(
     { ...saying("write slowly"), stream: true },
@@ -186,7 +186,7 @@ const hurried =
     return response;
   };
 
-test("with all places taken the client asks again as it is told to, until one is free", async () => {
+test("with all places taken the client asks again as it is asked to, until one is free", async () => {
   const takers = await Promise.all(
     [1, 2].map((n) => client().chat.completions.create({ ...saying(`write slowly ${n}`), stream: true })),
   );
