@@ -54,7 +54,7 @@ const refused = {
   "a job works in its own worktree only": "add_dir tmux cwd",
   "use permission_mode": "dangerously_skip_permissions allow_dangerously_skip_permissions",
   "it would turn the service's own hooks off": "bare safe_mode init_only maintenance",
-  "a job runs in the foreground, with nobody at a screen": "bg background ide chrome remote_control cloud",
+  "a job runs in the foreground, without a terminal": "bg background ide chrome remote_control cloud",
   "it would write beside the job's log or end the CLI at once":
     "debug debug_file debug_to_stderr help version",
 };

@@ -30,8 +30,8 @@ export const readContained = async ({ root, path, maxBytes }: Request): Promise<
   });
   if (file === null) return null;
   try {
-    const place = await readlink(`/proc/self/fd/${file.fd}`);
-    if (!isInside(await realpath(root), place)) throw outside(root, path);
+    const realPath = await readlink(`/proc/self/fd/${file.fd}`);
+    if (!isInside(await realpath(root), realPath)) throw outside(root, path);
     const status = await file.stat();
     if (!status.isFile()) throw new FileFault(`${path} is not a regular file`);
     if (status.size > maxBytes) {

@@ -24,7 +24,7 @@ type JobTurn = {
 
 /** Thrown before the prompt when the run no longer owns the job: the agent is ended before it has done anything. */
 export class LostOwnership extends Error {
-  override name = "NoLongerOurs";
+  override name = "LostOwnership";
 }
 
 /** Longest text of the agent that a job stores, bytes. */
@@ -55,7 +55,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     isLast: true,
     signal: run.signal,
     beforePrompt: async (identity) => {
-      const ours = await run.record({
+      const isOwner = await run.record({
         pid: identity.pid,
         process: identity,
         session_id: session.id,
@@ -66,7 +66,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
         read_only: job.readOnly,
         ...(launch.model === null ? {} : { model: launch.model }),
       });
-      if (!ours) throw new LostOwnership("another run owns the job");
+      if (!isOwner) throw new LostOwnership("another run owns the job");
       run.stage("agent_started", `pid ${identity.pid}`);
     },
     onEvents: publishEvents(run, job.log),

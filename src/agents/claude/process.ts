@@ -47,8 +47,8 @@ export const createProcess = (options: Options): AgentProcess => {
     stderr: agent.stderr,
     redact,
     emit: (event) => {
-      const taken = current?.accept(event) ?? false;
-      unasked ||= !taken && isWork(event);
+      const accepted = current?.accept(event) ?? false;
+      unasked ||= !accepted && isWork(event);
       if (event.type === "result") spent = event.cost_usd ?? spent;
     },
     onLine: () => current?.lineRead(),
@@ -82,7 +82,8 @@ export const createProcess = (options: Options): AgentProcess => {
   const ended = agent.ended.then(exited);
 
   const turn = async (asked: AgentTurn): Promise<TurnOutcome> => {
-    if (current !== null) throw new Error("A process takes one turn at a time: wait for the one under way.");
+    if (current !== null)
+      throw new Error("A process runs one turn at a time: wait until the current one ends.");
     if (asked.signal.aborted && !asked.isLast) return unpromptedOutcome(asked.signal.reason);
     if (turns > 0) reader.nextTurn();
     turns += 1;
