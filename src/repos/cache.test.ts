@@ -45,6 +45,20 @@ test("a repository is cloned once and updated after that", async () => {
   );
 });
 
+test("many refs of jobs are packed by the next fetch, and stay", async () => {
+  const remote = await makeRemote();
+  const { repos } = await makeRepos();
+  const { gitDir } = await fetchInto(repos, remote.url);
+  const tip = await plainGit(gitDir, "rev-parse", "origin/main");
+  const salvage = join(gitDir, "refs/service/salvage");
+  await mkdir(salvage, { recursive: true });
+  await Promise.all(Array.from({ length: 200 }, (_, n) => writeFile(join(salvage, `job-${n}`), `${tip}\n`)));
+  await fetchInto(repos, remote.url);
+  expect(await readdir(salvage).catch(() => [])).toEqual([]);
+  const refs = await plainGit(gitDir, "for-each-ref", "--format=%(objectname)", "refs/service/salvage");
+  expect(refs.split("\n")).toEqual(Array.from({ length: 200 }, () => tip));
+});
+
 test("a default branch that was force-pushed is followed", async () => {
   const remote = await makeRemote();
   const { repos } = await makeRepos();

@@ -51,12 +51,27 @@ const update = async (context: GitContext, repo: CachedRepo, held: LockHeld): Pr
   if (!(await exists(repo.gitDir))) return cloneInto(context, repo, held);
   await restoreCache(context, repo);
   try {
+    await packRefs(context, repo.gitDir, held);
     await fetchAll(context, repo, { ...held, into: repo.gitDir });
   } catch (error) {
     if (!isDamage(error)) throw error;
     repo.warnings.push(await refetch(context, repo, held));
   }
 };
+
+/** Jobs leave a loose ref each, and a fetch reads all refs: packed, 5,000 of them cost a tenth of the time. */
+const packRefs = async (
+  context: GitContext,
+  gitDir: string,
+  { lockFd: inheritFd, signal }: LockHeld,
+): Promise<void> => {
+  const directories = ["refs/service/salvage", "refs/heads/service"].map((name) => join(gitDir, name));
+  const names = await Promise.all(directories.map((directory) => readdir(directory).catch(() => [])));
+  if (names.flat().length < maxLooseRefs) return;
+  await runGit(context, ["pack-refs", "--all"], { variables: gitDirVariables(gitDir), inheritFd, signal });
+};
+
+const maxLooseRefs = 200;
 
 /** Whether git failed because the cached clone is damaged (by a crash of the machine, a full disk, a deletion). */
 export const isDamage = (error: unknown): boolean => {
