@@ -48,7 +48,11 @@ describe("no value can become an option:", () => {
     fc.boolean(),
     fc.constant(null),
     fc.array(text),
-    fc.dictionary(fc.string(), text),
+    // Zod drops a key `__proto__`.
+    fc.dictionary(
+      fc.string().filter((name) => name !== "__proto__"),
+      text,
+    ),
   );
 
   it("every argument is the kebab-case flag of a key, alone or followed by = and the value to the letter", () => {
