@@ -100,6 +100,8 @@ const commands: Record<keyof Operations, Command | null> = {
   },
   get_disk_usage: { command: "disk", options: {} },
   list_instances: { command: "instances", options: {} },
+  // svc hooks sync works without the service.
+  sync_companions: null,
   // svc chat talks over chat completions instead.
   agent_completions: null,
   get_completion: null,

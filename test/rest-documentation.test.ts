@@ -32,6 +32,7 @@ test("docs/rest.md has each metric of the service", async () => {
       }),
     maxParallel: 1,
     volumes: () => Promise.resolve([]),
+    companions: () => Promise.resolve([]),
   });
   metrics.watch({ running: () => 0, chat: () => ({ turns: 0, processes: 0 }) });
   const { body } = await metrics.read();

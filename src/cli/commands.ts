@@ -131,8 +131,8 @@ const usageText = (text: string): string => {
 };
 
 const helpEnd = `
-Commands other than serve, config, init-shared-fs and version call the service
-at SERVICE_HOST (127.0.0.1) and SERVICE_PORT (8200), with the key in
+Commands other than serve, config, hooks, init-shared-fs and version call the
+service at SERVICE_HOST (127.0.0.1) and SERVICE_PORT (8200), with the key in
 SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain calls the
 key-value store at KV_URL.
 Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.

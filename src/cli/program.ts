@@ -31,7 +31,7 @@ export const run = async (argv: string[]): Promise<number> => {
 };
 
 /** Documented commands of a later version. Help does not list them: it does not promise what is not built. */
-const later = new Set(["update", "agent", "push", "agents", "hooks"]);
+const later = new Set(["update", "agent", "push", "agents"]);
 
 /** `svc --version` is what everybody tries first. */
 const asCommand = (argv: string[]): string[] =>

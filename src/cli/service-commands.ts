@@ -1,4 +1,5 @@
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
+import { companionTargets } from "../contract/companion.ts";
 import { json, whole, type Lazily } from "./options.ts";
 
 /** The commands for operators. */
@@ -40,6 +41,25 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description("show the settings and where each comes from, secrets masked")
     .option("--json", "print them as JSON")
     .action(lazily(async () => (await import("./commands/service.ts")).config));
+  const hooks = program
+    .command("hooks")
+    .summary("fetch companion repositories")
+    .description("Companion repositories: profiles and agents of an organisation.")
+    .usage("<command> [options]")
+    .helpCommand("help [command]", "show help for a command");
+  hooks
+    .command("sync")
+    .summary("fetch them now, without the service")
+    .description(
+      "Fetch companion repositories. A service of this user uses the new files at once. Exit 1 when a fetch fails.",
+    )
+    .addOption(
+      new Option("--target <target>", "which to fetch").choices(["all", ...companionTargets]).default("all"),
+    )
+    .option("--url <url>", "fetch the hook package from here instead of SERVICE_HOOKS_URL")
+    .option("--json", "print the results as JSON")
+    .addHelpText("after", hooksSyncEnd)
+    .action(lazily(async () => (await import("./commands/hooks.ts")).hooksSync));
   program
     .command("init-shared-fs")
     .summary("lay out a file system that instances share")
@@ -72,6 +92,12 @@ instance's own environment. It waits for chat turns and completions too.
 After a drain, or an interruption, the instance takes jobs again until it is
 stopped. When jobs are left after the time-out, the instance takes none for
 another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+`;
+
+const hooksSyncEnd = `
+With --url the service uses the files once SERVICE_HOOKS_URL names the same URL.
+A running service fetches with: curl -X POST 'URL/admin/sync?target=hooks'
+Example: svc hooks sync --target bundle
 `;
 
 const initSharedFsEnd = `

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { Health } from "../contract/instance.ts";
-import type { Operation } from "../contract/operation.ts";
+import { hasBody, type Operation } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { statusOf } from "../contract/errors.ts";
 import { chatMethods, type ChatMethods } from "./chat.ts";
@@ -80,7 +80,7 @@ const requestOf = (operation: Operation, input: Record<string, unknown>): HttpRe
     return segment(operation, name, input[name]);
   });
   const rest = Object.entries(input).filter(([name, value]) => !inPath.has(name) && value !== undefined);
-  if (method === "post") {
+  if (hasBody(operation)) {
     return {
       method: "POST",
       target,

@@ -28,6 +28,11 @@ export const optionalPath = path.nullable();
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: "must be an http:// or https:// URL" });
 
+/** Of a repository; credentials would end up in logs and files. */
+export const gitUrl = text
+  .regex(/^((https?|ssh|file):\/\/|\/|[\w.-]+@[\w.-]+:)[^\s\\]+$/, "must be the URL of a git repository")
+  .refine((url) => !/^https?:\/\/[^/]*@/.test(url), "must not hold credentials: set GIT_HOST_TOKEN instead");
+
 export const address = text.regex(
   /^[A-Za-z0-9.:[\]_%-]+$/,
   "must be one address or host name, without scheme, port or spaces",

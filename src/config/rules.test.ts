@@ -83,13 +83,10 @@ describe("variables without effect", () => {
   it("of later versions are named, unless they ask for nothing", () => {
     const env = {
       HUB_DIR: "/x",
-      SERVICE_HUB_URL: "https://x",
       TRACING_HOST: "https://x",
-      SERVICE_HOOKS_PATH: "",
     };
     expect(load(env).warnings).toEqual([
       "HUB_DIR has no effect in this version",
-      "SERVICE_HUB_URL has no effect in this version",
       "TRACING_HOST has no effect in this version",
     ]);
   });

@@ -246,18 +246,7 @@ const known = new Set([
 ]);
 
 /** Documented variables of parts that this version does not have: it warns instead of ignoring them. */
-const laterVariables = new Set([
-  "SERVICE_HOOKS_PATH",
-  "SERVICE_HOOKS_URL",
-  "SERVICE_HOOKS_BRANCH",
-  "SERVICE_HOOKS_BUNDLE_URL",
-  "SERVICE_HOOKS_BUNDLE_SYNC_INTERVAL",
-  "HOOKS_PROFILE",
-  "SERVICE_HUB_URL",
-  "SERVICE_HUB_SYNC_INTERVAL",
-  "HUB_DIR",
-  "SERVICE_TELEMETRY_DB",
-]);
+const laterVariables = new Set(["HUB_DIR", "SERVICE_TELEMETRY_DB"]);
 
 const laterPrefixes = ["TRACING_"];
 

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { agentModeVariables } from "./variables/agent-mode.ts";
 import { agentVariables, jobVariables } from "./variables/jobs.ts";
+import { companionVariables } from "./variables/companions.ts";
 import { clusterVariables, serverVariables, telemetryVariables } from "./variables/server.ts";
 import { repositoryVariables } from "./variables/repositories.ts";
 
@@ -15,6 +16,7 @@ export const variables = {
   ...jobVariables,
   ...clusterVariables,
   ...repositoryVariables,
+  ...companionVariables,
   ...telemetryVariables,
 };
 
@@ -36,6 +38,7 @@ export const variableGroups = {
   "Jobs and profiles": jobVariables,
   "Several instances": clusterVariables,
   "Repositories and git host": repositoryVariables,
+  "Companion repositories": companionVariables,
   Telemetry: telemetryVariables,
 };
 

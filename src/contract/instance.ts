@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { companionTargets } from "./companion.ts";
 import { Instant } from "./job.ts";
 import { operation } from "./operation.ts";
 
@@ -61,6 +62,17 @@ export const Readiness = z
   .object({
     ready: z.boolean(),
     reasons: z.array(z.string()).meta({ description: "Why it is not ready, a sentence each" }),
+    companions: z
+      .array(
+        z.object({
+          target: z.enum(companionTargets),
+          age_seconds: z
+            .number()
+            .nullable()
+            .meta({ description: "Since the last fetch that succeeded; null: none has" }),
+        }),
+      )
+      .meta({ description: "The companion repositories that this instance fetches" }),
   })
   .meta({ id: "Readiness" });
 export type Readiness = z.infer<typeof Readiness>;

@@ -16,10 +16,16 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
   example?: object;
   /** Parameters that MCP clients are not offered. */
   mcpOmit?: readonly string[];
-  /** REST binding. Parameters that are not in the path come from the query (get, delete) or the JSON body (post). */
+  /** False: there is no MCP tool for it. */
+  mcp?: false;
+  /**
+   * REST binding. Parameters that are not in the path come from the JSON body (post), or from the query (get, delete, and
+   * post with `query`).
+   */
   http: {
     method: "get" | "post" | "delete";
     path: string;
+    query?: true;
     deprecated?: boolean;
     /** Status of an answer that is no error; absent: always 200. */
     status?: (output: Record<string, unknown>) => 200 | 202 | 500;
@@ -34,6 +40,9 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
 export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>(
   definition: Operation<Input, Output>,
 ): Operation<Input, Output> => definition;
+
+/** Whether the parameters that are not in the path are in the JSON body. */
+export const hasBody = ({ http }: Operation): boolean => http.method === "post" && http.query !== true;
 
 export const isOffered = ({ part }: Operation, parts: { agent: boolean }): boolean =>
   part === undefined || parts[part];

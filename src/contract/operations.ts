@@ -1,6 +1,8 @@
+import { companionOperations } from "./companion.ts";
 import { completionOperations } from "./completion.ts";
 import { instanceOperations } from "./instance.ts";
 import { jobOperations } from "./job.ts";
+import type { Operation } from "./operation.ts";
 import { profileOperations } from "./profile.ts";
 import { worktreeOperations } from "./worktree.ts";
 
@@ -10,7 +12,13 @@ export const operations = {
   ...profileOperations,
   ...worktreeOperations,
   ...instanceOperations,
+  ...companionOperations,
   ...completionOperations,
 };
 
 export type Operations = typeof operations;
+
+/** Names of the MCP tools, in order. */
+export const toolNames = (Object.keys(operations) as (keyof Operations)[]).filter(
+  (name) => (operations[name] as Operation).mcp !== false,
+);

@@ -38,7 +38,7 @@ export const createTestApp = (
     handlers: memoryHandlers(jobs, contexts),
     events,
     settings: { host, apiKeys, agentMode },
-    readiness: async () => ({ ready: true, reasons: [] }),
+    readiness: async () => ({ ready: true, reasons: [], companions: [] }),
     metrics: async () => ({ contentType: "text/plain; version=0.0.4; charset=utf-8", body: "jobs 0\n" }),
     service: { name: "svc", version: "1.2.3" },
     log: log as unknown as AppDependencies["log"],
@@ -64,6 +64,7 @@ export const memoryHandlers = (
     return job;
   };
   return {
+    sync_companions: async ({ target }) => ({ [target === "all" ? "hooks" : target]: "skipped (no url)" }),
     run_task: async (input, context) => {
       contexts.push(context);
       const {

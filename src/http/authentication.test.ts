@@ -103,7 +103,11 @@ describe("with keys", () => {
   test("health and readiness need none", async () => {
     const { app } = createTestApp({ apiKeys: ["sesame"] });
     expect(await (await app.request("/health")).json()).toEqual({ status: "ok", service: "svc" });
-    expect(await (await app.request("/ready?api_key=wrong")).json()).toEqual({ ready: true, reasons: [] });
+    expect(await (await app.request("/ready?api_key=wrong")).json()).toEqual({
+      ready: true,
+      reasons: [],
+      companions: [],
+    });
   });
 
   test("a page of documentation opened with a key passes it on to all it loads", async () => {
@@ -120,21 +124,28 @@ describe("with keys", () => {
 
 test("a service that is not ready answers 503 with the reasons", async () => {
   const { app } = createTestApp({
-    readiness: async () => ({ ready: false, reasons: ["The store is unreachable"] }),
+    readiness: async () => ({ ready: false, reasons: ["The store is unreachable"], companions: [] }),
   });
   const answer = await app.request("/ready");
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
-  expect(await answer.json()).toEqual({ ready: false, reasons: ["The store is unreachable"] });
+  expect(await answer.json()).toEqual({
+    ready: false,
+    reasons: ["The store is unreachable"],
+    companions: [],
+  });
 });
 
 test("where keys are set only callers with a key see why the service is not ready: the reasons name paths and addresses", async () => {
   const reasons = ["/srv/jobs cannot be written"];
-  const { app } = createTestApp({ apiKeys: ["sesame"], readiness: async () => ({ ready: false, reasons }) });
+  const { app } = createTestApp({
+    apiKeys: ["sesame"],
+    readiness: async () => ({ ready: false, reasons, companions: [] }),
+  });
   const anonymous = await app.request("/ready?api_key=wrong");
   expect([anonymous.status, await anonymous.json()]).toEqual([
     503,
-    { ready: false, reasons: ["Send a key to see the reasons"] },
+    { ready: false, reasons: ["Send a key to see the reasons"], companions: [] },
   ]);
   const known = await app.request("/ready", { headers: { "x-api-key": "sesame" } });
-  expect([known.status, await known.json()]).toEqual([503, { ready: false, reasons }]);
+  expect([known.status, await known.json()]).toEqual([503, { ready: false, reasons, companions: [] }]);
 });

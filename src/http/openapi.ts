@@ -9,7 +9,7 @@ import {
 } from "zod-openapi";
 import { Failure, statusOf, unauthorizedBody, type ErrorCode } from "../contract/errors.ts";
 import { JobEvent } from "../contract/event.ts";
-import { isOffered, type Operation } from "../contract/operation.ts";
+import { hasBody, isOffered, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { pathParameters, type Route } from "./route.ts";
 
@@ -78,11 +78,11 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
   const path = pathParameters(http.path);
   const rest = Object.keys(input.shape).filter((name) => !path.includes(name));
   const requestParams: ZodOpenApiParameters = { path: picked(input, path) };
-  if (http.method !== "post") requestParams.query = picked(input, rest);
+  if (!hasBody(operation)) requestParams.query = picked(input, rest);
   if (operation.errors.includes("idempotency_conflict"))
     requestParams.header = z.object({ "Idempotency-Key": idempotencyKey });
   const errors = errorResponses([
-    ...(http.method === "post" ? (["unsupported_content_type", "body_too_large"] as const) : []),
+    ...(hasBody(operation) ? (["unsupported_content_type", "body_too_large"] as const) : []),
     ...operation.errors,
   ]);
   return {
@@ -92,7 +92,7 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
     ...(http.deprecated === true && { deprecated: true }),
     ...(operation.part === "agent" && { tags: [agentModeTag] }),
     requestParams,
-    ...(http.method === "post" && {
+    ...(hasBody(operation) && {
       requestBody: {
         required: true,
         content: {

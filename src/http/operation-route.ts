@@ -1,6 +1,12 @@
 import type { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
-import { isOffered, type Handlers, type Operation, type RequestContext } from "../contract/operation.ts";
+import {
+  hasBody,
+  isOffered,
+  type Handlers,
+  type Operation,
+  type RequestContext,
+} from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { readJsonObject } from "./body.ts";
 import { checkedInput } from "./faults.ts";
@@ -53,13 +59,14 @@ const contextOf = ({ request, principal }: Call, idempotent: boolean): RequestCo
 
 /**
  * Makes the function that reads an operation's input from a request: path parameters from the path, the rest from the
- * JSON body (post) or the query.
+ * JSON body or the query.
  */
-export const inputReader = <Input extends z.ZodObject>({ http, input }: Operation<Input>) => {
+export const inputReader = <Input extends z.ZodObject>(operation: Operation<Input>) => {
+  const { http, input } = operation;
   const inPath = pathParameters(http.path);
   const known = Object.keys(input.shape).filter((name) => !inPath.includes(name));
   const kinds = new Map(known.map((name) => [name, kindOf(input.shape[name])]));
-  const fromBody = http.method === "post";
+  const fromBody = hasBody(operation);
 
   return async ({ request, path }: Pick<Call, "request" | "path">): Promise<z.output<Input>> => {
     const query = readQuery(request.url);

@@ -5,11 +5,13 @@ import { createCompletions, type Completions } from "../chat/completions.ts";
 import type { Chat } from "../chat/chat.ts";
 import { createChat } from "../chat/create-chat.ts";
 import { createEngine } from "../chat/run-engine.ts";
+import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
+import type { CompanionReader } from "../profiles/roots.ts";
 import { startRepeating } from "./retention.ts";
 import type { Stores } from "./stores.ts";
 
@@ -30,6 +32,7 @@ export type AgentMode = {
 
 type Dependencies = {
   settings: Settings;
+  companions: CompanionReader;
   /** Starts the processes that answer. */
   cli: Agent;
   stores: Stores;
@@ -48,11 +51,14 @@ type Dependencies = {
  * @throws ServiceError with a sentence for the operator when the agent cannot be loaded
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
-  const { settings, cli, stores, self, mark, isDraining, isLiving, redact, now, log } = deps;
+  const { settings, companions, cli, stores, self, mark, isDraining, isLiving, redact, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
-  const agent = createAgentPackage({ settings, home: homedir() });
-  await agent.read();
+  const agent = createAgentPackage({ settings, companions, home: homedir() });
+  await agent.read().catch((error: unknown) => {
+    if (!(error instanceof ServiceError) || error.code !== "starting") throw error;
+    log.warn(error.message);
+  });
   const newId = randomUUID;
   const engine = createEngine({
     processes: cli,

@@ -1,3 +1,4 @@
+import { targetsOf, type Companions } from "../companions/companions.ts";
 import type { Completions } from "../chat/completions.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Overview } from "../contract/instance.ts";
@@ -17,6 +18,7 @@ type Dependencies = {
   jobs: Jobs;
   submit: Submit;
   profiles: Profiles;
+  companions: Pick<Companions, "sync">;
   worktrees: Worktrees;
   disks: { volumes: () => Promise<Volume[]> };
   instances: { overview: () => Promise<Overview> };
@@ -29,6 +31,7 @@ export const createHandlers = ({
   jobs,
   submit,
   profiles,
+  companions,
   worktrees,
   disks,
   instances,
@@ -75,6 +78,7 @@ export const createHandlers = ({
     const overview = await instances.overview();
     return { success: true, count: overview.instances.length, ...overview };
   },
+  sync_companions: ({ target }, { signal }) => companions.sync(targetsOf(target), signal),
   agent_completions: (input, context) => required(agentMode).completions.submit(input, context),
   get_completion: (input, context) => required(agentMode).completions.get(input, context),
   list_completions: (input, context) => required(agentMode).completions.list(input, context),

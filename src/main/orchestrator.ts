@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
+import { companionsDirectory, createCompanions } from "../companions/companions.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { createJobs } from "../jobs/jobs.ts";
@@ -76,11 +77,24 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     throw error;
   };
 
-  const profiles = createProfiles({ settings, home: homedir(), now: Date.now });
   const repos = createRepos({ settings, env, ...(stores.shared && { takeLease: stores.locks.take }) });
   await repos
     .clearRoot()
     .catch((err: unknown) => log.warn({ err }, "the worktree root could not be cleared"));
+  const companions = createCompanions({
+    settings,
+    directory: companionsDirectory(homedir()),
+    checkOut: repos.checkOutFiles,
+    now,
+    log,
+  });
+  await companions.start();
+  const profiles = createProfiles({
+    settings,
+    companions: companions.files,
+    home: homedir(),
+    now: Date.now,
+  });
   const agent = createClaudeAgent({ settings, env });
   const runner = createRunner({
     profiles,
@@ -109,6 +123,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     overview: view.overview,
     maxParallel: settings.maxParallelJobs,
     volumes: disks.volumes,
+    companions: companions.states,
   });
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
@@ -178,6 +193,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   const agentMode = await openAgentMode({
     settings,
+    companions: companions.files,
     cli: agent,
     stores,
     self,
@@ -199,6 +215,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       jobs,
       submit,
       profiles,
+      companions,
       worktrees,
       disks,
       instances: view,
@@ -208,7 +225,13 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     agentMode,
     events,
     settings,
-    readiness: createReadiness({ store, disks, isDraining, closing: ending.signal }),
+    readiness: createReadiness({
+      store,
+      disks,
+      companions: companions.states,
+      isDraining,
+      closing: ending.signal,
+    }),
     metrics: metrics.read,
     service: { name: serviceName, version },
     log,
@@ -270,6 +293,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       await recovered;
       await finish({ worker, agentMode, log }, drainSeconds, [hurry, mustEnd.signal]);
       closing.abort();
+      await companions.stop();
       await agentMode?.stop();
       await worker.stop();
       await retention.stop();

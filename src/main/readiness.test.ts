@@ -19,17 +19,22 @@ test("a store that is unreachable makes the service unready with its reason, and
   const ready = createReadiness({
     store,
     disks: roomy,
+    companions: async () => [],
     isDraining: () => false,
     closing: closing.signal,
     clock: () => (at += 1000),
   });
-  expect(await ready()).toEqual({ ready: true, reasons: [] });
+  expect(await ready()).toEqual({ ready: true, reasons: [], companions: [] });
   await rename(directory, `${directory}-away`);
-  expect(await ready()).toEqual({ ready: false, reasons: [expect.stringContaining(directory)] });
+  expect(await ready()).toEqual({
+    ready: false,
+    reasons: [expect.stringContaining(directory)],
+    companions: [],
+  });
   await rename(`${directory}-away`, directory);
   expect((await ready()).ready).toBe(true);
   closing.abort();
-  expect(await ready()).toEqual({ ready: false, reasons: ["The service is shutting down"] });
+  expect(await ready()).toEqual({ ready: false, reasons: ["The service is shutting down"], companions: [] });
 });
 
 test("however often it is asked, the store is looked at once a second", async () => {
@@ -38,6 +43,7 @@ test("however often it is asked, the store is looked at once a second", async ()
   const ready = createReadiness({
     store,
     disks: roomy,
+    companions: async () => [],
     isDraining: () => false,
     closing: new AbortController().signal,
     clock: () => 5000,
@@ -58,6 +64,7 @@ test("an answer is not kept longer because the machine's clock was set back", as
   const ready = createReadiness({
     store,
     disks: roomy,
+    companions: async () => [],
     isDraining: () => false,
     closing: new AbortController().signal,
   });

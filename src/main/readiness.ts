@@ -1,3 +1,4 @@
+import type { CompanionTarget } from "../contract/companion.ts";
 import type { Readiness } from "../contract/instance.ts";
 import type { JobStore } from "../store/job-store.ts";
 
@@ -10,12 +11,14 @@ const cacheMs = 1000;
 export const createReadiness = ({
   store,
   disks,
+  companions,
   isDraining,
   closing,
   clock = () => performance.now(),
 }: {
   store: Pick<JobStore, "check">;
   disks: { requireRoom: (least?: number) => Promise<void> };
+  companions: () => Promise<{ target: CompanionTarget; ageSeconds: number | null }[]>;
   isDraining: () => boolean;
   closing: AbortSignal;
   /** Milliseconds of a monotonic clock. */
@@ -34,7 +37,8 @@ export const createReadiness = ({
     const draining = shutdown === null && isDraining() ? "The instance is asked to drain" : null;
     const found = [shutdown, draining, await storeProblem(), await problemOf(disks.requireRoom(minRoom))];
     const reasons = found.filter((reason) => reason !== null);
-    return { ready: reasons.length === 0, reasons };
+    const ages = (await companions()).map(({ target, ageSeconds }) => ({ target, age_seconds: ageSeconds }));
+    return { ready: reasons.length === 0, reasons, companions: ages };
   };
 };
 

@@ -7,7 +7,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { ServiceError } from "../contract/errors.ts";
 import { isOffered } from "../contract/operation.ts";
-import { operations, type Operations } from "../contract/operations.ts";
+import { operations, toolNames, type Operations } from "../contract/operations.ts";
 import { agentModeOff } from "../http/route.ts";
 import { nearest } from "../lib/nearest.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
@@ -52,7 +52,7 @@ export const createServerFactory = ({ answer, service, parts, limits }: Dependen
     server.registerCapabilities({ tools: { listChanged: false } });
     server.setRequestHandler("tools/list", () => list);
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
-      if (!isOperation(params.name)) throw unknownTool(params.name, names);
+      if (!isTool(params.name)) throw unknownTool(params.name, names);
       if (!isOffered(operations[params.name], parts)) throw toolOff(params.name);
       const started = performance.now();
       let answered = await call({ answer, count, caller }, params.name, params.arguments ?? {}, context);
@@ -124,7 +124,7 @@ const hasFailed = ({ success }: Answered["body"]): boolean => success === false;
 const codeOf = ({ body, code }: Answered): string =>
   code ?? (!hasFailed(body) ? "ok" : typeof body["code"] === "string" ? body["code"] : "failed");
 
-const isOperation = (name: string): name is keyof Operations => Object.hasOwn(operations, name);
+const isTool = (name: string): name is keyof Operations => toolNames.some((tool) => tool === name);
 
 const toolOff = (name: string): ProtocolError =>
   new ProtocolError(ProtocolErrorCode.InvalidParams, agentModeOff(`The tool ${name}`).message);

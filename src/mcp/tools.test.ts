@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Operation } from "../contract/operation.ts";
-import { operations } from "../contract/operations.ts";
+import { operations, toolNames } from "../contract/operations.ts";
 import { toolsOf } from "./tools.ts";
 
 const tools = toolsOf({ agent: true });
@@ -12,8 +12,9 @@ const tool = (name: string) => {
 };
 
 test("every operation is a tool, in the registry's order, with title, description and hints", () => {
-  expect(tools.map(({ name }) => name)).toEqual(Object.keys(operations));
-  for (const [name, operation] of Object.entries<Operation>(operations)) {
+  expect(tools.map(({ name }) => name)).toEqual(toolNames);
+  for (const name of toolNames) {
+    const operation: Operation = operations[name];
     expect(tool(name)).toMatchObject({
       title: operation.title,
       description: expect.stringContaining(operation.summary),
@@ -32,11 +33,7 @@ test("every operation is a tool, in the registry's order, with title, descriptio
 
 test("those of agent mode are offered in agent mode only", () => {
   const names = toolsOf({ agent: false }).map(({ name }) => name);
-  expect(names).toEqual(
-    Object.entries<Operation>(operations)
-      .filter(([, { part }]) => part === undefined)
-      .map(([name]) => name),
-  );
+  expect(names).toEqual(toolNames.filter((name) => (operations[name] as Operation).part === undefined));
   expect(names).not.toContain("agent_completions");
 });
 

@@ -2,7 +2,7 @@ import type { Tool } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { Failure } from "../contract/errors.ts";
 import { isOffered, type Operation } from "../contract/operation.ts";
-import { operations, type Operations } from "../contract/operations.ts";
+import { operations, toolNames, type Operations } from "../contract/operations.ts";
 
 /** The name of a call's idempotency key in its `_meta`. */
 export const idempotencyKeyName = "svc/idempotency-key";
@@ -33,9 +33,9 @@ const toolOf = (name: string, operation: Operation): Tool => ({
 
 /** The tools of a service with these parts, in the registry's order. The schemas are costly: call this once. */
 export const toolsOf = (parts: { agent: boolean }): Tool[] =>
-  Object.entries<Operation>(operations)
-    .filter(([, operation]) => isOffered(operation, parts))
-    .map(([name, operation]) => toolOf(name, operation));
+  toolNames
+    .filter((name) => isOffered(operations[name], parts))
+    .map((name) => toolOf(name, operations[name]));
 
 type JsonSchema = { type: "object"; [key: string]: unknown };
 

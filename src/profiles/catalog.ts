@@ -8,8 +8,8 @@ export type Layers = ReadonlyMap<string, readonly (Layer | BrokenLayer)[]>;
 
 type CatalogRequest<Value> = {
   /** Later wins. */
-  roots: readonly Root[];
-  make: (layers: Layers) => Value;
+  roots: () => Promise<readonly Root[]>;
+  make: (layers: Layers, roots: readonly Root[]) => Value;
   /** Milliseconds. */
   now: () => number;
 };
@@ -17,9 +17,10 @@ type CatalogRequest<Value> = {
 /** Returns what `make` makes of the layers: the same value until a file has changed. */
 export const catalogReader = <Value>({ roots, make, now }: CatalogRequest<Value>): (() => Promise<Value>) => {
   const latest = cached<{ value: Value; signature: string }>(async (previous) => {
-    const { sources, signature } = await scan(roots);
+    const from = await roots();
+    const { sources, signature } = await scan(from);
     if (signature === previous?.signature) return previous;
-    return { value: make(byName(await Promise.all(sources.map(loadLayer)))), signature };
+    return { value: make(byName(await Promise.all(sources.map(loadLayer))), from), signature };
   }, now);
   return async () => (await latest()).value;
 };

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
 import { suggestion } from "../lib/nearest.ts";
@@ -17,13 +17,13 @@ import {
   findTranscript,
 } from "./materialise.ts";
 import { planOf, type Plan } from "./plan.ts";
-import { hubRoot, profileRoots } from "./roots.ts";
+import { hubRoot, profileRoots, type CompanionReader } from "./roots.ts";
 import { parseYamlMap } from "./definition.ts";
 
 type AgentSettings = Pick<
   Settings,
   | "hubAgent"
-  | "hubPath"
+  | "hubUrl"
   | "sharedFsRoot"
   | "agentModeModel"
   | "agentModeMaxTurns"
@@ -33,6 +33,7 @@ type AgentSettings = Pick<
 
 type PackageRequest = {
   settings: AgentSettings;
+  companions: CompanionReader;
   /** Home directory of the service's user. */
   home: string;
   /** Milliseconds. */
@@ -43,30 +44,42 @@ type PackageRequest = {
  * The agent that the settings name. Reads nothing before `read` is called: a service that calls it at start learns
  * whether the agent is usable.
  */
-export const createAgentPackage = ({ settings, home, now = Date.now }: PackageRequest): AgentPackage => {
-  const { sharedFsRoot, hubAgent, hubPath } = settings;
+export const createAgentPackage = ({
+  settings,
+  companions,
+  home,
+  now = Date.now,
+}: PackageRequest): AgentPackage => {
+  const { sharedFsRoot } = settings;
   const name = agentNameOf(settings);
   const directories = directoriesOf({ home, sharedFsRoot });
-  const chainNow = catalogReader({
-    roots: [
-      ...profileRoots({ home, sharedFsRoot }),
-      ...(hubAgent === null || hubPath === null ? [] : [hubRoot(hubPath)]),
-    ],
-    make: (layers) => chainOf(layers, settings),
+  const sourcesNow = catalogReader<Sources>({
+    roots: async () => {
+      const hub = await hubRoot(companions);
+      const profiles = await profileRoots({ home, sharedFsRoot, companions });
+      return hub === null ? profiles : [...profiles, hub];
+    },
+    make: (layers, roots) => {
+      const hub = roots.find(({ name }) => name === "hub");
+      const hubPath = hub === undefined ? null : dirname(hub.path);
+      return { chain: chainOf(layers, hubPath, settings), hubPath };
+    },
     now,
   });
   const latest = cached<State>(async (previous) => {
-    const chain = await chainNow();
+    const { chain, hubPath } = await sourcesNow();
     const copied = await copiedFiles(chain);
     const marks = JSON.stringify([copied, hubPath !== null && (await marksOf([aliasesFile(hubPath)]))]);
     if (previous?.chain === chain && previous.marks === marks) return previous;
-    return { chain, marks, loaded: await loadPackage(chain, await contentOf(copied), settings) };
+    return { chain, marks, loaded: await loadPackage({ chain, hubPath }, await contentOf(copied), settings) };
   }, now);
   const loadedNow = async (): Promise<LoadedPackage> => {
     try {
       return (await latest()).loaded;
     } catch (cause) {
       if (!(cause instanceof FileFault)) throw cause;
+      if (settings.hubUrl !== null && (await companions("hub")) === null)
+        throw new ServiceError("starting", notFetched(name, settings.hubUrl), { cause });
       throw new ServiceError("invalid_profile", `Agent ${name} cannot be used: ${cause.message}`, { cause });
     }
   };
@@ -102,17 +115,25 @@ export const createAgentPackage = ({ settings, home, now = Date.now }: PackageRe
 /** An agent with everything that its processes get, in memory: all of them start from one state of the files. */
 type LoadedPackage = { agent: LoadedAgent; plan: Plan; files: readonly FileContent[] };
 
+const notFetched = (name: string, url: string): string =>
+  `The agent ${name} is not loaded yet: the agent hub ${url} could not be fetched so far`;
+
+/** The agent with those that it extends, furthest first, and the hub's files that they were read from. */
+type Sources = { chain: Layer[]; hubPath: string | null };
+
 /** With its source layers and their marks before the read. */
 type State = { chain: readonly Layer[]; marks: string; loaded: LoadedPackage };
 
 const agentNameOf = ({ hubAgent }: Pick<AgentSettings, "hubAgent">): string => hubAgent ?? "default";
 
 /** The agent with those that it extends, furthest first. @throws FileFault */
-const chainOf = (layers: Layers, { hubAgent, hubPath }: AgentSettings): Layer[] => {
+const chainOf = (layers: Layers, hubPath: string | null, { hubAgent }: AgentSettings): Layer[] => {
   if (hubAgent === null) return defaultChain(layers);
   if (hubPath === null) {
-    const wayOut = "set it to a checkout of the agent hub, or leave HUB_AGENT out";
-    throw new FileFault(`HUB_AGENT is ${hubAgent}, but SERVICE_HUB_PATH is not set; ${wayOut}`);
+    const wayOut = "set one of them to the agent hub, or leave HUB_AGENT out";
+    throw new FileFault(
+      `HUB_AGENT is ${hubAgent}, but neither SERVICE_HUB_PATH nor SERVICE_HUB_URL is set; ${wayOut}`,
+    );
   }
   const agents = [...layers.values()].flat().filter(({ source }) => source.root.name === "hub");
   // An unreadable directory is listed itself.
@@ -126,7 +147,7 @@ const noAgent = (name: string, hubPath: string, known: readonly string[]): FileF
   const agents = join(hubPath, "agents");
   if (known.length === 0)
     return new FileFault(
-      `SERVICE_HUB_PATH is ${hubPath}, which is no directory with agents/; check the agent hub out there`,
+      `The agent hub ${hubPath} is no directory with agents/; check SERVICE_HUB_PATH or SERVICE_HUB_URL`,
     );
   const choice = `there are ${known.slice(0, 50).join(", ")}${suggestion(name, known)}`;
   return new FileFault(`there is no directory ${join(agents, name)}; ${choice}`);
@@ -137,7 +158,7 @@ const noAgent = (name: string, hubPath: string, known: readonly string[]): FileF
  * speaks of a branch and of an absent user, and a chat has neither.
  */
 const defaultChain = (layers: Layers): Layer[] => {
-  const code = layers.get("code")?.at(-1);
+  const code = layers.get("code")?.findLast(({ source }) => source.root.name !== "hub");
   if (code === undefined || isBroken(code)) {
     const fault = code === undefined ? "it is missing" : code.fault.message;
     throw new FileFault(`it is made of the profile code, which cannot be used: ${fault}`);
@@ -151,7 +172,7 @@ const defaultChain = (layers: Layers): Layer[] => {
 
 /** Reads the rest of the agent. @throws FileFault */
 const loadPackage = async (
-  chain: readonly Layer[],
+  { chain, hubPath }: Sources,
   files: readonly FileContent[],
   settings: AgentSettings,
 ): Promise<LoadedPackage> => {
@@ -159,7 +180,7 @@ const loadPackage = async (
   const system = chain.findLast(({ prompt }) => prompt !== null)?.prompt ?? null;
   const texts = [appended, system].filter((text) => text !== null);
   const systemPrompt = texts.length === 0 ? null : texts.join("\n\n");
-  const models = await modelNames(agentNameOf(settings), settings.hubPath);
+  const models = await modelNames(agentNameOf(settings), hubPath);
   return {
     agent: {
       fingerprint: fingerprintOf({ plan, systemPrompt, files }),

@@ -13,16 +13,14 @@ describe("an agent that is not there", () => {
   it("is refused without a hub", async () => {
     const { agent } = await setupHub({}, { hubPath: null });
     await expect(agent.read()).rejects.toMatchObject(
-      refusal(/HUB_AGENT is writer, but SERVICE_HUB_PATH is not set; set it to a checkout/),
+      refusal(/HUB_AGENT is writer, but neither SERVICE_HUB_PATH nor SERVICE_HUB_URL is set/),
     );
   });
 
   it("is refused with a hub that is no directory", async () => {
     const { agent, directory } = await setupHub();
     await rm(join(directory, "hub"), { recursive: true });
-    await expect(agent.read()).rejects.toMatchObject(
-      refusal(/SERVICE_HUB_PATH is \/.*\/hub, which is no directory/),
-    );
+    await expect(agent.read()).rejects.toMatchObject(refusal(/The agent hub \/.*\/hub is no directory/));
   });
 
   it("is refused with the names of those that are", async () => {

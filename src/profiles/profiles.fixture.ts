@@ -32,8 +32,14 @@ const filesAndClock = async (files: Files) => {
 export const setup = async (files: Files = {}, { withShared = true }: { withShared?: boolean } = {}) => {
   const { home, shared, write, wait, now } = await filesAndClock(files);
   const sharedFsRoot = withShared ? shared : null;
-  const settings = { sharedFsRoot, defaultProfile: "code", agentCliTimeout: 3600 };
-  return { profiles: createProfiles({ settings, home, now }), home, shared, write, wait };
+  const settings = { sharedFsRoot, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 };
+  return {
+    profiles: createProfiles({ settings, companions: async () => null, home, now }),
+    home,
+    shared,
+    write,
+    wait,
+  };
 };
 
 export type Setup = Awaited<ReturnType<typeof setup>>;
@@ -64,15 +70,16 @@ export const launchOf = async (
   { profile, ...rest }: MaterialiseRequest & { profile: string },
 ): Promise<AgentLaunch> => (await profiles.pin(profile)).materialise(rest);
 
-type Options = Partial<Parameters<typeof createAgentPackage>[0]["settings"]>;
+type Options = Partial<Parameters<typeof createAgentPackage>[0]["settings"]> & { hubPath?: string | null };
 
 /** The agent is `writer` unless told otherwise. */
-export const setupHub = async (files: Files = {}, settings: Options = {}) => {
+export const setupHub = async (files: Files = {}, { hubPath, ...settings }: Options = {}) => {
   const { directory, home, shared, hub, write, wait, now } = await filesAndClock(files);
+  const path = hubPath === undefined ? hub : hubPath;
   const agent = createAgentPackage({
     settings: {
       hubAgent: "writer",
-      hubPath: hub,
+      hubUrl: null,
       sharedFsRoot: shared,
       agentModeModel: "sonnet",
       agentModeMaxTurns: 80,
@@ -80,6 +87,7 @@ export const setupHub = async (files: Files = {}, settings: Options = {}) => {
       agentModeTimeout: 3600,
       ...settings,
     },
+    companions: async (target) => (target !== "hub" || path === null ? null : { path, label: null }),
     home,
     now,
   });

@@ -1,5 +1,5 @@
 import { realpath } from "node:fs/promises";
-import { resolve } from "node:path";
+import { relative, resolve } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { Profile } from "../contract/profile.ts";
@@ -8,14 +8,15 @@ import { FileFault, isInside, readMcpServers, type JsonObject } from "./containe
 import { contentOf, copiedFiles } from "./copied-files.ts";
 import { discardConfigDirectory, materialise, directoriesOf, findTranscript } from "./materialise.ts";
 import { ProfileError, type Profiles, type ResolvedProfile } from "./profile.ts";
-import { profileRoots, type Root } from "./roots.ts";
+import { profileRoots, type CompanionReader, type Root } from "./roots.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
 import { isBroken, type BrokenLayer, type Layer } from "./load.ts";
 import { planOf, type Plan } from "./plan.ts";
 
 type Request = {
-  settings: Pick<Settings, "sharedFsRoot" | "defaultProfile" | "agentCliTimeout">;
+  settings: Pick<Settings, "sharedFsRoot" | "defaultProfile" | "hooksProfile" | "agentCliTimeout">;
+  companions: CompanionReader;
   /** Home directory of the service's user. */
   home: string;
   /** Milliseconds. */
@@ -24,18 +25,18 @@ type Request = {
   roots?: Root[];
 };
 
-export const createProfiles = ({ settings, home, now = Date.now, roots }: Request): Profiles => {
-  const { sharedFsRoot, defaultProfile, agentCliTimeout } = settings;
+export const createProfiles = ({ settings, companions, home, now = Date.now, roots }: Request): Profiles => {
+  const { sharedFsRoot, agentCliTimeout } = settings;
   const directories = directoriesOf({ home, sharedFsRoot });
   const catalog = catalogReader({
-    roots: roots ?? profileRoots({ home, sharedFsRoot }),
+    roots: async () => roots ?? (await profileRoots({ home, sharedFsRoot, companions })),
     make: resolveProfiles,
     now,
   });
   return {
     list: async () => [...(await catalog()).values()].map(({ profile }) => Profile.parse(profile)),
     route: async (request) => {
-      const { entry, rule } = choose(await catalog(), { ...request, fallback: defaultProfile });
+      const { entry, rule } = choose(await catalog(), { ...request, settings });
       return { ...entry.profile, rule };
     },
     checkMcpFile: async (filePath) => {
@@ -113,22 +114,24 @@ type RouteRequest = {
   name: string;
   task: string;
   repoUrl: string;
-  /** Name of the profile for a task that no rule matches. */
-  fallback: string;
+  settings: Pick<Settings, "defaultProfile" | "hooksProfile">;
 };
 
-/** `rule`: `requested`, the matching `match` rule, or `SERVICE_DEFAULT_PROFILE`. */
+/** `rule`: `requested`, the matching `match` rule, or the variable that names the default. */
 type Choice = { entry: UsableProfile; rule: string };
 
 /** @throws ServiceError `unknown_profile`, `invalid_profile` */
-const choose = (profiles: ProfilesByName, { name, task, repoUrl, fallback }: RouteRequest): Choice => {
+const choose = (profiles: ProfilesByName, { name, task, repoUrl, settings }: RouteRequest): Choice => {
   if (name !== "" && name !== "auto") return { entry: usable(profiles, name, ""), rule: "requested" };
   for (const entry of [...profiles.values()].filter(isUsable)) {
     const rule = ruleFor(entry.match, { task, repoUrl });
     if (rule !== undefined) return { entry, rule };
   }
+  const { defaultProfile, hooksProfile } = settings;
+  if (defaultProfile === null && profiles.get(hooksProfile)?.isInHooks === true)
+    return { entry: usable(profiles, hooksProfile, " (HOOKS_PROFILE)"), rule: "HOOKS_PROFILE" };
   const rule = "SERVICE_DEFAULT_PROFILE";
-  return { entry: usable(profiles, fallback, ` (${rule})`), rule };
+  return { entry: usable(profiles, defaultProfile ?? "code", ` (${rule})`), rule };
 };
 
 const usable = (profiles: ProfilesByName, name: string, origin: string): UsableProfile => {
@@ -196,9 +199,11 @@ type UsableProfile = {
   match: Definition["match"];
   /** The profile with those that it extends, furthest first. */
   chain: Layer[];
+  isInHooks: boolean;
 };
 
-type BrokenProfile = { profile: Profile & { error: string } };
+/** `isInHooks`: the hook package has a profile of that name, which later directories may override. */
+type BrokenProfile = { profile: Profile & { error: string }; isInHooks: boolean };
 
 /** Profiles by name, sorted. */
 type ProfilesByName = ReadonlyMap<string, UsableProfile | BrokenProfile>;
@@ -212,14 +217,18 @@ const resolveProfiles = (layers: Layers): ProfilesByName => {
   const names = [...layers.keys()].toSorted((a, b) => (a < b ? -1 : 1));
   return new Map(
     names.flatMap((name) => {
-      const last = layers.get(name)?.at(-1);
-      return last === undefined ? [] : [[name, resolveProfile(last, layers)]];
+      const all = layers.get(name) ?? [];
+      const last = all.at(-1);
+      const isInHooks = all.some(({ source }) => source.root.name === "hooks");
+      return last === undefined ? [] : [[name, { ...resolveProfile(last, layers), isInHooks }]];
     }),
   );
 };
 
+type Resolved = Omit<UsableProfile, "isInHooks"> | Omit<BrokenProfile, "isInHooks">;
+
 /** Applies `extends`, defaults and the rules that join several keys. */
-const resolveProfile = (layer: Layer | BrokenLayer, layers: Layers): UsableProfile | BrokenProfile => {
+const resolveProfile = (layer: Layer | BrokenLayer, layers: Layers): Resolved => {
   if (isBroken(layer)) return brokenProfile(layer, layer.fault);
   try {
     return usableProfile(layer, lineage(layer, layers));
@@ -229,7 +238,7 @@ const resolveProfile = (layer: Layer | BrokenLayer, layers: Layers): UsableProfi
   }
 };
 
-const usableProfile = (layer: Layer, chain: Layer[]): UsableProfile => {
+const usableProfile = (layer: Layer, chain: Layer[]): Omit<UsableProfile, "isInHooks"> => {
   const definition = inherit(chain);
   const readOnly = definition.read_only ?? false;
   const autoPr = definition.auto_pr ?? false;
@@ -255,10 +264,13 @@ const usableProfile = (layer: Layer, chain: Layer[]): UsableProfile => {
   };
 };
 
-const sourceOf = ({ source: { root, parts, file } }: Layer | BrokenLayer): string =>
-  root.name === "bundled" ? root.name : (parts ?? file);
+const sourceOf = ({ source: { root, parts, file } }: Layer | BrokenLayer): string => {
+  const path = parts ?? file;
+  if (root.label !== undefined) return `${root.label}/${relative(root.path, path)}`;
+  return root.name === "bundled" ? root.name : path;
+};
 
-const brokenProfile = (layer: Layer | BrokenLayer, fault: FileFault): BrokenProfile => ({
+const brokenProfile = (layer: Layer | BrokenLayer, fault: FileFault): Omit<BrokenProfile, "isInHooks"> => ({
   profile: {
     name: layer.name,
     description: "",

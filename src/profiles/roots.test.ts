@@ -3,25 +3,29 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createProfiles } from "./profiles.ts";
-import { bundledRoot, profileRoots } from "./roots.ts";
+import { bundledRoot, profileRoots, type CompanionReader } from "./roots.ts";
 
-it("later directories of the search order win: bundled, shared, home", () => {
-  const roots = profileRoots({ home: "/h", sharedFsRoot: "/s" });
+it("later directories of the search order win: bundled, hooks, bundle, shared, home", async () => {
+  const companions: CompanionReader = async (target) => ({ path: `/${target}`, label: null });
+  const roots = await profileRoots({ home: "/h", sharedFsRoot: "/s", companions });
   expect(roots.map(({ name, path }) => [name, path])).toEqual([
     ["bundled", expect.any(String)],
+    ["hooks", "/hooks/profiles"],
+    ["bundle", "/bundle/profiles"],
     ["shared", "/s/profiles"],
     ["home", "/h/.service/profiles"],
   ]);
-  expect(profileRoots({ home: "/h", sharedFsRoot: null })).toHaveLength(2);
+  const without = await profileRoots({ home: "/h", sharedFsRoot: null, companions: async () => null });
+  expect(without).toHaveLength(2);
 });
 
 it("the bundled profiles are found beside a bundle of one file too", async () => {
   const bundle = await temporaryDirectory();
   await cp(bundledRoot().path, join(bundle, "profiles"), { recursive: true });
   expect(await readdir(bundledRoot(bundle).path)).toEqual(["code", "review"]);
-  const settings = { sharedFsRoot: null, defaultProfile: "code", agentCliTimeout: 1 };
+  const settings = { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 1 };
   const roots = [bundledRoot(bundle)];
-  const list = await createProfiles({ settings, home: bundle, roots }).list();
+  const list = await createProfiles({ settings, companions: async () => null, home: bundle, roots }).list();
   expect(list.map(({ name, error }) => [name, error])).toEqual([
     ["code", null],
     ["review", null],

@@ -15,7 +15,18 @@ type Layout = {
 };
 
 /** A directory that profiles or agents are read from. */
-export type Root = { name: "bundled" | "shared" | "home" | "hub"; path: string; layout: Layout };
+export type Root = {
+  name: "bundled" | "hooks" | "bundle" | "shared" | "home" | "hub";
+  path: string;
+  layout: Layout;
+  /** Names the directory to users; absent: its path does. */
+  label?: string;
+};
+
+/** The files of a companion repository as they are now; null: it has none. `label` names the repository. */
+export type CompanionReader = (
+  target: "hooks" | "bundle" | "hub",
+) => Promise<{ path: string; label: string | null } | null>;
 
 const profileLayout: Layout = {
   definition: "profile.yml",
@@ -46,21 +57,30 @@ export const sharedRoot = (sharedFsRoot: string): Root => ({
   layout: profileLayout,
 });
 
-export const hubRoot = (hubPath: string): Root => ({
-  name: "hub",
-  path: join(hubPath, "agents"),
-  layout: agentLayout,
-});
+/** The agents of the hub; null: there is no hub. */
+export const hubRoot = async (companions: CompanionReader): Promise<Root | null> =>
+  companionRoot("hub", "agents", companions);
+
+type Places = { home: string; sharedFsRoot: string | null; companions: CompanionReader };
 
 /** The search order of profiles, later wins. */
-export const profileRoots = ({
-  home,
-  sharedFsRoot,
-}: {
-  home: string;
-  sharedFsRoot: string | null;
-}): Root[] => [
-  bundledRoot(),
-  ...(sharedFsRoot === null ? [] : [sharedRoot(sharedFsRoot)]),
-  { name: "home", path: join(home, ".service", "profiles"), layout: profileLayout },
-];
+export const profileRoots = async ({ home, sharedFsRoot, companions }: Places): Promise<Root[]> =>
+  [
+    bundledRoot(),
+    await companionRoot("hooks", "profiles", companions),
+    await companionRoot("bundle", "profiles", companions),
+    sharedFsRoot === null ? null : sharedRoot(sharedFsRoot),
+    { name: "home" as const, path: join(home, ".service", "profiles"), layout: profileLayout },
+  ].filter((root) => root !== null);
+
+const companionRoot = async (
+  name: "hooks" | "bundle" | "hub",
+  directory: "profiles" | "agents",
+  companions: CompanionReader,
+): Promise<Root | null> => {
+  const files = await companions(name);
+  if (files === null) return null;
+  const layout = directory === "agents" ? agentLayout : profileLayout;
+  const label = files.label === null ? {} : { label: `${files.label}:${directory}` };
+  return { name, path: join(files.path, directory), layout, ...label };
+};

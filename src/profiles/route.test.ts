@@ -109,8 +109,12 @@ describe("with a name", () => {
 });
 
 it("a default profile that does not exist is an error that names the variable", async () => {
-  const settings = { sharedFsRoot: null, defaultProfile: "mine", agentCliTimeout: 1 };
-  const route = createProfiles({ settings, home }).route({ name: "", task: "x", repoUrl: "" });
+  const settings = { sharedFsRoot: null, defaultProfile: "mine", hooksProfile: "coding", agentCliTimeout: 1 };
+  const route = createProfiles({ settings, companions: async () => null, home }).route({
+    name: "",
+    task: "x",
+    repoUrl: "",
+  });
   await expect(route).rejects.toThrow(/There is no profile "mine" \(SERVICE_DEFAULT_PROFILE\)/);
 });
 

@@ -18,7 +18,8 @@ import type { CachedRepo, Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { parseRepoUrl, repoKey } from "./url.ts";
 
-export type FetchRequest = { url: string; jobId: string; signal: AbortSignal };
+/** `jobId`: the job that the fetch is for, if any. */
+export type FetchRequest = { url: string; jobId?: string | undefined; signal: AbortSignal };
 
 /**
  * Brings a repository's cached clone up to date, under its lock; makes the clone when there is none.
@@ -45,7 +46,7 @@ export const fetchRepo = async (
   }
 };
 
-type LockHeld = { jobId: string; signal: AbortSignal; lockFd: number };
+type LockHeld = { jobId?: string | undefined; signal: AbortSignal; lockFd: number };
 
 const update = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<void> => {
   if (!(await exists(repo.gitDir))) return cloneInto(context, repo, held);

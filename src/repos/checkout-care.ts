@@ -6,7 +6,7 @@ import { RepoError, type Worktree } from "./repos.ts";
 /** Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). */
 export type SpecialEntries = { links: string[]; submodules: string[]; attributes: string[] };
 
-type Listing = { worktree: Worktree; commit: string; signal: AbortSignal };
+type Listing = { worktree: Pick<Worktree, "gitDir" | "repoUrl">; commit: string; signal: AbortSignal };
 
 /**
  * Finds symbolic links, submodules and `.gitattributes` files in a commit. Call this before the checkout: a few small trees

@@ -19,6 +19,7 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
+import { checkOutFiles } from "./files.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { isPushed, pushBranch } from "./push.ts";
@@ -55,6 +56,7 @@ export const createRepos = ({
     checkRef,
     createMissing: (request) => createMissing(context, request),
     fetch: (request) => fetchRepo(context, { ...request, allowLocal }),
+    checkOutFiles: (request) => checkOutFiles(context, request),
     addWorktree: (request) => addWorktree(context, request),
     inspect: (worktree, signal) => inspectWorktree(context, { worktree, signal }),
     commitAll: (worktree, message, signal) => commitAll(context, { worktree, message, signal }),

@@ -69,7 +69,7 @@ const commitIn = (refs: Refs, baseRef: string): string | null => {
 };
 
 /** The branch that the remote's HEAD names, or null. A fetch does not report it. */
-const defaultBranch = async (
+export const defaultBranch = async (
   context: GitContext,
   { repo, signal }: Pick<BaseRequest, "repo" | "signal">,
 ): Promise<string | null> => {

@@ -20,6 +20,11 @@ export type Repos = {
   /** Clones or fetches into the cache, under the repository's lock. @throws RepoError `clone_failed` */
   fetch: (request: { url: string; jobId: string; signal: AbortSignal }) => Promise<CachedRepo>;
   /**
+   * Writes the files of a branch or tag to `{into}/{commit}`, unless they are there already. Resolves to the commit.
+   * @throws RepoError `clone_failed`, `worktree_failed`
+   */
+  checkOutFiles: (request: FilesRequest) => Promise<string>;
+  /**
    * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
    * the tag `baseRef`. Empty `baseRef`: `main`, else the remote's default branch. Without a repository it is empty.
    *
@@ -115,6 +120,15 @@ export type CachedRepo = {
   gitDir: string;
   /** What the caller should know about the cached clone, a sentence each. */
   warnings: string[];
+};
+
+export type FilesRequest = {
+  url: string;
+  /** Branch or tag; empty: the remote's default branch. */
+  ref: string;
+  /** Directory of the checkouts, each named by its commit. The caller has a lock on it. */
+  into: string;
+  signal: AbortSignal;
 };
 
 export type AddWorktree = {

@@ -31,7 +31,8 @@ export const claimJob = async (
   const remote = await makeRemote();
   const runner = createRunner({
     profiles: createProfiles({
-      settings: { sharedFsRoot: null, defaultProfile: "code", agentCliTimeout: 3600 },
+      settings: { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 },
+      companions: async () => null,
       home: directory,
       now: Date.now,
     }),

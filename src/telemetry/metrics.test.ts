@@ -13,6 +13,7 @@ const metricsOf = (store: { overview: Overview | null }) => {
     },
     maxParallel: 3,
     volumes: async () => [],
+    companions: async () => [],
   });
   metrics.watch({ running: () => 2, chat: () => ({ turns: 1, processes: 4 }) });
   return metrics;

@@ -10,6 +10,7 @@ type Sources = {
   overview: () => Promise<Overview>;
   maxParallel: number;
   volumes: () => Promise<Volume[]>;
+  companions: () => Promise<{ target: string; ageSeconds: number | null; failing: boolean }[]>;
 };
 
 type Activity = {
@@ -20,7 +21,7 @@ type Activity = {
 };
 
 /** The service's Prometheus metrics. Numbers that another part has are read at each scrape, not counted twice. */
-export const createMetrics = ({ jobCounts, overview, maxParallel, volumes }: Sources) => {
+export const createMetrics = ({ jobCounts, overview, maxParallel, volumes, companions }: Sources) => {
   const registry = new Registry();
   const registers = [registry];
   // Each measurement wakes the process: at the usual hundred a second they would be most of an idle process's work.
@@ -41,6 +42,26 @@ export const createMetrics = ({ jobCounts, overview, maxParallel, volumes }: Sou
     async collect() {
       for (const { purpose, free_bytes } of await volumes())
         if (free_bytes !== null) this.set({ purpose }, free_bytes);
+    },
+  });
+
+  new Gauge({
+    name: "svc_companion_age_seconds",
+    help: "Since the last fetch of a companion repository that succeeded",
+    labelNames: ["target"],
+    registers,
+    async collect() {
+      for (const { target, ageSeconds } of await companions())
+        if (ageSeconds !== null) this.set({ target }, ageSeconds);
+    },
+  });
+  new Gauge({
+    name: "svc_companion_failing",
+    help: "1: the last fetch of a companion repository failed",
+    labelNames: ["target"],
+    registers,
+    async collect() {
+      for (const { target, failing } of await companions()) this.set({ target }, failing ? 1 : 0);
     },
   });
 

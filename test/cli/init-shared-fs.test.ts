@@ -34,7 +34,8 @@ test("profiles that were copied work like the bundled ones", async () => {
   const listed = async (sharedFsRoot: string | null) =>
     (
       await createProfiles({
-        settings: { sharedFsRoot, defaultProfile: "code", agentCliTimeout: 1 },
+        settings: { sharedFsRoot, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 1 },
+        companions: async () => null,
         home: "/nonexistent",
       }).list()
     ).map(({ source: _source, ...profile }) => profile);

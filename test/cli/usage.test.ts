@@ -5,7 +5,7 @@ import { jobStatuses as choices } from "../../src/cli/text/status.ts";
 import { jobStatuses } from "../../src/contract/job.ts";
 import { svc } from "./run-svc.ts";
 
-const later = ["update", "agent", "push", "agents", "hooks"];
+const later = ["update", "agent", "push", "agents"];
 
 describe("help", () => {
   test("lists each command of this version and none of a later one", async () => {
@@ -28,6 +28,7 @@ describe("help", () => {
       "status",
       "instances",
       "config",
+      "hooks",
       "init-shared-fs",
       "version",
       "help",

@@ -1,4 +1,4 @@
-import { agentName, disconnectPolicy, flag, integer, oneOf, optionalPath, path, text } from "../formats.ts";
+import { agentName, disconnectPolicy, flag, integer, oneOf, path, text } from "../formats.ts";
 import { permissionModes } from "../permission-modes.ts";
 import { variable } from "../variable.ts";
 
@@ -16,7 +16,6 @@ export const agentModeVariables = {
     null,
     "Agent to load from the hub, by its directory `agents/{name}/`; unset: an agent `default` without a package",
   ),
-  hubPath: variable("SERVICE_HUB_PATH", optionalPath, null, "Checkout of the agent hub, used as it is"),
   agentModeModel: variable(
     "AGENT_MODE_MODEL",
     text,

@@ -40,9 +40,9 @@ export const jobVariables = {
   ),
   defaultProfile: variable(
     "SERVICE_DEFAULT_PROFILE",
-    text.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be the name of a profile"),
-    "code",
-    "Profile of a task that no routing rule matches",
+    text.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be the name of a profile").nullable(),
+    null,
+    "Profile of a task that no routing rule matches; unset: HOOKS_PROFILE if the hook package has it, else `code`",
   ),
   sharedFsRoot: variable(
     "SERVICE_SHARED_FS_ROOT",

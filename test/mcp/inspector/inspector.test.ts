@@ -1,11 +1,11 @@
 import { beforeAll, expect, test } from "vitest";
-import { operations, type Operations } from "../../../src/contract/operations.ts";
+import { operations, toolNames, type Operations } from "../../../src/contract/operations.ts";
 import { makeRemote } from "../../remote.ts";
 import { fakeAgent, startService, svcProgram, type Service } from "../../service.ts";
 import { createInspector } from "./inspector.ts";
 
 const key = "key-of-the-test";
-const tools = Object.keys(operations);
+const tools: readonly string[] = toolNames;
 let service: Service;
 
 beforeAll(async () => {
