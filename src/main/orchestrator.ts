@@ -89,12 +89,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     log,
   });
   await companions.start();
-  const profiles = createProfiles({
-    settings,
-    companions: companions.files,
-    home: homedir(),
-    now: Date.now,
-  });
+  const profiles = createProfiles({ settings, companions: companions.files, home: homedir() });
   const agent = createClaudeAgent({ settings, env });
   const runner = createRunner({
     profiles,
@@ -108,15 +103,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     salvageTimeout: 60,
   });
 
-  const disks = createDisks({
-    directories: [
-      { path: settings.reposRoot, purpose: "repositories" },
-      { path: settings.worktreeRoot, purpose: "worktrees" },
-      { path: settings.jobsDir, purpose: "jobs" },
-    ],
-    minFreeBytes: settings.minFreeDiskBytes,
-    now,
-  });
+  const disks = createDisks(settings, now);
   const view = createInstancesView({ store, instances: stores.instances, now });
   const metrics = createMetrics({
     jobCounts: store.counts,

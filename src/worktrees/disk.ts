@@ -6,21 +6,19 @@ import type { RepositoryUsage, Volume } from "../contract/worktree.ts";
 import type { Measuring } from "./measure.ts";
 import { factsOf, lookUpAll, type FactSources } from "./facts.ts";
 
-export type Directories = { path: string; purpose: Volume["purpose"] }[];
+type DiskSettings = { reposRoot: string; worktreeRoot: string; jobsDir: string; minFreeDiskBytes: number };
 
 /** How long a reading of the disks is cached, ms: every submission asks. */
 const cacheMs = 1000;
 
 /** Free space on the disks that jobs write to. */
-export const createDisks = ({
-  directories: places,
-  minFreeBytes,
-  now,
-}: {
-  directories: Directories;
-  minFreeBytes: number;
-  now: () => Date;
-}) => {
+export const createDisks = (settings: DiskSettings, now: () => Date) => {
+  const { minFreeDiskBytes: minFreeBytes } = settings;
+  const places: Pick<Volume, "path" | "purpose">[] = [
+    { path: settings.reposRoot, purpose: "repositories" },
+    { path: settings.worktreeRoot, purpose: "worktrees" },
+    { path: settings.jobsDir, purpose: "jobs" },
+  ];
   let last: { at: number; volumes: Promise<Volume[]> } | null = null;
 
   const volumes = (): Promise<Volume[]> => {
@@ -55,7 +53,7 @@ export const createDisks = ({
 
 const mebibytes = (bytes: number): number => Math.floor(bytes / 1024 / 1024);
 
-const look = async ({ path, purpose }: Directories[number]): Promise<Volume> => {
+const look = async ({ path, purpose }: Pick<Volume, "path" | "purpose">): Promise<Volume> => {
   const stats = await statfsAbove(path).catch(() => null);
   // What an unprivileged process may still write, without the reserve of root.
   const [free_bytes, total_bytes] =

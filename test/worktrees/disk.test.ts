@@ -78,8 +78,8 @@ test("a disk that takes no more data makes the service unready, although a file 
 
 test("without a floor of free room jobs are taken on a disk that has none, and the service is not ready", async () => {
   // It has no room, and says so.
-  const places = [{ path: "/proc", purpose: "worktrees" as const }];
-  const disks = createDisks({ directories: places, minFreeBytes: 0, now: () => new Date() });
+  const places = { reposRoot: "/proc", worktreeRoot: "/proc", jobsDir: "/proc", minFreeDiskBytes: 0 };
+  const disks = createDisks(places, () => new Date());
   await disks.requireRoom();
   await expect(disks.requireRoom(1)).rejects.toMatchObject({
     code: "disk_full",
