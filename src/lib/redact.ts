@@ -4,6 +4,8 @@ export type Redact = (text: string) => string;
 export type Redactor = Redact & {
   /** How many characters at the end of a text may be the beginning of a secret. */
   unfinished: (text: string) => number;
+  /** Hides one more secret, until it has expired. */
+  add: (secret: string, expiresAt: Date) => void;
 };
 
 /**
@@ -12,9 +14,22 @@ export type Redactor = Redact & {
  * since logs and JSON escape line breaks.
  */
 export const createRedactor = (secrets: readonly string[]): Redactor => {
+  const added = new Map<string, Date>();
+  let masks = masksOf(secrets);
+  return Object.assign((text: string) => masks.hide(text), {
+    unfinished: (text: string) => masks.unfinished(text),
+    add: (secret: string, expiresAt: Date) => {
+      for (const [known, end] of added) if (end.getTime() < Date.now()) added.delete(known);
+      added.set(secret, expiresAt);
+      masks = masksOf([...secrets, ...added.keys()]);
+    },
+  });
+};
+
+const masksOf = (secrets: readonly string[]) => {
   const parts = secrets.flatMap((secret) => [...formsOf(secret), ...secret.split(/\r?\n/)]);
   const needles = [...new Set(parts.filter((part) => part.length >= 6 && !/^-+[A-Z ]+-+$/.test(part)))];
-  if (needles.length === 0) return Object.assign((text: string) => text, { unfinished: () => 0 });
+  if (needles.length === 0) return { hide: (text: string) => text, unfinished: () => 0 };
   const pattern = new RegExp(
     needles
       .toSorted((a, b) => b.length - a.length)
@@ -22,7 +37,7 @@ export const createRedactor = (secrets: readonly string[]): Redactor => {
       .join("|"),
     "g",
   );
-  return Object.assign((text: string) => text.replace(pattern, "***"), { unfinished: beginnings(needles) });
+  return { hide: (text: string) => text.replace(pattern, "***"), unfinished: beginnings(needles) };
 };
 
 const beginnings = (needles: readonly string[]): Redactor["unfinished"] => {

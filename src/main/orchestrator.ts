@@ -77,7 +77,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     throw error;
   };
 
-  const repos = createRepos({ settings, env, ...(stores.shared && { takeLease: stores.locks.take }) });
+  const repos = createRepos({
+    settings,
+    env,
+    ...(stores.shared && { takeLease: stores.locks.take }),
+    onToken: redact.add,
+  });
   await repos
     .clearRoot()
     .catch((err: unknown) => log.warn({ err }, "the worktree root could not be cleared"));

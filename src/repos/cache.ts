@@ -8,9 +8,9 @@ import {
   cacheDirectory,
   cacheGitDir,
   gitDirVariables,
-  networkAccess,
   runGit,
   serverOptions,
+  withNetwork,
   type GitContext,
 } from "./git-context.ts";
 import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
@@ -207,13 +207,13 @@ const fetchAll = async (
   { url }: CachedRepo,
   { into, lockFd, jobId, signal, options = [] }: LockHeld & { into: string; options?: string[] },
 ): Promise<void> => {
-  const network = await networkAccess(context, url, signal);
-  const variables = { ...network.variables, ...gitDirVariables(into) };
   const server = serverOptions(url, "upload-pack");
   const args = ["fetch", "--prune", ...fetchOptions, ...options, ...server, "--", url, ...refspecs];
-  await withoutStaleLocks(into, () =>
-    runGit(context, args, { ...network, variables, inheritFd: lockFd, jobId, signal }),
-  );
+  await withNetwork(context, { url, signal }, (access) => {
+    const variables = { ...access.variables, ...gitDirVariables(into) };
+    const call = { ...access, variables, inheritFd: lockFd, jobId, signal };
+    return withoutStaleLocks(into, () => runGit(context, args, call));
+  });
 };
 
 export const fetchOptions = [

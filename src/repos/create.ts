@@ -26,7 +26,7 @@ import { isPushed, pushBranch } from "./push.ts";
 import { checkRef } from "./ref.ts";
 import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
-import { createTokens } from "./tokens.ts";
+import { createTokens, type OnToken } from "./tokens.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
 
 /**
@@ -37,15 +37,17 @@ export const createRepos = ({
   settings,
   env,
   takeLease,
+  onToken = () => undefined,
 }: {
   settings: RepoSettings;
   env: NodeJS.ProcessEnv;
   takeLease?: TakeLease;
+  onToken?: OnToken;
 }): Repos => {
   const context: GitContext = {
     settings: withRealRoots(settings),
     env,
-    tokens: createTokens(settings),
+    tokens: createTokens(settings, onToken),
     checked: new Set(),
     ...(takeLease !== undefined && { takeLease }),
   };

@@ -99,11 +99,13 @@ test("an app's token is minted on the host's own API and preferred to the static
 
 test("without the app's token the static one is used, and without both the failure is reported", async () => {
   const settings = { ...(await makeRepos()).settings, gitHost: "localhost:9", ...appOf(2048) };
-  expect(await createTokens({ ...settings, gitHostToken: token }).current(never)).toBe(token);
-  await expect(createTokens(settings).current(never)).rejects.toThrow(
+  expect(await createTokens({ ...settings, gitHostToken: token }, ignored).get(null, never)).toBe(token);
+  await expect(createTokens(settings, ignored).get(null, never)).rejects.toThrow(
     "no token could be got for the app 7 on localhost:9",
   );
 });
+
+const ignored = (): void => undefined;
 
 /** The key in the form that people put into one line of an environment file. */
 const appOf = (modulusLength: number): Partial<TestRepos["settings"]> => {

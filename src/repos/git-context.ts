@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
-import { takesToken } from "./url.ts";
+import { onGitHost, takesToken } from "./url.ts";
 
 export type RepoSettings = TokenSettings &
   Pick<
@@ -96,20 +96,44 @@ const realPath = (path: string): string => {
   }
 };
 
-type Access = Required<Pick<GitOptions, "config" | "variables" | "secrets">>;
+type Access = { config: [string, string][]; variables: Record<string, string>; secrets: string[] };
+
+type Network = {
+  url: string;
+  /** The repository may not exist yet: the token is not narrowed to it. */
+  mayBeMissing?: boolean;
+  signal: AbortSignal;
+};
 
 /**
- * What git needs to reach the server of this URL and no other: the allowed protocol and, for the git host, a credential
- * helper that reads the token from the environment of the git process. The token is in no argument, file or URL.
+ * Runs git with what it needs to reach the server of this URL and no other: the allowed protocol and, for the git host, a
+ * credential helper that reads the token from the environment of the git process. The token is in no argument, file or
+ * URL. A token that the host refuses (it was revoked) is replaced once.
  */
-export const networkAccess = async (
+export const withNetwork = async <Value>(
   context: GitContext,
-  url: string,
-  signal: AbortSignal,
+  network: Network,
+  run: (access: Access) => Promise<Value>,
+): Promise<Value> => {
+  const access = await networkAccess(context, network);
+  try {
+    return await run(access);
+  } catch (error) {
+    const [token] = access.secrets;
+    const isRefused = error instanceof GitError && /Authentication failed/i.test(error.said);
+    if (!isRefused || token === undefined || !context.tokens.refused(token)) throw error;
+    return run(await networkAccess(context, network));
+  }
+};
+
+const networkAccess = async (
+  context: GitContext,
+  { url, mayBeMissing = false, signal }: Network,
 ): Promise<Access> => {
   const protocol = { GIT_ALLOW_PROTOCOL: protocolOf(url) };
   const { gitHost } = context.settings;
-  const token = takesToken(url, gitHost) ? await context.tokens.current(signal) : null;
+  const repo = mayBeMissing ? null : onGitHost(url, gitHost);
+  const token = takesToken(url, gitHost) ? await context.tokens.get(repo, signal) : null;
   if (token === null) return { config: [], variables: protocol, secrets: [] };
   return {
     config: [[`credential.https://${gitHost}.helper`, helper]],

@@ -7,13 +7,10 @@ import { GitError, pickEnvironment, withoutCredentials } from "../lib/git.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { asRepoError } from "./failure.ts";
-import { networkAccess, runGit, serverOptions, type GitContext } from "./git-context.ts";
+import { runGit, serverOptions, withNetwork, type GitContext } from "./git-context.ts";
 import { commitOf } from "./ref.ts";
 import { RepoError, type PullRequest } from "./repos.ts";
 import { onGitHost, type HostedRepo } from "./url.ts";
-
-/** A repository on the git host (github.com or Enterprise), and the token for the host. */
-type GitHost = { repo: HostedRepo; token: string };
 
 /** See the port. */
 export const openPullRequest = async (
@@ -23,7 +20,7 @@ export const openPullRequest = async (
   const { worktree, signal } = request;
   const { baseRef, gitDir, baseSha, branch } = worktree;
   const without = (reason: string) => ({ url: null, reason });
-  const host = await gitHostOf(context, worktree.repoUrl, signal);
+  const host = await gitHostOf(context, { url: worktree.repoUrl, mayBeMissing: false, signal });
   if ("missing" in host)
     return without(`The branch ${branch} was pushed, but no pull request was opened: ${host.missing}`);
   if (baseSha === null)
@@ -39,7 +36,7 @@ export const openPullRequest = async (
     return { url: open ?? (await createPullRequest(context, host, request)), reason: null };
   } catch (error) {
     signal.throwIfAborted();
-    const what = `Could not open a pull request for ${branch} in ${nameOf(host.repo)}`;
+    const what = `Could not open a pull request for ${branch} in ${nameOf(host)}`;
     throw new RepoError("pr_failed", `${what}: ${messageOf(error)}`, { cause: error });
   }
 };
@@ -48,25 +45,25 @@ const OpenPullRequests = z.array(z.object({ url: z.string(), isCrossRepository: 
 
 const findOpen = async (
   context: GitContext,
-  { repo, token }: GitHost,
+  repo: HostedRepo,
   { worktree, signal }: PullRequest,
 ): Promise<string | null> => {
   const where = ["--repo", fullName(repo), "--head", worktree.branch, "--state", "open"];
   const args = ["pr", "list", ...where, "--json", "url,isCrossRepository"];
-  const found = OpenPullRequests.parse(JSON.parse(await gh(context, args, { token, signal })));
+  const found = OpenPullRequests.parse(JSON.parse(await gh(context, args, { repo, signal })));
   // A fork may have a branch of the same name.
   return found.find((pull) => !pull.isCrossRepository)?.url ?? null;
 };
 
 const createPullRequest = async (
   context: GitContext,
-  { repo, token }: GitHost,
+  repo: HostedRepo,
   { worktree, title, body, signal }: PullRequest,
 ): Promise<string> => {
   const where = ["--repo", fullName(repo), "--head", worktree.branch, "--base", worktree.baseRef];
   // The host takes 256 characters of title and 65,536 of body.
   const args = ["pr", "create", ...where, "--title", title.slice(0, 256), "--body-file", "-"];
-  const output = await gh(context, args, { token, signal, input: body.slice(0, 65_000) });
+  const output = await gh(context, args, { repo, signal, input: body.slice(0, 65_000) });
   const url = /https?:\/\/\S+/.exec(output)?.[0];
   if (url === undefined)
     throw new GhError(`gh did not print the pull request's address: ${output.slice(0, 200)}`);
@@ -80,7 +77,7 @@ export const createMissing = async (context: GitContext, request: Creation): Pro
   const { url, signal } = request;
   try {
     if (await exists(context, url, signal)) return null;
-    const host = await gitHostOf(context, url, signal);
+    const host = await gitHostOf(context, { url, mayBeMissing: true, signal });
     if ("missing" in host)
       throw new RepoError(
         "clone_failed",
@@ -99,10 +96,10 @@ export const createMissing = async (context: GitContext, request: Creation): Pro
 
 const exists = async (context: GitContext, url: string, signal: AbortSignal): Promise<boolean> => {
   try {
-    await runGit(context, ["ls-remote", "--quiet", ...serverOptions(url, "upload-pack"), "--", url, "HEAD"], {
-      ...(await networkAccess(context, url, signal)),
-      signal,
-    });
+    const args = ["ls-remote", "--quiet", ...serverOptions(url, "upload-pack"), "--", url, "HEAD"];
+    await withNetwork(context, { url, mayBeMissing: true, signal }, (access) =>
+      runGit(context, args, { ...access, signal }),
+    );
     return true;
   } catch (error) {
     const missing = /repository '.*' not found|Repository not found|does not appear to be a git repository/i;
@@ -114,13 +111,13 @@ const exists = async (context: GitContext, url: string, signal: AbortSignal): Pr
 /** Creates it under the owner that the URL names: an organisation, or the user that the token belongs to. */
 const createRepository = async (
   context: GitContext,
-  { repo, token }: GitHost,
+  repo: HostedRepo,
   { private: isPrivate, signal }: Creation,
 ): Promise<string> => {
   try {
-    const path = await creationPath(context, repo, { token, signal });
+    const path = await creationPath(context, repo, signal);
     const input = JSON.stringify({ name: repo.name, private: isPrivate });
-    await gh(context, ["api", "--method", "POST", path, "--input", "-"], { token, signal, input });
+    await gh(context, ["api", "--method", "POST", path, "--input", "-"], { repo: null, signal, input });
     return `The ${isPrivate ? "private" : "public"} repository ${nameOf(repo)} was made on ${repo.host}.`;
   } catch (error) {
     signal.throwIfAborted();
@@ -135,8 +132,9 @@ const Owner = z.object({ login: z.string(), type: z.string() });
 const creationPath = async (
   context: GitContext,
   { owner, name }: HostedRepo,
-  call: GhCall,
+  signal: AbortSignal,
 ): Promise<string> => {
+  const call = { repo: null, signal };
   const { type } = Owner.parse(JSON.parse(await gh(context, ["api", `users/${owner}`], call)));
   if (type === "Organization") return `orgs/${owner}/repos`;
   const self = Owner.parse(JSON.parse(await gh(context, ["api", "user"], call)));
@@ -148,34 +146,52 @@ const creationPath = async (
 /** `missing`: why the host cannot be used for this URL. */
 const gitHostOf = async (
   context: GitContext,
-  url: string,
-  signal: AbortSignal,
-): Promise<GitHost | { missing: string }> => {
+  { url, mayBeMissing, signal }: { url: string; mayBeMissing: boolean; signal: AbortSignal },
+): Promise<HostedRepo | { missing: string }> => {
   const { gitHost } = context.settings;
   const repo = onGitHost(url, gitHost);
   if (repo === null) return { missing: `the repository is not on the git host ${gitHost} (GIT_HOST).` };
-  const token = await context.tokens.current(signal).catch((error: unknown) => {
+  const token = await context.tokens.get(mayBeMissing ? null : repo, signal).catch((error: unknown) => {
     signal.throwIfAborted();
     return { missing: `${messageOf(error)}.` };
   });
-  if (token === null) return { missing: `the service has no token for ${gitHost}; set GIT_HOST_TOKEN.` };
+  if (token === null) return { missing: noToken(context, repo) };
   if (typeof token !== "string") return token;
   const program = await findExecutable("gh", context.env["PATH"] ?? "");
-  return program.ok ? { repo, token } : { missing: "the program gh is not installed." };
+  return program.ok ? repo : { missing: "the program gh is not installed." };
 };
 
-type GhCall = { token: string; signal: AbortSignal; input?: string };
+const noToken = ({ settings: { gitHost, gitHostAppId } }: GitContext, repo: HostedRepo): string =>
+  gitHostAppId === null
+    ? `the service has no token for ${gitHost}; set GIT_HOST_TOKEN.`
+    : `the app ${gitHostAppId} is not installed on ${nameOf(repo)}; install it there.`;
+
+/** `repo`: the one that the token is for; null: all. */
+type GhCall = { repo: HostedRepo | null; signal: AbortSignal; input?: string };
 
 /** The program gh failed; `message` is bounded and free of credentials. */
 class GhError extends Error {
   override name = "GhError";
 }
 
-/** Runs gh with a home directory of its own. The token is only in its environment. */
-const gh = async (
+/** Runs gh. A token that the host refuses (it was revoked) is replaced once. */
+const gh = async (context: GitContext, args: readonly string[], call: GhCall): Promise<string> => {
+  const { repo, signal } = call;
+  const token = (await context.tokens.get(repo, signal)) ?? "";
+  try {
+    return await runGh(context, args, { ...call, token });
+  } catch (error) {
+    const isRefused = error instanceof GhError && /HTTP 401/.test(error.message);
+    if (!isRefused || !context.tokens.refused(token)) throw error;
+    return runGh(context, args, { ...call, token: (await context.tokens.get(repo, signal)) ?? "" });
+  }
+};
+
+/** With a home directory of its own. The token is only in the environment. */
+const runGh = async (
   context: GitContext,
   args: readonly string[],
-  { token, signal, input }: GhCall,
+  { token, signal, input }: GhCall & { token: string },
 ): Promise<string> => {
   const home = await mkdtemp(join(tmpdir(), "service-gh-"));
   const { gitTimeout } = context.settings;

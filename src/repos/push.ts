@@ -6,10 +6,10 @@ import { hasDirectory, reclaim, textOf, worktreeVariables } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
 import {
   gitDirVariables,
-  networkAccess,
   runGit,
   runGitOrNull,
   serverOptions,
+  withNetwork,
   type GitContext,
 } from "./git-context.ts";
 import { commitOf } from "./ref.ts";
@@ -27,16 +27,17 @@ export const pushBranch = async (
   try {
     await reclaim(context, worktree);
     await refuseConfiguredHooks(context, url, signal);
-    const network = await networkAccess(context, url, signal);
     const ref = `refs/heads/${branch}`;
     const tip = await commitOf(context, { gitDir, name: ref, signal });
     const options = ["--porcelain", "--no-verify", "--no-recurse-submodules"];
     const server = serverOptions(url, "receive-pack");
-    await runGit(context, ["push", ...options, ...server, "--", url, `${tip ?? ref}:${ref}`], {
-      ...network,
-      variables: { ...network.variables, ...gitDirVariables(gitDir) },
-      signal,
-    });
+    await withNetwork(context, { url, signal }, (access) =>
+      runGit(context, ["push", ...options, ...server, "--", url, `${tip ?? ref}:${ref}`], {
+        ...access,
+        variables: { ...access.variables, ...gitDirVariables(gitDir) },
+        signal,
+      }),
+    );
     if (tip !== null) await noteRemoteRef(context, { worktree, tip, signal });
   } catch (error) {
     throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });

@@ -1,6 +1,6 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { Refs } from "./clone.ts";
-import { gitDirVariables, networkAccess, runGit, runGitOrNull, type GitContext } from "./git-context.ts";
+import { gitDirVariables, runGit, runGitOrNull, withNetwork, type GitContext } from "./git-context.ts";
 import { RepoError, type CachedRepo } from "./repos.ts";
 
 /**
@@ -73,10 +73,10 @@ export const defaultBranch = async (
   context: GitContext,
   { repo, signal }: Pick<BaseRequest, "repo" | "signal">,
 ): Promise<string | null> => {
-  const { stdout } = await runGit(context, ["ls-remote", "--quiet", "--symref", "--", repo.url, "HEAD"], {
-    ...(await networkAccess(context, repo.url, signal)),
-    signal,
-  });
+  const args = ["ls-remote", "--quiet", "--symref", "--", repo.url, "HEAD"];
+  const { stdout } = await withNetwork(context, { url: repo.url, signal }, (access) =>
+    runGit(context, args, { ...access, signal }),
+  );
   return /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null;
 };
 

@@ -1,13 +1,24 @@
 import { readFile } from "node:fs/promises";
 import { createAppAuth } from "@octokit/auth-app";
 import { request } from "@octokit/request";
+import { z } from "zod";
 import type { Settings } from "../config/variables.ts";
+import { orAborted } from "../lib/wait.ts";
+import type { HostedRepo } from "./url.ts";
 
 /** Tokens for the git host. */
 export type Tokens = {
-  /** Call it for each use: an app's token is valid for an hour. Null: none is configured. */
-  current: (signal: AbortSignal) => Promise<string | null>;
+  /**
+   * Call it for each use: an app's token is valid for an hour. It is for this repository alone; null: for all that the app
+   * reaches, to create one. Null: none is configured, or the app is not installed on the repository.
+   */
+  get: (repo: HostedRepo | null, signal: AbortSignal) => Promise<string | null>;
+  /** The host has refused this token. Whether `get` can give another one. */
+  refused: (token: string) => boolean;
 };
+
+/** Called with a minted token before anything can use it, and with the end of its validity. */
+export type OnToken = (token: string, expiresAt: Date) => void;
 
 export type TokenSettings = Pick<
   Settings,
@@ -21,50 +32,114 @@ export type TokenSettings = Pick<
 >;
 
 /** Prefers an app's token to the static one, because it has fewer rights and a shorter life. */
-export const createTokens = (settings: TokenSettings): Tokens => {
-  let app: Promise<(signal: AbortSignal) => Promise<string>> | undefined;
-  const { gitHostAppId: appId, gitHostAppInstallationId: installationId } = settings;
-  if (appId === null || installationId === null || !hasKey(settings)) {
-    return { current: async () => settings.gitHostToken };
-  }
-  const current = async (signal: AbortSignal): Promise<string> => {
+export const createTokens = (settings: TokenSettings, onToken: OnToken): Tokens => {
+  const { gitHostAppId: appId, gitHostAppInstallationId: installationId, gitHostToken } = settings;
+  if (appId === null || installationId === null || !hasKey(settings))
+    return { get: async () => gitHostToken, refused: () => false };
+  let app: Promise<Mint> | undefined;
+  /** What the app was given last, or is being given, by repository. */
+  const minted = new Map<string, { token: string; expiresAt: Date }>();
+  const minting = new Map<string, Promise<string>>();
+  /** When the host answers again, ms since the epoch. */
+  let limitedUntil = 0;
+
+  const mint = async (repo: HostedRepo | null, key: string): Promise<string> => {
+    if (Date.now() < limitedUntil)
+      throw new Error(`the host takes no requests until ${new Date(limitedUntil).toISOString()}`);
     // After a failure the next use reads the key again: it may be mounted late.
-    app ??= appTokens(settings, { appId, installationId });
-    try {
-      return await (
-        await app
-      )(signal);
-    } catch (error) {
-      app = undefined;
-      signal.throwIfAborted();
-      if (settings.gitHostToken !== null) return settings.gitHostToken;
-      const why = error instanceof Error ? error.message : String(error);
-      throw new Error(`no token could be got for the app ${appId} on ${settings.gitHost}: ${why}`, {
-        cause: error,
-      });
-    }
+    app ??= appOf(settings, { appId, installationId });
+    const made = await (await app)(repo);
+    onToken(made.token, made.expiresAt);
+    for (const [other, { expiresAt }] of minted) if (expiresAt.getTime() < Date.now()) minted.delete(other);
+    minted.set(key, made);
+    return made.token;
   };
-  return { current };
+
+  const current = async (repo: HostedRepo | null): Promise<string> => {
+    const key = repo?.name.toLowerCase() ?? "";
+    const known = minted.get(key);
+    if (known !== undefined && known.expiresAt.getTime() - Date.now() > renewalMs) return known.token;
+    const running = minting.get(key) ?? mint(repo, key).finally(() => minting.delete(key));
+    minting.set(key, running);
+    return running;
+  };
+
+  return {
+    get: async (repo, signal) => {
+      try {
+        return await orAborted(current(repo), signal);
+      } catch (error) {
+        app = undefined;
+        signal.throwIfAborted();
+        limitedUntil = Math.max(limitedUntil, limitOf(error));
+        if (gitHostToken !== null || isOutside(error)) return gitHostToken;
+        const why = error instanceof Error ? error.message : String(error);
+        throw new Error(`no token could be got for the app ${appId} on ${settings.gitHost}: ${why}`, {
+          cause: error,
+        });
+      }
+    },
+    refused: (token) => {
+      for (const [key, known] of minted) if (known.token === token) minted.delete(key);
+      return token !== gitHostToken;
+    },
+  };
 };
+
+type Mint = (repo: HostedRepo | null) => Promise<{ token: string; expiresAt: Date }>;
+
+/** A token that expires sooner is replaced: a push must not outlive it. */
+const renewalMs = 300_000;
 
 /** Base of the host's REST API. */
 const apiBase = (gitHost: string): string =>
   gitHost === "github.com" ? "https://api.github.com" : `https://${gitHost}/api/v3`;
 
-const appTokens = async (
+/** What a job needs: clone, push, pull request. */
+const permissions = { contents: "write", pull_requests: "write", metadata: "read" };
+
+const appOf = async (
   settings: TokenSettings,
   { appId, installationId }: { appId: string; installationId: string },
-): Promise<(signal: AbortSignal) => Promise<string>> => {
+): Promise<Mint> => {
   const privateKey = await readKey(settings);
   const api = request.defaults({ baseUrl: apiBase(settings.gitHost) });
   const auth = createAppAuth({ appId, installationId, privateKey, request: api });
-  return async (signal) => {
-    const bound = api.defaults({
-      request: { signal: AbortSignal.any([signal, AbortSignal.timeout(30_000)]) },
+  return async (repo) => {
+    const bound = api.defaults({ request: { signal: AbortSignal.timeout(30_000) } });
+    const narrow = repo === null ? {} : { repositoryNames: [repo.name], permissions };
+    const { token, expiresAt } = await auth({
+      type: "installation",
+      request: bound,
+      refresh: true,
+      ...narrow,
     });
-    const { token } = await auth({ type: "installation", request: bound });
-    return token;
+    return { token, expiresAt: new Date(expiresAt) };
   };
+};
+
+const Refusal = z.object({
+  status: z.number(),
+  message: z.string(),
+  response: z.object({ headers: z.record(z.string(), z.unknown()) }).optional(),
+});
+
+/** The installation does not include the repository. */
+const isOutside = (error: unknown): boolean => {
+  const refusal = Refusal.safeParse(error).data;
+  return (
+    refusal?.status === 422 && /repository that does not exist or is not accessible/.test(refusal.message)
+  );
+};
+
+/** When a rate limit that the host names ends, ms since the epoch; 0: it names none. */
+const limitOf = (error: unknown): number => {
+  const refusal = Refusal.safeParse(error).data;
+  if (refusal === undefined || ![403, 429].includes(refusal.status)) return 0;
+  const headers = refusal.response?.headers ?? {};
+  const after = Number(headers["retry-after"]);
+  if (after > 0) return Date.now() + after * 1000;
+  return String(headers["x-ratelimit-remaining"]) === "0" ? Number(headers["x-ratelimit-reset"]) * 1000 : 0;
 };
 
 const hasKey = (settings: TokenSettings): boolean =>

@@ -5,6 +5,7 @@ import type { App } from "../fake-git-host/apps.ts";
 import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
 import { runJob } from "./ended-job.ts";
 import { hostVariables, startHost } from "./hosted.ts";
 
@@ -17,17 +18,27 @@ beforeAll(async () => {
   app = host.createApp({ owner: "acme" });
 });
 
-/** A service that has the app's key in one of its forms, and a job on the app's repository done by it. */
-const runWith = async (key: Record<string, string>, token: string | null) => {
-  const service = await startService({
+/** A service that has an app's key in one of its forms. */
+const serviceOf = (of: App, key: Record<string, string>, token: string | null = null) =>
+  startService({
     env: {
       ...hostVariables(host, token),
-      GIT_HOST_APP_ID: app.appId,
-      GIT_HOST_APP_INSTALLATION_ID: app.installationId,
+      GIT_HOST_APP_ID: of.appId,
+      GIT_HOST_APP_INSTALLATION_ID: of.installationId,
       ...key,
     },
   });
-  return await runJob(service, "Do it", { repo_url: `${host.origin}/acme/app.git` });
+
+/** A job on the app's repository, done by such a service. */
+const runWith = async (key: Record<string, string>, token: string | null) =>
+  await runJob(await serviceOf(app, key, token), "Do it", { repo_url: repoUrl("app") });
+
+const repoUrl = (name: string): string => `${host.origin}/acme/${name}.git`;
+
+/** An app of its own, with its service. */
+const freshApp = async (options: { tokenSeconds?: number } = {}) => {
+  const own = host.createApp({ owner: "acme", ...options });
+  return { own, service: await serviceOf(own, { GIT_HOST_APP_PRIVATE_KEY: own.privateKey }) };
 };
 
 const pathOf = async (key: string): Promise<string> => {
@@ -64,4 +75,76 @@ test("a token that cannot be minted is replaced by the static one; without it th
   expect(host.pullRequests.find(({ url }) => url === withToken.pr_url)?.author).toBe("spare");
   expect(without).toMatchObject({ status: "failed", failure_reason: "clone_failed" });
   expect(without.error).toContain(`no token could be got for the app ${app.appId}`);
+});
+
+test("a token is minted once, for the job's repository, contents and pull requests alone; creating one takes a wider one", async () => {
+  const { own, service } = await freshApp();
+  const jobs = ["app", "app", "made-by-app"].map((name) => ({ name, create_repo: name !== "app" }));
+  for (const { name, create_repo } of jobs) {
+    const job = await runJob(service, "Do it", { repo_url: repoUrl(name), create_repo });
+    expect(job).toMatchObject({ status: "succeeded", error: null });
+  }
+  const permissions = { contents: "write", pull_requests: "write", metadata: "read" };
+  expect(own.mints.map(({ request }) => request)).toEqual([
+    { repositories: ["app"], permissions },
+    {},
+    { repositories: ["made-by-app"], permissions },
+  ]);
+});
+
+test("a token that is revoked or expires in mid-run is replaced, once, for the push and the pull request", async () => {
+  const revoked = await freshApp();
+  const { job } = await revoked.service.client.run_task({
+    task: 'scenario: work {"ms": 1500}',
+    repo_url: repoUrl("app"),
+  });
+  await until(() => revoked.own.mints.length === 1);
+  const running = async () => (await revoked.service.client.get_job({ job_id: job.id })).job;
+  await until(async () => (await running()).stages.some(({ stage }) => stage === "agent_started"));
+  host.tokens.delete(revoked.own.mints[0]?.token ?? "");
+  await until(async () => (await running()).ended_at !== null, { seconds: 45, what: "the job to end" });
+  expect(await running()).toMatchObject({ status: "succeeded", pr_url: expect.any(String) });
+  expect(revoked.own.mints).toHaveLength(2);
+
+  const short = await freshApp({ tokenSeconds: 2 });
+  const done = await runJob(short.service, 'scenario: work {"ms": 2500}', { repo_url: repoUrl("app") });
+  expect(done).toMatchObject({ status: "succeeded", pr_url: expect.any(String) });
+});
+
+test("a host that says when it takes requests again is not asked before", async () => {
+  const { own, service } = await freshApp();
+  const asked = () => host.requests.filter(({ url }) => url.endsWith(`${own.installationId}/access_tokens`));
+  using _limit = host.refuse({ what: "token", how: 429, retryAfter: 3600 });
+  const job = await runJob(service, "Do it", { repo_url: repoUrl("app") });
+  expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed" });
+  const before = asked().length;
+  expect(before).toBeGreaterThan(0);
+  const next = await runJob(service, "Do it", { repo_url: repoUrl("app") });
+  expect(next.error).toMatch(/the host takes no requests until 20\d\d-/);
+  expect(asked()).toHaveLength(before);
+});
+
+test("a minted token is masked in events, output and log from the moment it exists", async () => {
+  const { own, service } = await freshApp();
+  await runJob(service, "Do it", { repo_url: repoUrl("app") });
+  const token = own.mints[0]?.token ?? "";
+  expect(token).toMatch(/^ghs_/);
+  const job = await runJob(service, `scenario: work {"file": "x.txt", "message": "I found ${token}"}`);
+  const events = await fetch(`${service.url}/jobs/${job.id}/events`);
+  const [whileItRan] = (await events.text()).split("event: end");
+  expect(whileItRan).toContain("I found ***");
+  expect(whileItRan).not.toContain(token);
+  expect(job.output).not.toContain(token);
+  expect(service.output.stderr + service.output.stdout).not.toContain(token);
+  const basic = Buffer.from(`x-access-token:${token}`).toString("base64");
+  expect(service.output.stderr).not.toContain(basic);
+});
+
+test("a repository without the app is fetched without a token, and nothing can be pushed to it", async () => {
+  await host.createRepository("other", "open", { private: false });
+  const { service } = await freshApp();
+  const job = await runJob(service, "scenario: noop", { repo_url: `${host.origin}/other/open.git` });
+  expect(job).toMatchObject({ status: "succeeded", error: null });
+  const changed = await runJob(service, "Do it", { repo_url: `${host.origin}/other/open.git` });
+  expect(changed).toMatchObject({ status: "failed", failure_reason: "push_failed" });
 });

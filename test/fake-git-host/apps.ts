@@ -14,6 +14,8 @@ export type App = {
   access: Token["access"];
   /** Lifetime of the tokens, seconds. */
   tokenSeconds: number;
+  /** What each minted token was asked for. */
+  mints: { token: string; request: TokenRequest }[];
 };
 
 export const addApp = (
@@ -30,7 +32,7 @@ export const addApp = (
     privateKeyEncoding: { type: "pkcs1", format: "pem" },
   });
   const number = state.apps.size + 1;
-  const app = {
+  const app: App = {
     appId: `${1000 + number}`,
     installationId: `${5000 + number}`,
     publicKey,
@@ -38,6 +40,7 @@ export const addApp = (
     owner,
     access,
     tokenSeconds,
+    mints: [],
   };
   state.apps.set(app.appId, app);
   return app;
@@ -47,6 +50,8 @@ const TokenRequest = z.object({
   repositories: z.array(z.string()).optional(),
   permissions: z.record(z.string(), z.string()).optional(),
 });
+
+type TokenRequest = z.infer<typeof TokenRequest>;
 
 /** What POST /app/installations/{id}/access_tokens answers. @throws HostError 401, 404, 422 */
 export const mintInstallationToken = (
@@ -77,6 +82,7 @@ export const mintInstallationToken = (
       [...state.repositories.keys()].filter((name) => name.startsWith(`${app.owner.toLowerCase()}/`)),
     expiresAt: Date.now() + app.tokenSeconds * 1000,
   });
+  app.mints.push({ token: token.value, request });
   return {
     token: token.value,
     expires_at: new Date(token.expiresAt ?? 0).toISOString(),

@@ -11,16 +11,20 @@ export type Refusal = {
   message?: string;
   /** How many requests are refused; default: all until the refusal is disposed of. */
   times?: number;
+  /** Seconds in the header Retry-After; default: 1 for 429 and 503. */
+  retryAfter?: number;
 };
 
 export type Refusals = {
   add: (refusal: Refusal) => Disposable;
   /** The refusal that meets this request, counted as used. One by hook meets only requests that run the hook. */
-  take: (what: RefusedAction, runsHook: boolean) => Required<Refusal> | null;
+  take: (what: RefusedAction, runsHook: boolean) => TakenRefusal | null;
 };
 
+type TakenRefusal = Required<Omit<Refusal, "retryAfter">> & Pick<Refusal, "retryAfter">;
+
 export const createRefusals = (): Refusals => {
-  const active = new Set<Required<Refusal>>();
+  const active = new Set<TakenRefusal>();
   return {
     add: (refusal) => {
       const complete = { times: Infinity, message: wording(refusal), ...refusal };
@@ -40,8 +44,12 @@ export const createRefusals = (): Refusals => {
 };
 
 /** The error a refusal by status stands for. */
-export const refusalError = ({ how, message }: Required<Refusal>): HostError =>
-  new HostError(typeof how === "number" ? how : 500, message, how === 429 || how === 503 ? 1 : undefined);
+export const refusalError = ({ how, message, retryAfter = 1 }: TakenRefusal): HostError =>
+  new HostError(
+    typeof how === "number" ? how : 500,
+    message,
+    how === 429 || how === 503 ? retryAfter : undefined,
+  );
 
 const wordings: Record<string, string> = {
   "pull_request 422": "No commits between main and the branch",
