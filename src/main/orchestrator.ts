@@ -1,8 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
-import { companionsDirectory, createCompanions } from "../companions/companions.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { createJobs } from "../jobs/jobs.ts";
@@ -15,8 +13,6 @@ import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/mark
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
-import { createProfiles } from "../profiles/profiles.ts";
-import { createRepos } from "../repos/create.ts";
 import { createRunner } from "../runner/runner.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
@@ -30,6 +26,7 @@ import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.t
 import { createReadiness } from "./readiness.ts";
 import { finish } from "./drain.ts";
 import { startRetention } from "./retention.ts";
+import { openSources } from "./sources.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { openStores } from "./stores.ts";
 import { serviceName, version } from "./version.ts";
@@ -77,24 +74,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     throw error;
   };
 
-  const repos = createRepos({
-    settings,
-    env,
-    ...(stores.shared && { takeLease: stores.locks.take }),
-    onToken: redact.add,
-  });
-  await repos
-    .clearRoot()
-    .catch((err: unknown) => log.warn({ err }, "the worktree root could not be cleared"));
-  const companions = createCompanions({
-    settings,
-    directory: companionsDirectory(homedir()),
-    checkOut: repos.checkOutFiles,
-    now,
-    log,
-  });
-  await companions.start();
-  const profiles = createProfiles({ settings, companions: companions.files, home: homedir() });
+  const { repos, companions, profiles } = await openSources({ settings, env, stores, redact, now, log });
   const agent = createClaudeAgent({ settings, env });
   const runner = createRunner({
     profiles,
