@@ -100,6 +100,17 @@ const commands: Record<keyof Operations, Command | null> = {
   },
   get_disk_usage: { command: "disk", options: {} },
   list_instances: { command: "instances", options: {} },
+  get_usage: {
+    command: "usage",
+    options: {
+      by: "--by",
+      since: "--since",
+      until: "--until",
+      profile: "--profile",
+      repo_url: "--repo",
+      model: "--model",
+    },
+  },
   // svc chat talks over chat completions instead.
   agent_completions: null,
   get_completion: null,

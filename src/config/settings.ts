@@ -206,6 +206,7 @@ const neverForAgents = [
   variables.gitHostAppPrivateKey.name,
   variables.gitHostAppPrivateKeyBase64.name,
   variables.kvUrl.name,
+  variables.telemetryDb.name,
 ];
 
 /** A repository's content can make the agent reveal what it can read. */
@@ -256,7 +257,6 @@ const laterVariables = new Set([
   "SERVICE_HUB_URL",
   "SERVICE_HUB_SYNC_INTERVAL",
   "HUB_DIR",
-  "SERVICE_TELEMETRY_DB",
 ]);
 
 const laterPrefixes = ["TRACING_"];

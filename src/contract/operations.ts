@@ -2,6 +2,7 @@ import { completionOperations } from "./completion.ts";
 import { instanceOperations } from "./instance.ts";
 import { jobOperations } from "./job.ts";
 import { profileOperations } from "./profile.ts";
+import { usageOperations } from "./usage.ts";
 import { worktreeOperations } from "./worktree.ts";
 
 /** Every operation of the service. */
@@ -10,6 +11,7 @@ export const operations = {
   ...profileOperations,
   ...worktreeOperations,
   ...instanceOperations,
+  ...usageOperations,
   ...completionOperations,
 };
 

@@ -1,11 +1,15 @@
+import type { UsageAnswer, UsageInput } from "../contract/usage.ts";
+
 /** PORT. The database of telemetry and of what runs cost: SQLite, or PostgreSQL (SERVICE_TELEMETRY_DB). */
 export type TelemetrySink = {
-  /** Stores what agents reported, all or nothing. Rejects while the database is unreachable. */
+  /** Keeps what agents reported: resolves when it is on disk, and reaches the database, all or nothing, later. */
   append: (batch: TelemetryBatch) => Promise<void>;
-  /** Stores an ended run; a second call for the same run changes nothing. Rejects likewise. */
+  /** Keeps an ended run likewise; a second call for the same run changes nothing. */
   addRun: (run: EndedRun) => Promise<void>;
   /** Costs of a day (UTC, `2026-03-02`) so far, USD; imputed costs left out unless `imputed`. */
   spent: (query: SpentQuery) => Promise<number>;
+  /** Runs and their costs, added up. It and `spent` reject with `store_unavailable` while the database is unreachable. */
+  usage: (input: UsageInput) => Promise<UsageAnswer>;
   close: () => Promise<void>;
 };
 
