@@ -27,6 +27,7 @@ describe("help", () => {
       "drain",
       "status",
       "instances",
+      "usage",
       "config",
       "init-shared-fs",
       "version",
