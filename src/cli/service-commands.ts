@@ -2,7 +2,7 @@ import { Option, type Command } from "commander";
 import { json, whole, type Lazily } from "./options.ts";
 
 /** As in the contract, whose import would make each start slower. */
-const groups = ["day", "profile", "repository", "model", "key", "kind"];
+export const groups = ["day", "profile", "repository", "model", "key", "kind"];
 
 /** The commands for operators. */
 export const addServiceCommands = (program: Command, lazily: Lazily): void => {

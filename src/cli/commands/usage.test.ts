@@ -46,7 +46,7 @@ test("each row has a bar in proportion to its cost, and the total is below", () 
 test("without a cost the bars compare the runs", () => {
   const free = [row("code", { cost_usd: 0 }), row("review", { cost_usd: 0, runs: 2 })];
   const [, first = "", second = ""] = usagePage(answer(free), { paint: unpainted, columns: 60 }).split("\n");
-  expect([first, second].map((line) => line.split("█").length - 1)).toEqual([26, 13]);
+  expect([first, second].map((line) => line.split("█").length - 1)).toEqual([30, 15]);
 });
 
 test.each([60, 80, 120])("fits a terminal of %i columns, whatever the names", (columns) => {
