@@ -5,6 +5,8 @@ export type Database = {
   transaction: <Result>(work: (query: Query) => Promise<Result>) => Promise<Result>;
   /** Statement that lets one transaction of all instances go on at a time; null: each transaction does. */
   lock: string | null;
+  /** Ends the definition of a table that is kept in the order of its key. */
+  clustered: string;
   /** Whether the values are at fault: another try fails likewise. */
   isRefusal: (error: unknown) => boolean;
   close: () => Promise<void>;

@@ -25,6 +25,7 @@ export const openPostgres = async (url: string): Promise<Database> => {
       return result;
     },
     lock: "SELECT pg_advisory_xact_lock(5208200)",
+    clustered: "",
     // Classes: data exception, integrity constraint violation, program limit exceeded.
     isRefusal: (error) => /^(22|23|54)/.test((error as { code?: string }).code ?? ""),
     close: () => pool.end({ timeout: 1 }),

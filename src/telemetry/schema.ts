@@ -20,7 +20,7 @@ const group = `
   imputed integer NOT NULL`;
 
 /** The statements that lead from each version of the schema to the next. Only ever add to this list. */
-const versions: string[][] = [
+const versionsFor = ({ clustered }: Database): string[][] => [
   [
     `CREATE TABLE metrics (at timestamptz NOT NULL, job_id text, session_id text, name text NOT NULL,
       unit text NOT NULL, value double precision, attributes jsonb NOT NULL)`,
@@ -41,7 +41,7 @@ const versions: string[][] = [
     `CREATE TABLE runs (id text PRIMARY KEY, ended_at timestamptz NOT NULL, failure_reason text, ${group}, ${sums})`,
     "CREATE INDEX runs_ended ON runs (ended_at)",
     `CREATE TABLE usage_daily (${group}, runs bigint NOT NULL, ${sums},
-      PRIMARY KEY (day, kind, profile, repo_url, model, principal, status, imputed))`,
+      PRIMARY KEY (day, kind, profile, repo_url, model, principal, status, imputed)) ${clustered}`,
   ],
 ];
 
@@ -53,6 +53,7 @@ export const migrate = (database: Database): Promise<void> =>
     const [found] = await query<{ version: number | null }>(
       "SELECT MAX(version) AS version FROM schema_version",
     );
+    const versions = versionsFor(database);
     const missing = versions.slice(found?.version ?? 0);
     for (const statement of missing.flat()) await query(statement);
     if (missing.length > 0) await query("INSERT INTO schema_version (version) VALUES (?)", [versions.length]);

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -139,6 +140,21 @@ describe.each(Object.keys(databases))("%s", (name) => {
     await sink.close();
   });
 
+  test("usage of a long period has each day once, whatever is asked", async () => {
+    const { sink } = await openSink();
+    const last = Date.parse("2026-03-02T12:00:00.000Z");
+    for (let n = 0; n < 400; n += 1)
+      await sink.addRun(sampleRun({ id: String(n), endedAt: new Date(last - n * day).toISOString() }));
+    const all = await sink.usage(usage({ since: "0001-01-01", until: "9999-12-31" }));
+    expect([all.count, new Set(all.rows.map(({ group }) => group)).size, all.total.runs]).toEqual([
+      400, 400, 400,
+    ]);
+    expect((await sink.usage(usage({ since: "2025-12-01", by: "profile" }))).rows).toMatchObject([
+      { group: "code", runs: 92, cost_usd: 23 },
+    ]);
+    await sink.close();
+  });
+
   test("the roll-up is what a plain aggregate of the runs gives", async () => {
     const { sink, database } = await openSink();
     await migrate(database);
@@ -180,6 +196,26 @@ describe.each(Object.keys(databases))("%s", (name) => {
       }),
       { numRuns: 25 },
     );
+    await sink.close();
+  });
+
+  test("the questions in docs/telemetry.md can be asked", async () => {
+    const { sink, database } = await openSink();
+    const batch = sampleBatch();
+    const [metric = expect.fail()] = batch.metrics;
+    metric.name = "claude_code.token.usage";
+    metric.attributes = { model: "sonnet", type: "input" };
+    await sink.addBatch("b1", batch);
+    await sink.addRun(sampleRun({ id: "job-1" }));
+    await sink.addRun(sampleRun({ id: "job-2", status: "failed", failureReason: "timeout" }));
+    const page = await readFile(join(import.meta.dirname, "../../docs/telemetry.md"), "utf8");
+    const questions = [...page.matchAll(/```sql\n([^`]*)```/g)].map(([, sql = ""]) => sql);
+    const answers = await Promise.all(questions.map((sql) => database.query<Record<string, unknown>>(sql)));
+    expect(answers).toMatchObject([
+      [{ repo_url: "https://github.com/acme/app", usd: 0.5 }],
+      [{ failure_reason: "timeout", usd: 0.25 }],
+      [{ profile: "code", model: "sonnet", type: "input", tokens: 0.5 }],
+    ]);
     await sink.close();
   });
 

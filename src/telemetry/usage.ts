@@ -36,23 +36,39 @@ type Read = <Result>(work: (query: Query) => Promise<Result>) => Promise<Result>
 /** Adds up the roll-up. @throws ServiceError */
 export const usageOf = async (read: Read, input: UsageInput, now: Date): Promise<UsageAnswer> => {
   const until = input.until || dayOf(now);
-  const since = input.since || dayOf(new Date(Date.parse(until) - 29 * 86_400_000));
+  const since = input.since || dayOf(new Date(Date.parse(until) - 29 * day));
   if (since > until)
     throw new ServiceError("invalid_request", `since: ${since} is after until, which is ${until}`);
   const { by, profile, repo_url, model, kind } = input;
   const filters = Object.entries({ profile, repo_url, model, kind }).filter(([, value]) => value !== "");
-  const found = await read((query) =>
-    query<Sums & { group: string }>(
-      `SELECT ${columns[by]} AS "group", ${sums} FROM usage_daily WHERE day >= ? AND day <= ?
-        ${filters.map(([name]) => `AND ${name} = ?`).join(" ")} GROUP BY ${columns[by]}`,
-      [since, until, ...filters.map(([, value]) => value)],
-    ),
-  );
-  const rows = found
-    .map((row) => ({ ...row, success_rate: rateOf(row) }))
-    .toSorted(orders[by === "day" ? "day" : "cost"]);
-  return { success: true, since, until, by, count: rows.length, rows, total: totalOf(found) };
+  const found = new Map<string, Sums>();
+  for (const slice of slicesOf(since, until, now)) {
+    const some = await read((query) =>
+      query<Sums & { group: string }>(
+        `SELECT ${columns[by]} AS "group", ${sums} FROM usage_daily WHERE day >= ? AND day <= ?
+          ${filters.map(([name]) => `AND ${name} = ?`).join(" ")} GROUP BY ${columns[by]}`,
+        [...slice, ...filters.map(([, value]) => value)],
+      ),
+    );
+    for (const { group, ...more } of some) found.set(group, added(found.get(group) ?? none, more));
+  }
+  const rows = Array.from(found, ([group, row]) => ({ group, ...withRate(row) }));
+  const total = withRate([...found.values()].reduce(added, none));
+  const order = by === "day" ? orders.day : orders.cost;
+  return { success: true, since, until, by, count: rows.length, rows: rows.toSorted(order), total };
 };
+
+/** The period in parts, since SQLite blocks the process while it answers. Nothing is kept for more than 400 days. */
+const slicesOf = (since: string, until: string, now: Date): [string, string][] => {
+  const first = Math.max(Date.parse(since), now.getTime() - 402 * day);
+  const last = Math.min(Date.parse(until), now.getTime() + day);
+  const slices: [string, string][] = [];
+  for (let at = first; at <= last; at += 31 * day)
+    slices.push([dayOf(new Date(at)), dayOf(new Date(Math.min(at + 30 * day, last)))]);
+  return slices;
+};
+
+const day = 86_400_000;
 
 const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
@@ -66,8 +82,10 @@ const orders = {
     costOf(b) - costOf(a) || b.runs - a.runs || a.group.localeCompare(b.group),
 };
 
-const rateOf = ({ succeeded, failed }: Sums): number | null =>
-  succeeded + failed === 0 ? null : succeeded / (succeeded + failed);
+const withRate = (row: Sums): UsageFigures => {
+  const judged = row.succeeded + row.failed;
+  return { ...row, success_rate: judged === 0 ? null : row.succeeded / judged };
+};
 
 const none: Sums = {
   runs: 0,
@@ -84,8 +102,8 @@ const none: Sums = {
   duration_ms: 0,
 };
 
-const totalOf = (rows: readonly Sums[]): UsageFigures => {
-  const total = { ...none };
-  for (const row of rows) for (const name of Object.keys(none) as (keyof Sums)[]) total[name] += row[name];
-  return { ...total, success_rate: rateOf(total) };
+const added = (one: Sums, other: Sums): Sums => {
+  const both = { ...one };
+  for (const name of Object.keys(none) as (keyof Sums)[]) both[name] += other[name];
+  return both;
 };
