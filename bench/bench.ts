@@ -14,6 +14,7 @@ import { parallelWorktrees } from "./parallel-worktrees.ts";
 import { scale } from "./scale.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
 import { printFigures, type Figure } from "./statistics.ts";
+import { usage } from "./usage.ts";
 import { submissions } from "./submissions.ts";
 
 /** Every figure with its baseline in the same run. `npm run bench -- NAME…` runs only those. */
@@ -28,6 +29,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   mcp: mcpCalls,
   abandoned: abandonedClients,
   scale,
+  usage,
   chat: chatFirstWord,
   "chat-deltas": chatDeltas,
   "chat-streams": chatStreams,

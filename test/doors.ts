@@ -102,6 +102,17 @@ const commands: Record<keyof Operations, Command | null> = {
   list_instances: { command: "instances", options: {} },
   // svc hooks sync works without the service.
   sync_companions: null,
+  get_usage: {
+    command: "usage",
+    options: {
+      by: "--by",
+      since: "--since",
+      until: "--until",
+      profile: "--profile",
+      repo_url: "--repo",
+      model: "--model",
+    },
+  },
   // svc chat talks over chat completions instead.
   agent_completions: null,
   get_completion: null,

@@ -92,6 +92,7 @@ export const createCompletions = (options: Options): Completions => {
         effort: input.effort === "" ? null : input.effort,
         maxTurns: input.max_turns === 0 ? null : input.max_turns,
         disabledMcpServers: [],
+        principal: context.principal,
         timeoutSeconds: input.timeout === 0 ? loaded.timeoutSeconds : input.timeout,
       },
       stop: new AbortController(),

@@ -199,7 +199,7 @@ const answerChat = async (deps: AnswerDependencies, begun: StartedTurn): Promise
   }
 };
 
-const asked = ({ turn, request, conversation }: StartedTurn): EngineTurn => {
+const asked = ({ turn, request, conversation, caller }: StartedTurn): EngineTurn => {
   const { loaded, messages } = request;
   const instructions = [loaded.systemPrompt, ...request.system].filter((text) => text);
   return {
@@ -217,6 +217,7 @@ const asked = ({ turn, request, conversation }: StartedTurn): EngineTurn => {
     timeoutSeconds: request.timeoutSeconds ?? loaded.timeoutSeconds,
     onEvents: turn.onEvents,
     answerDigest: turn.conclude,
+    principal: caller.principal,
     signal: turn.signal,
   };
 };

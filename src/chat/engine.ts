@@ -47,7 +47,19 @@ export type EngineTurn = {
    * caller got it, for the conversation's record.
    */
   answerDigest: (outcome: TurnOutcome) => string;
+  /** Who asks: digest of the caller's key, or `open`. */
+  principal: string;
   signal: AbortSignal;
 };
 
 export type EngineOutcome = TurnOutcome & { sessionId: string };
+
+/** A turn that the agent has ended, well or not. */
+export type EndedTurn = Pick<EngineTurn, "principal" | "model"> & {
+  /** Unique, also among instances. */
+  id: string;
+  endedAt: Date;
+  /** Name of the agent package. */
+  agent: string;
+  outcome: TurnOutcome;
+};

@@ -8,7 +8,7 @@ import type { ConversationStore } from "../store/conversation-store.ts";
 import type { Locks } from "../store/locks.ts";
 import { createConversationTurns, type HeldConversation } from "./conversation-turns.ts";
 import { createTurnRunner } from "./engine-turn.ts";
-import type { Engine, EngineOutcome, EngineTurn, Permit } from "./engine.ts";
+import type { EndedTurn, Engine, EngineOutcome, EngineTurn, Permit } from "./engine.ts";
 import { createIdlePool } from "./idle-pool.ts";
 import { createWarmProcesses, isDefault, variantOf, type ProcessOptions } from "./processes.ts";
 import { createPrewarmed } from "./prewarmed.ts";
@@ -35,6 +35,8 @@ type Dependencies = {
   redact: Redactor;
   /** Whether new turns are refused for now, although the service continues. */
   isDraining: () => boolean;
+  /** Called for each turn that the agent has ended. Must not throw. */
+  onTurnEnded: (turn: EndedTurn) => void;
   now: () => Date;
   newId: () => string;
   /** See `processes.ts`. */
@@ -113,6 +115,8 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     const settled = ran.settled.then(held?.release).finally(() => settling.delete(settled));
     settling.add(settled);
     const { outcome, sessionId } = ran;
+    const { principal, model } = turn;
+    deps.onTurnEnded({ id: deps.newId(), endedAt: now(), agent: agent.name, principal, model, outcome });
     if (outcome.ok) return { ...outcome, sessionId };
     throw held?.lost.aborted === true && outcome.reason === null ? takenAway() : turnFailure(outcome, signal);
   };

@@ -1,6 +1,9 @@
 import { Option, type Command } from "commander";
-import { companionTargets } from "../contract/companion.ts";
 import { json, whole, type Lazily } from "./options.ts";
+
+/** As in the contract, whose import would make each start slower. */
+const companionTargets = ["hooks", "bundle", "hub"];
+export const groups = ["day", "profile", "repository", "model", "key", "kind"];
 
 /** The commands for operators. */
 export const addServiceCommands = (program: Command, lazily: Lazily): void => {
@@ -36,6 +39,21 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description("list the instances and what they run, and how many jobs wait")
     .option(...json)
     .action(lazily(async () => (await import("./commands/lists.ts")).instances));
+  program
+    .command("usage")
+    .summary("show runs, success and cost, by day or another grouping")
+    .description(
+      "Show what jobs and turns of agent mode cost: runs, success rate and cost, with a bar for each row. Days are UTC.",
+    )
+    .addOption(new Option("--by <group>", "what a row stands for (default: day)").choices(groups))
+    .option("--since <date>", "first day, as in 2026-03-02 (default: 29 days before the last)")
+    .option("--until <date>", "last day (default: today)")
+    .option("-p, --profile <name>", "only runs with this profile")
+    .option("-r, --repo <url>", "only runs on this repository")
+    .option("-m, --model <name>", "only runs with this model")
+    .option("--csv", "print the rows with all their figures as CSV")
+    .option(...json)
+    .action(lazily(async () => (await import("./commands/usage.ts")).usage));
   program
     .command("config")
     .description("show the settings and where each comes from, secrets masked")

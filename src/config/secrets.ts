@@ -19,7 +19,8 @@ export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string
   }
   const base64 = settings.gitHostAppPrivateKeyBase64;
   const pem = base64 === null ? keyFile(settings) : Buffer.from(base64, "base64").toString("latin1");
-  for (const secret of [...parts(pem), ...environmentSecrets(env), ...kvSecrets(settings)]) found.add(secret);
+  const urls = [...kvSecrets(settings), ...urlCredentials(settings.telemetryDb ?? "")];
+  for (const secret of [...parts(pem), ...environmentSecrets(env), ...urls]) found.add(secret);
   found.delete("");
   return [...found];
 };

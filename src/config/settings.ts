@@ -206,6 +206,7 @@ const neverForAgents = [
   variables.gitHostAppPrivateKey.name,
   variables.gitHostAppPrivateKeyBase64.name,
   variables.kvUrl.name,
+  variables.telemetryDb.name,
 ];
 
 /** A repository's content can make the agent reveal what it can read. */
@@ -246,7 +247,7 @@ const known = new Set([
 ]);
 
 /** Documented variables of parts that this version does not have: it warns instead of ignoring them. */
-const laterVariables = new Set(["HUB_DIR", "SERVICE_TELEMETRY_DB"]);
+const laterVariables = new Set(["HUB_DIR"]);
 
 const laterPrefixes = ["TRACING_"];
 

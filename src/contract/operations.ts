@@ -4,6 +4,7 @@ import { instanceOperations } from "./instance.ts";
 import { jobOperations } from "./job.ts";
 import type { Operation } from "./operation.ts";
 import { profileOperations } from "./profile.ts";
+import { usageOperations } from "./usage.ts";
 import { worktreeOperations } from "./worktree.ts";
 
 /** Every operation of the service. */
@@ -13,6 +14,7 @@ export const operations = {
   ...worktreeOperations,
   ...instanceOperations,
   ...companionOperations,
+  ...usageOperations,
   ...completionOperations,
 };
 

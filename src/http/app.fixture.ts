@@ -109,6 +109,7 @@ export const memoryHandlers = (
     list_worktrees: async () => exampleOutput("list_worktrees"),
     cleanup_worktrees: async () => exampleOutput("cleanup_worktrees"),
     get_disk_usage: async () => exampleOutput("get_disk_usage"),
+    get_usage: async () => exampleOutput("get_usage"),
     list_instances: async () => exampleOutput("list_instances"),
     agent_completions: async ({ uuid, message, wait }) => {
       const output = exampleOutput("agent_completions");

@@ -14,6 +14,7 @@ import { createSubmit } from "./submit.ts";
 import { createLocalQueue } from "./local-queue.ts";
 import { queueWaiting, recover } from "./recovery.ts";
 import { createNotifier } from "../lib/notifier.ts";
+import type { JobRecord } from "../store/job-record.ts";
 import { createLocalLocks } from "../store/locks.ts";
 import { openSpool } from "./outcomes.ts";
 import { createWorker } from "./worker.ts";
@@ -60,6 +61,8 @@ export const startEngine = async ({
   const events = openFilesEventLog(join(jobsDir, "events"), { jobs: store, now, log });
   const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
   const jobEnds = createNotifier();
+  const ended: JobRecord[] = [];
+  const onEnded = (record: JobRecord): void => void ended.push(record);
   const spool = await openSpool(join(jobsDir, "spool"), log);
   const worker = createWorker({
     store,
@@ -69,7 +72,7 @@ export const startEngine = async ({
     queue,
     jobEnds,
     execute,
-    onEnded: () => undefined,
+    onEnded,
     instance: { podName: "pod", epoch: randomUUID() },
     settings: { lostInstanceGrace: 300 },
     now,
@@ -77,7 +80,7 @@ export const startEngine = async ({
     log,
   });
   const interrupt = ({ id }: { id: string }): void => worker.interrupt(id);
-  const jobs = createJobs({ store, events, queue, jobEnds, now, log, interrupt });
+  const jobs = createJobs({ store, events, queue, jobEnds, onEnded, now, log, interrupt });
   const accept = createSubmit({
     store,
     queue,
@@ -103,6 +106,7 @@ export const startEngine = async ({
         events,
         queue,
         jobEnds,
+        onEnded,
         worktreeTtl: 30,
         removeWorktree,
         removeConfig: async () => undefined,
@@ -125,6 +129,8 @@ export const startEngine = async ({
     round,
     work: () => queue.start(worker.work),
     spool,
+    /** Each end as it was announced. */
+    ended,
     recover: () =>
       recover({
         store,
@@ -132,6 +138,7 @@ export const startEngine = async ({
         queue,
         spool,
         jobEnds,
+        onEnded,
         settleLost,
         wasOwn: () => true,
         afterwards: [() => queueWaiting({ store, queue })],

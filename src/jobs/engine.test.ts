@@ -206,3 +206,29 @@ test("a warning that somebody else gives a job while it runs stays", async () =>
   const { warnings } = await engine.jobs.untilFinal(id, never);
   expect(warnings).toEqual(["first", "another's", "last"]);
 });
+
+test("each end of a job is told once, when nothing of it runs any more", async () => {
+  let clock = new Date("2026-01-01T00:00:00Z");
+  const engine = await startEngine({
+    now: () => clock,
+    execute: async (record, run) =>
+      record.task === "hang" ? await untilInterrupted(record, run) : await succeed(record, run),
+  });
+  const [waiting, expired] = [await engine.submit(), await engine.submit()];
+  await engine.jobs.cancel(waiting.id);
+  clock = new Date("2026-01-01T00:01:00Z");
+  await engine.round();
+  engine.work();
+  const good = await engine.submit({}, { principal: "somebody" });
+  await engine.jobs.untilFinal(good.id, never);
+  const long = await engine.submit({ task: "hang" });
+  await until(async () => (await engine.jobs.get(long.id)).status === "running");
+  await engine.jobs.cancel(long.id);
+  await until(() => engine.ended.length === 4);
+  expect(engine.ended.map(({ id, status, principal }) => [id, status, principal])).toEqual([
+    [waiting.id, "cancelled", "open"],
+    [expired.id, "expired", "open"],
+    [good.id, "succeeded", "somebody"],
+    [long.id, "cancelled", "open"],
+  ]);
+});

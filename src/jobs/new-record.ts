@@ -10,6 +10,7 @@ export type NewRecord = {
   profile: { name: string; model: string; retryLost: boolean; rule: string };
   ttlSeconds: number;
   idempotency: JobRecord["idempotency"];
+  principal: string;
   /** The worktree to run in and its branch; null: the job gets its own. */
   worktree: { id: string | null; branch: string | null } | null;
   /** Instance on whose disk the worktree is; null: any instance may run the job. */
@@ -28,6 +29,7 @@ export const newRecord = ({
   profile,
   ttlSeconds,
   idempotency,
+  principal,
   worktree,
   boundTo,
 }: NewRecord): JobRecord => ({
@@ -76,6 +78,7 @@ export const newRecord = ({
     private: input.private,
   },
   idempotency,
+  principal,
   instance_epoch: null,
   process: null,
   bound_to: boundTo,

@@ -1,7 +1,7 @@
-import type { Job, JobStatus } from "../contract/job.ts";
+import type { JobStatus } from "../contract/job.ts";
 import { redactDeep, type Redactor } from "../lib/redact.ts";
 import { retry } from "../lib/wait.ts";
-import { toJob, type JobRecord } from "../store/job-record.ts";
+import type { JobRecord } from "../store/job-record.ts";
 import type { Outcome } from "./run.ts";
 import { settle, type Settled, type Settling } from "./settle.ts";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
@@ -11,8 +11,6 @@ import type { Log } from "../lib/log.ts";
 
 type Dependencies = Settling & {
   spool: Spool;
-  /** Called after each job that ended here. */
-  onEnded: (job: Job) => void;
   redact: Redactor;
   /** Aborted when the service stops: unwritten outcomes then stay in the spool. */
   stopping: AbortSignal;
@@ -31,7 +29,6 @@ export const createOutcomes = (deps: Dependencies) => {
     const settled = await persist({ id, attempt, at: now().toISOString(), outcome });
     if (settled?.ended !== true) return settled?.record.status ?? null;
     const { record: final } = settled;
-    deps.onEnded(toJob(final));
     log.info({ job: id, status: final.status, reason: final.failure_reason ?? undefined }, "job ended");
     return final.status;
   };

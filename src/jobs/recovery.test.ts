@@ -35,6 +35,7 @@ const startTakeUp = async ({ fail, requeue = false, signal = new AbortController
     queue,
     spool,
     jobEnds,
+    onEnded: () => undefined,
     settleLost,
     wasOwn: wasOurs,
     now,

@@ -13,6 +13,8 @@ export type Settling = {
   queue: Pick<Queue, "add" | "remove">;
   /** Notified with its id when a job has ended. */
   jobEnds: Notifier;
+  /** Called once for each job that this process ended, when nothing of it runs any more. Must not throw. */
+  onEnded: (record: JobRecord) => void;
   now: () => Date;
   log: Log;
 };
@@ -185,8 +187,12 @@ const afterLoss = async ({ store, queue, log }: Settling, record: JobRecord): Pr
   await queue.add({ id, boundTo });
 };
 
-/** Wakes those who wait for an ended job, and ends its event log in the background. */
-const announceEnd = ({ events, jobEnds }: Pick<Settling, "events" | "jobEnds">, record: JobRecord): void => {
+/** Counts an ended job, wakes those who wait for it, and ends its event log in the background. */
+const announceEnd = (
+  { events, jobEnds, onEnded }: Pick<Settling, "events" | "jobEnds" | "onEnded">,
+  record: JobRecord,
+): void => {
+  onEnded(record);
   jobEnds.notify(record.id);
   events.append(record.id, record.attempt, { type: "stage", stage: "ended", detail: record.status });
   void events.finish(record.id);

@@ -33,10 +33,11 @@ export const createSubmit = (deps: Dependencies) => {
 
   const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
     await deps.admit();
-    const idempotency = idempotencyOf(context.idempotencyKey, context.principal, input);
+    const { principal } = context;
+    const idempotency = idempotencyOf(context.idempotencyKey, principal, input);
     const previous = await findPrevious(store, input);
     const accept = (worktree: NamedWorktree | null): Promise<JobRecord> =>
-      enqueue(completed(input, previous, worktree), { previous, worktree, idempotency });
+      enqueue(completed(input, previous, worktree), { previous, worktree, idempotency, principal });
     return input.worktree_id === "" ? accept(null) : deps.joinWorktree(input.worktree_id, accept);
   };
 
@@ -44,7 +45,7 @@ export const createSubmit = (deps: Dependencies) => {
     const { repoUrl, profile } = await deps.check(input);
     const worktree = worktreeOf(origin, repoUrl);
     const boundTo = await boundToOf(origin, worktree);
-    const { idempotency } = origin;
+    const { idempotency, principal } = origin;
     const fresh = (): JobRecord =>
       newRecord({
         id: deps.newId(),
@@ -54,6 +55,7 @@ export const createSubmit = (deps: Dependencies) => {
         profile,
         ttlSeconds: settings.jobTtl,
         idempotency,
+        principal,
         worktree,
         boundTo,
       });
@@ -114,6 +116,7 @@ type Origin = {
   /** The worktree that the caller named. */
   worktree: NamedWorktree | null;
   idempotency: JobRecord["idempotency"];
+  principal: string;
 };
 
 /** A named worktree determines the repository; a resumed session stays in its own unless another is named. */

@@ -69,6 +69,7 @@ export const startSweep = async (
     queue,
     presence,
     jobEnds: createNotifier(),
+    onEnded: () => undefined,
     settings: { podName: "here", lostInstanceGrace },
     epoch,
     ownRuns: () => (isEnding ? null : own),
@@ -85,6 +86,7 @@ export const startSweep = async (
       profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
       ttlSeconds: 3600,
       idempotency: null,
+      principal: "open",
       worktree: null,
       boundTo: null,
     });

@@ -1,4 +1,4 @@
-import type { Job, JobStatus } from "../contract/job.ts";
+import type { JobStatus } from "../contract/job.ts";
 import type { Redactor } from "../lib/redact.ts";
 import { orAborted } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -14,8 +14,6 @@ type Dependencies = Settling & {
   locks: Locks;
   spool: Spool;
   execute: Execute;
-  /** Called after each job this worker finishes. */
-  onEnded: (job: Job) => void;
   instance: { podName: string; epoch: string };
   settings: { lostInstanceGrace: number };
   redact: Redactor;

@@ -15,6 +15,7 @@ import type { JobStore } from "../store/job-store.ts";
 type Dependencies = {
   stores: Stores;
   worker: Worker;
+  onEnded: (record: JobRecord) => void;
   settings: Settings;
   /** This start of the instance. */
   self: { epoch: string; startedAt: Date; version: string };
@@ -30,6 +31,7 @@ type Dependencies = {
 export const createCluster = ({
   stores,
   worker,
+  onEnded,
   settings,
   self,
   isEnding,
@@ -61,6 +63,7 @@ export const createCluster = ({
     queue,
     presence,
     jobEnds: stores.jobEnds,
+    onEnded,
     settings,
     epoch: self.epoch,
     // While the service ends, some runs end here whose outcome the next start writes.

@@ -9,6 +9,7 @@ import type { Jobs } from "../jobs/jobs.ts";
 import type { Submit } from "../jobs/submit.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { toJob } from "../store/job-record.ts";
+import type { TelemetrySink } from "../telemetry/sink.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
 import { waitForJob } from "./wait-for-job.ts";
 import type { RunTaskInput } from "../contract/job.ts";
@@ -22,6 +23,7 @@ type Dependencies = {
   worktrees: Worktrees;
   disks: { volumes: () => Promise<Volume[]> };
   instances: { overview: () => Promise<Overview> };
+  telemetry: Pick<TelemetrySink, "usage">;
   settings: { minFreeDiskBytes: number };
   agentMode: { completions: Completions } | null;
 };
@@ -35,6 +37,7 @@ export const createHandlers = ({
   worktrees,
   disks,
   instances,
+  telemetry,
   settings,
   agentMode,
 }: Dependencies): Handlers<Operations> => ({
@@ -79,6 +82,7 @@ export const createHandlers = ({
     return { success: true, count: overview.instances.length, ...overview };
   },
   sync_companions: ({ target }, { signal }) => companions.sync(targetsOf(target), signal),
+  get_usage: (input) => telemetry.usage(input),
   agent_completions: (input, context) => required(agentMode).completions.submit(input, context),
   get_completion: (input, context) => required(agentMode).completions.get(input, context),
   list_completions: (input, context) => required(agentMode).completions.list(input, context),

@@ -14,6 +14,7 @@ import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createRunner } from "../runner/runner.ts";
+import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
@@ -29,6 +30,7 @@ import { startRetention } from "./retention.ts";
 import { openSources } from "./sources.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { openStores } from "./stores.ts";
+import { jobRun, openTelemetry, turnRun } from "./telemetry.ts";
 import { serviceName, version } from "./version.ts";
 
 export type Orchestrator = {
@@ -67,8 +69,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   });
   const { jobs: store, events, queue, jobEnds, now } = stores;
 
+  const telemetry = await openTelemetry({ settings, directory, now, log });
+
   /** Nothing may keep the process alive when it cannot start. */
   const giveUp = async (error: unknown): Promise<never> => {
+    await telemetry.close();
     await stores.close();
     await lock.release();
     throw error;
@@ -97,25 +102,26 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     volumes: disks.volumes,
     companions: companions.states,
   });
+  const imputed = settings.agentOauthToken !== null;
+  const onEnded = (record: JobRecord): void => {
+    metrics.jobEnded(record);
+    void telemetry.addRun(jobRun(record, imputed));
+  };
+  const settling = { store, events, queue, jobEnds, onEnded, now, log };
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
-    store,
-    events,
+    ...settling,
     locks: stores.locks,
     spool,
-    queue,
-    jobEnds,
     execute: runner.execute,
-    onEnded: metrics.jobEnded,
     instance: self,
     settings,
-    now,
     redact,
-    log,
   });
   const cluster = createCluster({
     stores,
     worker,
+    onEnded,
     settings,
     self,
     isEnding: () => ending.signal.aborted,
@@ -129,7 +135,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await disks.requireRoom();
   };
 
-  const jobs = createJobs({ store, events, queue, jobEnds, now, log, interrupt: cluster.interrupt });
+  const jobs = createJobs({ ...settling, interrupt: cluster.interrupt });
   const worktrees = createWorktrees({
     records: stores.worktrees,
     jobs: store,
@@ -172,6 +178,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     mark,
     isDraining,
     isLiving: stores.isLiving,
+    onTurnEnded: (turn) => void telemetry.addRun(turnRun(turn, imputed)),
     redact,
     now,
     log,
@@ -191,6 +198,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       worktrees,
       disks,
       instances: view,
+      telemetry,
       settings,
       agentMode,
     }),
@@ -219,15 +227,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
   const recovered = recover({
-    store,
-    events,
+    ...settling,
     queue,
     spool,
-    jobEnds,
     settleLost: runner.settleLost,
     wasOwn: wasOurs,
-    now,
-    log,
     afterwards: [
       async () => stores.shared || (await queueWaiting({ store, queue })),
       async () => queue.start(worker.work),
@@ -237,17 +241,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   });
   cluster.start(facts);
   const retention = startRetention({
-    store,
-    events,
-    queue,
-    jobEnds,
+    ...settling,
     worktreeTtl: settings.worktreeTtl,
     worktrees,
     removeConfig: runner.removeConfig,
     reserveWorktree: worker.reserveWorktree,
     locationOf: cluster.locationOf,
-    now,
-    log,
   });
   agentMode?.start();
   const kept = stores.shared ? "in the key-value store" : settings.jobsDir;
@@ -272,6 +271,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       await worktrees.settled();
       await doors.close(5000);
       await cluster.stop();
+      await telemetry.close();
       await stores.close();
       await lock.release();
     },

@@ -56,6 +56,7 @@ export const claimJob = async (
     profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
     ttlSeconds: 3600,
     idempotency: null,
+    principal: "open",
     worktree: null,
     boundTo: null,
   });

@@ -16,6 +16,8 @@ export type JobRecord = Job & {
   request: { session_id: string; file_path: string; create_repo: boolean; private: boolean };
   /** Digests of the caller's key with the `Idempotency-Key`, and of the body of that request. */
   idempotency: { key: string; body: string } | null;
+  /** Digest of the key that submitted it; `open`: keys are not set; empty: accepted by an older version. */
+  principal: string;
   /** The start of the service that claimed the job (a UUID made at each start); null while queued. */
   instance_epoch: string | null;
   /** Identity of the agent process: it differs from that of a later process with the same `pid`. */
@@ -41,6 +43,7 @@ export const toJob = (record: JobRecord): Job => {
     format: _f,
     request: _r,
     idempotency: _i,
+    principal: _c,
     instance_epoch: _e,
     process: _p,
     bound_to: _b,
@@ -61,7 +64,8 @@ const upgraded = (stored: { format?: unknown }): JobRecord | null => {
       profile_rule: null,
       read_only: null,
       cached_clone: null,
-      ...(stored as Omit<JobRecord, "profile_rule" | "read_only" | "cached_clone">),
+      principal: "",
+      ...(stored as Omit<JobRecord, "profile_rule" | "read_only" | "cached_clone" | "principal">),
     };
   }
   if (stored.format === 1) {
@@ -71,6 +75,7 @@ const upgraded = (stored: { format?: unknown }): JobRecord | null => {
       retry_lost: null,
       read_only: null,
       cached_clone: null,
+      principal: "",
     };
     return { ...(stored as JobRecord), ...added, format: recordFormat };
   }

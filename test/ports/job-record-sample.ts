@@ -13,6 +13,7 @@ export const sampleRecord = (over: Partial<JobRecord> = {}): JobRecord => ({
     profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
     ttlSeconds: 3600,
     idempotency: null,
+    principal: "open",
     worktree: null,
     boundTo: null,
   }),

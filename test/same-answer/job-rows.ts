@@ -126,6 +126,22 @@ export const jobRows = (scene: () => Scene): Row[] => [
 
 export const instanceRows = (scene: () => Scene): Row[] => [
   {
+    operation: "get_usage",
+    outcome: "success",
+    question: () => ({ input: { by: "profile", since: "2026-01-01", profile: "code" } }),
+  },
+  {
+    operation: "get_usage",
+    outcome: "invalid_request",
+    question: () => ({ input: { since: "2026-03-02", until: "2026-03-01" } }),
+  },
+  {
+    operation: "get_usage",
+    outcome: "store_unavailable",
+    service: () => scene().crowded,
+    question: () => ({ input: {} }),
+  },
+  {
     operation: "list_instances",
     outcome: "success",
     question: async () => {

@@ -34,7 +34,12 @@ export const openScene = async () => {
     busy("hang", { ...agentMode, SERVICE_MAX_QUEUED_JOBS: "1", AGENT_MODE_MAX_CONCURRENT: "1" }),
     busy("ignore-term", { ...agentMode, SERVICE_AGENT_CLI_KILL_GRACE: "3600" }),
     withoutPlaces(),
-    startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } }),
+    startService({
+      env: {
+        SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624",
+        SERVICE_TELEMETRY_DB: "postgres://127.0.0.1:9/none",
+      },
+    }),
     makeRemote(),
   ]);
   await full.client.run_task({ task: "fills the queue" });
@@ -50,7 +55,7 @@ export const openScene = async () => {
     draining,
     /** Two preparations hold all permits, and their fetch does not end. */
     clogged,
-    /** The floor of free room is above what any disk has. */
+    /** The floor of free room is above what any disk has, and nothing answers for its telemetry. */
     crowded,
     /** A repository. */
     remote,

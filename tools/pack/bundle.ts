@@ -1,3 +1,4 @@
+import { isBuiltin } from "node:module";
 import { join } from "node:path";
 import { rolldown } from "rolldown";
 import type { OutputChunk } from "rolldown";
@@ -39,9 +40,7 @@ export const bundle = async ({ root, directory }: Options): Promise<{ packages: 
 const checkImports = (chunks: OutputChunk[]): void => {
   const files = new Set(chunks.map(({ fileName }) => fileName));
   for (const { fileName, imports, dynamicImports } of chunks) {
-    const outside = [...imports, ...dynamicImports].filter(
-      (name) => !files.has(name) && !name.startsWith("node:"),
-    );
+    const outside = [...imports, ...dynamicImports].filter((name) => !files.has(name) && !isBuiltin(name));
     if (outside.length > 0)
       throw new Error(`${fileName} imports what is not in the bundle: ${outside.join(", ")}`);
   }

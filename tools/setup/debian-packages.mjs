@@ -3,6 +3,7 @@ import {
   accessSync,
   constants,
   copyFileSync,
+  existsSync,
   mkdtempSync,
   readdirSync,
   renameSync,
@@ -44,6 +45,14 @@ const programs = [
     why: "several instances share jobs through a real Redis",
   },
   {
+    command: "postgres",
+    package: "postgresql",
+    // Debian has the programs of each version in a directory of their own, which is not on the PATH.
+    beside: "/usr/lib/postgresql",
+    for: ["test"],
+    why: "telemetry and costs are kept in a real PostgreSQL",
+  },
+  {
     command: "kubectl",
     package: "kubernetes-client",
     for: ["test"],
@@ -69,7 +78,7 @@ const ownPrograms = fileURLToPath(new URL("../../node_modules/.bin", import.meta
  * @param {(line: string) => void} say
  */
 export const ensurePrograms = (purpose, say) => {
-  const missing = programs.filter((program) => program.for.includes(purpose) && !isOnPath(program.command));
+  const missing = programs.filter((program) => program.for.includes(purpose) && !isThere(program));
   if (missing.length === 0) return;
   const toInstall = missing.filter(
     ({ unpack, alias }) => unpack === undefined && (alias === undefined || !isOnPath(alias)),
@@ -89,7 +98,7 @@ export const ensurePrograms = (purpose, say) => {
     if (program.unpack !== undefined) unpackProgram(program);
     if (program.alias !== undefined) link(program);
   }
-  const still = missing.filter((program) => !isOnPath(program.command));
+  const still = missing.filter((program) => !isThere(program));
   if (still.length > 0) throw new SetupError(instructions(still));
 };
 
@@ -154,6 +163,12 @@ const instructions = (missing) =>
     "Install them with",
     `  sudo apt-get update && sudo apt-get install -y ${missing.map((program) => program.package).join(" ")}`,
   ].join("\n");
+
+const isThere = ({ command, beside }) =>
+  beside === undefined
+    ? isOnPath(command)
+    : existsSync(beside) &&
+      readdirSync(beside).some((version) => existsSync(join(beside, version, "bin", command)));
 
 const isOnPath = (command) => whereIs(command) !== null;
 

@@ -40,7 +40,7 @@ export const serverVariables = {
   ),
 };
 
-/** The agent's OpenTelemetry settings. */
+/** The agent's OpenTelemetry settings, and where telemetry and costs are kept. */
 export const telemetryVariables = {
   otelEnabled: variable("SERVICE_OTEL_ENABLED", flag, "true", "Hand the agent its OpenTelemetry settings"),
   otelEndpoint: variable(
@@ -54,6 +54,19 @@ export const telemetryVariables = {
     oneOf(["grpc", "http", "http/protobuf", "http/json"]),
     "grpc",
     "Protocol of the collector: grpc, http/protobuf or http/json; http means http/protobuf",
+  ),
+  telemetryDb: variable(
+    "SERVICE_TELEMETRY_DB",
+    text.regex(/^postgres(ql)?:\/\/./, "must begin with postgres:// or postgresql://").nullable(),
+    null,
+    "PostgreSQL for telemetry and costs: `postgres://user:password@host/database`; unset: a SQLite file `telemetry.db` beside the instance's jobs",
+    { secret: true },
+  ),
+  telemetryRetention: variable(
+    "SERVICE_TELEMETRY_RETENTION",
+    integer(60, 315_360_000),
+    "7776000",
+    "Seconds that metrics, events and spans are kept; runs and their costs are kept for 400 days",
   ),
   otelLogPrompts: variable("SERVICE_OTEL_LOG_PROMPTS", flag, "false", "Log prompts in the agent's telemetry"),
   otelLogToolDetails: variable(

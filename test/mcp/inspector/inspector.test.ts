@@ -56,6 +56,7 @@ test("the inspector calls every tool over /mcp, and every one does what it is as
     ["cleanup_worktrees", () => ({ paths: known["worktree"] ?? "", force: "true" })],
     ["get_disk_usage", () => ({})],
     ["list_instances", () => ({})],
+    ["get_usage", () => ({ by: "profile" })],
     ["agent_completions", () => ({ uuid: "inspected", message: "scenario: noop" })],
     ["get_completion", () => ({ uuid: "inspected" })],
     ["list_completions", () => ({ status: "completed" })],

@@ -1,0 +1,81 @@
+import stringWidth from "string-width";
+import { expect, test } from "vitest";
+import type { UsageAnswer, UsageRow } from "../../contract/usage.ts";
+import { unpainted } from "../print.ts";
+import { usageCsv, usagePage } from "./usage.ts";
+
+const row = (group: string, changes: Partial<UsageRow> = {}): UsageRow => ({
+  group,
+  runs: 4,
+  succeeded: 3,
+  failed: 1,
+  cancelled: 0,
+  success_rate: 0.75,
+  cost_usd: 2,
+  imputed_cost_usd: 0,
+  input_tokens: 1000,
+  output_tokens: 200,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 1_000_000,
+  turns: 30,
+  duration_ms: 90_000,
+  ...changes,
+});
+
+const answer = (rows: UsageRow[], changes: Partial<UsageAnswer> = {}): UsageAnswer => {
+  const { group: _, ...total } = row("", {
+    runs: 1234,
+    cost_usd: rows.reduce((sum, { cost_usd }) => sum + cost_usd, 0),
+  });
+  const period = { since: "2026-02-01", until: "2026-03-02", by: "day" } as const;
+  return { success: true, ...period, count: rows.length, rows, total, ...changes };
+};
+
+const days = [row("2026-03-01"), row("2026-03-02", { cost_usd: 0.5, success_rate: null })];
+
+test("each row has a bar in proportion to its cost, and the total is below", () => {
+  expect(usagePage(answer(days), { paint: unpainted, columns: 60 }).split("\n")).toEqual([
+    "DAY          RUNS    OK     COST",
+    `2026-03-01      4  75 %    $2.00  ${"█".repeat(26)}`,
+    `2026-03-02      4     –  $0.5000  ${"█".repeat(6)}▌`,
+    "total       1,234  75 %    $2.50",
+    "2026-02-01 to 2026-03-02",
+  ]);
+});
+
+test("without a cost the bars compare the runs", () => {
+  const free = [row("code", { cost_usd: 0 }), row("review", { cost_usd: 0, runs: 2 })];
+  const [, first = "", second = ""] = usagePage(answer(free), { paint: unpainted, columns: 60 }).split("\n");
+  expect([first, second].map((line) => line.split("█").length - 1)).toEqual([30, 15]);
+});
+
+test.each([60, 80, 120])("fits a terminal of %i columns, whatever the names", (columns) => {
+  const repositories = [
+    row("https://github.com/a-long-organisation/an-even-longer-name-of-a-repository-日本語", {
+      runs: 1_234_567,
+    }),
+    row("", { cost_usd: 123_456.78, imputed_cost_usd: 4 }),
+    row("x\u001b[2J\ny"),
+  ];
+  const body = answer(repositories, { by: "repository" });
+  body.total.imputed_cost_usd = 4;
+  const page = usagePage(body, { paint: unpainted, columns });
+  for (const line of page.split("\n")) expect(stringWidth(line)).toBeLessThanOrEqual(columns);
+  expect(page).toContain("repository-日本語");
+  expect(page).not.toContain("\u001b");
+  expect(page.includes("TOKENS")).toBe(columns === 120);
+  expect(page.replaceAll("\n", " ")).toContain("imputed: the agent was logged in by subscription");
+});
+
+test("without runs it says so", () => {
+  expect(usagePage(answer([]), { paint: unpainted })).toBe("No runs from 2026-02-01 to 2026-03-02");
+});
+
+test("CSV has every figure; names that need it are quoted, and none is a formula", () => {
+  const [head = "", ...lines] = usageCsv(answer([row('a,"b"'), row("=1+1", { success_rate: null })])).split(
+    "\n",
+  );
+  expect(head).toMatch(/^group,runs,succeeded,failed,cancelled,success_rate,cost_usd,imputed_cost_usd,/);
+  expect(lines[0]).toMatch(/^"a,""b""",4,3,1,0,0.75,2,0,1000,/);
+  expect(lines[1]).toMatch(/^'=1\+1,4,3,1,0,,2,/);
+});

@@ -1,0 +1,85 @@
+import { z } from "zod";
+import { operation } from "./operation.ts";
+
+const Day = z
+  .string()
+  .refine((text) => text === "" || z.iso.date().safeParse(text).success, "must be a date such as 2026-03-02")
+  .default("");
+
+export const usageGroups = ["day", "profile", "repository", "model", "key", "kind"] as const;
+
+const UsageInput = z.strictObject({
+  since: Day.meta({ description: "First day, UTC, as in 2026-03-02; empty: 29 days before until" }),
+  until: Day.meta({ description: "Last day, UTC; empty: today" }),
+  by: z.enum(usageGroups).default("day").meta({ description: "What a row stands for" }),
+  profile: z.string().max(500).default("").meta({ description: "Only runs with this profile" }),
+  repo_url: z.string().max(500).default("").meta({ description: "Only runs on this repository" }),
+  model: z.string().max(500).default("").meta({ description: "Only runs with this model" }),
+  kind: z
+    .enum(["", "job", "chat"])
+    .default("")
+    .meta({ description: "Only jobs, or only turns of agent mode" }),
+});
+export type UsageInput = z.infer<typeof UsageInput>;
+
+const tokens = z.int().meta({ description: "Tokens", example: 12_000 });
+
+const UsageFigures = z.object({
+  runs: z.int().meta({ description: "Jobs and turns of agent mode that ended", example: 12 }),
+  succeeded: z.int().meta({ example: 9 }),
+  failed: z.int().meta({ description: "Failed or expired", example: 2 }),
+  cancelled: z.int().meta({ example: 1 }),
+  success_rate: z
+    .number()
+    .nullable()
+    .meta({ description: "succeeded / (succeeded + failed), 0 to 1; null: none of both", example: 0.8182 }),
+  cost_usd: z.number().meta({ description: "Billed cost, USD, as the agent reports it", example: 3.42 }),
+  imputed_cost_usd: z.number().meta({
+    description: "USD that runs would have cost whose agent was logged in by subscription; not billed",
+    example: 0,
+  }),
+  input_tokens: tokens,
+  output_tokens: tokens,
+  cache_creation_input_tokens: tokens,
+  cache_read_input_tokens: tokens,
+  turns: z.int().meta({ description: "Turns of the agent's model", example: 64 }),
+  duration_ms: z.int().meta({ description: "Milliseconds from start to end, summed", example: 1_830_000 }),
+});
+export type UsageFigures = z.infer<typeof UsageFigures>;
+
+const UsageRow = z
+  .object({
+    group: z.string().meta({
+      description:
+        "The day, profile, repository, model, digest of the API key, or kind; empty: none, or unknown",
+      example: "2026-03-02",
+    }),
+    ...UsageFigures.shape,
+  })
+  .meta({ id: "UsageRow" });
+export type UsageRow = z.infer<typeof UsageRow>;
+
+const UsageAnswer = z.object({
+  success: z.literal(true),
+  since: z.string().meta({ format: "date", example: "2026-02-01" }),
+  until: z.string().meta({ format: "date", example: "2026-03-02" }),
+  by: z.enum(usageGroups).meta({ example: "day" }),
+  count: z.int().meta({ example: 1 }),
+  rows: z.array(UsageRow).meta({ description: "Days in their order; else the most expensive first" }),
+  total: UsageFigures,
+});
+export type UsageAnswer = z.infer<typeof UsageAnswer>;
+
+export const usageOperations = {
+  get_usage: operation({
+    name: "get_usage",
+    title: "Usage and cost",
+    summary:
+      "What jobs and turns of agent mode cost: runs, success, USD, tokens, by day or another grouping.",
+    input: UsageInput,
+    output: UsageAnswer,
+    http: { method: "get", path: "/usage" },
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: ["invalid_request", "store_unavailable"],
+  }),
+};

@@ -1,0 +1,92 @@
+import type { UsageAnswer, UsageInput } from "../contract/usage.ts";
+
+/** PORT. The database of telemetry and of what runs cost: SQLite, or PostgreSQL (SERVICE_TELEMETRY_DB). */
+export type TelemetrySink = {
+  /** Keeps what agents reported: resolves when it is on disk, and reaches the database, all or nothing, later. */
+  append: (batch: TelemetryBatch) => Promise<void>;
+  /** Keeps an ended run likewise; a second call for the same run changes nothing. */
+  addRun: (run: EndedRun) => Promise<void>;
+  /** Costs of a day (UTC, `2026-03-02`) so far, USD; imputed costs left out unless `imputed`. */
+  spent: (query: SpentQuery) => Promise<number>;
+  /** Runs and their costs, added up. It and `spent` reject with `store_unavailable` while the database is unreachable. */
+  usage: (input: UsageInput) => Promise<UsageAnswer>;
+  close: () => Promise<void>;
+};
+
+/** What one request of an OTLP exporter holds, by signal. */
+export type TelemetryBatch = {
+  metrics: MetricPoint[];
+  events: LoggedEvent[];
+  spans: Span[];
+};
+
+/** Any JSON value by name; resource attributes have the prefix `resource.` where a record has the same name. */
+type Attributes = Record<string, unknown>;
+
+/** Whose it is; null: unknown. `jobId`: the job, or the chat process, from the resource attribute `service.job_id`. */
+type Origin = { jobId: string | null; sessionId: string | null };
+
+export type MetricPoint = Origin & {
+  /** ISO 8601 in UTC with milliseconds, as every time here. */
+  at: string;
+  name: string;
+  /** As sent: `USD`, `tokens`, `s` … */
+  unit: string;
+  /** Of a delta sum: what was added; of a gauge: the value; of a histogram: the sum. */
+  value: number;
+  attributes: Attributes;
+};
+
+export type LoggedEvent = Origin & {
+  at: string;
+  /** `event.name`, else the body. */
+  name: string;
+  /** `INFO` …; empty: not sent. */
+  severity: string;
+  body: string;
+  traceId: string | null;
+  spanId: string | null;
+  attributes: Attributes;
+};
+
+export type Span = Origin & {
+  traceId: string;
+  spanId: string;
+  parentSpanId: string | null;
+  name: string;
+  startedAt: string;
+  endedAt: string;
+  /** `unset`, `ok` or `error`. */
+  status: string;
+  attributes: Attributes;
+};
+
+/** A job that has ended, or a turn of agent mode. */
+export type EndedRun = {
+  /** Unique: the job's id, or the id of the chat turn. */
+  id: string;
+  kind: "job" | "chat";
+  endedAt: string;
+  /** `succeeded`, `failed`, `cancelled` or `expired`. */
+  status: string;
+  failureReason: string | null;
+  profile: string;
+  /** Empty: none. */
+  repoUrl: string;
+  /** Empty: unknown. */
+  model: string;
+  /** Digest of the caller's API key; `open` where no keys are set; empty: unknown. */
+  principal: string;
+  costUsd: number;
+  /** The agent was logged in by subscription: the cost is computed, not billed. */
+  imputed: boolean;
+  inputTokens: number;
+  outputTokens: number;
+  cacheCreationTokens: number;
+  cacheReadTokens: number;
+  turns: number;
+  durationMs: number;
+};
+
+/** Runs of that day that fit all that is given. */
+export type SpentQuery = { day: string; profile?: string; principal?: string; imputed: boolean };

@@ -1,0 +1,109 @@
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { until } from "../../test/until.ts";
+import type { Log } from "../lib/log.ts";
+import { openSpool } from "./spool.ts";
+
+type Item = { n: number; text?: string };
+
+const startSpool = async (directory: string, { maxBytes = 1_000_000, isUp = true } = {}) => {
+  const world = {
+    isUp,
+    taken: [] as number[],
+    ids: [] as string[],
+    tries: 0,
+    warnings: [] as string[],
+    refuse: (_: Item) => false,
+  };
+  const say = (_: unknown, message: string): void => void world.warnings.push(message);
+  const log = { debug: () => undefined, info: () => undefined, warn: say, error: say } as unknown as Log;
+  const spool = await openSpool<Item>({
+    directory,
+    maxBytes,
+    what: "records",
+    deliver: async (item, id) => {
+      world.tries += 1;
+      if (!world.isUp) throw new Error("down");
+      if (world.refuse(item)) throw Object.assign(new Error("never"), { permanent: true });
+      world.taken.push(item.n);
+      world.ids.push(id);
+    },
+    now: () => new Date(),
+    log,
+  });
+  return Object.assign(world, { spool });
+};
+
+const add = async ({ spool }: Awaited<ReturnType<typeof startSpool>>, from: number, to: number) => {
+  for (let n = from; n <= to; n += 1) await spool.add({ n });
+};
+
+test("items are delivered in their order, and their files go", async () => {
+  const directory = join(await temporaryDirectory(), "spool");
+  const world = await startSpool(directory);
+  await add(world, 1, 30);
+  await world.spool.close();
+  expect(world.taken).toEqual(Array.from({ length: 30 }, (_, n) => n + 1));
+  expect(new Set(world.ids).size).toBe(30);
+  expect(await readdir(directory)).toEqual([]);
+});
+
+test("what cannot be delivered is tried again, and by the next start, which delivers it before what is new", async () => {
+  const directory = await temporaryDirectory();
+  const first = await startSpool(directory, { isUp: false });
+  await add(first, 1, 3);
+  await until(() => first.tries > 2);
+  expect(first.warnings).toEqual([expect.stringContaining("records cannot be delivered at present")]);
+  await first.spool.close();
+  const second = await startSpool(directory, { isUp: false });
+  await add(second, 4, 5);
+  second.isUp = true;
+  await until(() => second.taken.length === 5);
+  expect(second.taken).toEqual([1, 2, 3, 4, 5]);
+  await second.spool.close();
+  expect(await readdir(directory)).toEqual([]);
+});
+
+test("beyond its size the oldest are lost, with a warning that counts them", async () => {
+  const directory = await temporaryDirectory();
+  const world = await startSpool(directory, { maxBytes: 1000, isUp: false });
+  for (let n = 1; n <= 30; n += 1) await world.spool.add({ n, text: "x".repeat(180) });
+  expect((await readdir(directory)).length).toBe(5);
+  const ofLoss = (): string[] => world.warnings.filter((said) => said.includes("are lost"));
+  expect(ofLoss()).toEqual(["1 records are lost: too many wait for their delivery"]);
+  world.isUp = true;
+  await world.spool.close();
+  expect(ofLoss()).toEqual([expect.anything(), "24 records are lost: too many wait for their delivery"]);
+  // The first may have been on its way when it was lost.
+  expect(world.taken.filter((n) => n > 1)).toEqual([26, 27, 28, 29, 30]);
+});
+
+test("a torn file is skipped with a warning, and one that can never be delivered is dropped with another", async () => {
+  const directory = await temporaryDirectory();
+  await writeFile(join(directory, "00000000000001-torn.json"), '{"n": 1');
+  await writeFile(join(directory, "00000000000002-empty.json"), "");
+  await writeFile(join(directory, "00000000000003-half.json.tmp"), "{}");
+  const world = await startSpool(directory);
+  world.refuse = ({ n }) => n === 2;
+  await add(world, 1, 3);
+  await world.spool.close();
+  expect(world.taken).toEqual([1, 3]);
+  expect(world.warnings.map((said) => said.replace(/:.*/, ""))).toEqual([
+    "a file of records is skipped",
+    "a file of records is skipped",
+    "some records are dropped",
+  ]);
+  expect(await readdir(directory)).toEqual([]);
+});
+
+test("a directory that cannot be written loses items, and nothing else happens", async () => {
+  const file = join(await temporaryDirectory(), "file");
+  await writeFile(file, "");
+  const world = await startSpool(join(file, "spool"));
+  await add(world, 1, 2);
+  await world.spool.close();
+  expect(world.warnings).toContain("1 records are lost: they cannot be written to disk");
+  expect(world.taken).toEqual([]);
+});
