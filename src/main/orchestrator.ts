@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
@@ -49,7 +49,8 @@ type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /** The composition root of the job orchestrator: reading it shows the system. */
 export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
-  const redact = createRedactor(secretValues(settings, given));
+  const telemetryToken = randomBytes(32).toString("hex");
+  const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
   const log = createLog(settings.logLevel, redact);
   for (const warning of warnings) log.warn(warning);
 
@@ -81,7 +82,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   await repos
     .clearRoot()
     .catch((err: unknown) => log.warn({ err }, "the worktree root could not be cleared"));
-  const agent = createClaudeAgent({ settings, env });
+  /** Known once the doors are open. */
+  let receiver: { endpoint: string; token: string } | null = null;
+  const agent = createClaudeAgent({ settings, env, receiver: () => receiver });
   const runner = createRunner({
     profiles,
     repos,
@@ -210,6 +213,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settings,
     readiness: createReadiness({ store, disks, isDraining, closing: ending.signal }),
     metrics: metrics.read,
+    receiver: settings.otelEnabled ? { token: telemetryToken, store: dropTelemetry } : null,
     service: { name: serviceName, version },
     log,
     newRequestId: randomUUID,
@@ -218,6 +222,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await cluster.stop();
     return await giveUp(error);
   });
+  if (doors.otlpUrl !== null) receiver = { endpoint: doors.otlpUrl, token: telemetryToken };
   lock.publish(doors.url);
   doors.clientLeft.addEventListener("abort", () => mustEnd.abort(), { once: true });
 
@@ -284,3 +289,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
 /** Seconds between SIGTERM and SIGKILL for orphans of an earlier start; short, since nothing reads their answer. */
 const orphanGrace = 1;
+
+/** Until the telemetry database is joined: what agents report is taken and dropped. */
+const dropTelemetry = (): Promise<void> => Promise.resolve();
