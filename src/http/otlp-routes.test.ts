@@ -39,7 +39,7 @@ const send = async ({ body, type = types.json, signal = "logs", headers = {} }: 
   const response = await fetch(`${server.url}/otlp/v1/${signal}`, {
     method: "POST",
     headers: { authorization: `Bearer ${token}`, "content-type": type, ...headers },
-    body: body as BodyInit,
+    body: body as string,
   });
   const bytes = new Uint8Array(await response.arrayBuffer());
   return { status: response.status, headers: response.headers, bytes, text: Buffer.from(bytes).toString() };

@@ -73,4 +73,5 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
 };
 
 /** A service that listens on all addresses is reached on loopback. */
-const otlpUrl = (url: string): string => `${url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//127.0.0.1:")}/otlp`;
+export const otlpUrl = (url: string): string =>
+  `${url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//127.0.0.1:")}/otlp`;

@@ -215,7 +215,9 @@ const toReceiver = (
 ): Record<string, string> => ({
   OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
   OTEL_EXPORTER_OTLP_PROTOCOL: protocol === "http/json" ? protocol : "http/protobuf",
-  OTEL_EXPORTER_OTLP_HEADERS: `Authorization=Bearer%20${token}`,
+  // Not `Authorization`: the CLI sends the value as it is, others decode it, and that one has a space.
+  // Not `Authorization`: its value has a space, which the CLI and other exporters want written differently.
+  OTEL_EXPORTER_OTLP_HEADERS: `X-Api-Key=${token}`,
   OTEL_TRACES_EXPORTER: "otlp",
   CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
 });

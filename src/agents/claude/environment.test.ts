@@ -158,7 +158,7 @@ test("without a named endpoint the agent reports to the service's own receiver, 
   expect(telemetryOf(own)).toMatchObject({
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint,
     OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
-    OTEL_EXPORTER_OTLP_HEADERS: "Authorization=Bearer%20token-of-this-start",
+    OTEL_EXPORTER_OTLP_HEADERS: "X-Api-Key=token-of-this-start",
     OTEL_TRACES_EXPORTER: "otlp",
     CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
     CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",

@@ -58,7 +58,7 @@ const run = async (endpoint: string, options: { json?: boolean; env?: NodeJS.Pro
     directory: await temporaryDirectory(),
     settings: {
       agentCliBinary,
-      modelBaseUrl: model.url,
+      modelBaseUrl: model.url.replace("127.0.0.1", "localhost"),
       modelAuthToken: "model-token",
       otelEnabled: endpoint !== "",
       otelProtocol: options.json === true ? "http/json" : null,
@@ -121,7 +121,7 @@ test("every metric, log record and span that the agent sends is stored, over JSO
 test("a proxy in the agent's environment is not asked to reach the receiver", async () => {
   const { url, stored } = await startReceiver();
   const proxy = await blackHole();
-  await run(url, { env: { HTTP_PROXY: proxy.url, HTTPS_PROXY: proxy.url, NO_PROXY: "example.org" } });
+  await run(url, { env: { HTTP_PROXY: proxy.url, HTTPS_PROXY: proxy.url, NO_PROXY: "localhost" } });
   expect([stored.events.length > 0, proxy.connections()]).toEqual([true, 0]);
 });
 
