@@ -153,7 +153,7 @@ test("bombs, torn and false gzip, and bodies that are too large are refused", as
 
 test.each([
   ["[".repeat(200), "nested more than 100 levels deep"],
-  [`[${"1,".repeat(2_100_000)}1]`, "more than 2,000,000"],
+  [`[${"1,".repeat(510_000)}1]`, "more than 500,000"],
   [`${'{"a":'.repeat(99)}1${"}".repeat(99)}`, null],
   ["[]", "must be an object"],
   ["", "empty"],

@@ -6,7 +6,7 @@ import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { batchOf, signals, type Signal } from "../telemetry/otlp.ts";
 import { decodeProtobuf, encodeStatus } from "../telemetry/otlp-protobuf.ts";
-import type { TelemetryBatch } from "../telemetry/sink.ts";
+import type { TelemetrySink } from "../telemetry/sink.ts";
 import { createAuthentication } from "./access.ts";
 import { parseJson, readBytes } from "./body.ts";
 import { failureOf, serviceErrorOf, type Call, type Reply, type Route } from "./route.ts";
@@ -15,15 +15,15 @@ export type Receiver = {
   /** Lets the agents in, which have no API key. */
   token: string;
   /** Rejects while the batch cannot be stored; the exporter sends it again then. */
-  store: (batch: TelemetryBatch) => Promise<void>;
+  store: TelemetrySink["append"];
 };
 
 type Dependencies = Receiver & { apiKeys: readonly string[]; log: Log };
 
 const maxCompressed = 4_194_304;
 const maxPlain = 33_554_432;
-/** Enough for 10,000 records with 25 attributes each. */
-const maxValues = 2_000_000;
+/** Fields, or JSON's values. Decoding so many takes up to a third of a second, in which nothing else is answered. */
+const maxValues = 500_000;
 /** Also bounds the memory that agents can make the service use: a request counts from before its body is read. */
 const maxAtOnce = 8;
 

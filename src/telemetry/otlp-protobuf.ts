@@ -123,20 +123,19 @@ export const decodeProtobuf = (signal: Signal, bytes: Uint8Array, maxFields: num
   }
 };
 
-const wireTypeOf = (kind: Message[number][1]): WireType => {
-  switch (kind) {
-    case "bool":
-    case "int32":
-    case "int64":
-      return WireType.Varint;
-    case "fixed64":
-    case "sfixed64":
-    case "double":
-      return WireType.Bit64;
-    default:
-      return WireType.LengthDelimited;
-  }
+const wireTypes: Record<Scalar, WireType> = {
+  string: WireType.LengthDelimited,
+  bytes: WireType.LengthDelimited,
+  bool: WireType.Varint,
+  int32: WireType.Varint,
+  int64: WireType.Varint,
+  fixed64: WireType.Bit64,
+  sfixed64: WireType.Bit64,
+  double: WireType.Bit64,
 };
+
+const wireTypeOf = (kind: Message[number][1]): WireType =>
+  typeof kind === "string" ? wireTypes[kind] : WireType.LengthDelimited;
 
 const invalid = (why: string, cause?: unknown): ServiceError =>
   new ServiceError("invalid_request", `The body is not a protobuf message of OTLP: ${why}`, { cause });

@@ -150,33 +150,25 @@ const attributesOf = (message: Message, key: string): Message =>
 
 /** An `AnyValue` as JSON; what JSON cannot say exactly is a string. */
 const valueOf = (any: Message): unknown => {
-  for (const kind of Object.keys(any)) {
-    switch (any[kind] === null ? "" : kind) {
-      case "stringValue":
-        return text(any, kind);
-      case "boolValue":
-        return any[kind] === true;
-      case "intValue": {
-        const value = number(any, kind);
-        return Number.isSafeInteger(value) ? value : String(any[kind]);
-      }
-      case "doubleValue": {
-        const value = number(any, kind);
-        return Number.isFinite(value) ? value : String(value);
-      }
-      case "bytesValue": {
-        const value = any[kind];
-        return value instanceof Uint8Array ? Buffer.from(value).toString("base64") : text(any, kind);
-      }
-      case "arrayValue":
-        return list(child(any, kind) ?? {}, "values").map(valueOf);
-      case "kvlistValue":
-        return attributesOf(child(any, kind) ?? {}, "values");
-      default:
-    }
-  }
-  return null;
+  const kind = Object.keys(any).find((key) => any[key] !== null && values.has(key)) ?? "";
+  return values.get(kind)?.(any, kind) ?? null;
 };
+
+const values = new Map<string, (any: Message, kind: string) => unknown>([
+  ["stringValue", (any, kind) => text(any, kind)],
+  ["boolValue", (any, kind) => any[kind] === true],
+  ["intValue", (any, kind) => exact(number(any, kind), Number.isSafeInteger, any[kind])],
+  ["doubleValue", (any, kind) => exact(number(any, kind), Number.isFinite, any[kind])],
+  ["bytesValue", (any, kind) => base64(any[kind]) ?? text(any, kind)],
+  ["arrayValue", (any, kind) => list(child(any, kind) ?? {}, "values").map(valueOf)],
+  ["kvlistValue", (any, kind) => attributesOf(child(any, kind) ?? {}, "values")],
+]);
+
+const exact = (value: number | null, isExact: (value: unknown) => boolean, given: unknown): unknown =>
+  isExact(value) ? value : String(given);
+
+const base64 = (value: unknown): string | null =>
+  value instanceof Uint8Array ? Buffer.from(value).toString("base64") : null;
 
 /** Hexadecimal, lower case; null where there is none or all digits are zero. */
 const id = (message: Message, key: string): string | null => {

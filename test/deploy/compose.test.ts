@@ -155,7 +155,10 @@ describe.each(["config.yaml", "config-with-backend.yaml"])("the collector's %s",
       endpoint: "http://svc-1:8200/otlp",
       headers: { "X-Api-Key": "${env:SERVICE_API_KEY}" },
     });
-    expect(collector.processors["batch"]).toEqual({ send_batch_max_size: 8192 });
+    expect(collector.processors["batch"]).toEqual({
+      send_batch_size: 2048,
+      send_batch_max_size: 2048,
+    });
     const { services } = await readCompose(values);
     expect(services["otel-collector"]?.environment).toEqual({ SERVICE_API_KEY: values.COLLECTOR_API_KEY });
     for (const name of instances)

@@ -82,7 +82,7 @@ const tally = (value: unknown, key: string): number => {
 
 /** Names of what each run reports; how often some metrics are reported depends on time. */
 const kindsOf = ({ metrics, events, spans }: TelemetryBatch) => ({
-  metrics: new Set(metrics.map(({ name, attributes }) => `${name} ${String(attributes["type"] ?? "")}`)),
+  metrics: new Set(metrics.map(({ name, attributes }) => `${name} ${attributes["type"] as string}`)),
   events: events.map(({ name }) => name).toSorted(),
   spans: spans.map(({ name }) => name).toSorted(),
 });
