@@ -10,6 +10,7 @@ import { manyJobs } from "./many-jobs.ts";
 import { manyWorktrees } from "./many-worktrees.ts";
 import { mcpCalls } from "./mcp-calls.ts";
 import { memory } from "./memory.ts";
+import { otlp } from "./otlp.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
 import { scale } from "./scale.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
@@ -27,6 +28,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   worktrees: parallelWorktrees,
   "many-worktrees": manyWorktrees,
   mcp: mcpCalls,
+  otlp,
   abandoned: abandonedClients,
   scale,
   usage,

@@ -44,6 +44,10 @@ export type AppDependencies = {
   routes?: readonly Route[];
 };
 
+type BoundaryDependencies = Pick<AppDependencies, "log" | "newRequestId"> & {
+  settings: Pick<AppDependencies["settings"], "host" | "apiKeys">;
+};
+
 /** The HTTP server's app: REST routes for every operation of the registry, and the routes that are no operation. */
 export const createApp = (deps: AppDependencies): Hono => {
   const { handlers, settings, service } = deps;
@@ -58,6 +62,11 @@ export const createApp = (deps: AppDependencies): Hono => {
     eventsRoute({ ...deps, getJob: handlers.get_job }),
     ...(deps.routes ?? []),
   ];
+  return serveRoutes(routes, deps);
+};
+
+/** An app that has these routes only. */
+export const serveRoutes = (routes: readonly Route[], deps: BoundaryDependencies): Hono => {
   const boundary = createBoundary(deps);
   const app = new Hono();
   for (const route of routes) app.on(route.method, routerPath(route.path), boundary(route));
@@ -74,7 +83,7 @@ type Handled = Pick<Route, "open" | "crossOrigin" | "failures" | "handle">;
  * Every request passes through: source check, authentication, the route, errors turned into answers, one log line. It
  * wraps the route's function, because middleware would make the router compose handlers for each request.
  */
-const createBoundary = ({ settings, log, newRequestId }: AppDependencies) => {
+const createBoundary = ({ settings, log, newRequestId }: BoundaryDependencies) => {
   const authenticate = createAuthentication(settings.apiKeys);
   const checkSource = createSourceCheck(settings);
 

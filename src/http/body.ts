@@ -25,9 +25,14 @@ export const readJson = async (request: Request): Promise<unknown> => (await rea
 const read = async (request: Request, limits: BodyLimits): Promise<{ value: unknown; bytes: Uint8Array }> => {
   checkContentType(request.headers);
   const bytes = await readBytes(request, limits.bytes);
+  return { value: parseJson(bytes, limits.values), bytes };
+};
+
+/** @throws ServiceError invalid_request */
+export const parseJson = (bytes: Uint8Array, maxValues: number, maxItems?: number): unknown => {
   if (bytes.byteLength === 0) throw invalid("The body is empty; send a JSON object");
-  checkJsonSize(bytes, limits.values);
-  return { value: parse(decode(bytes)), bytes };
+  checkJsonSize(bytes, maxValues, maxItems);
+  return parse(decode(bytes));
 };
 
 /** `application/json` or a type built on it (`+json`), in UTF-8, not compressed. */
@@ -53,7 +58,7 @@ const checkContentType = (headers: Headers): void => {
   }
 };
 
-const readBytes = async (request: Request, maxBytes: number): Promise<Uint8Array> => {
+export const readBytes = async (request: Request, maxBytes: number): Promise<Uint8Array> => {
   const length = request.headers.get("content-length");
   if (length !== null && Number(length) > maxBytes) throw tooLarge(maxBytes);
   try {
@@ -80,14 +85,14 @@ const readCounted = async ({ body }: Request, maxBytes: number): Promise<Uint8Ar
 
 const maxDepth = 100;
 /** Items of one array or object; a key and its value count as two. */
-const maxItems = 10_000;
+const defaultMaxItems = 10_000;
 
 /**
  * Refuses JSON that is nested deeply or has very many values before it is parsed: parsing and checking take time for each
  * value and block all other requests. It does not check the syntax.
  * @throws ServiceError invalid_request
  */
-export const checkJsonSize = (json: Uint8Array, maxValues: number): void => {
+export const checkJsonSize = (json: Uint8Array, maxValues: number, maxItems = defaultMaxItems): void => {
   /** Items of each open array and object, by depth. */
   const counts = new Uint32Array(maxDepth + 1);
   let depth = 0;

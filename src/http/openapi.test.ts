@@ -4,6 +4,7 @@ import { JobEvent } from "../contract/event.ts";
 import type { Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { eventsRoute, streamExample } from "./events-route.ts";
+import { otlpRoutes } from "./otlp-routes.ts";
 import { exampleOf, openapiDocument } from "./openapi.ts";
 import { statusRoutes } from "./app.ts";
 import { createTestApp } from "./app.fixture.ts";
@@ -18,6 +19,7 @@ type Document = { openapi: string; security: unknown[]; paths: Record<string, Re
 const routes = [
   ...statusRoutes({ service: { name: "svc" } } as Parameters<typeof statusRoutes>[0]),
   eventsRoute({} as Parameters<typeof eventsRoute>[0]),
+  ...otlpRoutes({ token: "t", apiKeys: [] } as unknown as Parameters<typeof otlpRoutes>[0]),
 ];
 
 const documented = (keyed = true, agent = true): Document =>
@@ -42,7 +44,7 @@ test("it has every operation of the registry with the statuses of its errors, an
     );
   }
   expect(Object.keys(paths)).toEqual(
-    expect.arrayContaining(["/jobs/{job_id}/events", "/health", "/ready", "/metrics"]),
+    expect.arrayContaining(["/jobs/{job_id}/events", "/health", "/ready", "/metrics", "/otlp/v1/logs"]),
   );
 });
 

@@ -1,6 +1,7 @@
 import type { Settings } from "../config/variables.ts";
 import type { AppDependencies } from "../http/app.ts";
-import { createApp } from "../http/app.ts";
+import { createApp, serveRoutes } from "../http/app.ts";
+import { otlpRoutes, type Receiver } from "../http/otlp-routes.ts";
 import { listen } from "../http/server.ts";
 import { answerBy } from "../mcp/answer.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
@@ -14,6 +15,8 @@ import { mcpIdentity } from "./version.ts";
 export type Doors = {
   /** URL of the service; null: it does not listen on HTTP. */
   url: string | null;
+  /** Where agents on this machine send telemetry, over OTLP; null: not here. */
+  otlpUrl: string | null;
   /** Aborted when the only client has left (stdin has ended). Never for HTTP. */
   clientLeft: AbortSignal;
   /** Gives requests in flight `graceMs` to finish. */
@@ -24,15 +27,34 @@ type Dependencies = Omit<AppDependencies, "routes" | "settings"> & {
   settings: Settings;
   /** Null: it is off. */
   agentMode: Pick<AgentMode, "chat" | "bus"> | null;
+  /** Of telemetry; null: it is off. */
+  receiver: Receiver | null;
 };
 
 /** How clients reach the service: over HTTP (REST, /mcp, /sse), or as the one client on stdin and stdout. */
 export const openDoors = async (deps: Dependencies): Promise<Doors> => {
-  const { handlers, settings, log, closing, agentMode } = deps;
+  const { handlers, settings, log, closing, agentMode, receiver } = deps;
   const parts = { agent: settings.agentMode };
   const mcp = { answer: answerBy(handlers, log), service: mcpIdentity, parts };
-  if (settings.transport === "stdio")
-    return { url: null, ...openStdio({ ...mcp, log, newRequestId: deps.newRequestId }) };
+  const telemetryRoutes =
+    receiver === null ? [] : otlpRoutes({ ...receiver, apiKeys: settings.apiKeys, log });
+  if (settings.transport === "stdio") {
+    const isNeeded = receiver !== null && settings.otelEndpoint === null;
+    const local = { ...settings, host: "127.0.0.1", port: 0 };
+    const server = isNeeded
+      ? await listen(serveRoutes(telemetryRoutes, { ...deps, settings: local }), local)
+      : null;
+    const stdio = openStdio({ ...mcp, log, newRequestId: deps.newRequestId });
+    return {
+      url: null,
+      otlpUrl: server && otlpUrl(server.url),
+      clientLeft: stdio.clientLeft,
+      close: async (graceMs) => {
+        await stdio.close();
+        await server?.close(graceMs);
+      },
+    };
+  }
   const newServer = createServerFactory(mcp);
   const chatRoutes = [
     ...openaiRoutes({ chat: agentMode?.chat ?? null, settings, log }),
@@ -40,7 +62,16 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
       ? []
       : [completionEventsRoute({ ...deps, events: agentMode.bus, getCompletion: handlers.get_completion })]),
   ];
-  const app = createApp({ ...deps, routes: [...mcpRoutes({ newServer, log, closing }), ...chatRoutes] });
-  const server = await listen(app, settings);
-  return { url: server.url, clientLeft: new AbortController().signal, close: server.close };
+  const routes = [...mcpRoutes({ newServer, log, closing }), ...chatRoutes, ...telemetryRoutes];
+  const server = await listen(createApp({ ...deps, routes }), settings);
+  return {
+    url: server.url,
+    otlpUrl: receiver && otlpUrl(server.url),
+    clientLeft: new AbortController().signal,
+    close: server.close,
+  };
 };
+
+/** A service that listens on all addresses is reached on loopback. */
+export const otlpUrl = (url: string): string =>
+  `${url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//127.0.0.1:")}/otlp`;

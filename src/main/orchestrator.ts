@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
 import { secretValues } from "../config/secrets.ts";
@@ -49,7 +49,8 @@ type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /** The composition root of the job orchestrator: reading it shows the system. */
 export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
-  const redact = createRedactor(secretValues(settings, given));
+  const telemetryToken = randomBytes(32).toString("hex");
+  const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
   const log = createLog(settings.logLevel, redact);
   for (const warning of warnings) log.warn(warning);
 
@@ -80,7 +81,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   };
 
   const { repos, companions, profiles } = await openSources({ settings, env, stores, redact, now, log });
-  const agent = createClaudeAgent({ settings, env });
+  /** Known once the doors are open. */
+  let receiver: { endpoint: string; token: string } | null = null;
+  const agent = createClaudeAgent({ settings, env, receiver: () => receiver });
   const runner = createRunner({
     profiles,
     repos,
@@ -213,6 +216,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       closing: ending.signal,
     }),
     metrics: metrics.read,
+    receiver: settings.otelEnabled ? { token: telemetryToken, store: telemetry.append } : null,
     service: { name: serviceName, version },
     log,
     newRequestId: randomUUID,
@@ -221,6 +225,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await cluster.stop();
     return await giveUp(error);
   });
+  if (doors.otlpUrl !== null) receiver = { endpoint: doors.otlpUrl, token: telemetryToken };
   lock.publish(doors.url);
   doors.clientLeft.addEventListener("abort", () => mustEnd.abort(), { once: true });
 

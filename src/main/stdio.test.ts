@@ -69,8 +69,8 @@ test("a message that is nested deeply or has very many values is refused, and th
   await raw.exited;
 });
 
-test("it opens no port", async () => {
-  const raw = startRaw(await temporaryDirectory());
+test("it opens no port when telemetry is off", async () => {
+  const raw = startRaw(await temporaryDirectory(), { SERVICE_OTEL_ENABLED: "false" });
   await raw.ask("initialize", initialize);
   expect(await listeningSockets(raw.child)).toEqual([]);
   raw.child.stdin.end();

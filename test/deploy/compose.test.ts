@@ -8,7 +8,7 @@ import { variables } from "../../src/config/variables.ts";
 import { namesIn, readCompose, type Compose } from "./composed.ts";
 import { deploy } from "./rendered.ts";
 
-const values = { KV_PASSWORD: "0123456789abcdef" };
+const values = { KV_PASSWORD: "0123456789abcdef", COLLECTOR_API_KEY: "key-of-the-collector" };
 const instances = ["svc-1", "svc-2", "svc-3"];
 
 /** What the schema of the Compose specification says against it. */
@@ -41,8 +41,9 @@ describe("the Compose file", () => {
     expect(await faults(wrong)).toEqual([expect.stringContaining("must NOT have additional properties")]);
   });
 
-  test("does not start without a password for the store", async () => {
+  test("does not start without a password for the store and a key for the collector", async () => {
     await expect(readCompose({})).rejects.toThrow("KV_PASSWORD");
+    await expect(readCompose({ ...values, COLLECTOR_API_KEY: "" })).rejects.toThrow("COLLECTOR_API_KEY");
   });
 
   test("has the variables that it asks for in its example, without a value that is a secret", async () => {
@@ -50,7 +51,7 @@ describe("the Compose file", () => {
     const asked = new Set([...text.matchAll(/\$\{(\w+)/g)].map(([, name]) => name));
     const example = await namesIn(".env.example");
     expect(new Set(Object.keys(example))).toEqual(asked);
-    expect(example).toMatchObject({ KV_PASSWORD: "", POSTGRES_PASSWORD: "" });
+    expect(example).toMatchObject({ KV_PASSWORD: "", POSTGRES_PASSWORD: "", COLLECTOR_API_KEY: "" });
     expect(await readFile(join(deploy, "compose", ".gitignore"), "utf8")).toBe(".env\nservice.env\n");
   });
 
@@ -146,6 +147,25 @@ describe.each(["config.yaml", "config-with-backend.yaml"])("the collector's %s",
       expect(pipeline.processors).toEqual(Object.keys(collector.processors));
       expect(pipeline.exporters).toEqual(Object.keys(collector.exporters));
     }
+  });
+
+  test("sends on to an instance that is always there, with a key, batches that it takes", async () => {
+    const collector = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
+    expect(collector.exporters["otlphttp/service"]).toEqual({
+      endpoint: "http://svc-1:8200/otlp",
+      headers: { "X-Api-Key": "${env:SERVICE_API_KEY}" },
+    });
+    expect(collector.processors["batch"]).toEqual({
+      send_batch_size: 2048,
+      send_batch_max_size: 2048,
+    });
+    const { services } = await readCompose(values);
+    expect(services["otel-collector"]?.environment).toEqual({ SERVICE_API_KEY: values.COLLECTOR_API_KEY });
+    for (const name of instances)
+      expect(services[name]?.environment).toMatchObject({
+        OTEL_EXPORTER_OTLP_ENDPOINT: "http://otel-collector:4317",
+        OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
+      });
   });
 
   test("prints no content", async () => {

@@ -16,7 +16,8 @@ import { find, render } from "./rendered.ts";
 const password = "0123456789abcdef";
 
 const commandOf = {
-  compose: async () => (await readCompose({ KV_PASSWORD: password })).services["kv"]?.command,
+  compose: async () =>
+    (await readCompose({ KV_PASSWORD: password, COLLECTOR_API_KEY: "key" })).services["kv"]?.command,
   kubernetes: async () =>
     find<IStatefulSet>(await render("cluster"), "StatefulSet", "svc-kv").spec?.template.spec?.containers[0]
       ?.command,

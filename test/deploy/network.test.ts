@@ -47,10 +47,11 @@ describe.each(overlays)("the overlay %s", (overlay) => {
       for (const { podSelector } of from ?? [])
         expect(Object.keys(podSelector?.matchLabels ?? {}).length).toBeGreaterThan(0);
     }
-    expect(rules).toContainEqual({
-      from: [{ podSelector: { matchLabels: { "svc-client": "true" } } }],
-      ports: [{ port: 8200, protocol: "TCP" }],
-    });
+    for (const label of [{ "svc-client": "true" }, { "app.kubernetes.io/name": "otel-collector" }])
+      expect(rules).toContainEqual({
+        from: [{ podSelector: { matchLabels: label } }],
+        ports: [{ port: 8200, protocol: "TCP" }],
+      });
   });
 
   test("lets the service out to names, git and the model, but not to private networks or a cloud's metadata", async () => {

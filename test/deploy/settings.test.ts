@@ -73,7 +73,7 @@ test("the examples of secrets name variables of the service", async () => {
 });
 
 describe("the variables of the Compose file", () => {
-  const values = { KV_PASSWORD: "0123456789abcdef" };
+  const values = { KV_PASSWORD: "0123456789abcdef", COLLECTOR_API_KEY: "key-of-the-collector" };
 
   test("are known to the service, which starts with them without a warning", async () => {
     const { services } = await readCompose(values);

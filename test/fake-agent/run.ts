@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import type { AgentLaunch, AgentStart, AgentTurn, TurnOutcome } from "../../src/agents/agent.ts";
-import { createClaudeAgent } from "../../src/agents/claude/claude.ts";
+import { createClaudeAgent, type TelemetryReceiver } from "../../src/agents/claude/claude.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
 import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
@@ -27,15 +27,26 @@ export type FakeRunOptions = {
   start?: Partial<AgentStart>;
   turn?: Partial<AgentTurn>;
   env?: NodeJS.ProcessEnv;
+  receiver?: TelemetryReceiver;
   onEvent?: (event: AgentEvent) => unknown;
 };
 
 /** Gives a process of the fake agent its only turn, as a job does, through the real adapter. */
 export const runFake = async (prompt: string, options: FakeRunOptions): Promise<FakeRun> => {
-  const { directory, settings = {}, launch = {}, start = {}, turn = {}, env = {}, onEvent } = options;
+  const {
+    directory,
+    settings = {},
+    launch = {},
+    start = {},
+    turn = {},
+    env = {},
+    receiver,
+    onEvent,
+  } = options;
   const agent = createClaudeAgent({
     settings: { ...fakeSettings(directory), ...settings },
     env: { PATH: process.env["PATH"], ...env },
+    receiver: () => receiver ?? null,
   });
   const jobId = start.id ?? randomUUID();
   let identity: ProcessIdentity | null = null;
@@ -97,8 +108,8 @@ export const fakeSettings = (directory: string): ClaudeSettings => ({
   modelBaseUrl: null,
   podName: "test-pod",
   otelEnabled: false,
-  otelEndpoint: "http://127.0.0.1:1",
-  otelProtocol: "grpc",
+  otelEndpoint: null,
+  otelProtocol: null,
   otelLogPrompts: false,
   otelLogToolDetails: true,
 });

@@ -12,7 +12,11 @@ type Options = {
   settings: ClaudeSettings;
   /** The service's own environment, of which the agent gets an allow-list. */
   env: NodeJS.ProcessEnv;
+  /** The service's own receiver of telemetry; null or absent: there is none. */
+  receiver?: () => TelemetryReceiver | null;
 };
+
+export type TelemetryReceiver = { endpoint: string; token: string };
 
 /** The agent adapter for Claude Code, or a program with the same protocol. */
 export const createClaudeAgent = (options: Options): Agent => {
@@ -20,10 +24,16 @@ export const createClaudeAgent = (options: Options): Agent => {
   return { start: (request) => start(request, options) };
 };
 
-const start = async (request: AgentStart, { settings, env }: Options): Promise<StartedAgent> => {
+const start = async (request: AgentStart, { settings, env, receiver }: Options): Promise<StartedAgent> => {
   const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
-  const { variables, refused, secrets } = agentEnvironment({ settings, env, start: request, root });
+  const { variables, refused, secrets } = agentEnvironment({
+    settings,
+    env,
+    start: request,
+    receiver: receiver?.() ?? null,
+    root,
+  });
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
     command: settings.agentCliBinary,
@@ -78,6 +88,7 @@ type EnvironmentRequest = {
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
   start: Pick<AgentStart, "id" | "attempt" | "launch">;
+  receiver: TelemetryReceiver | null;
   /** Whether the agent runs as root. */
   root: boolean;
 };
@@ -86,7 +97,8 @@ type EnvironmentRequest = {
  * The environment of the agent, from an allow-list: only what is named here, or by the operator in SERVICE_AGENT_ENV,
  * reaches it. The agent runs commands, and each of them can read all of it.
  */
-export const agentEnvironment = ({ settings, env, start, root }: EnvironmentRequest): AgentEnvironment => {
+export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment => {
+  const { settings, env, start, receiver, root } = request;
   const refused = settings.agentEnv.filter(isForbidden);
   const listed = settings.agentEnv.filter((name) => !isForbidden(name));
   const passed = pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
@@ -96,7 +108,7 @@ export const agentEnvironment = ({ settings, env, start, root }: EnvironmentRequ
       ...passed,
       ...behaviour(start.launch.timeoutSeconds),
       ...credentials,
-      ...(settings.otelEnabled ? telemetry(settings, start) : {}),
+      ...(settings.otelEnabled ? telemetry(request) : {}),
       ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
       CLAUDE_CONFIG_DIR: start.launch.configDir,
@@ -110,6 +122,7 @@ export const agentEnvironment = ({ settings, env, start, root }: EnvironmentRequ
         name === "ANTHROPIC_BASE_URL" ? [] : [value],
       ),
       ...listed.flatMap((name) => secretValue(name, env[name]) ?? []),
+      ...(receiver === null ? [] : [receiver.token]),
     ],
   };
 };
@@ -164,22 +177,28 @@ const behaviour = (timeoutSeconds: number): Record<string, string> => {
   };
 };
 
-const telemetry = (
-  settings: ClaudeSettings,
-  { id, launch }: EnvironmentRequest["start"],
-): Record<string, string> => {
+/** The named endpoint before the service's own receiver. */
+const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<string, string> => {
+  const { otelEndpoint, otelProtocol } = settings;
+  if (otelEndpoint === null && receiver === null) return {};
   const attributes = {
-    "service.job_id": id,
-    profile: launch.profile,
-    repo_key: launch.repoKey ?? "",
+    "service.job_id": start.id,
+    profile: start.launch.profile,
+    repo_key: start.launch.repoKey ?? "",
     pod: settings.podName,
   };
   return {
     CLAUDE_CODE_ENABLE_TELEMETRY: "1",
     OTEL_METRICS_EXPORTER: "otlp",
     OTEL_LOGS_EXPORTER: "otlp",
-    OTEL_EXPORTER_OTLP_ENDPOINT: settings.otelEndpoint,
-    OTEL_EXPORTER_OTLP_PROTOCOL: settings.otelProtocol === "http" ? "http/protobuf" : settings.otelProtocol,
+    ...(otelEndpoint === null && receiver !== null
+      ? toReceiver(receiver, otelProtocol)
+      : {
+          OTEL_EXPORTER_OTLP_ENDPOINT: otelEndpoint ?? "",
+          OTEL_EXPORTER_OTLP_PROTOCOL: otelProtocol === "http" ? "http/protobuf" : (otelProtocol ?? "grpc"),
+        }),
+    // An exporter that gets no answer would keep the agent from exiting for 2 s.
+    CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
     ...(settings.otelLogPrompts && { OTEL_LOG_USER_PROMPTS: "1" }),
     ...(settings.otelLogToolDetails && { OTEL_LOG_TOOL_DETAILS: "1" }),
     OTEL_RESOURCE_ATTRIBUTES: Object.entries(attributes)
@@ -188,6 +207,20 @@ const telemetry = (
       .join(","),
   };
 };
+
+/** The receiver takes no gRPC. The CLI reports traces only with both of the last two. */
+const toReceiver = (
+  { endpoint, token }: TelemetryReceiver,
+  protocol: ClaudeSettings["otelProtocol"],
+): Record<string, string> => ({
+  OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+  OTEL_EXPORTER_OTLP_PROTOCOL: protocol === "http/json" ? protocol : "http/protobuf",
+  // Not `Authorization`: the CLI sends the value as it is, others decode it, and that one has a space.
+  // Not `Authorization`: its value has a space, which the CLI and other exporters want written differently.
+  OTEL_EXPORTER_OTLP_HEADERS: `X-Api-Key=${token}`,
+  OTEL_TRACES_EXPORTER: "otlp",
+  CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
+});
 
 /**
  * Variables that never reach the agent, even if SERVICE_AGENT_ENV lists them: the service's own keys and stores, git

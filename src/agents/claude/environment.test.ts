@@ -2,19 +2,27 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { variables } from "../../config/variables.ts";
 import { fakeLaunch, fakeSettings } from "../../../test/fake-agent/run.ts";
-import { agentEnvironment } from "./claude.ts";
+import { agentEnvironment, type TelemetryReceiver } from "./claude.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 const build = (
   settings: Partial<ClaudeSettings>,
-  { env = {}, root = false, launch = {} }: { env?: NodeJS.ProcessEnv; root?: boolean; launch?: object } = {},
+  { env = {}, root = false, launch = {}, receiver = null }: Surroundings = {},
 ) =>
   agentEnvironment({
     settings: { ...fakeSettings("/agent-home"), ...settings },
     env,
     start: { id: "the-job", attempt: 2, launch: { ...fakeLaunch("/config"), ...launch } },
+    receiver,
     root,
   });
+
+type Surroundings = {
+  env?: NodeJS.ProcessEnv;
+  root?: boolean;
+  launch?: object;
+  receiver?: TelemetryReceiver | null;
+};
 
 /** Every variable that holds a credential of ours, in its own name and in those of the programs that it is for. */
 const credentials = [
@@ -124,21 +132,48 @@ test("shell commands give up before the job does", () => {
   expect(limits(100)).toEqual([90_000, 90_000]);
 });
 
+const receiver = { endpoint: "http://127.0.0.1:8200/otlp", token: "token-of-this-start" };
+const telemetryOf = ({ variables: all }: ReturnType<typeof build>) =>
+  Object.fromEntries(Object.entries(all).filter(([key]) => /OTEL|TELEMETRY/.test(key)));
+
 test("telemetry is handed on in the agent's terms, prompts only when asked for", () => {
-  const on = build({ otelEnabled: true, otelProtocol: "http", podName: "pod, 1" }).variables;
-  expect(on).toMatchObject({
+  const named = { otelEnabled: true, otelEndpoint: "http://127.0.0.1:1" };
+  const on = telemetryOf(build({ ...named, otelProtocol: "http", podName: "pod, 1" }, { receiver }));
+  expect(on).toEqual({
     CLAUDE_CODE_ENABLE_TELEMETRY: "1",
     OTEL_METRICS_EXPORTER: "otlp",
     OTEL_LOGS_EXPORTER: "otlp",
     OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1",
     OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
+    CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
     OTEL_LOG_TOOL_DETAILS: "1",
     OTEL_RESOURCE_ATTRIBUTES: "service.job_id=the-job,profile=code,repo_key=0123456789ab,pod=pod%2C%201",
   });
-  expect(on).not.toHaveProperty("OTEL_LOG_USER_PROMPTS");
-  expect(build({ otelEnabled: true, otelLogPrompts: true }).variables).toHaveProperty(
-    "OTEL_LOG_USER_PROMPTS",
-    "1",
-  );
-  expect(Object.keys(build({}).variables).filter((key) => key.includes("OTEL"))).toEqual([]);
+  expect(telemetryOf(build(named))["OTEL_EXPORTER_OTLP_PROTOCOL"]).toBe("grpc");
+  expect(build({ ...named, otelLogPrompts: true }).variables).toHaveProperty("OTEL_LOG_USER_PROMPTS", "1");
+});
+
+test("without a named endpoint the agent reports to the service's own receiver, with a token that is a secret", () => {
+  const own = build({ otelEnabled: true }, { receiver });
+  expect(telemetryOf(own)).toMatchObject({
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint,
+    OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
+    OTEL_EXPORTER_OTLP_HEADERS: "X-Api-Key=token-of-this-start",
+    OTEL_TRACES_EXPORTER: "otlp",
+    CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
+    CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
+  });
+  expect(own.secrets).toContain(receiver.token);
+  const protocol = (otelProtocol: ClaudeSettings["otelProtocol"]) =>
+    telemetryOf(build({ otelEnabled: true, otelProtocol }, { receiver }))["OTEL_EXPORTER_OTLP_PROTOCOL"];
+  expect([protocol("http/json"), protocol("grpc"), protocol("http")]).toEqual([
+    "http/json",
+    "http/protobuf",
+    "http/protobuf",
+  ]);
+});
+
+test("there are no telemetry variables when it is off, or nobody would receive it", () => {
+  expect(telemetryOf(build({}, { receiver }))).toEqual({});
+  expect(telemetryOf(build({ otelEnabled: true }))).toEqual({});
 });

@@ -42,18 +42,23 @@ export const serverVariables = {
 
 /** The agent's OpenTelemetry settings, and where telemetry and costs are kept. */
 export const telemetryVariables = {
-  otelEnabled: variable("SERVICE_OTEL_ENABLED", flag, "true", "Hand the agent its OpenTelemetry settings"),
+  otelEnabled: variable(
+    "SERVICE_OTEL_ENABLED",
+    flag,
+    "true",
+    "Have the agent report telemetry, and receive some at /otlp",
+  ),
   otelEndpoint: variable(
     "OTEL_EXPORTER_OTLP_ENDPOINT",
-    httpUrl,
-    "http://otel-collector:4317",
-    "Collector endpoint",
+    httpUrl.nullable(),
+    null,
+    "Collector that the agent reports to; unset: the service itself",
   ),
   otelProtocol: variable(
     "OTEL_EXPORTER_OTLP_PROTOCOL",
-    oneOf(["grpc", "http", "http/protobuf", "http/json"]),
-    "grpc",
-    "Protocol of the collector: grpc, http/protobuf or http/json; http means http/protobuf",
+    oneOf(["grpc", "http", "http/protobuf", "http/json"]).nullable(),
+    null,
+    "Protocol of the collector: grpc, http/protobuf or http/json; http means http/protobuf; unset: grpc",
   ),
   telemetryDb: variable(
     "SERVICE_TELEMETRY_DB",

@@ -1,0 +1,135 @@
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
+import { z } from "zod";
+import type { ZodOpenApiOperationObject } from "zod-openapi";
+import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
+import type { Log } from "../lib/log.ts";
+import { batchOf, signals, type Signal } from "../telemetry/otlp.ts";
+import { decodeProtobuf, encodeStatus } from "../telemetry/otlp-protobuf.ts";
+import type { TelemetrySink } from "../telemetry/sink.ts";
+import { createAuthentication } from "./access.ts";
+import { parseJson, readBytes } from "./body.ts";
+import { failureOf, serviceErrorOf, type Call, type Reply, type Route } from "./route.ts";
+
+export type Receiver = {
+  /** Lets the agents in, which have no API key. */
+  token: string;
+  /** Rejects while the batch cannot be stored; the exporter sends it again then. */
+  store: TelemetrySink["append"];
+};
+
+type Dependencies = Receiver & { apiKeys: readonly string[]; log: Log };
+
+const maxCompressed = 4_194_304;
+const maxPlain = 33_554_432;
+/** Fields, or JSON's values. Decoding so many takes up to a third of a second, in which nothing else is answered. */
+const maxValues = 500_000;
+/** Also bounds the memory that agents can make the service use: a request counts from before its body is read. */
+const maxAtOnce = 8;
+
+const json = "application/json";
+const protobuf = "application/x-protobuf";
+
+/** The receiver of OTLP over HTTP: https://opentelemetry.io/docs/specs/otlp/#otlphttp */
+export const otlpRoutes = ({ token, apiKeys, store, log }: Dependencies): Route[] => {
+  const authenticate = createAuthentication([token, ...apiKeys]);
+  let atOnce = 0;
+
+  const receive = async (signal: Signal, { request, note }: Call, type: string): Promise<void> => {
+    if (authenticate(request) === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
+    if (type !== json && type !== protobuf) throw unsupported(`Send Content-Type ${protobuf} or ${json}`);
+    if (atOnce >= maxAtOnce) throw unavailable("capacity_full", "Too many requests at once");
+    atOnce += 1;
+    try {
+      const bytes = await plainBody(request);
+      const message =
+        type === json ? parseJson(bytes, maxValues, maxValues) : decodeProtobuf(signal, bytes, maxValues);
+      const batch = batchOf(signal, message, new Date());
+      await store(batch).catch((cause: unknown) => {
+        throw unavailable("store_unavailable", "The telemetry could not be stored", cause);
+      });
+      note({ records: batch.metrics.length + batch.events.length + batch.spans.length });
+    } finally {
+      atOnce -= 1;
+    }
+  };
+
+  return signals.map((signal) => ({
+    method: "post",
+    path: `/otlp/v1/${signal}`,
+    // It has a check of its own, for a token that is valid nowhere else.
+    open: true,
+    failures: { under: "/otlp/", reply: (error) => refusal(error, json) },
+    openapi: description(signal),
+    handle: async (call) => {
+      const type = call.request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? "";
+      try {
+        await receive(signal, call, type);
+        return { status: 200, headers: { "content-type": type }, body: type === json ? "{}" : null };
+      } catch (error) {
+        return refusal(serviceErrorOf(error, { log, requestId: call.requestId }), type);
+      }
+    },
+  }));
+};
+
+const plainBody = async (request: Request): Promise<Uint8Array> => {
+  const encoding = request.headers.get("content-encoding")?.toLowerCase() ?? "identity";
+  if (encoding === "identity") return await readBytes(request, maxPlain);
+  if (encoding !== "gzip") throw unsupported("Send the body as it is, or with Content-Encoding: gzip");
+  const compressed = await readBytes(request, maxCompressed);
+  try {
+    return await promisify(gunzip)(compressed, { maxOutputLength: maxPlain });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE")
+      throw new ServiceError(
+        "body_too_large",
+        `The body has more than ${maxPlain.toLocaleString("en")} bytes when it is unpacked; send smaller batches`,
+      );
+    throw new ServiceError("invalid_request", "The body is not valid gzip", { cause });
+  }
+};
+
+/** In the encoding of the request, as OTLP asks for. Exporters send again after a 503, and after no other status here. */
+const refusal = (error: ServiceError, type: string): Reply => ({
+  status: error.code === "unsupported_content_type" ? 415 : error.status,
+  headers: { ...failureOf(error).headers, "content-type": type === protobuf ? protobuf : json },
+  body: type === protobuf ? encodeStatus(error.message) : JSON.stringify({ message: error.message }),
+});
+
+const unsupported = (message: string): ServiceError => new ServiceError("unsupported_content_type", message);
+
+const unavailable = (
+  code: "capacity_full" | "store_unavailable",
+  what: string,
+  cause?: unknown,
+): ServiceError => new ServiceError(code, `${what}; send it again shortly`, { cause, retryAfter: 1 });
+
+const Status = z.object({ message: z.string().meta({ description: "What is wrong and what to do" }) });
+
+const failed = (description: string) => ({
+  description,
+  content: { [json]: { schema: Status }, [protobuf]: { schema: z.string() } },
+});
+
+const description = (signal: Signal): ZodOpenApiOperationObject => ({
+  operationId: `otlp_${signal}`,
+  summary: `Take ${signal} of an OpenTelemetry exporter`,
+  tags: ["Telemetry"],
+  requestBody: {
+    required: true,
+    content: { [json]: { schema: z.looseObject({}) }, [protobuf]: { schema: z.string() } },
+  },
+  responses: {
+    "200": {
+      description: "Stored",
+      content: { [json]: { schema: z.object({}) }, [protobuf]: { schema: z.string() } },
+    },
+    "400": failed("It cannot be decoded"),
+    "401": failed("The key or token is missing or not valid"),
+    "403": failed("The request comes from another origin or for another host"),
+    "413": failed("Too many bytes or records"),
+    "415": failed("Neither protobuf nor JSON, or compressed otherwise than with gzip"),
+    "503": failed("The store cannot be reached, or too many requests at once; send it again"),
+  },
+});
