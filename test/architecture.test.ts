@@ -13,7 +13,10 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   profiles: { rooms: ["contract", "lib", "config", "agents"], packages: ["zod", "yaml"] },
   repos: { rooms: ["contract", "lib", "config"], packages: ["zod", "@octokit/auth-app", "@octokit/request"] },
   companions: { rooms: ["contract", "lib", "config"], packages: [] },
-  telemetry: { rooms: ["contract", "lib"], packages: ["@bufbuild/protobuf", "postgres", "prom-client"] },
+  telemetry: {
+    rooms: ["contract", "lib", "config"],
+    packages: ["@bufbuild/protobuf", "@opentelemetry/otlp-transformer", "postgres", "prom-client"],
+  },
   jobs: { rooms: ["contract", "lib", "store", "kv"], packages: ["bullmq"] },
   runner: { rooms: ["contract", "lib", "store", "agents", "profiles", "repos", "jobs"], packages: [] },
   worktrees: { rooms: ["contract", "lib", "store", "repos"], packages: ["p-limit"] },
@@ -50,7 +53,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
       "openai",
       "client",
     ],
-    packages: ["close-with-grace", "zod"],
+    packages: ["close-with-grace", "p-limit", "zod"],
   },
 };
 

@@ -24,6 +24,8 @@ export type AgentStart = {
   launch: AgentLaunch;
   /** The id of a new session, or the one to resume, by the absolute path of its transcript. */
   session: { id: string; resumeFrom: string | null };
+  /** W3C Trace Context for the agent's own telemetry; absent: it has a trace of its own. */
+  traceparent?: string;
 };
 
 /** A materialised profile: everything that decides how the CLI is started. All paths are absolute. */

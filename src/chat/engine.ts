@@ -55,6 +55,14 @@ export type EngineTurn = {
 export type EngineOutcome = TurnOutcome & { sessionId: string };
 
 /** A turn that the agent has ended, well or not. */
+/** Called when a turn begins: who asks what. */
+export type ObserveTurn = (turn: { agent: string; prompt: string }) => {
+  /** Called with the turn's events. Must not throw. */
+  events: (events: readonly AgentEvent[]) => void;
+  /** Called when the agent has ended the turn. Must not throw. */
+  ended: (turn: EndedTurn) => void;
+};
+
 export type EndedTurn = Pick<EngineTurn, "principal" | "model"> & {
   /** Unique, also among instances. */
   id: string;

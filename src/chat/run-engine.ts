@@ -8,7 +8,7 @@ import type { ConversationStore } from "../store/conversation-store.ts";
 import type { Locks } from "../store/locks.ts";
 import { createConversationTurns, type HeldConversation } from "./conversation-turns.ts";
 import { createTurnRunner } from "./engine-turn.ts";
-import type { EndedTurn, Engine, EngineOutcome, EngineTurn, Permit } from "./engine.ts";
+import type { ObserveTurn, Engine, EngineOutcome, EngineTurn, Permit } from "./engine.ts";
 import { createIdlePool } from "./idle-pool.ts";
 import { createWarmProcesses, isDefault, variantOf, type ProcessOptions } from "./processes.ts";
 import { createPrewarmed } from "./prewarmed.ts";
@@ -35,8 +35,7 @@ type Dependencies = {
   redact: Redactor;
   /** Whether new turns are refused for now, although the service continues. */
   isDraining: () => boolean;
-  /** Called for each turn that the agent has ended. Must not throw. */
-  onTurnEnded: (turn: EndedTurn) => void;
+  observeTurn: ObserveTurn;
   now: () => Date;
   newId: () => string;
   /** See `processes.ts`. */
@@ -104,8 +103,13 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     const signal = AbortSignal.any([turn.signal, ending.signal, ...lost]);
     const { conversation } = turn;
     if (conversation !== null) answering.add(conversation);
+    const observer = deps.observeTurn({ agent: agent.name, prompt: promptOf(turn) });
+    const onEvents: EngineTurn["onEvents"] = (events) => {
+      turn.onEvents(events);
+      observer.events(events);
+    };
     const ran = await runner
-      .run({ ...turn, signal }, deadline)
+      .run({ ...turn, onEvents, signal }, deadline)
       .catch(async (error: unknown) => {
         await held?.release();
         throw error;
@@ -116,7 +120,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     settling.add(settled);
     const { outcome, sessionId } = ran;
     const { principal, model } = turn;
-    deps.onTurnEnded({ id: deps.newId(), endedAt: now(), agent: agent.name, principal, model, outcome });
+    observer.ended({ id: deps.newId(), endedAt: now(), agent: agent.name, principal, model, outcome });
     if (outcome.ok) return { ...outcome, sessionId };
     throw held?.lost.aborted === true && outcome.reason === null ? takenAway() : turnFailure(outcome, signal);
   };
@@ -185,6 +189,10 @@ const closing = (): ServiceError =>
   new ServiceError("draining", "The service is shutting down; ask again, the conversation can be resumed", {
     retryAfter: 5,
   });
+
+/** What the user says, for those who observe. */
+const promptOf = ({ followUp }: EngineTurn): string =>
+  followUp.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
 
 const takenAway = (): ServiceError =>
   new ServiceError(

@@ -83,12 +83,8 @@ describe("variables without effect", () => {
   it("of later versions are named, unless they ask for nothing", () => {
     const env = {
       HUB_DIR: "/x",
-      TRACING_HOST: "https://x",
     };
-    expect(load(env).warnings).toEqual([
-      "HUB_DIR has no effect in this version",
-      "TRACING_HOST has no effect in this version",
-    ]);
+    expect(load(env).warnings).toEqual(["HUB_DIR has no effect in this version"]);
   });
 
   it("that are deprecated are named with the reason", () => {

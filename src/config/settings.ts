@@ -232,7 +232,8 @@ const deprecatedWarning = (name: string): string | null => {
 };
 
 const unknownWarning = (name: string): string | null => {
-  if (!ownPrefixes.some((prefix) => name.startsWith(prefix)) || known.has(name) || isLater(name)) return null;
+  if (!ownPrefixes.some((prefix) => name.startsWith(prefix)) || known.has(name) || laterVariables.has(name))
+    return null;
   return `${name} is not a variable of this service and has no effect${suggestion(name, known)}`;
 };
 
@@ -249,16 +250,11 @@ const known = new Set([
 /** Documented variables of parts that this version does not have: it warns instead of ignoring them. */
 const laterVariables = new Set(["HUB_DIR"]);
 
-const laterPrefixes = ["TRACING_"];
-
 /** With such a value, a variable of a later part asks for what this version does anyway. */
 const off = ["false", "0", "no", "off"];
 
-const isLater = (name: string): boolean =>
-  laterVariables.has(name) || laterPrefixes.some((prefix) => name.startsWith(prefix));
-
 /** A sentence when `name` asks for something that this version does not have; null: it asks for nothing. */
 const laterWarning = (name: string, value: string): string | null => {
-  if (!isLater(name) || off.includes(value.toLowerCase())) return null;
+  if (!laterVariables.has(name) || off.includes(value.toLowerCase())) return null;
   return `${name} has no effect in this version`;
 };

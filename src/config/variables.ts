@@ -2,7 +2,12 @@ import type { z } from "zod";
 import { agentModeVariables } from "./variables/agent-mode.ts";
 import { agentVariables, jobVariables } from "./variables/jobs.ts";
 import { companionVariables } from "./variables/companions.ts";
-import { clusterVariables, serverVariables, telemetryVariables } from "./variables/server.ts";
+import {
+  clusterVariables,
+  serverVariables,
+  telemetryVariables,
+  tracingVariables,
+} from "./variables/server.ts";
 import { repositoryVariables } from "./variables/repositories.ts";
 
 /**
@@ -18,6 +23,7 @@ export const variables = {
   ...repositoryVariables,
   ...companionVariables,
   ...telemetryVariables,
+  ...tracingVariables,
 };
 
 type Variables = typeof variables;
@@ -39,7 +45,7 @@ export const variableGroups = {
   "Several instances": clusterVariables,
   "Repositories and git host": repositoryVariables,
   "Companion repositories": companionVariables,
-  Telemetry: telemetryVariables,
+  Telemetry: { ...telemetryVariables, ...tracingVariables },
 };
 
 /** Accepted for compatibility, without effect; each set one is named in a warning. */

@@ -4,7 +4,7 @@ import type { Agent } from "../agents/agent.ts";
 import { createCompletions, type Completions } from "../chat/completions.ts";
 import type { Chat } from "../chat/chat.ts";
 import { createChat } from "../chat/create-chat.ts";
-import type { EndedTurn } from "../chat/engine.ts";
+import type { ObserveTurn } from "../chat/engine.ts";
 import { createEngine } from "../chat/run-engine.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
@@ -42,7 +42,7 @@ type Dependencies = {
   mark: string;
   isDraining: () => boolean;
   isLiving: (podName: string) => boolean;
-  onTurnEnded: (turn: EndedTurn) => void;
+  observeTurn: ObserveTurn;
   redact: Redactor;
   now: () => Date;
   log: Log;
@@ -54,7 +54,7 @@ type Dependencies = {
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
   const { settings, companions, cli, stores, self, mark, isDraining, isLiving } = deps;
-  const { onTurnEnded, redact, now, log } = deps;
+  const { observeTurn, redact, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
   const agent = createAgentPackage({ settings, companions, home: homedir() });
@@ -71,7 +71,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     settings,
     redact,
     isDraining,
-    onTurnEnded,
+    observeTurn,
     now,
     newId,
     idPrefix: `agent-${mark}-`,

@@ -14,7 +14,6 @@ import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createRunner } from "../runner/runner.ts";
-import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
@@ -24,13 +23,15 @@ import { createTaskCheck, createHandlers } from "./handlers.ts";
 import { createCluster, createInstancesView } from "./cluster.ts";
 import { openDoors } from "./doors.ts";
 import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.ts";
+import { createObservers } from "./observers.ts";
 import { createReadiness } from "./readiness.ts";
 import { finish } from "./drain.ts";
 import { startRetention } from "./retention.ts";
 import { openSources } from "./sources.ts";
 import { startWarnings } from "./start-warnings.ts";
 import { openStores } from "./stores.ts";
-import { jobRun, openTelemetry, turnRun } from "./telemetry.ts";
+import { openTelemetry } from "./telemetry.ts";
+import { openTracing } from "./tracing.ts";
 import { serviceName, version } from "./version.ts";
 
 export type Orchestrator = {
@@ -105,11 +106,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     volumes: disks.volumes,
     companions: companions.states,
   });
+  const tracing = await openTracing({ settings, service, events, directory, redact, now, log });
   const imputed = settings.agentOauthToken !== null;
-  const onEnded = (record: JobRecord): void => {
-    metrics.jobEnded(record);
-    void telemetry.addRun(jobRun(record, imputed));
-  };
+  const { onEnded, observeTurn } = createObservers({ metrics, telemetry, tracing, imputed });
   const settling = { store, events, queue, jobEnds, onEnded, now, log };
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
@@ -181,7 +180,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     mark,
     isDraining,
     isLiving: stores.isLiving,
-    onTurnEnded: (turn) => void telemetry.addRun(turnRun(turn, imputed)),
+    observeTurn,
     redact,
     now,
     log,
@@ -217,7 +216,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     }),
     metrics: metrics.read,
     receiver: settings.otelEnabled ? { token: telemetryToken, store: telemetry.append } : null,
-    service: { name: serviceName, version },
+    service,
     log,
     newRequestId: randomUUID,
     closing: closing.signal,
@@ -276,6 +275,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       await worktrees.settled();
       await doors.close(5000);
       await cluster.stop();
+      await tracing?.close();
       await telemetry.close();
       await stores.close();
       await lock.release();
@@ -285,3 +285,5 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
 /** Seconds between SIGTERM and SIGKILL for orphans of an earlier start; short, since nothing reads their answer. */
 const orphanGrace = 1;
+
+const service = { name: serviceName, version };

@@ -2,6 +2,7 @@ import type { Agent, AgentLaunch, AgentTurn, TurnOutcome } from "../agents/agent
 import type { AgentEvent } from "../contract/event.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Log } from "../lib/log.ts";
+import { traceparentOf } from "../lib/trace-context.ts";
 import { cutFront } from "../lib/tail-buffer.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
@@ -41,6 +42,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     cwd: job.directory,
     launch,
     session,
+    traceparent: traceparentOf(record.id, record.attempt),
   });
   if (!started.ok) {
     run.event({ type: "exited", exit_code: null, signal: null });

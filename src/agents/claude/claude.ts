@@ -87,7 +87,7 @@ type EnvironmentRequest = {
   settings: ClaudeSettings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
-  start: Pick<AgentStart, "id" | "attempt" | "launch">;
+  start: Pick<AgentStart, "id" | "attempt" | "launch" | "traceparent">;
   receiver: TelemetryReceiver | null;
   /** Whether the agent runs as root. */
   root: boolean;
@@ -199,6 +199,7 @@ const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<st
         }),
     // An exporter that gets no answer would keep the agent from exiting for 2 s.
     CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
+    ...(start.traceparent !== undefined && { TRACEPARENT: start.traceparent }),
     ...(settings.otelLogPrompts && { OTEL_LOG_USER_PROMPTS: "1" }),
     ...(settings.otelLogToolDetails && { OTEL_LOG_TOOL_DETAILS: "1" }),
     OTEL_RESOURCE_ATTRIBUTES: Object.entries(attributes)

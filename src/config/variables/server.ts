@@ -1,4 +1,4 @@
-import { address, apiKey, apiKeys, flag, integer, oneOf, httpUrl, text } from "../formats.ts";
+import { address, apiKey, apiKeys, flag, integer, oneOf, httpUrl, optional, text } from "../formats.ts";
 import { variable } from "../variable.ts";
 import { parseKvUrl } from "../kv-url.ts";
 
@@ -79,6 +79,29 @@ export const telemetryVariables = {
     flag,
     "true",
     "Log tool details in the agent's telemetry",
+  ),
+};
+
+/** The backend that traces are shipped to. */
+export const tracingVariables = {
+  tracingHost: variable(
+    "TRACING_HOST",
+    httpUrl.nullable(),
+    null,
+    "Tracing backend: its host, or with a path any OTLP/HTTP endpoint; unset: the vendor's cloud, if keys are set",
+  ),
+  tracingPublicKey: variable("TRACING_PUBLIC_KEY", optional, null, "Public key of the tracing backend", {
+    secret: true,
+  }),
+  tracingSecretKey: variable("TRACING_SECRET_KEY", optional, null, "Secret key of the tracing backend", {
+    secret: true,
+  }),
+  tracingBasicAuth: variable(
+    "TRACING_BASIC_AUTH",
+    optional,
+    null,
+    "base64 of `public_key:secret_key`, instead of the two keys",
+    { secret: true },
   ),
 };
 
