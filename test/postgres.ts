@@ -4,7 +4,7 @@ import { chown, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import postgres from "postgres";
+import postgres from "pg";
 import { afterFile } from "./cleanup.ts";
 import { lastingPort } from "./lasting-port.ts";
 import { until } from "./until.ts";
@@ -85,11 +85,13 @@ export const startPostgres = async () => {
 
 /** The rows of one question on a connection of its own. */
 export const ask = async (url: string, question: string): Promise<Record<string, unknown>[]> => {
-  const sql = postgres(url, { max: 1, onnotice: () => undefined });
+  const client = new postgres.Client(url);
+  client.on("error", () => undefined);
+  await client.connect();
   try {
-    return [...(await sql.unsafe(question))];
+    return (await client.query<Record<string, unknown>>(question)).rows;
   } finally {
-    await sql.end();
+    await client.end();
   }
 };
 

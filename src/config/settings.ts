@@ -118,7 +118,7 @@ type Findings = { faults: string[]; warnings: string[] };
  * consequences are reported. `role` client: only what the `svc` commands need.
  */
 const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): Findings => {
-  const findings = [keyStrength(settings), appKey(settings), agentEnvironment(settings)];
+  const findings = [keyStrength(settings), appKey(settings), tracingKeys(settings), agentEnvironment(settings)];
   if (role === "server") findings.push(openDoor(settings), idleHub(settings));
   return {
     faults: findings.flatMap(({ faults }) => faults),
@@ -198,6 +198,13 @@ const appKey = rule(
     return { faults, warnings: [] };
   },
 );
+
+const tracingKeys = rule(["tracingPublicKey", "tracingSecretKey"], (settings) => {
+  const { tracingPublicKey, tracingSecretKey } = settings;
+  const isHalf = (tracingPublicKey === null) !== (tracingSecretKey === null);
+  const warning = "Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both";
+  return { faults: [], warnings: isHalf ? [warning] : [] };
+});
 
 const neverForAgents = [
   variables.apiKeys.name,

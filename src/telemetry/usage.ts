@@ -13,8 +13,10 @@ const columns = {
 
 type Sums = Omit<UsageFigures, "success_rate">;
 
-const sum = (name: keyof Sums, column: string, where = "1 = 1"): string =>
-  `CAST(SUM(CASE WHEN ${where} THEN ${column} ELSE 0 END) AS double precision) AS ${name}`;
+const sum = (name: keyof Sums, column: string, where?: string): string => {
+  const value = where === undefined ? column : `CASE WHEN ${where} THEN ${column} ELSE 0 END`;
+  return `CAST(SUM(${value}) AS double precision) AS ${name}`;
+};
 
 const sums = [
   sum("runs", "runs"),
@@ -42,16 +44,17 @@ export const usageOf = async (read: Read, input: UsageInput, now: Date): Promise
   const { by, profile, repo_url, model, kind } = input;
   const filters = Object.entries({ profile, repo_url, model, kind }).filter(([, value]) => value !== "");
   const found = new Map<string, Sums>();
-  for (const slice of slicesOf(since, until, now)) {
-    const some = await read((query) =>
+  const parts = slicesOf(since, until, now).map((slice) =>
+    read((query) =>
       query<Sums & { group: string }>(
         `SELECT ${columns[by]} AS "group", ${sums} FROM usage_daily WHERE day >= ? AND day <= ?
           ${filters.map(([name]) => `AND ${name} = ?`).join(" ")} GROUP BY ${columns[by]}`,
         [...slice, ...filters.map(([, value]) => value)],
       ),
-    );
-    for (const { group, ...more } of some) found.set(group, added(found.get(group) ?? none, more));
-  }
+    ),
+  );
+  for (const { group, ...more } of (await Promise.all(parts)).flat())
+    found.set(group, added(found.get(group) ?? none, more));
   const rows = Array.from(found, ([group, row]) => ({ group, ...withRate(row) }));
   const total = withRate([...found.values()].reduce(added, none));
   const order = by === "day" ? orders.day : orders.cost;

@@ -64,6 +64,7 @@ export const startCanaryWorld = async ({ model, gitHost }: Way) => {
     ...hostVariables(host, token),
     MODEL_API_BASE_URL: `https://${inUrls.MODEL_API_BASE_URL}@models.example.org/v1`,
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://user:${inUrls.OTEL_EXPORTER_OTLP_ENDPOINT}@127.0.0.1:9`,
+    TRACING_HOST: "http://127.0.0.1:9",
     HTTPS_PROXY: `http://user:${inUrls.HTTPS_PROXY}@127.0.0.1:9`,
     NO_PROXY: "localhost,127.0.0.1",
     DATABASE_URL: `postgres://user:${inUrls.DATABASE_URL}@127.0.0.1/db`,

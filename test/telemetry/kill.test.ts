@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
@@ -57,8 +58,11 @@ test.each(["SQLite", "PostgreSQL"])(
       // One more may be on disk that it had no time to tell of: its number is not used again.
       last += 1;
     }
-    const { ended } = start(directory, url, "0", "drain");
-    expect(await ended).toEqual([0, null]);
+    // A start gives its stop three seconds.
+    await until(async () => {
+      expect(await start(directory, url, "0", "drain").ended).toEqual([0, null]);
+      return (await readdir(join(directory, "telemetry"))).length === 0;
+    });
     const query = async <Row>(sql: string): Promise<Row[]> => {
       if (url !== "") return (await ask(url, sql)) as Row[];
       const database = openSqlite(join(directory, "telemetry.db"));

@@ -1,0 +1,195 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { batchOf } from "../../src/telemetry/otlp.ts";
+import type { Span } from "../../src/telemetry/sink.ts";
+import { afterFile } from "../cleanup.ts";
+import { makeRemote } from "../remote.ts";
+import { startService } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { runJob } from "./ended-job.ts";
+
+type Backend = {
+  url: string;
+  spans: Span[];
+  requests: { path: string; authorization: string | undefined; type: string | undefined }[];
+  /** How the next requests are answered: a status, or never. */
+  answer: { status: number | "never" };
+};
+
+/** A stand-in tracing backend, which decodes what it gets as strictly as the service's own receiver. */
+const startBackend = async (): Promise<Backend> => {
+  const backend: Backend = { url: "", spans: [], requests: [], answer: { status: 200 } };
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const { authorization, "content-type": type } = request.headers;
+      backend.requests.push({ path: request.url ?? "", authorization, type });
+      const { status } = backend.answer;
+      if (status === "never") return;
+      if (status === 200) {
+        const body: unknown = JSON.parse(Buffer.concat(chunks).toString());
+        backend.spans.push(...batchOf("traces", body, new Date()).spans);
+      }
+      response.writeHead(status, { "content-type": "application/json" }).end("{}");
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  afterFile(() => server.closeAllConnections());
+  afterFile(() => new Promise<void>((resolve) => server.close(() => resolve())));
+  backend.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return backend;
+};
+
+const keys = { TRACING_PUBLIC_KEY: "pk-canary-public", TRACING_SECRET_KEY: "sk-canary-secret" };
+
+const traceOf = ({ spans }: Backend, id: string): Span[] =>
+  spans.filter(({ traceId }) => traceId === id.replaceAll("-", ""));
+
+/** One root; each other span has its parent in the trace, and lies within it. */
+const checkTree = (trace: readonly Span[]): void => {
+  const byId = new Map(trace.map((span) => [span.spanId, span]));
+  expect(byId.size).toBe(trace.length);
+  expect(trace.filter(({ parentSpanId }) => parentSpanId === null)).toHaveLength(1);
+  for (const { spanId, parentSpanId, startedAt, endedAt } of trace) {
+    expect(spanId).toMatch(/^[0-9a-f]{16}$/);
+    expect(startedAt <= endedAt).toBe(true);
+    if (parentSpanId === null) continue;
+    const parent = byId.get(parentSpanId);
+    expect(parent).toBeDefined();
+    expect([startedAt >= (parent?.startedAt ?? ""), endedAt <= (parent?.endedAt ?? "")]).toEqual([
+      true,
+      true,
+    ]);
+  }
+};
+
+test("a job is one trace: its stages, the agent with tokens and cost, its turns and tool calls", async () => {
+  const backend = await startBackend();
+  const service = await startService({ env: { TRACING_HOST: backend.url, ...keys } });
+  const remote = await makeRemote();
+  const job = await runJob(service, "Write the secret plan", { repo_url: remote.path });
+  const trace = await until(() => {
+    const found = traceOf(backend, job.id);
+    return found.length > 0 ? found : undefined;
+  });
+  checkTree(trace);
+  const names = trace.map(({ name }) => name);
+  const stages = ["queue", "fetch", "worktree", "spawn", "push", "settle"];
+  expect(names).toEqual(
+    expect.arrayContaining(["job", ...stages, "invoke_agent code", "chat", "execute_tool Write"]),
+  );
+  const named = (name: string) => trace.find((span) => span.name === name);
+  const agent = named("invoke_agent code");
+  expect(agent?.attributes).toMatchObject({
+    "gen_ai.operation.name": "invoke_agent",
+    "gen_ai.request.model": job.model,
+    "gen_ai.usage.input_tokens": job.usage?.input_tokens,
+    "gen_ai.usage.output_tokens": job.usage?.output_tokens,
+    "gen_ai.usage.cost": job.cost_usd,
+    "gen_ai.conversation.id": job.session_id,
+    "service.name": "svc",
+  });
+  expect(named("chat")?.parentSpanId).toBe(agent?.spanId);
+  expect(trace.find(({ spanId }) => spanId === named("execute_tool Write")?.parentSpanId)?.name).toBe("chat");
+  expect(named("job")?.attributes).toMatchObject({
+    "service.status": "succeeded",
+    "service.profile": "code",
+  });
+  // Prompts are not in it unless SERVICE_OTEL_LOG_PROMPTS says so; tool details are.
+  expect(agent?.attributes["gen_ai.input.messages"]).toBeUndefined();
+  expect(named("execute_tool Write")?.attributes["gen_ai.tool.call.arguments"]).toContain("file_path");
+
+  const basic = Buffer.from("pk-canary-public:sk-canary-secret").toString("base64");
+  expect(backend.requests[0]).toEqual({
+    path: "/api/public/otel/v1/traces",
+    authorization: `Basic ${basic}`,
+    type: "application/json",
+  });
+  const all = service.output.stderr + service.output.stdout + JSON.stringify(job);
+  for (const secret of ["pk-canary-public", "sk-canary-secret", basic]) expect(all).not.toContain(secret);
+});
+
+test("prompts and answers are in the trace when the settings allow it, tool details only then", async () => {
+  const backend = await startBackend();
+  const service = await startService({
+    env: {
+      TRACING_HOST: `${backend.url}/custom/v1/traces`,
+      SERVICE_OTEL_LOG_PROMPTS: "true",
+      SERVICE_OTEL_LOG_TOOL_DETAILS: "false",
+    },
+  });
+  const job = await runJob(service, "Write the plan of ours");
+  const trace = await until(() => {
+    const found = traceOf(backend, job.id);
+    return found.length > 0 ? found : undefined;
+  });
+  const agent = trace.find(({ name }) => name.startsWith("invoke_agent"));
+  expect(agent?.attributes["gen_ai.input.messages"]).toContain("Write the plan of ours");
+  expect(agent?.attributes["gen_ai.output.messages"]).toContain(job.output);
+  expect(JSON.stringify(trace)).not.toContain("gen_ai.tool.call.arguments");
+  expect(backend.requests[0]).toMatchObject({ path: "/custom/v1/traces", authorization: undefined });
+});
+
+test("a backend that fails or never answers delays no job; its traces are sent later, by the next start at the latest", async () => {
+  const backend = await startBackend();
+  backend.answer.status = 500;
+  const home = await temporaryDirectory();
+  const env = { TRACING_HOST: backend.url, ...keys };
+  const service = await startService({ home, env });
+  const first = await runJob(service, "One");
+  await until(() => backend.requests.length >= 2);
+  backend.answer.status = "never";
+  const second = await runJob(service, "Two");
+  expect([first.status, second.status]).toEqual(["succeeded", "succeeded"]);
+  expect((second.duration_ms ?? 0) < 10_000).toBe(true);
+  await service.kill();
+  backend.answer.status = 200;
+  await startService({ home, env });
+  await until(() => [first, second].every(({ id }) => traceOf(backend, id).length > 0));
+  for (const { id } of [first, second]) checkTree(traceOf(backend, id));
+});
+
+test("a turn of agent mode is a trace of its own, tied to the session", async () => {
+  const backend = await startBackend();
+  const service = await startService({ env: { AGENT_MODE: "true", TRACING_HOST: backend.url, ...keys } });
+  const response = await fetch(`${service.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "default", messages: [{ role: "user", content: "scenario: chat" }] }),
+  });
+  expect(response.status).toBe(200);
+  const root = await until(() => backend.spans.find(({ parentSpanId }) => parentSpanId === null));
+  const trace = backend.spans.filter(({ traceId }) => traceId === root.traceId);
+  checkTree(trace);
+  expect(root.name).toBe("invoke_agent default");
+  expect(root.attributes["session.id"]).toMatch(/^[0-9a-f-]{36}$/);
+  expect(root.attributes["gen_ai.usage.cost"]).toEqual(expect.any(Number));
+  expect(trace.map(({ name }) => name)).toContain("chat");
+});
+
+test("the agent of a job gets the trace context of its span, and none of the backend's keys", async () => {
+  const backend = await startBackend();
+  const directory = await temporaryDirectory();
+  const dump = join(directory, "environment");
+  const service = await startService({
+    env: {
+      TRACING_HOST: backend.url,
+      ...keys,
+      SERVICE_OTEL_ENABLED: "true",
+      SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "environment-agent"),
+      SERVICE_AGENT_ENV: "DUMP_TO",
+      DUMP_TO: dump,
+    },
+  });
+  const job = await runJob(service, "noop");
+  const environment = await readFile(dump, "utf8");
+  expect(environment).toMatch(
+    new RegExp(`^TRACEPARENT=00-${job.id.replaceAll("-", "")}-[0-9a-f]{16}-01$`, "m"),
+  );
+  expect(environment).not.toMatch(/TRACING_|canary/);
+});
