@@ -118,7 +118,12 @@ type Findings = { faults: string[]; warnings: string[] };
  * consequences are reported. `role` client: only what the `svc` commands need.
  */
 const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): Findings => {
-  const findings = [keyStrength(settings), appKey(settings), tracingKeys(settings), agentEnvironment(settings)];
+  const findings = [
+    keyStrength(settings),
+    appKey(settings),
+    tracingKeys(settings),
+    agentEnvironment(settings),
+  ];
   if (role === "server") findings.push(openDoor(settings), idleHub(settings));
   return {
     faults: findings.flatMap(({ faults }) => faults),
@@ -202,7 +207,8 @@ const appKey = rule(
 const tracingKeys = rule(["tracingPublicKey", "tracingSecretKey"], (settings) => {
   const { tracingPublicKey, tracingSecretKey } = settings;
   const isHalf = (tracingPublicKey === null) !== (tracingSecretKey === null);
-  const warning = "Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both";
+  const warning =
+    "Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both";
   return { faults: [], warnings: isHalf ? [warning] : [] };
 });
 
