@@ -68,6 +68,7 @@ const agentPackage: Pick<AgentPackage, "name" | "read"> = {
   read: async () => ({
     fingerprint: "f",
     systemPrompt: "Be kind.",
+    budgetDayUsd: null,
     timeoutSeconds: 77,
     models: ["hub", "sonnet"],
     cliModel: (name) => ({ hub: null, sonnet: "claude-sonnet" })[name],
@@ -111,6 +112,7 @@ export const openCompletions = async ({
     store,
     bus,
     agentPackage,
+    requireBudget: async () => undefined,
     settings: { agentModeOnDisconnect: policy },
     instance,
     now: clock,

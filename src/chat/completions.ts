@@ -28,13 +28,14 @@ import {
   publishEnd,
   type Run,
 } from "./completion-turn.ts";
-import type { Engine, Permit } from "./engine.ts";
+import type { Engine, Permit, RequireBudget } from "./engine.ts";
 
 type Options = {
   engine: Engine;
   store: CompletionStore;
   bus: EventBus;
   agentPackage: Pick<AgentPackage, "name" | "read">;
+  requireBudget: RequireBudget;
   settings: { agentModeOnDisconnect: DisconnectPolicy };
   instance: { podName: string; epoch: string };
   now: () => Date;
@@ -68,7 +69,7 @@ type Submission = Parameters<Completions["submit"]>[0];
 
 /** The operations of `contract/completion.ts`. */
 export const createCompletions = (options: Options): Completions => {
-  const { engine, store, bus, agentPackage, settings, instance, now, log } = options;
+  const { engine, store, bus, agentPackage, requireBudget, settings, instance, now, log } = options;
   const active = new Map<string, Active>();
   const write = createRecordWriter({ store, log, patience: options.patience ?? usualPatience });
   const complete = createCompletionTurn({ ...options, write, watchMs: options.watchMs ?? 2000 });
@@ -139,7 +140,10 @@ export const createCompletions = (options: Options): Completions => {
   return {
     submit: async (input, context) => {
       if (stopping) throw shuttingDown();
-      const run = newRun(await agentPackage.read(), input, context);
+      const loaded = await agentPackage.read();
+      const run = newRun(loaded, input, context);
+      const { budgetDayUsd } = loaded;
+      await requireBudget({ profile: agentPackage.name, budgetDayUsd, principal: context.principal });
       if (active.has(input.uuid)) throw alreadyRunning(input.uuid);
       const { ended } = await start(run, engine.admit());
       if (!input.wait) return queuedAnswer(input.uuid);

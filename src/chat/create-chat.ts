@@ -9,7 +9,7 @@ import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
 import type { Caller, Chat, ChatRequest } from "./chat.ts";
 import { conversationOf, type Conversation } from "./conversation-key.ts";
-import type { Engine, EngineTurn } from "./engine.ts";
+import type { Engine, EngineTurn, RequireBudget } from "./engine.ts";
 import { instantTurn, createTurn, type RunningTurn } from "./turn.ts";
 import { createRetryable } from "./retries.ts";
 import { applySlashTokens, readMessageTokens, type SlashToken } from "./slash-tokens.ts";
@@ -20,6 +20,7 @@ import { isOfSession, followUpOf, openingOf } from "./prompt.ts";
 type Dependencies = {
   engine: Pick<Engine, "admit" | "run">;
   agent: Pick<AgentPackage, "name" | "read">;
+  requireBudget: RequireBudget;
   visibilities: VisibilityStore;
   bus: Pick<EventBus, "begin" | "publish">;
   settings: Pick<
@@ -36,6 +37,7 @@ export const createChat = ({
   bus,
   engine,
   agent,
+  requireBudget,
   visibilities,
   settings,
   now,
@@ -113,6 +115,8 @@ export const createChat = ({
           kind: "stream_config",
           text: statusText(visibility),
         });
+      const { budgetDayUsd } = loaded;
+      await requireBudget({ profile: agent.name, budgetDayUsd, principal: caller.principal });
       // A concurrent request has begun it in the meantime.
       const concurrent = retryable.find(request, caller.principal);
       if (concurrent !== null) return concurrent;

@@ -55,6 +55,16 @@ export type EngineTurn = {
 export type EngineOutcome = TurnOutcome & { sessionId: string };
 
 /** A turn that the agent has ended, well or not. */
+/**
+ * Checks the budgets of the day before a turn.
+ * @throws ServiceError `budget_reached`
+ */
+export type RequireBudget = (who: {
+  profile: string;
+  budgetDayUsd: number | null;
+  principal: string;
+}) => Promise<void>;
+
 /** Called when a turn begins: who asks what. */
 export type ObserveTurn = (turn: { agent: string; prompt: string }) => {
   /** Called with the turn's events. Must not throw. */

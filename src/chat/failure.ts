@@ -22,7 +22,7 @@ const codes: Partial<Record<FailureReason, ErrorCode>> = {
   auth: "model_credentials",
   api_error: "model_failed",
   max_turns: "max_turns_reached",
-  budget: "budget_reached",
+  budget: "max_budget_reached",
   cli_not_found: "agent_not_found",
   agent_exit: "agent_crashed",
   profile_invalid: "invalid_profile",

@@ -17,6 +17,8 @@ export const integer = (min: number, max: number) =>
     .transform(Number)
     .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`));
 
+export const usd = text.regex(/^\d+(\.\d+)?$/, "must be an amount in USD like 25 or 0.50").transform(Number);
+
 export const seconds = integer(0, 31_536_000);
 
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>

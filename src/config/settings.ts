@@ -124,7 +124,7 @@ const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): 
     tracingKeys(settings),
     agentEnvironment(settings),
   ];
-  if (role === "server") findings.push(openDoor(settings), idleHub(settings));
+  if (role === "server") findings.push(openDoor(settings), idleHub(settings), sharedBudgets(settings));
   return {
     faults: findings.flatMap(({ faults }) => faults),
     warnings: findings.flatMap(({ warnings }) => warnings),
@@ -166,6 +166,15 @@ const idleHub = rule(["agentMode", "hubAgent"], ({ agentMode, hubAgent }) => ({
       ? []
       : ["HUB_AGENT has no effect without agent mode: set AGENT_MODE=true as well"],
 }));
+
+const sharedBudgets = rule(["kvUrl", "telemetryDb", "budgetDayUsd", "budgetKeyDayUsd"], (settings) => {
+  const { kvUrl, telemetryDb, budgetDayUsd, budgetKeyDayUsd } = settings;
+  if (kvUrl === null || telemetryDb !== null) return { faults: [], warnings: [] };
+  const wayOut = "set SERVICE_TELEMETRY_DB to a PostgreSQL that all instances share";
+  if (budgetDayUsd === null && budgetKeyDayUsd === null)
+    return { faults: [], warnings: [`Usage and budgets of profiles count this instance alone: ${wayOut}`] };
+  return { faults: [`A budget of several instances (KV_URL) needs one database: ${wayOut}`], warnings: [] };
+});
 
 const shortestGoodKey = 8;
 

@@ -3,6 +3,7 @@ import { agentModeVariables } from "./variables/agent-mode.ts";
 import { agentVariables, jobVariables } from "./variables/jobs.ts";
 import { companionVariables } from "./variables/companions.ts";
 import {
+  budgetVariables,
   clusterVariables,
   serverVariables,
   telemetryVariables,
@@ -24,6 +25,7 @@ export const variables = {
   ...companionVariables,
   ...telemetryVariables,
   ...tracingVariables,
+  ...budgetVariables,
 };
 
 type Variables = typeof variables;
@@ -45,7 +47,7 @@ export const variableGroups = {
   "Several instances": clusterVariables,
   "Repositories and git host": repositoryVariables,
   "Companion repositories": companionVariables,
-  Telemetry: { ...telemetryVariables, ...tracingVariables },
+  "Telemetry and budgets": { ...telemetryVariables, ...tracingVariables, ...budgetVariables },
 };
 
 /** Accepted for compatibility, without effect; each set one is named in a warning. */

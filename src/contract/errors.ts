@@ -28,13 +28,14 @@ export const statusOf = {
   completion_running: 409,
   turn_cancelled: 409,
   body_too_large: 413,
+  budget_reached: 429,
   model_rate_limited: 429,
   internal: 500,
   agent_failed: 500,
   agent_crashed: 500,
   agent_not_found: 500,
   max_turns_reached: 500,
-  budget_reached: 500,
+  max_budget_reached: 500,
   model_failed: 502,
   model_credentials: 502,
   draining: 503,
@@ -52,7 +53,7 @@ export type ErrorCode = keyof typeof statusOf;
 
 type Options = {
   cause?: unknown;
-  /** Seconds to wait before the next try; sent as `Retry-After` with every 503. */
+  /** Seconds to wait before the next try; sent as `Retry-After`, with every 503 and where it is known. */
   retryAfter?: number;
 };
 

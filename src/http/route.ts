@@ -99,8 +99,10 @@ export const failureOf = (error: ServiceError): Reply => {
       return failure(error.code, error.message, {
         "retry-after": String(error.retryAfter ?? defaultRetryAfter),
       });
-    default:
-      return failure(error.code, error.message);
+    default: {
+      const after = error.retryAfter;
+      return failure(error.code, error.message, after === undefined ? {} : { "retry-after": String(after) });
+    }
   }
 };
 

@@ -14,7 +14,7 @@ type Dependencies = {
   now: () => Date;
   newId: () => string;
   /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
-  check: (input: RunTaskInput) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
+  check: (input: RunTaskInput, principal: string) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
   /** Instance on whose disk an earlier job's worktree is, if a follow-up must run there; null: any may. */
   instanceWith: (previous: JobRecord) => Promise<string | null>;
   /** Throws a `ServiceError` when no new work is accepted: draining, or too little disk space. */
@@ -42,10 +42,10 @@ export const createSubmit = (deps: Dependencies) => {
   };
 
   const enqueue = async (input: RunTaskInput, origin: Origin): Promise<JobRecord> => {
-    const { repoUrl, profile } = await deps.check(input);
+    const { idempotency, principal } = origin;
+    const { repoUrl, profile } = await deps.check(input, principal);
     const worktree = worktreeOf(origin, repoUrl);
     const boundTo = await boundToOf(origin, worktree);
-    const { idempotency, principal } = origin;
     const fresh = (): JobRecord =>
       newRecord({
         id: deps.newId(),

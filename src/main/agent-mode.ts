@@ -4,7 +4,7 @@ import type { Agent } from "../agents/agent.ts";
 import { createCompletions, type Completions } from "../chat/completions.ts";
 import type { Chat } from "../chat/chat.ts";
 import { createChat } from "../chat/create-chat.ts";
-import type { ObserveTurn } from "../chat/engine.ts";
+import type { ObserveTurn, RequireBudget } from "../chat/engine.ts";
 import { createEngine } from "../chat/run-engine.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
@@ -43,6 +43,7 @@ type Dependencies = {
   isDraining: () => boolean;
   isLiving: (podName: string) => boolean;
   observeTurn: ObserveTurn;
+  requireBudget: RequireBudget;
   redact: Redactor;
   now: () => Date;
   log: Log;
@@ -54,7 +55,7 @@ type Dependencies = {
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
   const { settings, companions, cli, stores, self, mark, isDraining, isLiving } = deps;
-  const { observeTurn, redact, now, log } = deps;
+  const { observeTurn, requireBudget, redact, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
   const agent = createAgentPackage({ settings, companions, home: homedir() });
@@ -78,12 +79,13 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     log,
   });
   await engine.prepare();
-  const chat = createChat({ engine, agent, visibilities, bus, settings, now, newId, log });
+  const chat = createChat({ engine, agent, requireBudget, visibilities, bus, settings, now, newId, log });
   const completions = createCompletions({
     engine,
     store: completionStore,
     bus,
     agentPackage: agent,
+    requireBudget,
     settings,
     instance: self,
     now,

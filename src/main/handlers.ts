@@ -10,10 +10,13 @@ import type { Submit } from "../jobs/submit.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { toJob } from "../store/job-record.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
+import type { createBudgets } from "../telemetry/budgets.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
 import { waitForJob } from "./wait-for-job.ts";
 import type { RunTaskInput } from "../contract/job.ts";
 import type { Repos } from "../repos/repos.ts";
+
+type Budgets = ReturnType<typeof createBudgets>;
 
 type Dependencies = {
   jobs: Jobs;
@@ -96,12 +99,16 @@ const required = <Part>(agentMode: Part | null): Part => {
   return agentMode;
 };
 
-/** Checks what a submitted task names: repository, base ref, MCP file, profile. Throws a `ServiceError`. */
+type TaskChecks = { repos: Repos; profiles: Profiles; budgets: Pick<Budgets, "require"> };
+
+/** Checks what a submitted task names: repository, base ref, MCP file, profile and its budget. Throws a `ServiceError`. */
 export const createTaskCheck =
-  ({ repos, profiles }: { repos: Repos; profiles: Profiles }) =>
-  async ({ repo_url, base_ref, file_path, profile: name, task }: RunTaskInput) => {
+  ({ repos, profiles, budgets }: TaskChecks) =>
+  async ({ repo_url, base_ref, file_path, profile: name, task }: RunTaskInput, principal: string) => {
     const repoUrl = repos.parseUrl(repo_url);
     if (base_ref !== "") repos.checkRef(base_ref);
     await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(file_path)]);
-    return { repoUrl, profile: await profiles.route({ name, task, repoUrl }) };
+    const profile = await profiles.route({ name, task, repoUrl });
+    await budgets.require({ profile: profile.name, budgetDayUsd: profile.budgetDayUsd, principal });
+    return { repoUrl, profile };
   };

@@ -15,6 +15,7 @@ import { createRedactor } from "../lib/redact.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createRunner } from "../runner/runner.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
+import { createBudgets } from "../telemetry/budgets.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
@@ -109,6 +110,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const tracing = await openTracing({ settings, service, events, directory, redact, now, log });
   const imputed = settings.agentOauthToken !== null;
   const { onEnded, observeTurn } = createObservers({ metrics, telemetry, tracing, imputed });
+  const budgets = createBudgets({ settings, telemetry, now, log });
   const settling = { store, events, queue, jobEnds, onEnded, now, log };
   const spool = await openSpool(join(directory, "spool"), log);
   const worker = createWorker({
@@ -164,7 +166,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settings,
     now,
     newId: randomUUID,
-    check: createTaskCheck({ repos, profiles }),
+    check: createTaskCheck({ repos, profiles, budgets }),
     admit,
     joinWorktree: (id, accept) =>
       worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
@@ -181,6 +183,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     isDraining,
     isLiving: stores.isLiving,
     observeTurn,
+    requireBudget: budgets.require,
     redact,
     now,
     log,

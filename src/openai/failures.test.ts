@@ -100,7 +100,7 @@ test.each<Told>([
   ["agent_failed", 500, "server_error", "false"],
   ["agent_crashed", 500, "server_error", "false"],
   ["max_turns_reached", 500, "server_error", "false"],
-  ["budget_reached", 500, "server_error", "false"],
+  ["max_budget_reached", 500, "server_error", "false"],
   ["model_failed", 502, "server_error", "false"],
   ["capacity_full", 503, "server_error", null],
   ["draining", 503, "server_error", null],

@@ -139,7 +139,7 @@ export const chatDescription: ZodOpenApiOperationObject = {
       "agent_crashed",
       "agent_not_found",
       "max_turns_reached",
-      "budget_reached",
+      "max_budget_reached",
       "model_failed",
       "model_credentials",
       "capacity_full",

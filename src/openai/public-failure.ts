@@ -23,7 +23,7 @@ const costly = (code: ErrorCode): boolean =>
 
 const others: ReadonlySet<ErrorCode> = new Set([
   "max_turns_reached",
-  "budget_reached",
+  "max_budget_reached",
   "turn_timeout",
   "turn_cancelled",
 ]);

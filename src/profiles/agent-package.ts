@@ -34,6 +34,8 @@ export type LoadedAgent = {
   systemPrompt: string | null;
   /** Longest turn, seconds. */
   timeoutSeconds: number;
+  /** USD that its turns may cost in a day; null: no limit of its own. */
+  budgetDayUsd: number | null;
   /** Values of `model` in requests: the agent's own first. */
   models: readonly string[];
   /** The CLI's model for such a name; null: the agent's own model. Undefined: no such name. */

@@ -186,6 +186,7 @@ const loadPackage = async (
       fingerprint: fingerprintOf({ plan, systemPrompt, files }),
       systemPrompt,
       timeoutSeconds: plan.block.timeout ?? settings.agentModeTimeout,
+      budgetDayUsd: inherit(chain).budget_day_usd ?? null,
       models: [...models.keys()],
       cliModel: (model) => models.get(model),
     },

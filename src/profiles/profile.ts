@@ -37,6 +37,8 @@ export type ResolvedProfile = Profile & {
   retryLost: boolean;
   /** A read-only profile: changes in the worktree are discarded at the end, and reported. */
   readOnly: boolean;
+  /** USD that its jobs may cost in a day; null: no limit of its own. */
+  budgetDayUsd: number | null;
 };
 
 type PinnedProfile = ResolvedProfile & {

@@ -257,6 +257,7 @@ const usableProfile = (layer: Layer, chain: Layer[]): Omit<UsableProfile, "isInH
       error: null,
       retryLost: definition.retry_lost ?? false,
       readOnly,
+      budgetDayUsd: definition.budget_day_usd ?? null,
     },
     plan,
     match: definition.match,

@@ -8,7 +8,15 @@ import type { Log } from "../lib/log.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import { maxBatch, type Claim, type IndexEntry, type Kind, type Position, type Records } from "./records.ts";
+import {
+  maxBatch,
+  requireId,
+  type Claim,
+  type IndexEntry,
+  type Kind,
+  type Position,
+  type Records,
+} from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
 
@@ -102,6 +110,7 @@ export const openFilesRecords = async <T extends object>(
   };
 
   const write = async (id: string, record: T): Promise<void> => {
+    requireId(kind, id);
     await guarded(async () => {
       if (editable) await mkdir(directory, { recursive: true, mode: 0o700 });
       await writeFileAtomic(file(id), JSON.stringify(record));

@@ -20,7 +20,7 @@ export type Position = { created: number; id: string };
 export type Kind<T extends object> = {
   /** Name of a record in messages. */
   noun: string;
-  /** Only valid ids become paths and keys; every other id is unknown. */
+  /** Only valid ids become paths and keys: every other id is unknown, and writing it is an error. */
   isId: (id: string) => boolean;
   /** The record, or why the text is none. */
   parse: (text: string, id: string) => T | string;
@@ -127,3 +127,8 @@ export const parseWith =
       return noRecord;
     }
   };
+
+/** For adapters, before they write: an invalid id could be a path to elsewhere. */
+export const requireId = ({ isId, noun }: Pick<Kind<object>, "isId" | "noun">, id: string): void => {
+  if (!isId(id)) throw new Error(`${JSON.stringify(id.slice(0, 100))} is no id of a ${noun}`);
+};

@@ -3,7 +3,7 @@ import { failureOf } from "../kv/failure.ts";
 import { createScript, type Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
-import type { Claim, Index, IndexEntry, Kind, Position } from "./records.ts";
+import { requireId, type Claim, type Index, type IndexEntry, type Kind, type Position } from "./records.ts";
 
 /** A record as it was read. `apart`: the key of its long field; empty: none. */
 export type Row<T> = { record: T | null; version: string; apart: string };
@@ -131,6 +131,7 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   /** Answers as `changeRecord` does. */
   const write = async (request: Write<T>): Promise<string> => {
     const { id, row, next } = request;
+    requireId(kind, id);
     const version = newVersion();
     const stored = next === null ? { version, json: "", key: "" } : await storeApart(id, next, row, version);
     const { added, dropped } = difference(factsOf(row.record, id), factsOf(next, id));

@@ -23,7 +23,6 @@ export type VisibilityStore = {
 export const createVisibilityStore = (records: Records<Visibility>): VisibilityStore => ({
   get: records.get,
   set: async (agent, visibility) => {
-    if (!isAgentName(agent)) throw new Error("the name of an agent is letters, digits and ._-");
     await records.change(agent, () => visibility);
   },
 });

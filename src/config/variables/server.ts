@@ -1,4 +1,4 @@
-import { address, apiKey, apiKeys, flag, integer, oneOf, httpUrl, optional, text } from "../formats.ts";
+import { address, apiKey, apiKeys, flag, integer, oneOf, httpUrl, optional, text, usd } from "../formats.ts";
 import { variable } from "../variable.ts";
 import { parseKvUrl } from "../kv-url.ts";
 
@@ -79,6 +79,28 @@ export const telemetryVariables = {
     flag,
     "true",
     "Log tool details in the agent's telemetry",
+  ),
+};
+
+/** Budgets of a day. */
+export const budgetVariables = {
+  budgetDayUsd: variable(
+    "SERVICE_BUDGET_DAY_USD",
+    usd.nullable(),
+    null,
+    "USD that all jobs and chat turns may cost in a day (UTC) before new ones are refused",
+  ),
+  budgetKeyDayUsd: variable(
+    "SERVICE_BUDGET_KEY_DAY_USD",
+    usd.nullable(),
+    null,
+    "USD that those of one API key may cost in a day",
+  ),
+  budgetImputed: variable(
+    "SERVICE_BUDGET_IMPUTED",
+    flag,
+    "false",
+    "Count costs that are computed but not billed (AGENT_CLI_OAUTH_TOKEN) towards the budgets",
   ),
 };
 
