@@ -12,7 +12,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   agents: { rooms: ["contract", "lib", "config"], packages: ["zod"] },
   profiles: { rooms: ["contract", "lib", "config", "agents"], packages: ["zod", "yaml"] },
   repos: { rooms: ["contract", "lib", "config"], packages: ["zod", "@octokit/auth-app", "@octokit/request"] },
-  telemetry: { rooms: ["contract", "lib"], packages: ["prom-client", "@bufbuild/protobuf"] },
+  telemetry: { rooms: ["contract", "lib"], packages: ["prom-client", "protobufjs"] },
   jobs: { rooms: ["contract", "lib", "store", "kv"], packages: ["bullmq"] },
   runner: { rooms: ["contract", "lib", "store", "agents", "profiles", "repos", "jobs"], packages: [] },
   worktrees: { rooms: ["contract", "lib", "store", "repos"], packages: ["p-limit"] },
