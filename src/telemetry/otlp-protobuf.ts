@@ -88,7 +88,7 @@ const requests: Record<Signal, Message> = {
 const maxDepth = 100;
 
 /**
- * An ExportServiceRequest in the shape of OTLP/JSON, but ids and other bytes are bytes.
+ * An ExportServiceRequest in the shape of OTLP/JSON, but bytes are bytes, and 64-bit integers bigints.
  * @param maxFields how many fields it may have in all
  * @throws ServiceError when it is torn, nested too deeply or too large
  */
@@ -132,12 +132,16 @@ const scalars: Record<Scalar, { wireType: number; value: (reader: Reader) => unk
   bytes: { wireType: lengthDelimited, value: (reader) => reader.bytes() },
   bool: { wireType: varint, value: (reader) => reader.bool() },
   int32: { wireType: varint, value: (reader) => reader.int32() },
-  // A string: it may be more than a number can say exactly.
-  int64: { wireType: varint, value: (reader) => reader.int64().toString() },
-  fixed64: { wireType: bits64, value: (reader) => reader.fixed64().toNumber() },
-  sfixed64: { wireType: bits64, value: (reader) => reader.sfixed64().toNumber() },
+  int64: { wireType: varint, value: (reader) => bigint(reader.int64()) },
+  fixed64: { wireType: bits64, value: (reader) => bigint(reader.fixed64()) },
+  sfixed64: { wireType: bits64, value: (reader) => bigint(reader.sfixed64()) },
   double: { wireType: bits64, value: (reader) => reader.double() },
 };
+
+type Long = { high: number; low: number; unsigned: boolean };
+
+const bigint = ({ high, low, unsigned }: Long): bigint =>
+  (BigInt(unsigned ? high >>> 0 : high) << 32n) | BigInt(low >>> 0);
 
 const submessage = { wireType: lengthDelimited, value: () => null };
 

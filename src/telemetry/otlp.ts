@@ -189,7 +189,7 @@ const time = (message: Message, key: string): string | null => {
 const number = (message: Message, key: string): number | null => {
   const value = message[key];
   if (value === undefined || value === null) return null;
-  if (typeof value === "number") return value;
+  if (typeof value === "number" || typeof value === "bigint") return Number(value);
   if (typeof value === "string" && /^(NaN|-?Infinity|-?\d+(\.\d+)?(e[+-]?\d+)?)$/i.test(value))
     return Number(value);
   throw wrong(key, "a number");
