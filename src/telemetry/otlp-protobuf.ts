@@ -4,8 +4,6 @@ import { layers, type Signal } from "./otlp.ts";
 
 type Scalar = "string" | "bytes" | "bool" | "int32" | "int64" | "fixed64" | "sfixed64" | "double";
 
-type Reader = InstanceType<typeof protobuf.Reader>;
-
 /** The fields of a message by number; those that are not listed are skipped. In brackets: repeated. */
 type Message = { [field: number]: [name: string, kind: Scalar | Message | [Message]] };
 
@@ -104,9 +102,9 @@ export const decodeProtobuf = (signal: Signal, bytes: Uint8Array, maxFields: num
       fieldsLeft -= 1;
       if (fieldsLeft < 0) throw tooManyFields(maxFields);
       const [name = "", kind] = fields[tag >>> 3] ?? [];
-      const { wireType, value } = typeof kind === "string" ? scalars[kind] : submessage;
+      const wireType = typeof kind === "string" ? wireTypes[kind] : lengthDelimited;
       if (kind === undefined || (tag & 7) !== wireType) reader.skipType(tag & 7, 0, tag >>> 3);
-      else if (typeof kind === "string") message[name] = value(reader);
+      else if (typeof kind === "string") message[name] = plain(reader[kind]());
       else {
         const inner = read(Array.isArray(kind) ? kind[0] : kind, reader.size() + reader.pos, depth + 1);
         if (Array.isArray(kind)) ((message[name] ??= []) as unknown[]).push(inner);
@@ -125,25 +123,25 @@ export const decodeProtobuf = (signal: Signal, bytes: Uint8Array, maxFields: num
   }
 };
 
-const [varint, bits64, lengthDelimited] = [0, 1, 2];
+const lengthDelimited = 2;
 
-const scalars: Record<Scalar, { wireType: number; value: (reader: Reader) => unknown }> = {
-  string: { wireType: lengthDelimited, value: (reader) => reader.string() },
-  bytes: { wireType: lengthDelimited, value: (reader) => reader.bytes() },
-  bool: { wireType: varint, value: (reader) => reader.bool() },
-  int32: { wireType: varint, value: (reader) => reader.int32() },
-  int64: { wireType: varint, value: (reader) => bigint(reader.int64()) },
-  fixed64: { wireType: bits64, value: (reader) => bigint(reader.fixed64()) },
-  sfixed64: { wireType: bits64, value: (reader) => bigint(reader.sfixed64()) },
-  double: { wireType: bits64, value: (reader) => reader.double() },
+const wireTypes: Record<Scalar, number> = {
+  bool: 0,
+  int32: 0,
+  int64: 0,
+  fixed64: 1,
+  sfixed64: 1,
+  double: 1,
+  string: lengthDelimited,
+  bytes: lengthDelimited,
 };
 
-type Long = { high: number; low: number; unsigned: boolean };
-
-const bigint = ({ high, low, unsigned }: Long): bigint =>
-  (BigInt(unsigned ? high >>> 0 : high) << 32n) | BigInt(low >>> 0);
-
-const submessage = { wireType: lengthDelimited, value: () => null };
+/** The library has 64-bit integers as objects of two halves. */
+const plain = (value: unknown): unknown => {
+  if (typeof value !== "object" || value === null || value instanceof Uint8Array) return value;
+  const { high, low, unsigned } = value as { high: number; low: number; unsigned: boolean };
+  return (BigInt(unsigned ? high >>> 0 : high) << 32n) | BigInt(low >>> 0);
+};
 
 const invalid = (why: string, cause?: unknown): ServiceError =>
   new ServiceError("invalid_request", `The body is not a protobuf message of OTLP: ${why}`, { cause });
