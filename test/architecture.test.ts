@@ -15,7 +15,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   companions: { rooms: ["contract", "lib", "config"], packages: [] },
   telemetry: {
     rooms: ["contract", "lib", "config"],
-    packages: ["@bufbuild/protobuf", "@opentelemetry/otlp-transformer", "pg", "prom-client"],
+    packages: ["@opentelemetry/otlp-transformer", "pg", "prom-client", "protobufjs"],
   },
   jobs: { rooms: ["contract", "lib", "store", "kv"], packages: ["bullmq"] },
   runner: { rooms: ["contract", "lib", "store", "agents", "profiles", "repos", "jobs"], packages: [] },

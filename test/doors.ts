@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { ClientError } from "../src/client/client-error.ts";
-import type { Operation } from "../src/contract/operation.ts";
+import { hasBody, type Operation } from "../src/contract/operation.ts";
 import { operations, type Operations } from "../src/contract/operations.ts";
 import { mcpDoors } from "./mcp-doors.ts";
 import { svcProgram, type Service } from "./service-process.ts";
@@ -21,7 +21,8 @@ export type Door = {
 const rest: Door = {
   name: "REST",
   ask: async ({ url }, { operation, input, idempotencyKey }) => {
-    const { http }: Operation = operations[operation];
+    const asked: Operation = operations[operation];
+    const { http } = asked;
     const left = new Map(Object.entries(input));
     const path = http.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
       const value = String(left.get(name));
@@ -31,13 +32,13 @@ const rest: Door = {
     const query = new URLSearchParams(
       [...left].map(([name, value]): [string, string] => [name, String(value)]),
     );
-    const response = await fetch(http.method === "post" ? url + path : `${url}${path}?${query.toString()}`, {
+    const response = await fetch(hasBody(asked) ? url + path : `${url}${path}?${query.toString()}`, {
       method: http.method.toUpperCase(),
       headers: {
         "content-type": "application/json",
         ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
       },
-      ...(http.method === "post" && { body: JSON.stringify(Object.fromEntries(left)) }),
+      ...(hasBody(asked) && { body: JSON.stringify(Object.fromEntries(left)) }),
     });
     return { status: response.status, body: await response.json() };
   },

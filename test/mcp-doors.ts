@@ -27,7 +27,8 @@ const mcpDoor = (name: string, era: Era, transport: (service: Service) => Transp
   return {
     name: `MCP ${name}, ${era}`,
     ask: async (service, { operation, input, idempotencyKey }) => {
-      const { mcpOmit = [] }: Operation = operations[operation];
+      const { mcp, mcpOmit = [] }: Operation = operations[operation];
+      if (mcp === false) return null;
       const client = await clientOf(service);
       if (client === null || mcpOmit.some((omitted) => omitted in input)) return null;
       const result = await client.callTool({

@@ -107,29 +107,28 @@ const unavailable = (
 
 const Status = z.object({ message: z.string().meta({ description: "What is wrong and what to do" }) });
 
-const failed = (description: string) => ({
-  description,
-  content: { [json]: { schema: Status }, [protobuf]: { schema: z.string() } },
-});
+const bodies = (schema: z.ZodType) => ({ [json]: { schema }, [protobuf]: { schema: z.string() } });
+
+const failures: Record<string, string> = {
+  "400": "It cannot be decoded",
+  "401": "The key or token is missing or not valid",
+  "403": "The request comes from another origin or for another host",
+  "413": "Too many bytes or records",
+  "415": "Neither protobuf nor JSON, or compressed otherwise than with gzip",
+  "503": "The store cannot be reached, or too many requests at once; send it again",
+};
 
 const description = (signal: Signal): ZodOpenApiOperationObject => ({
   operationId: `otlp_${signal}`,
   summary: `Take ${signal} of an OpenTelemetry exporter`,
-  tags: ["Telemetry"],
-  requestBody: {
-    required: true,
-    content: { [json]: { schema: z.looseObject({}) }, [protobuf]: { schema: z.string() } },
-  },
+  requestBody: { required: true, content: bodies(z.looseObject({})) },
   responses: {
-    "200": {
-      description: "Stored",
-      content: { [json]: { schema: z.object({}) }, [protobuf]: { schema: z.string() } },
-    },
-    "400": failed("It cannot be decoded"),
-    "401": failed("The key or token is missing or not valid"),
-    "403": failed("The request comes from another origin or for another host"),
-    "413": failed("Too many bytes or records"),
-    "415": failed("Neither protobuf nor JSON, or compressed otherwise than with gzip"),
-    "503": failed("The store cannot be reached, or too many requests at once; send it again"),
+    "200": { description: "Stored", content: bodies(z.object({})) },
+    ...Object.fromEntries(
+      Object.entries(failures).map(([status, what]) => [
+        status,
+        { description: what, content: bodies(Status) },
+      ]),
+    ),
   },
 });

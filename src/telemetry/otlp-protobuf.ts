@@ -1,4 +1,4 @@
-import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import protobuf from "protobufjs/minimal.js";
 import { ServiceError } from "../contract/errors.ts";
 import { layers, type Signal } from "./otlp.ts";
 
@@ -86,29 +86,29 @@ const requests: Record<Signal, Message> = {
 const maxDepth = 100;
 
 /**
- * An ExportServiceRequest in the shape of OTLP/JSON; ids and other bytes are bytes, 64-bit integers are bigints.
+ * An ExportServiceRequest in the shape of OTLP/JSON, but bytes are bytes, and 64-bit integers bigints.
  * @param maxFields how many fields it may have in all
  * @throws ServiceError when it is torn, nested too deeply or too large
  */
 export const decodeProtobuf = (signal: Signal, bytes: Uint8Array, maxFields: number): unknown => {
-  const reader = new BinaryReader(bytes);
+  const reader = protobuf.Reader.create(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   let fieldsLeft = maxFields;
 
   const read = (fields: Message, end: number, depth: number): Record<string, unknown> => {
     if (depth > maxDepth) throw invalid(`it is nested more than ${maxDepth} levels deep`);
     const message: Record<string, unknown> = {};
     while (reader.pos < end) {
-      const [number, wireType] = reader.tag();
+      const tag = reader.tag();
       fieldsLeft -= 1;
       if (fieldsLeft < 0) throw tooManyFields(maxFields);
-      const [name = "", kind] = fields[number] ?? [];
-      if (kind === undefined || wireType !== wireTypeOf(kind)) reader.skip(wireType, number);
-      else if (typeof kind === "string") message[name] = reader[kind]();
+      const [name = "", kind] = fields[tag >>> 3] ?? [];
+      const wireType = typeof kind === "string" ? wireTypes[kind] : lengthDelimited;
+      if (kind === undefined || (tag & 7) !== wireType) reader.skipType(tag & 7, 0, tag >>> 3);
+      else if (typeof kind === "string") message[name] = plain(reader[kind]());
       else {
-        const isRepeated = Array.isArray(kind);
-        const value = read(isRepeated ? kind[0] : kind, reader.uint32() + reader.pos, depth + 1);
-        if (isRepeated) ((message[name] ??= []) as unknown[]).push(value);
-        else message[name] = value;
+        const inner = read(Array.isArray(kind) ? kind[0] : kind, reader.size() + reader.pos, depth + 1);
+        if (Array.isArray(kind)) ((message[name] ??= []) as unknown[]).push(inner);
+        else message[name] = inner;
       }
     }
     if (reader.pos !== end) throw invalid("a field is longer than its message");
@@ -123,19 +123,25 @@ export const decodeProtobuf = (signal: Signal, bytes: Uint8Array, maxFields: num
   }
 };
 
-const wireTypes: Record<Scalar, WireType> = {
-  string: WireType.LengthDelimited,
-  bytes: WireType.LengthDelimited,
-  bool: WireType.Varint,
-  int32: WireType.Varint,
-  int64: WireType.Varint,
-  fixed64: WireType.Bit64,
-  sfixed64: WireType.Bit64,
-  double: WireType.Bit64,
+const lengthDelimited = 2;
+
+const wireTypes: Record<Scalar, number> = {
+  bool: 0,
+  int32: 0,
+  int64: 0,
+  fixed64: 1,
+  sfixed64: 1,
+  double: 1,
+  string: lengthDelimited,
+  bytes: lengthDelimited,
 };
 
-const wireTypeOf = (kind: Message[number][1]): WireType =>
-  typeof kind === "string" ? wireTypes[kind] : WireType.LengthDelimited;
+/** The library has 64-bit integers as objects of two halves. */
+const plain = (value: unknown): unknown => {
+  if (typeof value !== "object" || value === null || value instanceof Uint8Array) return value;
+  const { high, low, unsigned } = value as { high: number; low: number; unsigned: boolean };
+  return (BigInt(unsigned ? high >>> 0 : high) << 32n) | BigInt(low >>> 0);
+};
 
 const invalid = (why: string, cause?: unknown): ServiceError =>
   new ServiceError("invalid_request", `The body is not a protobuf message of OTLP: ${why}`, { cause });
@@ -148,4 +154,9 @@ const tooManyFields = (maxFields: number): ServiceError =>
 
 /** A `google.rpc.Status` with that message, which OTLP wants in the answer to a request that failed. */
 export const encodeStatus = (message: string): Uint8Array<ArrayBuffer> =>
-  new BinaryWriter().tag(2, WireType.LengthDelimited).string(message).finish();
+  new Uint8Array(
+    protobuf.Writer.create()
+      .uint32((2 << 3) | lengthDelimited)
+      .string(message)
+      .finish(),
+  );

@@ -129,6 +129,7 @@ export const variedAttributes = {
   "event.name": "tool_result",
   "session.id": "session-1",
   os: "of the record",
+  "service.name": "claude-code",
   text: "Wörter \u0000 and 🎈",
   yes: true,
   no: false,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import protobufjs from "protobufjs/minimal.js";
 import { ServiceError } from "../contract/errors.ts";
 import { encodeLogs, sampleRequest, variedAttributes, type Encoding } from "./otlp.fixture.ts";
 import { batchOf, signals, type Signal } from "./otlp.ts";
@@ -238,9 +238,12 @@ test.each(signals)(
 );
 
 test("protobuf that is nested deeply, has too many fields or a length beyond its end is refused", () => {
-  let value = new BinaryWriter().tag(1, WireType.LengthDelimited).string("x").finish();
   const wrapped = (number: number, bytes: Uint8Array) =>
-    new BinaryWriter().tag(number, WireType.LengthDelimited).bytes(bytes).finish();
+    protobufjs.Writer.create()
+      .uint32((number << 3) | 2)
+      .bytes(bytes)
+      .finish();
+  let value = wrapped(1, Buffer.from("x"));
   for (let depth = 0; depth < 60; depth += 1) value = wrapped(5, wrapped(1, value));
   const deep = wrapped(1, wrapped(2, wrapped(2, wrapped(5, value))));
   expect(fault(protobuf("logs", deep))).toMatchObject({

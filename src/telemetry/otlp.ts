@@ -14,7 +14,7 @@ const maxRepeated = 67_108_864;
 
 type Message = Record<string, unknown>;
 
-type Resource = { attributes: Message; size: number };
+type Resource = { attributes: Message; entries: [string, unknown][]; size: number };
 
 /** What a record has of its own and of its resource. */
 type Common = Pick<LoggedEvent, "jobId" | "sessionId" | "attributes">;
@@ -37,16 +37,16 @@ export const batchOf = (signal: Signal, request: unknown, receivedAt: Date): Tel
   let count = 0;
   let repeated = 0;
 
-  const commonOf = (record: Message, { attributes, size }: Resource): Common => {
+  const commonOf = (record: Message, { attributes, entries, size }: Resource): Common => {
     count += 1;
     repeated += size;
     if (count > maxRecords) throw tooLarge(`${maxRecords.toLocaleString("en")} records`);
     if (repeated > maxRepeated) throw tooLarge("64 MiB once each record has its resource's attributes");
     const own = attributesOf(record, "attributes");
-    const inherited = Object.entries(attributes).map(([name, value]) => [
-      Object.hasOwn(own, name) ? `resource.${name}` : name,
-      value,
-    ]);
+    // The agent repeats many of its resource's attributes in each record.
+    const inherited = entries
+      .filter(([name, value]) => own[name] !== value)
+      .map(([name, value]) => [Object.hasOwn(own, name) ? `resource.${name}` : name, value]);
     return {
       jobId: stringOrNull(attributes["service.job_id"]),
       sessionId: stringOrNull(own["session.id"] ?? attributes["session.id"]),
@@ -56,7 +56,8 @@ export const batchOf = (signal: Signal, request: unknown, receivedAt: Date): Tel
 
   for (const entry of list(object(request, "The request"), resources)) {
     const attributes = attributesOf(child(entry, "resource") ?? {}, "attributes");
-    const resource = { attributes, size: JSON.stringify(attributes).length };
+    const size = JSON.stringify(attributes).length;
+    const resource = { attributes, entries: Object.entries(attributes), size };
     const common = (record: Message): Common => commonOf(record, resource);
     for (const scope of list(entry, scopes))
       for (const record of list(scope, records))
@@ -94,12 +95,9 @@ const pointsOf = (metric: Message, common: (point: Message) => Common, received:
   return points;
 };
 
-const temporalities = new Map([
-  ["1", "delta"],
-  ["DELTA", "delta"],
-  ["2", "cumulative"],
-  ["CUMULATIVE", "cumulative"],
-]);
+const temporalities = new Map(
+  Object.entries({ 1: "delta", DELTA: "delta", 2: "cumulative", CUMULATIVE: "cumulative" }),
+);
 
 const eventOf = (record: Message, common: Common, received: string): LoggedEvent => {
   const said = valueOf(child(record, "body") ?? {}) ?? "";
@@ -136,12 +134,7 @@ const spanOf = (span: Message, common: Common, received: string): Span => {
   };
 };
 
-const statuses = new Map([
-  ["1", "ok"],
-  ["OK", "ok"],
-  ["2", "error"],
-  ["ERROR", "error"],
-]);
+const statuses = new Map(Object.entries({ 1: "ok", OK: "ok", 2: "error", ERROR: "error" }));
 
 const attributesOf = (message: Message, key: string): Message =>
   Object.fromEntries(

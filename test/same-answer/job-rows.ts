@@ -141,6 +141,7 @@ export const instanceRows = (scene: () => Scene): Row[] => [
     service: () => scene().crowded,
     question: () => ({ input: {} }),
   },
+  { operation: "sync_companions", outcome: "success", question: () => ({ input: { target: "hub" } }) },
   {
     operation: "list_instances",
     outcome: "success",

@@ -180,7 +180,16 @@ const behaviour = (timeoutSeconds: number): Record<string, string> => {
 /** The named endpoint before the service's own receiver. */
 const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<string, string> => {
   const { otelEndpoint, otelProtocol } = settings;
-  if (otelEndpoint === null && receiver === null) return {};
+  const target =
+    otelEndpoint !== null
+      ? {
+          OTEL_EXPORTER_OTLP_ENDPOINT: otelEndpoint,
+          OTEL_EXPORTER_OTLP_PROTOCOL: otelProtocol === "http" ? "http/protobuf" : (otelProtocol ?? "grpc"),
+          // An exporter that gets no answer would keep the agent from exiting for 2 s.
+          CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
+        }
+      : receiver && toReceiver(receiver, otelProtocol);
+  if (target === null) return {};
   const attributes = {
     "service.job_id": start.id,
     profile: start.launch.profile,
@@ -191,14 +200,7 @@ const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<st
     CLAUDE_CODE_ENABLE_TELEMETRY: "1",
     OTEL_METRICS_EXPORTER: "otlp",
     OTEL_LOGS_EXPORTER: "otlp",
-    ...(otelEndpoint === null && receiver !== null
-      ? toReceiver(receiver, otelProtocol)
-      : {
-          OTEL_EXPORTER_OTLP_ENDPOINT: otelEndpoint ?? "",
-          OTEL_EXPORTER_OTLP_PROTOCOL: otelProtocol === "http" ? "http/protobuf" : (otelProtocol ?? "grpc"),
-        }),
-    // An exporter that gets no answer would keep the agent from exiting for 2 s.
-    CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
+    ...target,
     ...(start.traceparent !== undefined && { TRACEPARENT: start.traceparent }),
     ...(settings.otelLogPrompts && { OTEL_LOG_USER_PROMPTS: "1" }),
     ...(settings.otelLogToolDetails && { OTEL_LOG_TOOL_DETAILS: "1" }),
@@ -217,7 +219,6 @@ const toReceiver = (
   OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
   OTEL_EXPORTER_OTLP_PROTOCOL: protocol === "http/json" ? protocol : "http/protobuf",
   // Not `Authorization`: the CLI sends the value as it is, others decode it, and that one has a space.
-  // Not `Authorization`: its value has a space, which the CLI and other exporters want written differently.
   OTEL_EXPORTER_OTLP_HEADERS: `X-Api-Key=${token}`,
   OTEL_TRACES_EXPORTER: "otlp",
   CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",

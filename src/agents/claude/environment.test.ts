@@ -161,7 +161,6 @@ test("without a named endpoint the agent reports to the service's own receiver, 
     OTEL_EXPORTER_OTLP_HEADERS: "X-Api-Key=token-of-this-start",
     OTEL_TRACES_EXPORTER: "otlp",
     CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
-    CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
   });
   expect(own.secrets).toContain(receiver.token);
   const protocol = (otelProtocol: ClaudeSettings["otelProtocol"]) =>

@@ -51,7 +51,10 @@ const startReceiver = async () => {
   return { url: server.url, requests, stored };
 };
 
-const run = async (endpoint: string, options: { json?: boolean; env?: NodeJS.ProcessEnv } = {}) => {
+const run = async (
+  endpoint: string,
+  options: { json?: boolean; isNamed?: boolean; env?: NodeJS.ProcessEnv } = {},
+) => {
   let resultAt = 0;
   const task = 'scenario: bash {"command": "echo something"}';
   const { outcome, events } = await runFake(task, {
@@ -61,7 +64,8 @@ const run = async (endpoint: string, options: { json?: boolean; env?: NodeJS.Pro
       modelBaseUrl: model.url.replace("127.0.0.1", "localhost"),
       modelAuthToken: "model-token",
       otelEnabled: endpoint !== "",
-      otelProtocol: options.json === true ? "http/json" : null,
+      otelEndpoint: options.isNamed === true ? endpoint : null,
+      otelProtocol: options.json === true ? "http/json" : options.isNamed === true ? "http" : null,
     },
     launch: { bypassPermissions: true, args: ["--model", "sonnet", "--dangerously-skip-permissions"] },
     env: { GIT_CONFIG_GLOBAL: "/dev/null", ...options.env },
@@ -141,10 +145,10 @@ const blackHole = async () => {
   return { url: `http://127.0.0.1:${port}`, connections: () => connections };
 };
 
-test("an agent whose receiver hangs exits as soon after its result as one without telemetry", async () => {
+test("an agent whose collector hangs exits as soon after its result as one without telemetry", async () => {
   const hanging = await blackHole();
   const without = await run("");
-  const held = await run(hanging.url);
+  const held = await run(hanging.url, { isNamed: true });
   expect(hanging.connections()).toBeGreaterThan(0);
   expect(held.exitAfterResultMs - without.exitAfterResultMs).toBeLessThan(1500);
 });

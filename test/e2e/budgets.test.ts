@@ -1,0 +1,70 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { startService } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { runJob } from "./ended-job.ts";
+
+/** One run of the fake agent. */
+const cost = 0.0123;
+
+const spentOf = async (url: string, key: string): Promise<number> => {
+  const response = await fetch(`${url}/usage`, { headers: { "x-api-key": key } });
+  return ((await response.json()) as { total: { cost_usd: number } }).total.cost_usd;
+};
+
+test("a spent budget of the day refuses jobs and chat turns with 429 and the time it lifts; the other key goes on", async () => {
+  const service = await startService({
+    env: {
+      SERVICE_API_KEYS: "first-key-1,second-key-2",
+      SERVICE_API_KEY: "first-key-1",
+      SERVICE_BUDGET_KEY_DAY_USD: "0.01",
+      AGENT_MODE: "true",
+    },
+  });
+  expect((await runJob(service, "One")).cost_usd).toBe(cost);
+  await until(async () => (await spentOf(service.url, "first-key-1")) >= cost);
+  const post = (path: string, key: string, body: object) =>
+    fetch(service.url + path, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-api-key": key },
+      body: JSON.stringify(body),
+    });
+  const refused = await post("/jobs", "first-key-1", { task: "Two" });
+  expect(refused.status).toBe(429);
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect(await refused.json()).toMatchObject({
+    success: false,
+    code: "budget_reached",
+    error: expect.stringMatching(
+      /The budget of this API key for today is spent .*SERVICE_BUDGET_KEY_DAY_USD/,
+    ),
+  });
+  const messages = [{ role: "user", content: "hello" }];
+  const chat = await post("/v1/chat/completions", "first-key-1", {
+    model: "default",
+    messages,
+    stream: true,
+  });
+  expect([chat.status, await chat.json()]).toEqual([
+    429,
+    { error: expect.objectContaining({ code: "budget_reached" }) },
+  ]);
+  const completion = await post("/completions", "first-key-1", { message: "hello", uuid: "one" });
+  expect(completion.status).toBe(429);
+  expect((await post("/jobs", "second-key-2", { task: "Two" })).status).toBe(200);
+});
+
+test("the budget of a profile refuses tasks for it alone", async () => {
+  const home = await temporaryDirectory();
+  await mkdir(join(home, ".service", "profiles"), { recursive: true });
+  await writeFile(join(home, ".service/profiles/cheap.yml"), "extends: code\nbudget_day_usd: 0.01\n");
+  const service = await startService({ home });
+  const { run } = asks(service);
+  await runJob(service, "One", { profile: "cheap" });
+  await until(async () => (await spentOf(service.url, "")) >= cost);
+  await expect(run({ task: "Two", profile: "cheap" })).rejects.toThrow(/budget of the profile cheap/);
+  await runJob(service, "Two");
+});
