@@ -27,7 +27,7 @@ test("what the environment holds under the name of a secret is secret, the servi
     AWS_SECRET_ACCESS_KEY: "aws-0123456789",
     TRACING_BASIC_AUTH: "tracing-0123456789",
   });
-  expect(secrets).toEqual(["aws-0123456789", "tracing-0123456789"]);
+  expect(secrets).toEqual(["tracing-0123456789", "aws-0123456789"]);
   expect(
     await found({
       KV_KEY_PREFIX: "service-of-mine",

@@ -8,15 +8,8 @@ import type { Log } from "../lib/log.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import {
-  maxBatch,
-  requireId,
-  type Claim,
-  type IndexEntry,
-  type Kind,
-  type Position,
-  type Records,
-} from "./records.ts";
+import { maxBatch, requireId } from "./records.ts";
+import type { Claim, IndexEntry, Kind, Position, Records } from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
 

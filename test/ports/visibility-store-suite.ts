@@ -24,7 +24,7 @@ export const visibilityStoreSuite = (name: string, { open }: Harness): void => {
       const { store } = await open();
       for (const wrong of ["", ".", "..", "../../x", "a/b", "a:b", "x".repeat(101)]) {
         expect(await store.get(wrong)).toBeNull();
-        await expect(store.set(wrong, everythingVisible)).rejects.toThrow("the name of an agent");
+        await expect(store.set(wrong, everythingVisible)).rejects.toThrow("is no id of a visibility");
       }
     });
 
