@@ -1,6 +1,6 @@
 import { ServiceError } from "../contract/errors.ts";
 import { orAborted, pause } from "../lib/wait.ts";
-import type { Database, Query, Value } from "./database.ts";
+import type { Database, Query } from "./database.ts";
 import { rowsOf, runRow, usageKeys, usageSums, type Row } from "./rows.ts";
 import { migrate } from "./schema.ts";
 import type { EndedRun, SpentQuery, TelemetryBatch, TelemetrySink } from "./sink.ts";

@@ -66,7 +66,9 @@ test.each(["SQLite", "PostgreSQL"])(
     const query = async <Row>(sql: string): Promise<Row[]> => {
       if (url !== "") return (await ask(url, sql)) as Row[];
       const database = openSqlite(join(directory, "telemetry.db"));
-      return await database.query<Row>(sql).finally(database.close);
+      const rows = await database.query<Row>(sql);
+      await database.close();
+      return rows;
     };
     const names = (await query<{ name: string }>("SELECT name FROM metrics")).map((row) => row.name);
     expect(new Set(names).size).toBe(names.length);

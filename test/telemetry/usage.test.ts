@@ -3,7 +3,6 @@ import { beforeAll, expect, test } from "vitest";
 import { asks } from "../asks.ts";
 import { ask, startPostgres } from "../postgres.ts";
 import { startService, type Service } from "../service.ts";
-import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 
 let server: Awaited<ReturnType<typeof startPostgres>>;
