@@ -26,7 +26,7 @@ export const spawnPostgres = async () => {
   const directory = await mkdtemp(join(tmpdir(), "svc-postgres-"));
   if (isRoot) await chown(directory, nobody, nobody);
   const data = join(directory, "data");
-  const [command = "", ...rest] = [...under, program("initdb")];
+  const [command, ...rest] = [...under, program("initdb")];
   const init = ["--pgdata", data, "--username", "svc", "--auth", "trust", "--no-sync", "--encoding", "UTF8"];
   await run(command, [...rest, ...init, "--no-locale"], { cwd: directory });
   const port = await lastingPort();

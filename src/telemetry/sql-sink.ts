@@ -1,6 +1,6 @@
 import { ServiceError } from "../contract/errors.ts";
 import { orAborted, pause } from "../lib/wait.ts";
-import type { Database, Query, Value } from "./database.ts";
+import type { Database, Query } from "./database.ts";
 import { rowsOf, runRow, usageKeys, usageSums, type Row } from "./rows.ts";
 import { migrate } from "./schema.ts";
 import type { EndedRun, SpentQuery, TelemetryBatch, TelemetrySink } from "./sink.ts";
@@ -77,7 +77,7 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
       }),
     usage: (input) => usageOf(read, input, now()),
     prune: async ({ telemetry, runs }, signal) => {
-      const { query } = await ready();
+      const { query } = await orAborted(ready(), signal);
       const firstDay = runs.toISOString().slice(0, 10);
       const limits = [
         ["metrics", "at", telemetry.toISOString()],
@@ -88,7 +88,7 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
         ["usage_daily", "day", firstDay],
       ] as const;
       for (const [table, column, before] of limits)
-        await deleteBefore(query, { table, column, before }, signal);
+        await orAborted(deleteBefore(query, { table, column, before }, signal), signal);
     },
     close: async () => {
       const database = await opening?.catch(() => null);

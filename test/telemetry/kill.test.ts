@@ -12,7 +12,7 @@ import { openSqlite } from "../../src/telemetry/sqlite.ts";
 let server: Awaited<ReturnType<typeof startPostgres>>;
 beforeAll(async () => void (server = await startPostgres()));
 
-/** Adds runs and batches until it is killed, and prints the number of each once it is on disk. With `drain`: adds none. */
+/** Adds 100 runs and batches and waits to be killed; prints the number of each once it is on disk. With `drain`: adds none. */
 const writer = `
   import { openTelemetry } from ${JSON.stringify(join(import.meta.dirname, "../../src/main/telemetry.ts"))};
   import { sampleBatch, sampleRun } from ${JSON.stringify(join(import.meta.dirname, "../../src/telemetry/sink.fixture.ts"))};
@@ -24,13 +24,14 @@ const writer = `
     now: () => new Date(),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
   });
-  for (let n = Number(from); drain !== "drain"; n += 1) {
+  for (let n = Number(from); drain !== "drain" && n < Number(from) + 100; n += 1) {
     const batch = sampleBatch();
     batch.metrics[0].name = "number " + n;
     await Promise.all([telemetry.append(batch), telemetry.addRun(sampleRun({ id: String(n) }))]);
     process.stdout.write(n + "\\n");
   }
-  await telemetry.close();
+  if (drain === "drain") await telemetry.close();
+  else setInterval(quiet, 1000);
 `;
 
 const start = (...args: string[]) => {
@@ -66,7 +67,9 @@ test.each(["SQLite", "PostgreSQL"])(
     const query = async <Row>(sql: string): Promise<Row[]> => {
       if (url !== "") return (await ask(url, sql)) as Row[];
       const database = openSqlite(join(directory, "telemetry.db"));
-      return await database.query<Row>(sql).finally(database.close);
+      const rows = await database.query<Row>(sql);
+      await database.close();
+      return rows;
     };
     const names = (await query<{ name: string }>("SELECT name FROM metrics")).map((row) => row.name);
     expect(new Set(names).size).toBe(names.length);

@@ -1,9 +1,11 @@
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
+import { afterFile } from "../cleanup.ts";
 import { asks } from "../asks.ts";
 import { ask, startPostgres } from "../postgres.ts";
 import { startService, type Service } from "../service.ts";
-import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 
 let server: Awaited<ReturnType<typeof startPostgres>>;
@@ -87,4 +89,19 @@ test("a service stops in time while PostgreSQL is down", async () => {
   expect(await service.stop()).toBe(0);
   expect(performance.now() - begun).toBeLessThan(8000);
   await server.start();
+});
+
+test("a service starts, runs jobs and stops in time with a database that never answers", async () => {
+  const silent = createServer(() => undefined).listen(0, "127.0.0.1");
+  afterFile(() => void silent.close());
+  await once(silent, "listening");
+  const { port } = silent.address() as AddressInfo;
+  const service = await startService({
+    env: { SERVICE_TELEMETRY_DB: `postgres://svc@127.0.0.1:${port}/none` },
+  });
+  expect(await asks(service).run({ task: "Do the default thing" })).toMatchObject({ status: "succeeded" });
+  await expect(service.client.get_usage({})).rejects.toMatchObject({ code: "store_unavailable" });
+  const begun = performance.now();
+  expect(await service.stop()).toBe(0);
+  expect(performance.now() - begun).toBeLessThan(8000);
 });

@@ -22,10 +22,18 @@ const entryOf = async (directory: string): Promise<{ title: string; text: string
   const title = `${manifest.name} ${manifest.version} (${manifest.license ?? "see below"})`;
   const names = (await readdir(directory)).filter((name) => licenceFile.test(name)).toSorted();
   const texts = await Promise.all(names.map((name) => readFile(join(directory, name), "utf8")));
+  if (texts.length === 0) texts.push(...(await ofReadme(directory)));
   if (texts.length === 0 && manifest.license === undefined) throw new Error(`${directory} has no licence`);
   if (texts.length === 0)
     texts.push(`The package has no licence file; its manifest says: ${manifest.license}`);
   return { title, text: texts.map((text) => text.replaceAll("\r\n", "\n").trim()).join("\n\n") };
+};
+
+/** Some packages have their licence at the end of their page only. */
+const ofReadme = async (directory: string): Promise<string[]> => {
+  const page = await readFile(join(directory, "README.md"), "utf8").catch(() => "");
+  const section = /^#+ licen[cs]e\s*$([^]*?)(?=^#|(?![^]))/im.exec(page)?.[1]?.trim() ?? "";
+  return section.includes("Permission is hereby granted") ? [section] : [];
 };
 
 /** Also what a ready-made bundle says of its own contents, but not that of its other builds. */
