@@ -80,8 +80,7 @@ const replay = async (deps: Recovery): Promise<void> => {
 const settleEarlier = (deps: Recovery): Promise<number> =>
   forEachEarlier(deps, async (record) => {
     if (record.status !== "running") return;
-    const mayBeRepeated = record.process === null || record.retry_lost !== false;
-    if (mayBeRepeated && mayRunAgain(record)) await cleanUp(deps, record);
+    if (mayRunAgain(record)) await cleanUp(deps, record);
     else await settle(deps, record, { kind: "lost", cleaned: null });
   });
 

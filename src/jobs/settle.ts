@@ -102,7 +102,11 @@ export const endJob = async (
 /** A job whose instance died this often is not retried: it may be the cause. */
 const maxAttempts = 5;
 
-export const mayRunAgain = (record: JobRecord): boolean => record.attempt < maxAttempts && !wasPushed(record);
+/** Whether a lost run may be repeated, by its record. */
+export const mayRunAgain = (record: JobRecord): boolean =>
+  (record.process === null || record.retry_lost === true) &&
+  record.attempt < maxAttempts &&
+  !wasPushed(record);
 
 /** Whether this attempt has pushed its branch, which happens only after a good result. */
 export const wasPushed = ({ stages, attempt }: JobRecord): boolean =>
@@ -127,8 +131,7 @@ const endedAs = (record: JobRecord, { outcome: { kind, patch }, at }: Ended): Jo
 const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
   const patch =
     cleaned === null ? { unsettled: true } : { ...cleaned.patch, unsettled: false, process: null };
-  const mayBeRepeated = cleaned?.requeue ?? (record.process === null || record.retry_lost === true);
-  if (mayBeRepeated && mayRunAgain(record)) {
+  if (cleaned?.requeue !== false && mayRunAgain(record)) {
     const free = { pid: null, process: null, instance_epoch: null, unsettled: false };
     return { ...patch, ...free, ...statusAfter(record, "requeue") };
   }

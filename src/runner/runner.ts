@@ -166,7 +166,7 @@ export const createRunner = (deps: Dependencies) => {
     });
     // It ended well: retention handles its worktree like that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
-    const again = (record.process === null || record.retry_lost === true) && mayRunAgain(record);
+    const again = mayRunAgain(record);
     if (record.status === "running" && again) return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
     const isThrowaway = record.read_only === true;

@@ -214,16 +214,17 @@ export const openFilesRecords = async <T extends object>(
       return (others === null ? ids : ids.filter((id) => others.has(id))).slice(skipped, skipped + limit);
     },
     due: async ({ name }, until) => {
-      const count = index.countBefore(name, { created: until + 1, id: "" });
-      const entries = index.list(name).slice(0, Math.min(count, maxBatch));
-      return entries.map(({ id }) => id);
+      const count = Math.min(index.countBefore(name, { created: until + 1, id: "" }), maxBatch);
+      return index
+        .list(name)
+        .slice(0, count)
+        .map(({ id }) => id);
     },
     values: async ({ name }) => index.list(name).map(({ id, value }) => [id, value]),
     count: async ({ name }) => index.list(name).length,
 
     expire: async (at) => {
-      const expired = [...known.keys()].filter((id) => isExpired(id, at)).slice(0, maxBatch);
-      for (const id of expired) {
+      for (const id of [...known.keys()].filter((id) => isExpired(id, at)).slice(0, maxBatch)) {
         await runExclusive(id, async () => {
           const record = isExpired(id, at) ? await read(id) : null;
           if (record !== null) await remove(id, record);
