@@ -158,7 +158,6 @@ export const openFilesRecords = async <T extends object>(
       .find((taken) => taken !== undefined && taken.id !== ignored);
 
   if (!editable) await load();
-
   return {
     get: async (id) => (isExpired(id, now()) ? null : await read(id)),
 
@@ -215,10 +214,8 @@ export const openFilesRecords = async <T extends object>(
     },
     due: async ({ name }, until) => {
       const count = Math.min(index.countBefore(name, { created: until + 1, id: "" }), maxBatch);
-      return index
-        .list(name)
-        .slice(0, count)
-        .map(({ id }) => id);
+      const entries = index.list(name).slice(0, count);
+      return entries.map(({ id }) => id);
     },
     values: async ({ name }) => index.list(name).map(({ id, value }) => [id, value]),
     count: async ({ name }) => index.list(name).length,
