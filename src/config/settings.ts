@@ -169,10 +169,9 @@ const idleHub = rule(["agentMode", "hubAgent"], ({ agentMode, hubAgent }) => ({
 
 const sharedBudgets = rule(["kvUrl", "telemetryDb", "budgetDayUsd", "budgetKeyDayUsd"], (settings) => {
   const { kvUrl, telemetryDb, budgetDayUsd, budgetKeyDayUsd } = settings;
-  if (kvUrl === null || telemetryDb !== null) return { faults: [], warnings: [] };
+  const isSet = budgetDayUsd !== null || budgetKeyDayUsd !== null;
+  if (!isSet || kvUrl === null || telemetryDb !== null) return { faults: [], warnings: [] };
   const wayOut = "set SERVICE_TELEMETRY_DB to a PostgreSQL that all instances share";
-  if (budgetDayUsd === null && budgetKeyDayUsd === null)
-    return { faults: [], warnings: [`Usage and budgets of profiles count this instance alone: ${wayOut}`] };
   return { faults: [`A budget of several instances (KV_URL) needs one database: ${wayOut}`], warnings: [] };
 });
 

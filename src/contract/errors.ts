@@ -53,7 +53,7 @@ export type ErrorCode = keyof typeof statusOf;
 
 type Options = {
   cause?: unknown;
-  /** Seconds to wait before the next try; sent as `Retry-After`, with every 503 and where it is known. */
+  /** Seconds to wait before the next try; sent as `Retry-After` with every 429 and 503. */
   retryAfter?: number;
 };
 

@@ -95,14 +95,13 @@ export const failureOf = (error: ServiceError): Reply => {
     case 413:
       // The rest of the body is not read.
       return failure(error.code, error.message, { connection: "close" });
+    case 429:
     case 503:
       return failure(error.code, error.message, {
         "retry-after": String(error.retryAfter ?? defaultRetryAfter),
       });
-    default: {
-      const after = error.retryAfter;
-      return failure(error.code, error.message, after === undefined ? {} : { "retry-after": String(after) });
-    }
+    default:
+      return failure(error.code, error.message);
   }
 };
 

@@ -51,7 +51,8 @@ type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /** The composition root of the job orchestrator: reading it shows the system. */
 export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
-  const telemetryToken = randomBytes(32).toString("hex");
+  // No text ends in `~`: masking holds back an end of a text that may be the beginning of a secret.
+  const telemetryToken = `~${randomBytes(32).toString("hex")}`;
   const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
   const log = createLog(settings.logLevel, redact);
   for (const warning of warnings) log.warn(warning);
@@ -72,7 +73,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   });
   const { jobs: store, events, queue, jobEnds, now } = stores;
 
-  const telemetry = await openTelemetry({ settings, directory, now, log });
+  const telemetry = await openTelemetry({ settings, directory, redact, now, log });
 
   /** Nothing may keep the process alive when it cannot start. */
   const giveUp = async (error: unknown): Promise<never> => {

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import type { EndedTurn } from "../chat/engine.ts";
 import type { Log } from "../lib/log.ts";
+import { redactDeep, type Redactor } from "../lib/redact.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { openPostgres } from "../telemetry/postgres.ts";
 import type { EndedRun, TelemetryBatch, TelemetrySink } from "../telemetry/sink.ts";
@@ -14,6 +15,7 @@ type Dependencies = {
   settings: Pick<Settings, "telemetryDb" | "telemetryRetention">;
   /** Of this instance alone. */
   directory: string;
+  redact: Redactor;
   now: () => Date;
   log: Log;
 };
@@ -25,6 +27,7 @@ type Item = { batch: TelemetryBatch } | { run: EndedRun };
 export const openTelemetry = async ({
   settings,
   directory,
+  redact,
   now,
   log,
 }: Dependencies): Promise<TelemetrySink> => {
@@ -49,7 +52,7 @@ export const openTelemetry = async ({
   }, 600_000);
 
   return {
-    append: (batch) => spool.add({ batch }),
+    append: (batch) => spool.add({ batch: redactDeep(batch, redact) }),
     addRun: (run) => spool.add({ run }),
     spent: sink.spent,
     usage: sink.usage,

@@ -197,7 +197,7 @@ type AgentRun = Pick<Span, "traceId" | "jobId" | "sessionId"> & {
  * Turns of an agent, and the tool calls in each. A turn begins with the model's first words after the results of the turn
  * before, and ends with the last result of its own tool calls.
  */
-export const createAgentSpans = ({ parent, model, contents, ...common }: AgentRun) => {
+const createAgentSpans = ({ parent, model, contents, ...common }: AgentRun) => {
   const spans: Span[] = [];
   const tools = new Map<string, Span>();
   let turn: { span: Span; text: string } | null = null;

@@ -27,7 +27,7 @@ const vendorHost = "https://cloud.langfuse.com";
 const vendorPath = "/api/public/otel/v1/traces";
 
 /** Refused for good: the same request would be refused again. */
-export class RefusedTrace extends Error {
+class RefusedTrace extends Error {
   override name = "RefusedTrace";
   readonly permanent = true;
 }

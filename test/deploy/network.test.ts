@@ -58,7 +58,7 @@ describe.each(overlays)("the overlay %s", (overlay) => {
     const { spec } = find<INetworkPolicy>(await render(overlay), "NetworkPolicy", "svc");
     const out = spec?.egress ?? [];
     const ports = out.map((rule) => [...new Set((rule.ports ?? []).map(({ port }) => port))]);
-    expect(ports).toEqual([[53], [443, 22], [4317, 4318]]);
+    expect(ports).toEqual([[53], [443, 22], [5432], [4317, 4318]]);
     const blocks = out
       .flatMap(({ to }) => to ?? [])
       .flatMap(({ ipBlock }) => (ipBlock === undefined ? [] : [ipBlock]));

@@ -157,20 +157,20 @@ test("a service that is killed again and again while it syncs always reads one w
     );
   const bundle = await published("large", files(0));
   const home = await temporaryDirectory();
-  for (let version = 1; version <= 6; version += 1) {
+  for (let version = 1; version <= 4; version += 1) {
     const service = await serve({ SERVICE_HOOKS_BUNDLE_URL: bundle.url }, home);
     const { profiles } = await service.client.list_profiles();
     const versions = profiles.flatMap(({ description }) => /^v\d+$/.exec(description)?.[0] ?? []);
     expect([versions.length, new Set(versions).size]).toEqual([200, 1]);
     await publish(bundle, files(version));
     const cut = syncOf(service).catch(() => null);
-    await new Promise((resolve) => setTimeout(resolve, version * 12));
+    await new Promise((resolve) => setTimeout(resolve, version * 20));
     await service.kill();
     await cut;
   }
   const last = await serve({ SERVICE_HOOKS_BUNDLE_URL: bundle.url }, home);
   expect((await syncOf(last, "bundle")).body).toEqual({ bundle: "ok" });
-  await until(async () => (await profile(last, "p199"))?.description === "v6");
+  await until(async () => (await profile(last, "p199"))?.description === "v4");
 });
 
 test("svc hooks sync fetches without a service, and a running one uses it", async () => {

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { initialize, startRaw, submit } from "../../src/main/stdio.fixture.ts";
 import { asks } from "../asks.ts";
@@ -39,7 +40,7 @@ const readEnvironment = async (file: string): Promise<Record<string, string>> =>
   );
 
 const tokenIn = (environment: Record<string, string>): string =>
-  /^X-Api-Key=([\da-f]{64})$/.exec(environment["OTEL_EXPORTER_OTLP_HEADERS"] ?? "")?.[1] ?? "";
+  /^X-Api-Key=(~[\da-f]{64})$/.exec(environment["OTEL_EXPORTER_OTLP_HEADERS"] ?? "")?.[1] ?? "";
 
 const post = (url: string, token: string) =>
   fetch(url, {
@@ -55,7 +56,7 @@ test("a job's agent reports to the service, with a token that is good for that o
   expect(job.status).toBe("succeeded");
   const environment = await readEnvironment(file);
   const token = tokenIn(environment);
-  expect(token).toHaveLength(64);
+  expect(token).toHaveLength(65);
   expect(environment["OTEL_EXPORTER_OTLP_ENDPOINT"]).toBe(`${service.url}/otlp`);
 
   const lines = service.output.stderr.split("\n").filter((line) => line.includes("/otlp/v1/"));
@@ -64,6 +65,16 @@ test("a job's agent reports to the service, with a token that is good for that o
     new Set(["metrics", "logs", "traces"]),
   );
   for (const { status, records } of requests) expect([status, records > 0]).toEqual([200, true]);
+
+  const database = new DatabaseSync(join(service.home, ".service/jobs/telemetry.db"), { readOnly: true });
+  const rows = (table: string) => database.prepare(`SELECT * FROM ${table} WHERE job_id = ?`).all(job.id);
+  const tables = ["metrics", "events", "spans"];
+  await until(() => tables.every((table) => rows(table).length > 0));
+  expect(JSON.stringify(tables.map(rows))).not.toContain(token);
+  // The agent's spans are in the trace of its job.
+  const trace = job.id.replaceAll("-", "");
+  expect(new Set(rows("spans").map(({ trace_id }) => trace_id))).toEqual(new Set([trace]));
+  database.close();
 
   const headers = { "x-api-key": "key-of-the-operator" };
   const events = await (await fetch(`${service.url}/jobs/${job.id}/events`, { headers })).text();

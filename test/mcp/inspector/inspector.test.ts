@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { operations, toolNames, type Operations } from "../../../src/contract/operations.ts";
+import { toolNames, type Operations } from "../../../src/contract/operations.ts";
 import { makeRemote } from "../../remote.ts";
 import { fakeAgent, startService, svcProgram, type Service } from "../../service.ts";
 import { createInspector } from "./inspector.ts";
