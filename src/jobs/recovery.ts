@@ -25,8 +25,7 @@ export type Recovery = Settling & {
  *
  * 1. writes outcomes from the spool that the earlier start could not write;
  * 2. gives jobs that it left running their state: those that may run again are queued once none of their processes is
- * left;
- *    the others become final, and `unsettled` marks them for step 4;
+ *    left; the others become final, and `unsettled` marks them for step 4;
  * 3. runs `afterwards`: new work begins;
  * 4. in the background, ends what the other jobs left running and saves their work.
  *
