@@ -21,6 +21,7 @@ const writer = `
   const telemetry = await openTelemetry({
     settings: { telemetryDb: url || null, telemetryRetention: 315360000 },
     directory,
+    redact: (text) => text,
     now: () => new Date(),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
   });
