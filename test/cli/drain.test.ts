@@ -180,7 +180,8 @@ test("a store that becomes unreachable is waited for, and one that has forgotten
   const twin = await playedInstance({ ...worker, server: other });
   await twin.live();
   await twin.runs(id);
-  await other.kill();
+  // Stopped in order: it writes down all it knows.
+  await other.kill("SIGTERM");
   await startRedis({ port: own.port, directory: other.directory });
   await until(() => run.output.stderr.includes("The key-value store can be reached again"));
   await until(() => worker.isAsked());
