@@ -21,6 +21,10 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   runner: { rooms: ["contract", "lib", "store", "agents", "profiles", "repos", "jobs"], packages: [] },
   worktrees: { rooms: ["contract", "lib", "store", "repos"], packages: ["p-limit"] },
   chat: { rooms: ["contract", "lib", "config", "store", "agents", "profiles"], packages: ["zod"] },
+  transcripts: {
+    rooms: ["contract", "lib", "config", "kv", "store", "client"],
+    packages: ["zod", "ioredis"],
+  },
   http: {
     rooms: ["contract", "lib", "config", "store", "telemetry"],
     packages: ["hono", "@hono/node-server", "zod", "zod-openapi", "swagger-ui-dist"],
@@ -52,6 +56,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
       "mcp",
       "openai",
       "client",
+      "transcripts",
     ],
     packages: ["close-with-grace", "p-limit", "zod"],
   },

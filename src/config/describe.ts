@@ -1,5 +1,6 @@
 import { maskUrl } from "./secrets.ts";
-import type { LoadedSettings, Source } from "./settings.ts";
+import type { Source } from "./resolve.ts";
+import type { LoadedSettings } from "./settings.ts";
 import type { Variable } from "./variable.ts";
 import { variables } from "./variables.ts";
 import type { SettingName, Settings } from "./variables.ts";

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { parseKvUrl } from "./kv-url.ts";
 import { variables } from "./variables.ts";
-import type { SettingName, Settings } from "./variables.ts";
+import type { SettingsOf, VariableTable } from "./resolve.ts";
+import type { Settings } from "./variables.ts";
 import type { Variable } from "./variable.ts";
 
 /**
@@ -10,19 +11,25 @@ import type { Variable } from "./variable.ts";
  * the service's environment whose names mark them as secrets, since an agent of the same user can read that.
  */
 export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string[] => {
-  const found = new Set<string>();
-  for (const [key, variable] of Object.entries<Variable>(variables)) {
-    // The keys of `variables` are those of `Settings`.
-    for (const value of strings(settings[key as SettingName])) {
-      for (const secret of variable.secret ? parts(value) : urlCredentials(value)) found.add(secret);
-    }
-  }
+  const found = new Set(secretsIn(variables, settings, env));
   const base64 = settings.gitHostAppPrivateKeyBase64;
   const pem = base64 === null ? keyFile(settings) : Buffer.from(base64, "base64").toString("latin1");
-  const urls = [...kvSecrets(settings), ...urlCredentials(settings.telemetryDb ?? "")];
-  for (const secret of [...parts(pem), ...environmentSecrets(env), ...urls]) found.add(secret);
+  const urls = [...kvSecrets(settings.kvUrl), ...urlCredentials(settings.telemetryDb ?? "")];
+  for (const secret of [...parts(pem), ...urls]) found.add(secret);
   found.delete("");
   return [...found];
+};
+
+/** As `secretValues`, for any program's variables and settings. */
+export const secretsIn = <Table extends VariableTable>(
+  table: Table,
+  settings: SettingsOf<Table>,
+  env: NodeJS.ProcessEnv,
+): string[] => {
+  const values = Object.entries<Variable>(table).flatMap(([key, { secret }]) =>
+    strings(settings[key]).flatMap((value) => (secret ? parts(value) : urlCredentials(value))),
+  );
+  return [...new Set([...values, ...environmentSecrets(env)])].filter((value) => value !== "");
 };
 
 /** `https://user:password@host` → `https://***@host`, also without a scheme; other text unchanged. */
@@ -50,7 +57,7 @@ const urlCredentials = (value: string): string[] => {
 };
 
 /** Both as written in the URL and as sent. */
-const kvSecrets = ({ kvUrl }: Settings): string[] => {
+const kvSecrets = (kvUrl: string | null): string[] => {
   const address = kvUrl === null ? null : parseKvUrl(kvUrl);
   if (address === null || typeof address === "string") return [];
   const given = [address.password, address.sentinelPassword].filter((secret) => secret !== null);

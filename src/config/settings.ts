@@ -1,18 +1,11 @@
-import { homedir, hostname } from "node:os";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { ConfigError } from "./config-error.ts";
 import { fileModeWarning, readConfigFile, type ConfigFile } from "./file.ts";
 import { isLoopbackHost } from "./formats.ts";
-import { maskUrl } from "./secrets.ts";
-import { defaultOf, type Machine, type Variable } from "./variable.ts";
+import { resolveVariables, unknownVariable, type Source } from "./resolve.ts";
+import type { Variable } from "./variable.ts";
 import { variables, type SettingName, type Settings, deprecatedVariables } from "./variables.ts";
-import { suggestion } from "../lib/nearest.ts";
-
-/** Where a value was found. */
-export type Source =
-  | { from: "environment"; name: string }
-  | { from: "file"; path: string }
-  | { from: "default" };
 
 export type LoadedSettings = {
   settings: Settings;
@@ -43,20 +36,7 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
     required: file !== undefined,
     known: Object.values(variables).map(({ yaml }) => yaml),
   });
-  const machine = { home, hostname: hostname() };
-  const faults = [...configFile.faults];
-
-  const values: [string, unknown][] = [];
-  const sources: [string, Source][] = [];
-  for (const [key, variable] of Object.entries<Variable>(variables)) {
-    const found = find({ variable, env, configFile, machine });
-    const result = variable.schema.safeParse(found.text);
-    sources.push([key, found.source]);
-    if (result.success) values.push([key, result.data]);
-    else for (const { message } of result.error.issues) faults.push(fault({ variable, ...found, message }));
-  }
-  // Each key of the table was parsed by its own schema above; faulty ones are missing.
-  const parsed: Partial<Settings> = Object.fromEntries(values);
+  const { values: parsed, sources, faults } = resolveVariables(variables, { env, home, file: configFile });
   const together = checkTogether(parsed, role);
   faults.push(...together.faults);
   if (faults.length > 0) throw new ConfigError(faults);
@@ -65,42 +45,9 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
   settings.allowLocalRepos ??= isLoopbackHost(settings.host);
   return {
     settings,
-    sources: Object.fromEntries(sources) as LoadedSettings["sources"],
+    sources,
     warnings: [...environmentWarnings(env), ...together.warnings, ...modeWarning(configFile)],
   };
-};
-
-type Found = { text: string | null; source: Source };
-
-const find = (request: {
-  variable: Variable;
-  env: NodeJS.ProcessEnv;
-  configFile: ConfigFile;
-  machine: Machine;
-}): Found => {
-  const { variable, env, configFile, machine } = request;
-  const written = (value: string) => (variable.isPath ? value.replace(/^~(?=\/|$)/, machine.home) : value);
-  for (const name of [variable.name, ...variable.fallbacks]) {
-    // `$(cat file)` and mounted secrets leave a line break at the end.
-    const value = env[name]?.trim() ?? "";
-    if (value !== "") return { text: written(value), source: { from: "environment", name } };
-  }
-  const value = configFile.values.get(variable.yaml)?.trim() ?? "";
-  if (value !== "") return { text: written(value), source: { from: "file", path: configFile.path } };
-  return { text: defaultOf(variable, machine), source: { from: "default" } };
-};
-
-const fault = ({
-  variable,
-  text,
-  source,
-  message,
-}: Found & { variable: Variable; message: string }): string => {
-  const name = source.from === "file" ? `${source.path}: ${variable.yaml}` : "";
-  const subject = source.from === "environment" ? source.name : name || variable.name;
-  return variable.secret
-    ? `${subject} ${message}`
-    : `${subject} is ${JSON.stringify(maskUrl(text ?? ""))}: it ${message}`;
 };
 
 const modeWarning = ({ path, values }: ConfigFile): string[] => {
@@ -243,7 +190,10 @@ const agentEnvironment = rule(["agentEnv"], ({ agentEnv }) => {
 const environmentWarnings = (env: NodeJS.ProcessEnv): string[] =>
   Object.entries(env).flatMap(([name, value]) => {
     if (value === undefined || value.trim() === "") return [];
-    const warning = laterWarning(name, value.trim()) ?? deprecatedWarning(name) ?? unknownWarning(name);
+    const warning =
+      laterWarning(name, value.trim()) ??
+      deprecatedWarning(name) ??
+      unknownVariable(name, { prefixes, known });
     return warning === null ? [] : [warning];
   });
 
@@ -252,13 +202,7 @@ const deprecatedWarning = (name: string): string | null => {
   return reason === undefined ? null : `${name} is deprecated and has no effect: ${reason}`;
 };
 
-const unknownWarning = (name: string): string | null => {
-  if (!ownPrefixes.some((prefix) => name.startsWith(prefix)) || known.has(name) || laterVariables.has(name))
-    return null;
-  return `${name} is not a variable of this service and has no effect${suggestion(name, known)}`;
-};
-
-const ownPrefixes = ["SERVICE_", "GIT_HOST_", "MODEL_API_", "AGENT_CLI_", "AGENT_MODE_", "KV_"];
+const prefixes = ["SERVICE_", "GIT_HOST_", "MODEL_API_", "AGENT_CLI_", "AGENT_MODE_", "KV_"];
 
 const known = new Set([
   ...Object.values(variables).flatMap(({ name, fallbacks }) => [name, ...fallbacks]),

@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import type { SettingsOf } from "./resolve.ts";
 import { agentModeVariables } from "./variables/agent-mode.ts";
 import { agentVariables, jobVariables } from "./variables/jobs.ts";
 import { companionVariables } from "./variables/companions.ts";
@@ -28,13 +28,11 @@ export const variables = {
   ...budgetVariables,
 };
 
-type Variables = typeof variables;
-
 /**
  * All settings, resolved and validated. Durations are in seconds, sizes in bytes, unless the variable's meaning says
  * otherwise.
  */
-export type Settings = { [Key in keyof Variables]: z.output<Variables[Key]["schema"]> };
+export type Settings = SettingsOf<typeof variables>;
 
 export type SettingName = keyof Settings;
 

@@ -105,7 +105,7 @@ export const completionOperations = {
       deprecated: true,
       status: ({ success, status }) => (status === "queued" ? 202 : success === true ? 200 : 500),
     },
-    annotations: { readOnly: false, destructive: true, idempotent: false },
+    annotations: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
     part: "agent",
     errors: ["model_not_found", "completion_running", "capacity_full", "draining"],
   }),

@@ -205,7 +205,7 @@ export const jobOperations = {
     http: { method: "post", path: "/jobs" },
     // A wait would exceed the time limits of MCP clients; wait_for_job stays within them.
     mcpOmit: ["wait"],
-    annotations: { readOnly: false, destructive: true, idempotent: false },
+    annotations: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
     errors: [
       "invalid_request",
       "invalid_repo_url",

@@ -1,23 +1,41 @@
 import type { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
-/**
- * One operation of the service. REST routes, the OpenAPI document, MCP tools and the typed client are loops over these:
- * a new operation is added in `operations.ts` only.
- */
-export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.ZodObject = z.ZodObject> = {
+/** One operation as MCP has it. */
+export type McpOperation<
+  Input extends z.ZodObject = z.ZodObject,
+  Output extends z.ZodObject = z.ZodObject,
+> = {
   /** Name of the MCP tool and of the client's method. */
   name: string;
   title: string;
   summary: string;
   input: Input;
   output: Output;
-  /** Overrides the examples of the output's fields. */
-  example?: object;
   /** Parameters that MCP clients are not offered. */
   mcpOmit?: readonly string[];
   /** False: there is no MCP tool for it. */
   mcp?: false;
+  /** Offered only when this part of the service is on. */
+  part?: "agent";
+  /** `openWorld`: it talks to git hosts or to a model. */
+  annotations: { readOnly: boolean; destructive: boolean; idempotent: boolean; openWorld?: true };
+  /** What a caller with limited rights needs; absent: nothing. */
+  scope?: string;
+  /** Codes this operation can fail with, besides those every request can (401, 413, 500 …). */
+  errors: readonly ErrorCode[];
+};
+
+/**
+ * One operation of the service. REST routes, the OpenAPI document, MCP tools and the typed client are loops over these:
+ * a new operation is added in `operations.ts` only.
+ */
+export type Operation<
+  Input extends z.ZodObject = z.ZodObject,
+  Output extends z.ZodObject = z.ZodObject,
+> = McpOperation<Input, Output> & {
+  /** Overrides the examples of the output's fields. */
+  example?: object;
   /**
    * REST binding. Parameters that are not in the path come from the JSON body (post), or from the query (get, delete, and
    * post with `query`).
@@ -30,11 +48,6 @@ export type Operation<Input extends z.ZodObject = z.ZodObject, Output extends z.
     /** Status of an answer that is no error; absent: always 200. */
     status?: (output: Record<string, unknown>) => 200 | 202 | 500;
   };
-  /** Offered only when this part of the service is on. */
-  part?: "agent";
-  annotations: { readOnly: boolean; destructive: boolean; idempotent: boolean };
-  /** Codes this operation can fail with, besides those every request can (401, 413, 500 …). */
-  errors: readonly ErrorCode[];
 };
 
 export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>(
@@ -44,7 +57,14 @@ export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>
 /** Whether the parameters that are not in the path are in the JSON body. */
 export const hasBody = ({ http }: Operation): boolean => http.method === "post" && http.query !== true;
 
-export const isOffered = ({ part }: Operation, parts: { agent: boolean }): boolean =>
+/** The registry of a program: its operations by name. */
+export type Definitions = Record<string, McpOperation>;
+
+/** Names of the MCP tools, in order. */
+export const toolNamesOf = <Ops extends Definitions>(operations: Ops): (keyof Ops & string)[] =>
+  Object.keys(operations).filter((name) => operations[name]?.mcp !== false);
+
+export const isOffered = ({ part }: McpOperation, parts: { agent: boolean }): boolean =>
   part === undefined || parts[part];
 
 /** A request's data besides its input. */
@@ -58,8 +78,6 @@ export type RequestContext = {
   /** Sends a waiting caller a few words about the progress. Absent: the caller did not ask for it. */
   progress?: ((message: string) => void) | undefined;
 };
-
-type Definitions = Record<string, Operation>;
 
 /** One handler per operation: a missing or mistyped one does not compile. */
 export type Handlers<Ops extends Definitions> = {

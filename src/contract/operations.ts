@@ -2,7 +2,7 @@ import { companionOperations } from "./companion.ts";
 import { completionOperations } from "./completion.ts";
 import { instanceOperations } from "./instance.ts";
 import { jobOperations } from "./job.ts";
-import type { Operation } from "./operation.ts";
+import { toolNamesOf } from "./operation.ts";
 import { profileOperations } from "./profile.ts";
 import { usageOperations } from "./usage.ts";
 import { worktreeOperations } from "./worktree.ts";
@@ -21,6 +21,4 @@ export const operations = {
 export type Operations = typeof operations;
 
 /** Names of the MCP tools, in order. */
-export const toolNames = (Object.keys(operations) as (keyof Operations)[]).filter(
-  (name) => (operations[name] as Operation).mcp !== false,
-);
+export const toolNames = toolNamesOf(operations);

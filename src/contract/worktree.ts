@@ -154,7 +154,7 @@ export const worktreeOperations = {
       worktree: Worktree,
     }),
     http: { method: "post", path: "/worktrees" },
-    annotations: { readOnly: false, destructive: false, idempotent: false },
+    annotations: { readOnly: false, destructive: false, idempotent: false, openWorld: true },
     errors: [
       "invalid_request",
       "invalid_repo_url",

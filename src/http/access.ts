@@ -6,15 +6,21 @@ import type { Route } from "./route.ts";
 /** The principal of a caller without a valid key, at an open route where keys are set. */
 export const anonymous = "stranger";
 
+/** Who calls. `scopes`: what the caller may do; null: everything. */
+export type Identity = { principal: string; scopes: readonly string[] | null };
+
+/** Finds out who sent a request. Null: there is no valid key or token. */
+export type Authenticate = (request: Request) => Identity | null | Promise<Identity | null>;
+
 /**
- * Resolves a request to its principal, a digest of the caller's key. Null: there is no valid key. Without configured
- * keys every caller is `open`.
+ * Resolves a request to its caller, whose principal is a digest of the key. Null: there is no valid key. Without
+ * configured keys every caller is `open`.
  *
  * Only the first key counts: `X-Api-Key`, then `Authorization: Bearer`, then `?api_key=`. A client library that always
  * sends some bearer token can therefore be used with `X-Api-Key`.
  */
-export const createAuthentication = (keys: readonly string[]): ((request: Request) => string | null) => {
-  if (keys.length === 0) return () => "open";
+export const createAuthentication = (keys: readonly string[]): ((request: Request) => Identity | null) => {
+  if (keys.length === 0) return () => ({ principal: "open", scopes: null });
   const known = keys.map((key) => ({ digest: digest(Buffer.from(key)), principal: principalOf(key) }));
   return (request) => {
     const presented = presentedKey(request);
@@ -23,7 +29,7 @@ export const createAuthentication = (keys: readonly string[]): ((request: Reques
     let principal: string | null = null;
     // Comparing with all keys takes the same time whichever matches.
     for (const key of known) if (timingSafeEqual(key.digest, offered)) principal = key.principal;
-    return principal;
+    return principal === null ? null : { principal, scopes: null };
   };
 };
 
@@ -49,18 +55,19 @@ const bearer = (authorization: string | null): string | undefined =>
  * Refuses requests from web pages of other origins. A page can make its visitor's browser call a service on loopback,
  * also under a host name that resolves to loopback. Each request is checked:
  *
- * - on loopback: `Host` and, if sent, `Origin` must name this machine;
+ * - on loopback: `Host` and, if sent, `Origin` must name this machine, or the host that a proxy serves (`publicHost`);
  * - on other addresses without keys: `Origin`, if sent, must be the requested host;
  * - on other addresses with keys: no check, because a page of another origin does not have the key.
  *
  * A request without `Host` passes: browsers always send it.
  */
-export const createSourceCheck = ({ host, apiKeys }: { host: string; apiKeys: readonly string[] }) => {
+export const createSourceCheck = ({ host, apiKeys, publicHost, prefix = "SERVICE" }: Served) => {
   if (isLoopbackHost(host)) {
     const ownNames = new Set([...loopbackNames, host.toLowerCase(), bracketed(host.toLowerCase())]);
+    if (publicHost !== undefined) ownNames.add(publicHost.toLowerCase());
     return (headers: Headers): void => {
       const asked = headers.get("host");
-      if (asked !== null && !ownNames.has(hostName(asked))) throw forbiddenHost(asked);
+      if (asked !== null && !ownNames.has(hostName(asked))) throw forbiddenHost(asked, prefix);
       const origin = headers.get("origin");
       if (origin !== null && !ownNames.has(originHost(origin, hostName))) throw forbiddenOrigin(origin);
     };
@@ -71,6 +78,16 @@ export const createSourceCheck = ({ host, apiKeys }: { host: string; apiKeys: re
     const asked = headers.get("host")?.toLowerCase();
     if (origin !== null && originHost(origin, (value) => value) !== asked) throw forbiddenOrigin(origin);
   };
+};
+
+/** Where a program is served. */
+export type Served = {
+  host: string;
+  apiKeys: readonly string[];
+  /** Name under which a proxy on this machine serves it. */
+  publicHost?: string;
+  /** What the program's variables begin with, for refusals; default `SERVICE`. */
+  prefix?: string;
 };
 
 const loopbackNames = ["localhost", "127.0.0.1", "[::1]"];
@@ -85,10 +102,10 @@ const hostName = (value: string): string =>
 const originHost = (origin: string, part: (host: string) => string): string =>
   part(/^https?:\/\/([^/]+)$/i.exec(origin)?.[1]?.toLowerCase() ?? "");
 
-const forbiddenHost = (host: string): ServiceError =>
+const forbiddenHost = (host: string, prefix: string): ServiceError =>
   new ServiceError(
     "forbidden_host",
-    `Host ${shown(host)} is not this machine's; ask at localhost or 127.0.0.1, or set SERVICE_HOST and SERVICE_API_KEYS to serve other hosts`,
+    `Host ${shown(host)} is not this machine's; ask at localhost or 127.0.0.1, or set ${prefix}_HOST and ${prefix}_API_KEYS to serve other hosts`,
   );
 
 const forbiddenOrigin = (origin: string): ServiceError =>

@@ -10,7 +10,15 @@ import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { anonymous, createAuthentication, createSourceCheck, crossOriginHeaders } from "./access.ts";
+import {
+  anonymous,
+  createAuthentication,
+  createSourceCheck,
+  crossOriginHeaders,
+  type Authenticate,
+  type Identity,
+  type Served,
+} from "./access.ts";
 import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
 import { errorResponses, openapiDocument } from "./openapi.ts";
@@ -45,7 +53,11 @@ export type AppDependencies = {
 };
 
 type BoundaryDependencies = Pick<AppDependencies, "log" | "newRequestId"> & {
-  settings: Pick<AppDependencies["settings"], "host" | "apiKeys">;
+  settings: Served;
+  /** Absent: by the keys of the settings. */
+  authenticate?: Authenticate;
+  /** `WWW-Authenticate` of refusals; default `Bearer`. */
+  challenge?: string;
 };
 
 /** The HTTP server's app: REST routes for every operation of the registry, and the routes that are no operation. */
@@ -77,14 +89,16 @@ export const serveRoutes = (routes: readonly Route[], deps: BoundaryDependencies
   });
 };
 
+const stranger: Identity = { principal: anonymous, scopes: [] };
+
 type Handled = Pick<Route, "open" | "crossOrigin" | "failures" | "handle">;
 
 /**
  * Every request passes through: source check, authentication, the route, errors turned into answers, one log line. It
  * wraps the route's function, because middleware would make the router compose handlers for each request.
  */
-const createBoundary = ({ settings, log, newRequestId }: BoundaryDependencies) => {
-  const authenticate = createAuthentication(settings.apiKeys);
+const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDependencies) => {
+  const { authenticate = createAuthentication(settings.apiKeys), challenge = "Bearer" } = access;
   const checkSource = createSourceCheck(settings);
 
   const answer = async (
@@ -94,12 +108,12 @@ const createBoundary = ({ settings, log, newRequestId }: BoundaryDependencies) =
   ): Promise<Reply | Response> => {
     const request = context.req.raw;
     // A caller may send a key to an open route.
-    const principal = authenticate(request) ?? (route.open === true ? anonymous : null);
-    if (principal === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
+    const identity = (await authenticate(request)) ?? (route.open === true ? stranger : null);
+    if (identity === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
     checkPathEncoding(request.url);
     return route.handle({
       request,
-      principal,
+      ...identity,
       requestId,
       note,
       path: context.req.param(),
@@ -126,7 +140,7 @@ const createBoundary = ({ settings, log, newRequestId }: BoundaryDependencies) =
         if (route.crossOrigin === true) shared = crossOriginHeaders(request.headers);
         reply = await answer(route, context, { requestId, note });
       } catch (error) {
-        reply = translated(error, { requestId, log, request, route });
+        reply = translated(error, { requestId, log, request, route, challenge });
       }
       const ms = Math.round((performance.now() - started) * 10) / 10;
       const { status } = reply;
@@ -155,15 +169,28 @@ const sent = ({ status, headers, body }: Reply, { env }: Context): Response => {
   return RESPONSE_ALREADY_SENT;
 };
 
-const translated = (
-  error: unknown,
-  { requestId, log, request, route }: { requestId: string; log: Log; request: Request; route: Handled },
-): Reply => {
+const translated = (error: unknown, { requestId, log, request, route, challenge }: Translation): Reply => {
   // The caller has disconnected and its work was stopped: this is no failure of the service.
   if (!(error instanceof ServiceError) && request.signal.aborted)
     return { status: 499, headers: {}, body: null };
   const { reply = failureOf } = route.failures ?? {};
-  return reply(serviceErrorOf(error, { requestId, log }));
+  const failure = serviceErrorOf(error, { requestId, log });
+  const answer = reply(failure);
+  const refused = failure.code === "insufficient_scope";
+  if (!refused && failure.status !== 401) return answer;
+  const why = challenge.includes(" ") ? `, ${scopeError}` : ` ${scopeError}`;
+  const header = { "www-authenticate": challenge + (refused ? why : "") };
+  return { ...answer, headers: { ...answer.headers, ...header } };
+};
+
+const scopeError = 'error="insufficient_scope"';
+
+type Translation = {
+  requestId: string;
+  log: Log;
+  request: Request;
+  route: Handled;
+  challenge: string;
 };
 
 /**

@@ -17,7 +17,7 @@ describe("keys", () => {
     fc.assert(
       fc.property(fc.uniqueArray(key, { minLength: 2, maxLength: 5 }), (keys) => {
         const authenticate = createAuthentication(keys);
-        const principals = keys.map((key) => ways(key).map(authenticate));
+        const principals = keys.map((key) => ways(key).map((request) => authenticate(request)?.principal));
         for (const [index, same] of principals.entries()) {
           expect(new Set(same).size).toBe(1);
           expect(same[0]).not.toBe(keys[index]);
@@ -51,7 +51,8 @@ describe("keys", () => {
   });
 
   test("a key beyond ASCII is compared by its UTF-8 bytes", () => {
-    const authenticate = createAuthentication(["schlüssel"]);
+    const known = createAuthentication(["schlüssel"]);
+    const authenticate = (request: Request) => known(request)?.principal;
     const asSent = Buffer.from("schlüssel").toString("latin1");
     expect(authenticate(new Request("http://localhost/", { headers: { "x-api-key": asSent } }))).toMatch(
       /^[\da-f]{16}$/,
@@ -60,7 +61,8 @@ describe("keys", () => {
   });
 
   test("of two keys the header counts, then the bearer token, then the query", () => {
-    const authenticate = createAuthentication(["one", "two"]);
+    const known = createAuthentication(["one", "two"]);
+    const authenticate = (request: Request) => known(request)?.principal ?? null;
     const request = (headers: Record<string, string>, query = "") =>
       new Request(`http://localhost/${query}`, { headers });
     const one = authenticate(request({ "x-api-key": "one" }));

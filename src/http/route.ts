@@ -16,6 +16,8 @@ export type Call = {
   path: Record<string, string>;
   /** Digest of the caller's key; `open` when no keys are set; `anonymous` at an open route without a valid key. */
   principal: string;
+  /** What the caller may do; null: everything. */
+  scopes: readonly string[] | null;
   /** Names the request in the log. */
   requestId: string;
   /** Adds fields to the request's log line. */

@@ -1,4 +1,5 @@
 import type { Settings } from "../config/variables.ts";
+import { operations } from "../contract/operations.ts";
 import type { AppDependencies } from "../http/app.ts";
 import { createApp, serveRoutes } from "../http/app.ts";
 import { otlpRoutes, type Receiver } from "../http/otlp-routes.ts";
@@ -10,7 +11,8 @@ import { openStdio } from "../mcp/stdio.ts";
 import { completionEventsRoute } from "../openai/completion-events-route.ts";
 import { openaiRoutes } from "../openai/routes.ts";
 import type { AgentMode } from "./agent-mode.ts";
-import { mcpIdentity } from "./version.ts";
+import { mcpProgram } from "./mcp-program.ts";
+import { waitingUntil } from "./wait-for-job.ts";
 
 export type Doors = {
   /** URL of the service; null: it does not listen on HTTP. */
@@ -34,8 +36,8 @@ type Dependencies = Omit<AppDependencies, "routes" | "settings"> & {
 /** How clients reach the service: over HTTP (REST, /mcp, /sse), or as the one client on stdin and stdout. */
 export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const { handlers, settings, log, closing, agentMode, receiver } = deps;
-  const parts = { agent: settings.agentMode };
-  const mcp = { answer: answerBy(handlers, log), service: mcpIdentity, parts };
+  const program = mcpProgram({ agent: settings.agentMode });
+  const answer = answerBy(operations, handlers, log);
   const telemetryRoutes =
     receiver === null ? [] : otlpRoutes({ ...receiver, apiKeys: settings.apiKeys, log });
   if (settings.transport === "stdio") {
@@ -44,7 +46,12 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
     const server = isNeeded
       ? await listen(serveRoutes(telemetryRoutes, { ...deps, settings: local }), local)
       : null;
-    const stdio = openStdio({ ...mcp, log, newRequestId: deps.newRequestId });
+    const stdio = openStdio({
+      program,
+      newAnswer: (inputEnd) => waitingUntil(inputEnd, answer),
+      log,
+      newRequestId: deps.newRequestId,
+    });
     return {
       url: null,
       otlpUrl: server && otlpUrl(server.url),
@@ -55,7 +62,7 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
       },
     };
   }
-  const newServer = createServerFactory(mcp);
+  const newServer = createServerFactory({ program, answer });
   const chatRoutes = [
     ...openaiRoutes({ chat: agentMode?.chat ?? null, settings, log }),
     ...(agentMode === null

@@ -6,12 +6,13 @@ import { createRedactor } from "../lib/redact.ts";
 import { openStdio } from "../mcp/stdio.ts";
 import { holderOf, InstanceHeldError, type Holder, stateDirectory } from "./instance-lock.ts";
 import type { Orchestrator } from "./orchestrator.ts";
-import { mcpIdentity } from "./version.ts";
+import { operations, type Operations } from "../contract/operations.ts";
+import { mcpProgram } from "./mcp-program.ts";
 import { setInterval } from "node:timers";
 import { ClientError } from "../client/client-error.ts";
 import { createClient, type Client } from "../client/client.ts";
 import { failedBy, toolInput, type Answer } from "../mcp/answer.ts";
-import { heartbeat, progressOf } from "./wait-for-job.ts";
+import { heartbeat, progressOf, waitingUntil } from "./wait-for-job.ts";
 
 type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
@@ -52,8 +53,9 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orc
 const startFront = ({ settings, warnings }: Start, log: Log, url: string): Orchestrator => {
   for (const warning of warnings) log.warn(warning);
   const answer = answerThrough({ url, apiKey: settings.apiKey ?? settings.apiKeys[0], log });
-  const parts = { agent: settings.agentMode };
-  const stdio = openStdio({ answer, service: mcpIdentity, parts, log, newRequestId: randomUUID });
+  const program = mcpProgram({ agent: settings.agentMode });
+  const newAnswer = (inputEnd: AbortSignal): Answer => waitingUntil(inputEnd, answer);
+  const stdio = openStdio({ program, newAnswer, log, newRequestId: randomUUID });
   log.info({ url }, "serving on stdin and stdout for the service that runs already");
   return { url: null, mustEnd: stdio.clientLeft, stop: stdio.close };
 };
@@ -66,10 +68,11 @@ const answerThrough = ({ url, apiKey, log }: Dependencies): Answer => {
   return async (name, given, context) => {
     const { signal, idempotencyKey, progress } = context;
     // The client is typed per operation; the compiler loses that in a lookup.
-    const ask = client[name] as (input: unknown, options: object) => ReturnType<Client[typeof name]>;
+    const known = name as keyof Operations;
+    const ask = client[known] as (input: unknown, options: object) => ReturnType<Client[typeof known]>;
     const stopPolling = progress === undefined ? null : pollProgress(client, { name, given, progress });
     try {
-      const input = toolInput(name, given);
+      const input = toolInput(operations[known], given);
       return {
         body: await ask(input, { signal, ...(idempotencyKey !== undefined && { idempotencyKey }) }),
         code: null,

@@ -1,6 +1,7 @@
 import { isFinal, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { Jobs } from "../jobs/jobs.ts";
+import type { Answer } from "../mcp/answer.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 /** How often a waiting caller gets progress, ms. */
@@ -21,6 +22,17 @@ export const waitForJob = async (
     if (isFinal(later.status)) return later;
   }
 };
+
+/** Ends every wait for a job when `end` aborts; the answer is then the job as it is. */
+export const waitingUntil =
+  (end: AbortSignal, answer: Answer): Answer =>
+  async (name, given, context) => {
+    if (name !== "wait_for_job") return answer(name, given, context);
+    const signal = AbortSignal.any([end, context.signal]);
+    const answered = await answer(name, given, { ...context, signal });
+    const isCut = end.aborted && !context.signal.aborted && answered.code !== null;
+    return isCut ? answer("get_job", { job_id: given["job_id"] }, context) : answered;
+  };
 
 /** `running: agent_started, attempt 1`: its state in a few words. */
 export const progressOf = ({

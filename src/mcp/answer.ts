@@ -1,6 +1,5 @@
 import type { ServiceError } from "../contract/errors.ts";
-import type { Handlers, Operation, RequestContext } from "../contract/operation.ts";
-import { operations, type Operations } from "../contract/operations.ts";
+import type { Definitions, Handlers, McpOperation, RequestContext } from "../contract/operation.ts";
 import { checkedInput } from "../http/faults.ts";
 import { failureBody, serviceErrorOf } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
@@ -10,22 +9,22 @@ export type Answered = { body: Record<string, unknown>; code: string | null };
 
 /** Performs the operation of a tool call. Never rejects. */
 export type Answer = (
-  name: keyof Operations,
+  name: string,
   given: Record<string, unknown>,
   context: RequestContext & { requestId: string },
 ) => Promise<Answered>;
 
 /** Answers with the handlers of this process. */
 export const answerBy =
-  (handlers: Handlers<Operations>, log: Log): Answer =>
+  <Ops extends Definitions>(operations: Ops, handlers: Handlers<Ops>, log: Log): Answer =>
   async (name, given, context) => {
     // Input and handler fit each other by name, which the compiler cannot see in a lookup.
-    const handle = handlers[name] as (
+    const handle = handlers[name as keyof Ops] as unknown as (
       input: unknown,
       context: RequestContext,
     ) => Promise<Record<string, unknown>>;
     try {
-      return { body: await handle(toolInput(name, given), context), code: null };
+      return { body: await handle(toolInput(operations[name] as McpOperation, given), context), code: null };
     } catch (error) {
       return failedBy(error, context, log);
     }
@@ -35,8 +34,7 @@ export const answerBy =
  * The arguments of a tool call as the operation's input.
  * @throws ServiceError invalid_request, with the message of REST
  */
-export const toolInput = (name: keyof Operations, given: Record<string, unknown>): unknown => {
-  const { input, mcpOmit = [] }: Operation = operations[name];
+export const toolInput = ({ input, mcpOmit = [] }: McpOperation, given: Record<string, unknown>): unknown => {
   const known = Object.keys(input.shape).filter((name) => !mcpOmit.includes(name));
   const extra = Object.keys(given).filter((name) => mcpOmit.includes(name));
   return checkedInput(input, given, { known, extra });

@@ -3,6 +3,7 @@ import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@mode
 import { afterFile } from "../../test/cleanup.ts";
 import { until } from "../../test/until.ts";
 import type { RequestContext } from "../contract/operation.ts";
+import { operations } from "../contract/operations.ts";
 import { createTestApp, memoryHandlers } from "../http/app.fixture.ts";
 import { listen } from "../http/server.ts";
 import type { Log } from "../lib/log.ts";
@@ -60,9 +61,13 @@ export const startDoors = async ({
   };
   const newServer = wrap(
     createServerFactory({
-      answer: answerBy(handlers, log),
-      service: { name: "svc", title: "test", version: "1.2.3" },
-      parts: { agent: agentMode },
+      answer: answerBy(operations, handlers, log),
+      program: {
+        service: { name: "svc", title: "test", version: "1.2.3" },
+        instructions: "Ask wait_for_job until the job has ended.",
+        operations,
+        parts: { agent: agentMode },
+      },
       ...(limits !== undefined && { limits }),
     }),
   );

@@ -6,8 +6,7 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import { ServiceError } from "../contract/errors.ts";
-import { isOffered } from "../contract/operation.ts";
-import { operations, toolNames, type Operations } from "../contract/operations.ts";
+import { isOffered, type Definitions, type McpOperation } from "../contract/operation.ts";
 import { agentModeOff } from "../http/route.ts";
 import { nearest } from "../lib/nearest.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
@@ -16,6 +15,8 @@ import { idempotencyKeyName, toolsOf } from "./tools.ts";
 /** Whom a server answers: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
 export type Caller = {
   principal: string;
+  /** What the caller may do; null: everything. */
+  scopes: readonly string[] | null;
   requestId: string;
   /** Adds a tool call to the log. */
   note: (call: { tool: string; code: string; tool_ms: number }) => void;
@@ -26,19 +27,22 @@ export type Caller = {
 /** Makes the MCP server of one caller. It is connected once. */
 export type NewServer = (caller: Caller) => McpServer;
 
-export type Service = { name: string; title: string; version: string };
-
-type Dependencies = {
-  answer: Answer;
-  service: Service;
+/** A program as MCP clients see it. */
+export type McpProgram = {
+  service: { name: string; title: string; version: string };
+  /** Sent to a client's model; each tool describes itself. */
+  instructions: string;
+  operations: Definitions;
   /** Tools of parts that are off are not offered. */
   parts: { agent: boolean };
-  limits?: CallLimits;
 };
 
-/** The MCP server of the product: every operation of the registry as a tool. */
-export const createServerFactory = ({ answer, service, parts, limits }: Dependencies): NewServer => {
-  const tools = toolsOf(parts);
+type Dependencies = { program: McpProgram; answer: Answer; limits?: CallLimits };
+
+/** MCP servers of a program: every operation of its registry is a tool. */
+export const createServerFactory = ({ program, answer, limits }: Dependencies): NewServer => {
+  const { service, instructions, operations, parts } = program;
+  const tools = toolsOf(operations, parts);
   const names = tools.map(({ name }) => name);
   const list = { tools };
   const newCounter = createCallCounters(limits);
@@ -52,10 +56,11 @@ export const createServerFactory = ({ answer, service, parts, limits }: Dependen
     server.registerCapabilities({ tools: { listChanged: false } });
     server.setRequestHandler("tools/list", () => list);
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
-      if (!isTool(params.name)) throw unknownTool(params.name, names);
-      if (!isOffered(operations[params.name], parts)) throw toolOff(params.name);
+      const operation = Object.hasOwn(operations, params.name) ? operations[params.name] : undefined;
+      if (operation === undefined || operation.mcp === false) throw unknownTool(params.name, names);
+      if (!isOffered(operation, parts)) throw toolOff(params.name);
       const started = performance.now();
-      let answered = await call({ answer, count, caller }, params.name, params.arguments ?? {}, context);
+      let answered = await call({ answer, count, caller }, operation, params.arguments ?? {}, context);
       let text = JSON.stringify(answered.body);
       if (text.length > charactersLeft) {
         answered = failed(tooLong);
@@ -84,11 +89,11 @@ type Serving = { answer: Answer; count: CallCounter; caller: Caller };
 
 const call = async (
   { answer, count, caller }: Serving,
-  name: keyof Operations,
+  operation: McpOperation,
   given: Record<string, unknown>,
   { mcpReq }: ServerContext,
 ): Promise<Answered> => {
-  const refused = count.enter();
+  const refused = scopeFault(operation, caller.scopes) ?? count.enter();
   if (refused !== null) return failed(refused);
   const { progressToken, [idempotencyKeyName]: key } = mcpReq._meta ?? {};
   const progress =
@@ -98,19 +103,25 @@ const call = async (
           mcpReq.notify({ method: "notifications/progress", params: { progressToken, ...note } }),
         );
   try {
-    return await answer(name, given, {
+    return await answer(operation.name, given, {
       ...caller,
       signal: mcpReq.signal,
       progress: progress?.report,
       // Repeating an idempotent operation is harmless: it needs no key.
       idempotencyKey:
-        operations[name].annotations.idempotent || typeof key !== "string" ? undefined : key || undefined,
+        operation.annotations.idempotent || typeof key !== "string" ? undefined : key || undefined,
     });
   } finally {
     progress?.stop();
     count.leave();
   }
 };
+
+/** Why a caller with these scopes may not use the operation; null: it may. */
+export const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
+  scope === undefined || scopes === null || scopes.includes(scope)
+    ? null
+    : new ServiceError("insufficient_scope", `${name} needs the scope ${scope}; ask for it when you sign in`);
 
 const resultOf = ({ body, code }: Answered, text: string): CallToolResult => ({
   content: [{ type: "text", text }],
@@ -124,8 +135,6 @@ const hasFailed = ({ success }: Answered["body"]): boolean => success === false;
 const codeOf = ({ body, code }: Answered): string =>
   code ?? (!hasFailed(body) ? "ok" : typeof body["code"] === "string" ? body["code"] : "failed");
 
-const isTool = (name: string): name is keyof Operations => toolNames.some((tool) => tool === name);
-
 const toolOff = (name: string): ProtocolError =>
   new ProtocolError(ProtocolErrorCode.InvalidParams, agentModeOff(`The tool ${name}`).message);
 
@@ -137,17 +146,6 @@ const unknownTool = (name: string, names: readonly string[]): ProtocolError => {
     `There is no tool ${JSON.stringify(name.slice(0, 100))}; ${way}`,
   );
 };
-
-/** Sent to a client's model; each tool describes itself. */
-const instructions = `Runs a coding agent on a git repository as a background job and hands back a branch or a pull request.
-
-A task: run_task answers at once with a job of status queued. Ask wait_for_job (at most 50 seconds a call; call it again while the status is queued or running) or get_job until the job has ended: succeeded, failed, cancelled or expired. output is the agent's final text; branch, commit_sha and pr_url say where its work is; a job that failed says why in failure_reason and error, and retryable tells whether the same task may succeed later. cancel_job ends a job; what it had done is kept under salvage_ref.
-
-In two phases, to have the repository ready or to run several tasks in one place: prepare_worktree, then run_task with its worktree_id; while a worktree's status is preparing, ask get_worktree until it is ready. list_worktrees and get_disk_usage show what is there, cleanup_worktrees removes it: try it with dry_run first.
-
-list_profiles lists the profiles that a task can run with; without one the service chooses.
-
-Every result is JSON with success. A failure has error, a sentence that says what to do, and code, which is stable.`;
 
 /** Least time between two progress messages, ms. */
 const progressGapMs = 500;

@@ -33,9 +33,9 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
         `${maxSessions} clients are connected to /sse, which is the limit; use /mcp, or try again later`,
       );
     const id = randomUUID();
-    const { principal, requestId } = call;
+    const { principal, scopes, requestId } = call;
     const note = (line: object): void => log.info({ ...line, request_id: requestId }, "tool call");
-    const server = newServer({ principal, requestId, note });
+    const server = newServer({ principal, scopes, requestId, note });
     const onEnd = (why: string): void => {
       sessions.delete(id);
       log.debug({ request_id: requestId, why }, "session on /sse ended");

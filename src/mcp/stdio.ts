@@ -14,12 +14,12 @@ import { bodyLimits, checkJsonSize } from "../http/body.ts";
 import type { Log } from "../lib/log.ts";
 import type { Answer } from "./answer.ts";
 import { paramsFault, parseError } from "./rpc-failure.ts";
-import { createServerFactory, type Service } from "./server.ts";
+import { createServerFactory, type McpProgram } from "./server.ts";
 
 type Dependencies = {
-  answer: Answer;
-  service: Service;
-  parts: { agent: boolean };
+  program: McpProgram;
+  /** Makes the function that answers; `inputEnd` is aborted at the end of stdin: waits should end then. */
+  newAnswer: (inputEnd: AbortSignal) => Answer;
   log: Log;
   newRequestId: () => string;
 };
@@ -28,18 +28,18 @@ type Dependencies = {
 const answerWithinMs = 3000;
 
 /** Serves the client at the other end of stdin and stdout until stdin ends or `close` is called. */
-export const openStdio = ({ answer, service, parts, log, newRequestId }: Dependencies) => {
+export const openStdio = ({ program, newAnswer, log, newRequestId }: Dependencies) => {
   const inputEnded = new AbortController();
   const closed = new AbortController();
   // The client reads stdout: when it is closed, the client has left and the service ends.
   process.stdout.removeAllListeners("error");
   process.stdout.on("error", () => closed.abort());
 
-  const newServer = createServerFactory({ answer: waitingUntil(inputEnded.signal, answer), service, parts });
+  const newServer = createServerFactory({ program, answer: newAnswer(inputEnded.signal) });
   const newCaller = () => {
     const requestId = newRequestId();
     const note = (line: object): void => log.info({ ...line, request_id: requestId }, "tool call");
-    return { principal: "open", requestId, note };
+    return { principal: "open", scopes: null, requestId, note };
   };
   const transport = createStdioTransport(() => inputEnded.abort());
   const serving = serveStdio(() => newServer(newCaller()), {
@@ -60,17 +60,6 @@ export const openStdio = ({ answer, service, parts, log, newRequestId }: Depende
     },
   };
 };
-
-/** Ends every wait for a job when `end` aborts; the answer is then the job as it is. */
-const waitingUntil =
-  (end: AbortSignal, answer: Answer): Answer =>
-  async (name, given, context) => {
-    if (name !== "wait_for_job") return answer(name, given, context);
-    const signal = AbortSignal.any([end, context.signal]);
-    const answered = await answer(name, given, { ...context, signal });
-    const isCut = end.aborted && !context.signal.aborted && answered.code !== null;
-    return isCut ? answer("get_job", { job_id: given["job_id"] }, context) : answered;
-  };
 
 /**
  * stdin and stdout as a transport. The SDK's own drops unanswered requests when stdin ends; this one answers them first,

@@ -77,11 +77,11 @@ const withAllow = (allow: string, response: Response): Response => {
 };
 
 /** The SDK passes this on to the factory. It does not hold the key. */
-const authInfoOf = ({ principal, requestId, note }: Call) => ({
+const authInfoOf = ({ principal, scopes, requestId, note }: Call) => ({
   token: "",
   clientId: principal,
   scopes: [],
-  extra: { caller: { principal, requestId, note, isBatch: true } satisfies Caller },
+  extra: { caller: { principal, scopes, requestId, note, isBatch: true } satisfies Caller },
 });
 
 const bodyOf = async (request: Request): Promise<{ parsedBody: unknown } | { refused: Reply }> => {
@@ -134,12 +134,12 @@ const reserved = "io.modelcontextprotocol/";
  */
 const answerLegacy = async (
   newServer: NewServer,
-  { request, principal, requestId, note }: Call,
+  { request, principal, scopes, requestId, note }: Call,
   message: JSONRPCRequest,
   keepAliveMs: number,
 ): Promise<Response> => {
   const transport = new PerRequestHTTPServerTransport({ classification: { era: "legacy" }, keepAliveMs });
-  await newServer({ principal, requestId, note }).connect(transport);
+  await newServer({ principal, scopes, requestId, note }).connect(transport);
   try {
     const response = await transport.handleMessage(message, { request });
     // Clients of this era read the body only of a successful HTTP status, also for errors of JSON-RPC.

@@ -3,7 +3,7 @@ import type { Operation } from "../contract/operation.ts";
 import { operations, toolNames } from "../contract/operations.ts";
 import { toolsOf } from "./tools.ts";
 
-const tools = toolsOf({ agent: true });
+const tools = toolsOf(operations, { agent: true });
 
 const tool = (name: string) => {
   const found = tools.find((tool) => tool.name === name);
@@ -32,7 +32,7 @@ test("every operation is a tool, in the registry's order, with title, descriptio
 });
 
 test("those of agent mode are offered in agent mode only", () => {
-  const names = toolsOf({ agent: false }).map(({ name }) => name);
+  const names = toolsOf(operations, { agent: false }).map(({ name }) => name);
   expect(names).toEqual(toolNames.filter((name) => (operations[name] as Operation).part === undefined));
   expect(names).not.toContain("agent_completions");
 });

@@ -1,20 +1,12 @@
 import type { Tool } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { Failure } from "../contract/errors.ts";
-import { isOffered, type Operation } from "../contract/operation.ts";
-import { operations, toolNames, type Operations } from "../contract/operations.ts";
+import { isOffered, toolNamesOf, type Definitions, type McpOperation } from "../contract/operation.ts";
 
 /** The name of a call's idempotency key in its `_meta`. */
 export const idempotencyKeyName = "svc/idempotency-key";
 
-/** Tools that talk to git hosts or to a model. */
-const openWorld: readonly string[] = [
-  "run_task",
-  "prepare_worktree",
-  "agent_completions",
-] satisfies (keyof Operations)[];
-
-const toolOf = (name: string, operation: Operation): Tool => ({
+const toolOf = (name: string, operation: McpOperation): Tool => ({
   name,
   title: operation.title,
   description: operation.errors.includes("idempotency_conflict")
@@ -27,15 +19,16 @@ const toolOf = (name: string, operation: Operation): Tool => ({
     readOnlyHint: operation.annotations.readOnly,
     destructiveHint: operation.annotations.destructive,
     idempotentHint: operation.annotations.idempotent,
-    openWorldHint: openWorld.includes(name),
+    openWorldHint: operation.annotations.openWorld === true,
   },
 });
 
-/** The tools of a service with these parts, in the registry's order. The schemas are costly: call this once. */
-export const toolsOf = (parts: { agent: boolean }): Tool[] =>
-  toolNames
-    .filter((name) => isOffered(operations[name], parts))
-    .map((name) => toolOf(name, operations[name]));
+/** The tools of a program with these parts, in the registry's order. The schemas are costly: call this once. */
+export const toolsOf = (operations: Definitions, parts: { agent: boolean }): Tool[] =>
+  toolNamesOf(operations).flatMap((name) => {
+    const operation = operations[name];
+    return operation !== undefined && isOffered(operation, parts) ? [toolOf(name, operation)] : [];
+  });
 
 type JsonSchema = { type: "object"; [key: string]: unknown };
 

@@ -1,0 +1,179 @@
+import {
+  address,
+  apiKey,
+  apiKeys,
+  flag,
+  httpUrl,
+  integer,
+  oneOf,
+  optional,
+  optionalPath,
+  path,
+  text,
+} from "./formats.ts";
+import type { SettingsOf } from "./resolve.ts";
+import { serverVariables } from "./variables/server.ts";
+import { clusterVariables } from "./variables/server.ts";
+import { variable } from "./variable.ts";
+
+const paths = text.transform((value) => value.split(",").map((item) => item.trim())).pipe(path.array());
+
+/** Where and to whom the transcript service listens. */
+const doorVariables = {
+  transport: variable(
+    "BRIDGE_TRANSPORT",
+    oneOf(["stdio", "sse"]),
+    "stdio",
+    "How clients reach the service: `stdio` (MCP on standard input and output) or `sse` (HTTP: /mcp and /sse)",
+  ),
+  host: variable(
+    "BRIDGE_HOST",
+    address,
+    "127.0.0.1",
+    "Address to listen on; beyond loopback it needs BRIDGE_API_KEYS",
+  ),
+  port: variable("BRIDGE_PORT", integer(0, 65_535), "8100", "Port to listen on; 0: a free one"),
+  apiKeys: variable("BRIDGE_API_KEYS", apiKeys, "", "Comma-separated keys; empty: no authentication", {
+    secret: true,
+  }),
+  allowOpen: variable("BRIDGE_ALLOW_OPEN", flag, "false", "Permit listening beyond loopback without keys"),
+  logLevel: variable(
+    "BRIDGE_LOG_LEVEL",
+    serverVariables.logLevel.schema,
+    "info",
+    serverVariables.logLevel.meaning,
+  ),
+};
+
+/** What is collected, and where it is stored. */
+const collectionVariables = {
+  agentHomes: variable(
+    "BRIDGE_AGENT_HOME",
+    paths,
+    ({ home }) => `${home}/.claude`,
+    "Directories of Claude Code to read, separated by commas: those that hold projects/",
+    { fallbacks: ["CLAUDE_CONFIG_DIR"] },
+  ),
+  codexHome: variable(
+    "BRIDGE_CODEX_HOME",
+    path,
+    ({ home }) => `${home}/.codex`,
+    "Directory of Codex to read: the one that holds sessions/",
+    { fallbacks: ["CODEX_HOME"] },
+  ),
+  directory: variable(
+    "BRIDGE_DIR",
+    path,
+    ({ home }) => `${home}/.bridge`,
+    "Directory of the service's own files: the index",
+  ),
+  pollInterval: variable(
+    "BRIDGE_POLL_INTERVAL",
+    integer(1, 86_400),
+    "60",
+    "Seconds between two looks at all files; changes are usually noticed at once",
+  ),
+  retentionDays: variable(
+    "BRIDGE_RETENTION_DAYS",
+    integer(0, 36_500),
+    "0",
+    "Days after its last update that a session is forgotten whose file is deleted; 0: never",
+  ),
+  redact: variable(
+    "BRIDGE_REDACT",
+    flag,
+    "true",
+    "Mask secrets (known token shapes, values of key-like names) in answers",
+  ),
+  kvUrl: clusterVariables.kvUrl,
+  kvKeyPrefix: clusterVariables.kvKeyPrefix,
+};
+
+/** The job orchestrator, and models for summaries and search by meaning. */
+const peerVariables = {
+  orchestratorUrl: variable(
+    "BRIDGE_ORCHESTRATOR_URL",
+    httpUrl,
+    "http://127.0.0.1:8200",
+    "The job orchestrator that dispatch_task submits to",
+  ),
+  orchestratorKey: variable("BRIDGE_ORCHESTRATOR_KEY", apiKey.nullable(), null, "Key for the orchestrator", {
+    secret: true,
+  }),
+  llmBase: variable(
+    "LLM_API_BASE",
+    httpUrl.nullable(),
+    null,
+    "OpenAI-compatible endpoint, as in https://api.example.com/v1",
+  ),
+  llmKey: variable("LLM_API_KEY", apiKey.nullable(), null, "Key for that endpoint", { secret: true }),
+  llmEmbedModel: variable(
+    "LLM_EMBED_MODEL",
+    optional,
+    null,
+    "Model for search by meaning; unset: search by words",
+  ),
+  llmChatModel: variable(
+    "LLM_CHAT_MODEL",
+    optional,
+    null,
+    "Model for summaries; unset: the session's own words",
+  ),
+};
+
+const words = (separator: RegExp) =>
+  text.transform((value) => value.split(separator).filter((item) => item !== ""));
+
+const oauthVariables = {
+  oauthIssuer: variable(
+    "OAUTH_ISSUER_URL",
+    httpUrl.nullable(),
+    null,
+    "Public URL of this service, as clients use it; turns OAuth on",
+  ),
+  oauthClientId: variable(
+    "OAUTH_CLIENT_ID",
+    optional,
+    null,
+    "Only this client may sign in: clients cannot register themselves",
+  ),
+  oauthClientSecret: variable("OAUTH_CLIENT_SECRET", optional, null, "Secret of that client", {
+    secret: true,
+  }),
+  oauthRedirectUris: variable(
+    "OAUTH_ALLOWED_REDIRECT_URIS",
+    words(/\s*,\s*/),
+    "",
+    "Redirect URIs that clients may use, separated by commas, matched exactly; empty: those they register",
+  ),
+  oauthScopes: variable(
+    "OAUTH_ALLOWED_SCOPES",
+    words(/\s+/),
+    "read dispatch",
+    "Scopes that clients may get, separated by spaces: read, dispatch",
+  ),
+  oauthStore: variable(
+    "BRIDGE_OAUTH_STORE",
+    optionalPath,
+    null,
+    "File that keeps OAuth clients and tokens over restarts, tokens as digests; unset: in memory only",
+  ),
+};
+
+/** The one table of settings of the transcript service. */
+export const bridgeVariables = {
+  ...doorVariables,
+  ...collectionVariables,
+  ...peerVariables,
+  ...oauthVariables,
+};
+
+export type BridgeSettings = SettingsOf<typeof bridgeVariables>;
+
+/** The same table under the headings of the documentation. */
+export const bridgeVariableGroups = {
+  Server: doorVariables,
+  Collection: collectionVariables,
+  "Orchestrator and models": peerVariables,
+  OAuth: oauthVariables,
+};

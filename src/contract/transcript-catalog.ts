@@ -1,0 +1,129 @@
+import { z } from "zod";
+import {
+  count,
+  hint,
+  instant,
+  limit,
+  offset,
+  project,
+  time,
+  tool,
+  total,
+  truncated,
+} from "./transcript-tool.ts";
+
+/** The tools over memory files, plans and the prompt history. */
+
+const DocumentFile = {
+  file_size_bytes: z.int(),
+  last_modified: z.string(),
+};
+
+const MemoryFile = z.object({
+  project_path: z.string(),
+  project_encoded: z.string(),
+  filename: z.string(),
+  ...DocumentFile,
+});
+export type MemoryFile = z.infer<typeof MemoryFile>;
+
+const Plan = z.object({
+  codename: z.string(),
+  ...DocumentFile,
+  is_agent_plan: z.boolean(),
+  parent_codename: z.string().nullable(),
+  session_ids: z.array(z.string()),
+  project_path: z.string(),
+});
+export type Plan = z.infer<typeof Plan>;
+
+export const catalogOperations = {
+  list_memory_files: tool({
+    name: "list_memory_files",
+    title: "List memory files",
+    summary: "Memory files that agents keep for each project, without their content.",
+    input: { project },
+    output: { count, files: z.array(MemoryFile) },
+  }),
+  get_memory_file: tool({
+    name: "get_memory_file",
+    title: "Get a memory file",
+    summary: "One memory file with its content.",
+    input: {
+      project: z
+        .string()
+        .min(1)
+        .max(4096)
+        .meta({ description: "The project's encoded name, from list_memory_files" }),
+      filename: z.string().min(1).max(500).default("MEMORY.md").meta({ description: "Name of the file" }),
+    },
+    output: { ...MemoryFile.shape, content: z.string(), truncated, hint },
+    errors: ["memory_not_found"],
+  }),
+  list_plans: tool({
+    name: "list_plans",
+    title: "List plans",
+    summary: "Plans that agents wrote, the last modified first, without their content.",
+    input: {
+      project,
+      codename: z
+        .string()
+        .max(500)
+        .default("")
+        .meta({ description: "Only plans whose codename contains this text" }),
+      limit: limit(30, 500),
+      offset,
+      include_agent_plans: z
+        .boolean()
+        .default(false)
+        .meta({ description: "Whether to list the plans of subagents" }),
+    },
+    output: { count, offset: z.int(), total, plans: z.array(Plan) },
+  }),
+  get_plan: tool({
+    name: "get_plan",
+    title: "Get a plan",
+    summary: "One plan with its content.",
+    input: {
+      codename: z.string().min(1).max(500).meta({ description: "The plan's codename, from list_plans" }),
+      include_agent_plans: z
+        .boolean()
+        .default(false)
+        .meta({ description: "Whether to add the plans of its subagents" }),
+    },
+    output: {
+      ...Plan.omit({ is_agent_plan: true, parent_codename: true }).shape,
+      content: z.string(),
+      agent_plans: z.array(z.object({ codename: z.string(), content: z.string(), ...DocumentFile })),
+      truncated,
+      hint,
+    },
+    errors: ["plan_not_found"],
+  }),
+  search_history: tool({
+    name: "search_history",
+    title: "Search the prompt history",
+    summary:
+      "Prompts that users typed, the newest first; also of sessions whose transcript is no longer there.",
+    input: {
+      query: z
+        .string()
+        .max(1000)
+        .default("")
+        .meta({ description: "Text that the prompt contains; empty: all" }),
+      project,
+      session_id: z.string().max(200).default("").meta({ description: "Only prompts of this session" }),
+      limit: limit(20, 500),
+      offset,
+      since: instant("Only prompts from this time on"),
+    },
+    output: {
+      total,
+      count,
+      offset: z.int(),
+      entries: z.array(
+        z.object({ display: z.string(), timestamp: time, project: z.string(), session_id: z.string() }),
+      ),
+    },
+  }),
+};

@@ -1,0 +1,65 @@
+import { z } from "zod";
+import type { ErrorCode } from "./errors.ts";
+import type { McpOperation } from "./operation.ts";
+
+/** What the tools of the transcript service have in common. */
+
+export const instant = (what: string) =>
+  z
+    .string()
+    .refine(
+      (text) =>
+        text === "" || z.iso.datetime({ offset: true, local: true }).or(z.iso.date()).safeParse(text).success,
+      "must be a time such as 2026-03-02T09:15:00Z, or a date",
+    )
+    .default("")
+    .meta({ description: `${what}, ISO 8601, inclusive; without an offset: UTC; empty: no bound` });
+
+export const project = z
+  .string()
+  .max(4096)
+  .default("")
+  .meta({ description: "Only projects whose path contains this text" });
+export const SessionId = z.string().min(1).max(200).meta({ description: "Id of the session" });
+export const limit = (value: number, max = 200) =>
+  z.int().min(1).max(max).default(value).meta({ description: "How many at most" });
+export const offset = z.int().min(0).default(0).meta({ description: "How many to skip" });
+export const count = z.int().meta({ description: "How many are in this answer" });
+export const total = z.int().meta({ description: "How many there are in all" });
+export const truncated = z
+  .boolean()
+  .optional()
+  .meta({ description: "The answer was cut to stay readable; `hint` says how to read on" });
+export const hint = z.string().optional().meta({ description: "How to read on" });
+export const time = z.string().nullable().meta({ description: "ISO 8601, UTC; null: unknown" });
+
+const success = z.literal(true);
+
+type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape> = {
+  name: string;
+  title: string;
+  summary: string;
+  input: Input;
+  output: Output;
+  errors?: readonly ErrorCode[];
+  /** What the tool does besides reading. */
+  annotations?: Partial<McpOperation["annotations"]>;
+  scope?: string;
+};
+
+/** Unless its annotations say otherwise, a tool only reads. */
+export const tool = <Input extends z.ZodRawShape, Output extends z.ZodRawShape>({
+  input,
+  output,
+  annotations,
+  scope = "read",
+  errors = [],
+  ...rest
+}: Definition<Input, Output>) => ({
+  ...rest,
+  input: z.strictObject(input),
+  output: z.object({ success, ...output }),
+  annotations: { readOnly: true, destructive: false, idempotent: true, ...annotations },
+  scope,
+  errors: ["invalid_request", "store_unavailable", ...errors] as readonly ErrorCode[],
+});

@@ -1,0 +1,293 @@
+import { z } from "zod";
+import { catalogOperations } from "./transcript-catalog.ts";
+import { dispatchOperations } from "./transcript-dispatch.ts";
+import {
+  count,
+  hint,
+  instant,
+  limit,
+  offset,
+  project,
+  SessionId,
+  time,
+  tool,
+  total,
+  truncated,
+} from "./transcript-tool.ts";
+
+/** The 16 tools of the transcript service. Times are ISO 8601 in UTC; sizes are bytes. */
+
+export const entryTypes = ["user", "assistant", "summary", "system"] as const;
+export type EntryType = (typeof entryTypes)[number];
+
+export const Session = z.object({
+  session_id: z.string(),
+  project_path: z.string().meta({ description: "The session's working directory; empty: unknown" }),
+  git_branch: z.string(),
+  start_time: time,
+  last_update: time,
+  num_user_turns: z.int(),
+  num_assistant_turns: z.int(),
+  num_tool_calls: z.int(),
+  summary: z
+    .string()
+    .meta({ description: "The session's own summary, else its first prompt; at most 200 characters" }),
+  has_subagents: z.boolean(),
+  title: z.string(),
+  model: z.string().meta({ description: "The model that answered last; empty: none" }),
+  cost_usd: z.number().nullable().meta({ description: "USD, as the agent reports it; null: not reported" }),
+  total_tokens: z.int().meta({ description: "Input, output and cache tokens of all answers" }),
+  job_id: z.string().nullable().meta({ description: "The job of the orchestrator that ran it" }),
+});
+export type Session = z.infer<typeof Session>;
+
+export const SessionMeta = Session.omit({
+  title: true,
+  model: true,
+  cost_usd: true,
+  total_tokens: true,
+  job_id: true,
+})
+  .extend({
+    project_encoded: z.string().meta({ description: "Name of the project's directory" }),
+    cwd: z.string(),
+    transcript_path: z.string(),
+    file_size_bytes: z.int(),
+    codename: z.string().meta({ description: "Name of the session's plan; empty: none" }),
+  })
+  .loose();
+export type SessionMeta = z.infer<typeof SessionMeta>;
+
+export const Entry = z.object({
+  entry_type: z.enum(entryTypes),
+  timestamp: time,
+  content: z.string(),
+  tool_names: z.array(z.string()).meta({ description: "Tools that the entry calls" }),
+  uuid: z.string(),
+});
+export type Entry = z.infer<typeof Entry>;
+
+export const actionTypes = ["tool_use", "tool_result", "file_change", "command", "error"] as const;
+export type ActionType = (typeof actionTypes)[number];
+
+export const Action = z.object({
+  type: z.enum(actionTypes),
+  name: z.string().meta({ description: "The tool" }),
+  target: z.string().meta({ description: "The file, the command, or the beginning of the input or result" }),
+  timestamp: time,
+  is_error: z.boolean(),
+});
+export type Action = z.infer<typeof Action>;
+
+const Match = z.object({
+  session_id: z.string(),
+  project_path: z.string(),
+  entry_type: z.enum(entryTypes),
+  content_preview: z.string().meta({ description: "The text around the hit; hits are between » and «" }),
+  timestamp: time,
+  uuid: z.string(),
+  score: z.number().meta({ description: "Higher is better; comparable within one answer" }),
+  num_hits: z.int().meta({ description: "Entries of this session that match" }),
+});
+export type Match = z.infer<typeof Match>;
+
+const toModel = { openWorld: true } as const;
+
+const sessionOperations = {
+  list_sessions: tool({
+    name: "list_sessions",
+    title: "List sessions",
+    summary: "Sessions of coding agents, the last updated first.",
+    input: {
+      project,
+      limit: limit(20, 500),
+      offset,
+      since_hours: z
+        .int()
+        .min(0)
+        .max(1_000_000)
+        .default(0)
+        .meta({ description: "Only sessions updated in the last hours; 0: all" }),
+    },
+    output: { count, offset: z.int(), total, sessions: z.array(Session) },
+  }),
+  get_session: tool({
+    name: "get_session",
+    title: "Get a session",
+    summary: "One session: what is known about it, and its last entries.",
+    input: {
+      session_id: SessionId,
+      last_n: z
+        .int()
+        .min(0)
+        .max(10_000)
+        .default(50)
+        .meta({ description: "How many of the last entries; 0: all" }),
+      include_meta: z.boolean().default(true).meta({ description: "Whether to answer with `meta`" }),
+      max_chars: z
+        .int()
+        .min(0)
+        .max(1_000_000)
+        .default(0)
+        .meta({ description: "Longest content of an entry, in characters; 0: whole" }),
+    },
+    output: {
+      meta: SessionMeta.optional(),
+      entries: z.array(Entry),
+      entry_count: z.int().meta({ description: "Entries in this answer" }),
+      truncated,
+      hint,
+    },
+    errors: ["session_not_found"],
+  }),
+  get_session_segment: tool({
+    name: "get_session_segment",
+    title: "Get a part of a session",
+    summary: "Entries of a session by position, or within a time. Both may be combined.",
+    input: {
+      session_id: SessionId,
+      offset,
+      limit: limit(20, 1000),
+      since: instant("Only entries from this time on"),
+      until: instant("Only entries up to this time"),
+    },
+    output: {
+      session_id: z.string(),
+      total_count: z.int().meta({ description: "Entries of the session within the time" }),
+      offset: z.int(),
+      count,
+      entries: z.array(Entry),
+      truncated,
+      hint,
+    },
+    errors: ["session_not_found"],
+  }),
+  get_session_actions: tool({
+    name: "get_session_actions",
+    title: "Get the actions of a session",
+    summary: "What the agent did: tool calls with their targets, changed files, commands, errors.",
+    input: {
+      session_id: SessionId,
+      action_types: z
+        .string()
+        .max(200)
+        .default("tool_use")
+        .meta({ description: `Which, separated by commas: ${actionTypes.join(", ")}` }),
+    },
+    output: {
+      session_id: z.string(),
+      total_tool_calls: z.int(),
+      unique_tools: z.int(),
+      tools: z.array(z.object({ name: z.string(), count: z.int() })),
+      actions: z.array(Action),
+      truncated,
+      hint,
+    },
+    errors: ["session_not_found"],
+  }),
+  search_sessions: tool({
+    name: "search_sessions",
+    title: "Search sessions",
+    summary:
+      'Full-text search in everything that users, agents and tools said. Words must all occur; "a phrase", OR, -not and prefix* work. One match per session, the best first.',
+    input: {
+      query: z.string().min(1).max(1000).meta({ description: "Words to search for" }),
+      project,
+      limit: limit(10, 100),
+      since: instant("Only entries from this time on"),
+      until: instant("Only entries up to this time"),
+      role: z
+        .enum(["", ...entryTypes])
+        .default("")
+        .meta({ description: "Only entries of this type" }),
+      cursor: z.string().max(500).default("").meta({ description: "next_cursor of the previous page" }),
+    },
+    output: {
+      query: z.string(),
+      count,
+      total: z.int().meta({ description: "Sessions that match" }),
+      next_cursor: z.string().nullable(),
+      matches: z.array(Match),
+    },
+  }),
+  collect_now: tool({
+    name: "collect_now",
+    title: "Collect now",
+    summary: "Read what is new in the transcript files at once, instead of at the next poll.",
+    input: {},
+    output: {
+      files_scanned: z.int(),
+      sessions_updated: z.int(),
+      entries_added: z.int(),
+      memory_files_indexed: z.int(),
+      plans_indexed: z.int(),
+      history_entries_added: z.int(),
+      duration_ms: z.int(),
+    },
+    annotations: { readOnly: false },
+  }),
+  search_semantic: tool({
+    name: "search_semantic",
+    title: "Search by meaning",
+    summary:
+      "Passages nearest in meaning to the query. Without an embedding model it searches by words and says so (mode: lexical).",
+    input: {
+      query: z.string().min(1).max(1000).meta({ description: "What to look for, in your own words" }),
+      project,
+      limit: limit(10, 100),
+    },
+    output: {
+      query: z.string(),
+      mode: z.enum(["semantic", "lexical"]),
+      count,
+      matches: z.array(
+        z.object({
+          session_id: z.string(),
+          chunk_idx: z.int().meta({ description: "Position of the passage in its session" }),
+          project: z.string(),
+          timestamp: time,
+          text_preview: z.string(),
+          score: z.number(),
+        }),
+      ),
+    },
+    annotations: toModel,
+    errors: ["model_failed"],
+  }),
+  generate_summary: tool({
+    name: "generate_summary",
+    title: "Summarise a session",
+    summary:
+      "A summary of a session in two or three sentences. Without a chat model: its own words (model: null).",
+    input: { session_id: SessionId },
+    output: { session_id: z.string(), summary: z.string(), model: z.string().nullable() },
+    annotations: toModel,
+    errors: ["session_not_found", "model_failed"],
+  }),
+  restore_session: tool({
+    name: "restore_session",
+    title: "Restore a session",
+    summary: "The last entries of a session as one text, to continue it in a new conversation.",
+    input: {
+      session_id: SessionId,
+      last_n: z.int().min(1).max(1000).default(20).meta({ description: "How many of the last entries" }),
+    },
+    output: {
+      session_id: z.string(),
+      context: z.string(),
+      char_count: z.int(),
+      resume_command: z.string().meta({ description: "Command that resumes the session on its machine" }),
+      truncated,
+      hint,
+    },
+    errors: ["session_not_found"],
+  }),
+};
+
+export const transcriptOperations = {
+  ...sessionOperations,
+  ...dispatchOperations,
+  ...catalogOperations,
+};
+
+export type TranscriptOperations = typeof transcriptOperations;

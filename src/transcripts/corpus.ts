@@ -1,0 +1,55 @@
+/**
+ * What was collected: sources, which are files, and their bytes in chunks of whole lines. It is the truth from which the
+ * index is derived; a source stays when its file is deleted.
+ */
+
+/**
+ * `session`: a transcript; `subagent`: that of a subagent, which belongs to a session; `codex`: a rollout of Codex;
+ * `history`: the prompts that users typed. Plans and memory files are read whole: a change replaces them.
+ */
+export type SourceKind = "session" | "subagent" | "codex" | "history" | "plan" | "memory";
+
+export type Source = {
+  /** Stable and unique: a digest of the home directory and of the path below it. */
+  id: string;
+  kind: SourceKind;
+  /** Absolute path of the file; shown, never opened on a caller's word. */
+  path: string;
+  /** Directory below `projects/` that the file lies in; empty for plans, the history and Codex. */
+  project_encoded: string;
+  /** The session: file name without `.jsonl`, or the directory a subagent's transcript lies in; empty for documents. */
+  session_id: string;
+  /** File name without directory and without `.jsonl` or `.md`. */
+  name: string;
+  /** Size of the file when it was last read, bytes. */
+  size: number;
+  /** Unix time, ms. */
+  modified: number;
+  /** Identifies the file beyond its name: `device:inode`. */
+  file_id: string;
+  /** Counts how often the content was read from the beginning: after truncation or replacement. */
+  generation: number;
+  /** Bytes that were collected: the end of the last whole line. */
+  collected: number;
+  /** Digest of the first bytes and of the last ones before `collected`: tells an appended file from a replaced one. */
+  fingerprint: string;
+  /** Whether the file is no longer there. */
+  deleted: boolean;
+};
+
+/** Bytes of a source from `from` on: whole lines, each with its line feed; of a plan or memory file, everything. */
+export type Chunk = { source_id: string; generation: number; from: number; bytes: Uint8Array };
+
+/** Where the collector writes. */
+export type Corpus = {
+  /** All sources, by id. */
+  sources: () => Promise<Map<string, Source>>;
+  /**
+   * Stores a source, new or changed, together with chunks that follow what it has. A larger `generation` drops the chunks
+   * of the one before. Atomic.
+   * @returns false: another collector was faster (`collected` is not where the first chunk begins), nothing was stored
+   */
+  put: (source: Source, chunks: readonly Chunk[]) => Promise<boolean>;
+  /** Removes sources with everything derived from them: retention. */
+  remove: (ids: readonly string[]) => Promise<void>;
+};

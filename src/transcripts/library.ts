@@ -1,0 +1,70 @@
+import type {
+  Action,
+  ActionType,
+  Entry,
+  EntryType,
+  Match,
+  Session,
+  SessionMeta,
+} from "../contract/transcript.ts";
+import type { MemoryFile, Plan } from "../contract/transcript-catalog.ts";
+
+/** What the tools read from. Text is as collected: masking and the bound on answers are applied above. */
+export type Library = {
+  listSessions: (filter: {
+    project: string;
+    limit: number;
+    offset: number;
+    /** Unix time, ms; 0: all. */
+    updatedSince: number;
+  }) => Page<Session & { kind: SessionKind }>;
+  /** Null: there is no such session. */
+  session: (id: string) => (SessionMeta & Session & { kind: SessionKind }) | null;
+  /** In the order of the file. Negative `offset`: from the end. `since` and `until`: Unix time, ms; null: no bound. */
+  entries: (
+    id: string,
+    range: { offset: number; limit: number; since: number | null; until: number | null },
+  ) => Page<Entry>;
+  actions: (id: string, types: readonly ActionType[]) => { calls: Map<string, number>; actions: Action[] };
+  /** @throws ServiceError invalid_request when the query has no word or is not well formed */
+  search: (question: SearchQuestion) => { total: number; nextCursor: string | null; matches: Match[] };
+  memoryFiles: (project: string) => MemoryFile[];
+  memoryFile: (projectEncoded: string, filename: string) => (MemoryFile & { content: string }) | null;
+  plans: (filter: {
+    project: string;
+    codename: string;
+    limit: number;
+    offset: number;
+    agentPlans: boolean;
+  }) => Page<Plan>;
+  plan: (codename: string) => (Plan & { content: string }) | null;
+  /** Those whose parent is this plan. */
+  agentPlans: (codename: string) => (Plan & { content: string })[];
+  history: (filter: {
+    query: string;
+    project: string;
+    sessionId: string;
+    limit: number;
+    offset: number;
+    since: number | null;
+  }) => Page<HistoryEntry>;
+};
+
+export type Page<Item> = { total: number; items: Item[] };
+
+/** `service`: the transcript service's own sessions (summaries), which are in no list and no search. */
+export type SessionKind = "session" | "job" | "chat" | "service";
+
+export type HistoryEntry = { display: string; timestamp: string | null; project: string; session_id: string };
+
+export type SearchQuestion = {
+  query: string;
+  project: string;
+  limit: number;
+  since: number | null;
+  until: number | null;
+  role: EntryType | "";
+  cursor: string;
+  /** Session that is left out: the caller's own. Empty: none. */
+  exclude: string;
+};
