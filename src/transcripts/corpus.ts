@@ -5,9 +5,10 @@
 
 /**
  * `session`: a transcript; `subagent`: that of a subagent, which belongs to a session; `codex`: a rollout of Codex;
- * `history`: the prompts that users typed. Plans and memory files are read whole: a change replaces them.
+ * `history`: the prompts that users typed; `origins`: which job or conversation a session belongs to, written by the job
+ * orchestrator. Plans and memory files are read whole: a change replaces them.
  */
-export type SourceKind = "session" | "subagent" | "codex" | "history" | "plan" | "memory";
+export type SourceKind = "session" | "subagent" | "codex" | "history" | "origins" | "plan" | "memory";
 
 export type Source = {
   /** Stable and unique: a digest of the home directory and of the path below it. */
