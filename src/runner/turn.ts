@@ -69,10 +69,14 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
         ...(launch.model === null ? {} : { model: launch.model }),
       });
       if (!isOwner) throw new LostOwnership("another run owns the job");
+      if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record.id);
       run.stage("agent_started", `pid ${identity.pid}`);
     },
     onEvents: publishEvents(run, job.log),
   });
+  // `/clear` as a task begins another one.
+  if (outcome.sessionId !== null && outcome.sessionId !== session.id)
+    await job.profiles.noteSession(outcome.sessionId, record.id);
   return { ...outcome, text: cutFront(outcome.text, maxTextBytes) };
 };
 
@@ -100,6 +104,10 @@ const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
     }
   };
 };
+
+/** An earlier attempt got as far with this session. */
+const isNoted = ({ session_id, stages }: JobRecord, sessionId: string): boolean =>
+  session_id === sessionId && stages.some(({ stage }) => stage === "agent_started");
 
 /** The requested session, that of a lost attempt, or a fresh one. */
 const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () => string) => {

@@ -148,7 +148,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       const waiting = sampleRecord({ session_id, created_at: at(2) });
       const others = [ended({ created_at: at(5) }), ended({ session_id: randomUUID(), created_at: at(6) })];
       for (const record of [...jobs, waiting, ...others]) await store.create(record);
-      const pagesOf = async (from: JobStore, status: JobStatus | "", session = session_id) => {
+      const pagesOf = async (from: JobStore, status: JobStatus | "", session: string = session_id) => {
         const pages: string[][] = [];
         for (let cursor: string | null = ""; cursor !== null;) {
           const page = await from.list({ limit: 2, status, session_id: session, cursor });
