@@ -57,6 +57,8 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     isLast: true,
     signal: run.signal,
     beforePrompt: async (identity) => {
+      // Before the record: a crash in between repeats the line instead of losing it.
+      if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record.id);
       const isOwner = await run.record({
         pid: identity.pid,
         process: identity,
@@ -69,7 +71,6 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
         ...(launch.model === null ? {} : { model: launch.model }),
       });
       if (!isOwner) throw new LostOwnership("another run owns the job");
-      if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record.id);
       run.stage("agent_started", `pid ${identity.pid}`);
     },
     onEvents: publishEvents(run, job.log),
@@ -106,8 +107,8 @@ const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
 };
 
 /** An earlier attempt got as far with this session. */
-const isNoted = ({ session_id, stages }: JobRecord, sessionId: string): boolean =>
-  session_id === sessionId && stages.some(({ stage }) => stage === "agent_started");
+const isNoted = ({ session_id, job_config_dir }: JobRecord, sessionId: string): boolean =>
+  session_id === sessionId && job_config_dir !== null;
 
 /** The requested session, that of a lost attempt, or a fresh one. */
 const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () => string) => {
