@@ -81,7 +81,10 @@ const commands: Record<keyof Operations, Command | null> = {
     },
   },
   get_job: { command: "job", positional: "job_id", options: {} },
-  list_jobs: { command: "jobs", options: { limit: "--limit", status: "--status", cursor: "--cursor" } },
+  list_jobs: {
+    command: "jobs",
+    options: { limit: "--limit", status: "--status", session_id: "--session", cursor: "--cursor" },
+  },
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
   list_profiles: { command: "profiles", options: {} },
   // svc run --wait and svc job --events follow the events instead.

@@ -11,7 +11,7 @@ import { variantOf, type WarmProcess, type WarmProcesses, type ProcessOptions } 
 import type { Prewarmed } from "./prewarmed.ts";
 
 type Dependencies = {
-  agent: Pick<AgentPackage, "read" | "findTranscript">;
+  agent: Pick<AgentPackage, "read" | "findTranscript" | "noteSession">;
   conversations: ConversationStore;
   processes: Pick<WarmProcesses, "fresh" | "resumed">;
   prewarmed: Pick<Prewarmed, "take" | "refill">;
@@ -158,6 +158,8 @@ export const createTurnRunner = (deps: Dependencies) => {
     const { conversation: key } = turn;
     const { process } = place.warm;
     turn.onSession?.(process.sessionId);
+    // The answer does not wait for it.
+    if (!place.warm.resumes && process.turns() === 0) void agent.noteSession(process.sessionId);
     const end = key === null ? () => process.end() : begin(key, place, record);
     const { outcome, hasBegun } = await prompt(turn, place, deadline);
     const isStuck = outcome.reason === "stalled" && process.turns() > 1;

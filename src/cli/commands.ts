@@ -69,6 +69,7 @@ const addTaskCommands = (program: Command, lazily: Lazily): void => {
     .addOption(
       new Option("-s, --status <status>", "list only jobs of this status").choices([...jobStatuses, "all"]),
     )
+    .option("--session <id>", "list only jobs of this agent session")
     .option("--cursor <cursor>", "continue where the previous list ended")
     .option(...json)
     .action(lazily(async () => (await import("./commands/lists.ts")).jobs));

@@ -250,13 +250,17 @@ export const jobOperations = {
   list_jobs: operation({
     name: "list_jobs",
     title: "List jobs",
-    summary: "Jobs, newest first, optionally of one status.",
+    summary: "Jobs, newest first, optionally of one status or agent session.",
     input: z.strictObject({
       limit: z.int().min(1).max(1000).default(20).meta({ description: "How many at most" }),
       status: z
         .union([z.enum(["", "all"]), JobStatus])
         .default("")
         .meta({ description: "Only this status; empty or all: every status" }),
+      session_id: z.string().max(200).default("").meta({
+        description: "Only jobs of this agent session: that ran it, or wait to resume it; empty: all",
+        example: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
+      }),
       cursor: z.string().max(200).default("").meta({ description: "next_cursor of the previous page" }),
     }),
     output: z.object({

@@ -91,9 +91,10 @@ export const memoryHandlers = (
       return { success: true, job: found(job.id) };
     },
     get_job: async ({ job_id }) => ({ success: true, job: found(job_id) }),
-    list_jobs: async ({ limit, status }) => {
+    list_jobs: async ({ limit, status, session_id }) => {
       const fitting = [...jobs.values()]
         .filter((job) => status === "" || job.status === status)
+        .filter((job) => session_id === "" || job.session_id === session_id)
         .slice(0, limit);
       return { success: true, count: fitting.length, jobs: fitting, next_cursor: null };
     },

@@ -58,7 +58,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
   const { observeTurn, requireBudget, redact, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
-  const agent = createAgentPackage({ settings, companions, home: homedir() });
+  const agent = createAgentPackage({ settings, companions, home: homedir(), log });
   await agent.read().catch((error: unknown) => {
     if (!(error instanceof ServiceError) || error.code !== "starting") throw error;
     log.warn(error.message);

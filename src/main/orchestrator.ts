@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
 import { secretValues } from "../config/secrets.ts";
@@ -13,6 +14,7 @@ import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/mark
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import { transcriptRoot } from "../profiles/materialise.ts";
 import { createRunner } from "../runner/runner.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createBudgets } from "../telemetry/budgets.ts";
@@ -258,8 +260,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   });
   agentMode?.start();
   const kept = stores.shared ? "in the key-value store" : settings.jobsDir;
+  const transcripts = transcriptRoot({ home: homedir(), sharedFsRoot: settings.sharedFsRoot });
   log.info(
-    { url: doors.url, version, instance: settings.podName, jobs: kept },
+    { url: doors.url, version, instance: settings.podName, jobs: kept, transcripts },
     doors.url === null ? "serving on stdin and stdout" : "listening",
   );
 

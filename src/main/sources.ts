@@ -40,5 +40,9 @@ export const openSources = async ({ settings, env, stores, redact, now, log }: R
     log,
   });
   await companions.start();
-  return { repos, companions, profiles: createProfiles({ settings, companions: companions.files, home }) };
+  return {
+    repos,
+    companions,
+    profiles: createProfiles({ settings, companions: companions.files, home, log }),
+  };
 };

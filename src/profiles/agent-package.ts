@@ -25,6 +25,8 @@ export type AgentPackage = {
   discardEarlier: (prefix: string) => Promise<void>;
   /** Transcript of a session: an absolute path, or null. */
   findTranscript: (sessionId: string) => Promise<string | null>;
+  /** Notes beside the transcripts that a session is a conversation's. Never rejects. */
+  noteSession: (sessionId: string) => Promise<void>;
 };
 
 export type LoadedAgent = {

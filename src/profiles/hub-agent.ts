@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { dirname, join } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
+import type { Log } from "../lib/log.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { AgentPackage, LoadedAgent } from "./agent-package.ts";
 import { catalogReader, inherit, lineage, type Layers, cached } from "./catalog.ts";
@@ -38,6 +39,7 @@ type PackageRequest = {
   home: string;
   /** Milliseconds. */
   now?: () => number;
+  log: Pick<Log, "warn">;
 };
 
 /**
@@ -49,10 +51,11 @@ export const createAgentPackage = ({
   companions,
   home,
   now = Date.now,
+  log,
 }: PackageRequest): AgentPackage => {
   const { sharedFsRoot } = settings;
   const name = agentNameOf(settings);
-  const directories = directoriesOf({ home, sharedFsRoot });
+  const directories = directoriesOf({ home, sharedFsRoot, now, log });
   const sourcesNow = catalogReader<Sources>({
     roots: async () => {
       const hub = await hubRoot(companions);
@@ -109,6 +112,7 @@ export const createAgentPackage = ({
     discard: (processId) => discardConfigDirectory(directories, processId),
     discardEarlier: (prefix) => discardConfigDirectories(directories, prefix),
     findTranscript: (sessionId) => findTranscript(directories.projects, sessionId),
+    noteSession: (sessionId) => directories.transcripts.noteSession(sessionId, null),
   };
 };
 

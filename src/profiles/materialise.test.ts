@@ -124,7 +124,7 @@ describe("the job's config directory", () => {
       await expect(launchOf(profiles, { ...request("code"), jobId: id })).rejects.toThrow(
         /is not the id of a job/,
       );
-      expect(() => profiles.discard(id)).toThrow(/is not the id of a job/);
+      await expect(profiles.discard(id)).rejects.toThrow(/is not the id of a job/);
     }
     expect(await readdir(shared)).toEqual(["keep"]);
   });

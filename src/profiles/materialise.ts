@@ -6,6 +6,8 @@ import { type JsonObject, isMissing } from "./contained.ts";
 import type { FileContent } from "./copied-files.ts";
 import type { Plan } from "./plan.ts";
 import { ProfileError } from "./profile.ts";
+import type { Log } from "../lib/log.ts";
+import { createTranscriptHome, type TranscriptHome } from "./transcript-home.ts";
 
 /** Directories that this room writes to; all paths absolute. */
 export type Directories = {
@@ -13,20 +15,28 @@ export type Directories = {
   jobs: string;
   /** Sessions and transcripts of all jobs: each config directory links to it. */
   projects: string;
+  /** The directory around `projects`. */
+  transcripts: TranscriptHome;
 };
 
+type Roots = { home: string; sharedFsRoot: string | null };
+
 export const directoriesOf = ({
-  home,
-  sharedFsRoot,
-}: {
-  home: string;
-  sharedFsRoot: string | null;
-}): Directories => {
-  const own = join(home, ".service");
-  return sharedFsRoot === null
-    ? { jobs: join(own, "jobs-config"), projects: join(own, "projects") }
-    : { jobs: join(sharedFsRoot, "jobs"), projects: join(sharedFsRoot, "projects") };
+  now,
+  log,
+  ...roots
+}: Roots & { now: () => number; log: Pick<Log, "warn"> }): Directories => {
+  const root = transcriptRoot(roots);
+  return {
+    jobs: join(root, roots.sharedFsRoot === null ? "jobs-config" : "jobs"),
+    projects: join(root, "projects"),
+    transcripts: createTranscriptHome({ root, now, log }),
+  };
 };
+
+/** What the transcript service reads: BRIDGE_AGENT_HOME. */
+export const transcriptRoot = ({ home, sharedFsRoot }: Roots): string =>
+  sharedFsRoot ?? join(home, ".service");
 
 type Request = Pick<AgentLaunch, "profile" | "repoKey" | "timeoutSeconds"> & {
   /** Id of the job or process; names the directory. */
@@ -52,7 +62,7 @@ export const materialise = async (
   const mcpConfigFile = Object.keys(mcpServers).length === 0 ? null : join(configDir, "service-mcp.json");
   const ownSettings = serviceSettings(worktree?.path ?? null);
 
-  await rm(configDir, { recursive: true, force: true });
+  await discardConfigDirectory(directories, id);
   await mkdir(directories.projects, { recursive: true, mode: 0o700 });
   await mkdir(directories.jobs, { recursive: true, mode: 0o700 });
   await mkdir(configDir, { mode: 0o700 });
@@ -78,9 +88,15 @@ export const materialise = async (
   };
 };
 
-/** Removes the directory's link to the shared transcripts, not the transcripts. A missing directory is ignored. */
-export const discardConfigDirectory = (directories: Directories, id: string): Promise<void> =>
-  rm(configDirectory(directories, id), { recursive: true, force: true });
+/**
+ * Removes the directory's link to the shared transcripts, not the transcripts; its plans and history are kept beside
+ * these. A missing directory is ignored.
+ */
+export const discardConfigDirectory = async (directories: Directories, id: string): Promise<void> => {
+  const configDir = configDirectory(directories, id);
+  await directories.transcripts.keepDocuments(configDir, id);
+  await rm(configDir, { recursive: true, force: true });
+};
 
 /** The same for all ids with this prefix. */
 export const discardConfigDirectories = async (directories: Directories, prefix: string): Promise<void> => {

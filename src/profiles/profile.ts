@@ -30,6 +30,8 @@ export type Profiles = {
   discard: (jobId: string) => Promise<void>;
   /** Finds the transcript of a session in the shared `projects/` directory: an absolute path, or null. */
   findTranscript: (sessionId: string) => Promise<string | null>;
+  /** Notes beside the transcripts that a job runs a session. Never rejects. */
+  noteSession: (sessionId: string, jobId: string) => Promise<void>;
 };
 
 /** A loaded profile after `extends`, with all defaults. */

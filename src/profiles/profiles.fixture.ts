@@ -2,6 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
+import { createLog } from "../lib/log.ts";
 import { createAgentPackage } from "./hub-agent.ts";
 import type { MaterialiseRequest, Profiles } from "./profile.ts";
 import { createProfiles } from "./profiles.ts";
@@ -26,19 +27,22 @@ const filesAndClock = async (files: Files) => {
   let time = 0;
   /** Lets the time pass in which files are taken to be unchanged. */
   const wait = () => void (time += 1000);
-  return { directory, home, shared, hub, write, wait, now: () => time };
+  const warnings: string[] = [];
+  const log = createLog("warn", (line) => (warnings.push(line), ""));
+  return { directory, home, shared, hub, write, wait, now: () => time, warnings, log };
 };
 
 export const setup = async (files: Files = {}, { withShared = true }: { withShared?: boolean } = {}) => {
-  const { home, shared, write, wait, now } = await filesAndClock(files);
+  const { home, shared, write, wait, now, warnings, log } = await filesAndClock(files);
   const sharedFsRoot = withShared ? shared : null;
   const settings = { sharedFsRoot, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 };
   return {
-    profiles: createProfiles({ settings, companions: async () => null, home, now }),
+    profiles: createProfiles({ settings, companions: async () => null, home, now, log }),
     home,
     shared,
     write,
     wait,
+    warnings,
   };
 };
 
@@ -74,7 +78,7 @@ type Options = Partial<Parameters<typeof createAgentPackage>[0]["settings"]> & {
 
 /** The agent is `writer` unless told otherwise. */
 export const setupHub = async (files: Files = {}, { hubPath, ...settings }: Options = {}) => {
-  const { directory, home, shared, hub, write, wait, now } = await filesAndClock(files);
+  const { directory, home, shared, hub, write, wait, now, log } = await filesAndClock(files);
   const path = hubPath === undefined ? hub : hubPath;
   const agent = createAgentPackage({
     settings: {
@@ -90,6 +94,7 @@ export const setupHub = async (files: Files = {}, { hubPath, ...settings }: Opti
     companions: async (target) => (target !== "hub" || path === null ? null : { path, label: null }),
     home,
     now,
+    log,
   });
   return { agent, directory, write, wait };
 };

@@ -9,6 +9,7 @@ import { contentOf, copiedFiles } from "./copied-files.ts";
 import { discardConfigDirectory, materialise, directoriesOf, findTranscript } from "./materialise.ts";
 import { ProfileError, type Profiles, type ResolvedProfile } from "./profile.ts";
 import { profileRoots, type CompanionReader, type Root } from "./roots.ts";
+import type { Log } from "../lib/log.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
 import { isBroken, type BrokenLayer, type Layer } from "./load.ts";
@@ -23,11 +24,19 @@ type Request = {
   now?: () => number;
   /** Directories to read profiles from, later wins. */
   roots?: Root[];
+  log: Pick<Log, "warn">;
 };
 
-export const createProfiles = ({ settings, companions, home, now = Date.now, roots }: Request): Profiles => {
+export const createProfiles = ({
+  settings,
+  companions,
+  home,
+  now = Date.now,
+  roots,
+  log,
+}: Request): Profiles => {
   const { sharedFsRoot, agentCliTimeout } = settings;
-  const directories = directoriesOf({ home, sharedFsRoot });
+  const directories = directoriesOf({ home, sharedFsRoot, now, log });
   const catalog = catalogReader({
     roots: async () => roots ?? (await profileRoots({ home, sharedFsRoot, companions })),
     make: resolveProfiles,
@@ -75,6 +84,7 @@ export const createProfiles = ({ settings, companions, home, now = Date.now, roo
     },
     discard: (jobId) => discardConfigDirectory(directories, jobId),
     findTranscript: (sessionId) => findTranscript(directories.projects, sessionId),
+    noteSession: directories.transcripts.noteSession,
   };
 };
 

@@ -2,6 +2,7 @@ import { cp, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
+import { createLog } from "../lib/log.ts";
 import { createProfiles } from "./profiles.ts";
 import { bundledRoot, profileRoots, type CompanionReader } from "./roots.ts";
 
@@ -25,7 +26,13 @@ it("the bundled profiles are found beside a bundle of one file too", async () =>
   expect(await readdir(bundledRoot(bundle).path)).toEqual(["code", "review"]);
   const settings = { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 1 };
   const roots = [bundledRoot(bundle)];
-  const list = await createProfiles({ settings, companions: async () => null, home: bundle, roots }).list();
+  const list = await createProfiles({
+    settings,
+    companions: async () => null,
+    home: bundle,
+    roots,
+    log: createLog("silent", (text) => text),
+  }).list();
   expect(list.map(({ name, error }) => [name, error])).toEqual([
     ["code", null],
     ["review", null],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ServiceError } from "../contract/errors.ts";
 import { custom, setup } from "./profiles.fixture.ts";
+import { createLog } from "../lib/log.ts";
 import { createProfiles } from "./profiles.ts";
 
 const files = {
@@ -110,7 +111,12 @@ describe("with a name", () => {
 
 it("a default profile that does not exist is an error that names the variable", async () => {
   const settings = { sharedFsRoot: null, defaultProfile: "mine", hooksProfile: "coding", agentCliTimeout: 1 };
-  const route = createProfiles({ settings, companions: async () => null, home }).route({
+  const route = createProfiles({
+    settings,
+    companions: async () => null,
+    home,
+    log: createLog("silent", (text) => text),
+  }).route({
     name: "",
     task: "x",
     repoUrl: "",

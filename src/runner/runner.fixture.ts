@@ -35,6 +35,7 @@ export const claimJob = async (
       companions: async () => null,
       home: directory,
       now: Date.now,
+      log,
     }),
     repos,
     agent: createClaudeAgent({

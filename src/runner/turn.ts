@@ -57,6 +57,8 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     isLast: true,
     signal: run.signal,
     beforePrompt: async (identity) => {
+      // Before the record: a crash in between repeats the line instead of losing it.
+      if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record.id);
       const isOwner = await run.record({
         pid: identity.pid,
         process: identity,
@@ -73,6 +75,9 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     },
     onEvents: publishEvents(run, job.log),
   });
+  // `/clear` as a task begins another one.
+  if (outcome.sessionId !== null && outcome.sessionId !== session.id)
+    await job.profiles.noteSession(outcome.sessionId, record.id);
   return { ...outcome, text: cutFront(outcome.text, maxTextBytes) };
 };
 
@@ -100,6 +105,10 @@ const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
     }
   };
 };
+
+/** An earlier attempt got as far with this session. */
+const isNoted = ({ session_id, job_config_dir }: JobRecord, sessionId: string): boolean =>
+  session_id === sessionId && job_config_dir !== null;
 
 /** The requested session, that of a lost attempt, or a fresh one. */
 const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () => string) => {

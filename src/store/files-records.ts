@@ -9,7 +9,7 @@ import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { maxBatch, requireId } from "./records.ts";
-import type { Claim, IndexEntry, Kind, Position, Records } from "./records.ts";
+import type { Claim, IndexEntry, Kind, Records } from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
 
@@ -202,20 +202,21 @@ export const openFilesRecords = async <T extends object>(
       return records.filter((record) => record !== null);
     },
 
-    newest: async ({ name }, { limit, before = null, skip: skipped = 0 }) => {
-      const end = before === null ? index.list(name).length : index.countBefore(name, before);
-      const part = index.list(name).slice(Math.max(0, end - skipped - limit), Math.max(0, end - skipped));
+    newest: async ({ name }, { limit, before = null, skip: skipped = 0, and }) => {
+      const entries = index.list(name, and?.name);
+      const end =
+        before === null ? entries.length : countBefore(entries, { at: before.created, id: before.id });
+      const part = entries.slice(Math.max(0, end - skipped - limit), Math.max(0, end - skipped));
       return part.map(({ at, id }) => ({ created: at, id })).toReversed();
     },
     oldest: async ({ name }, { limit = Infinity, skip: skipped = 0, and } = {}) => {
-      const others = and === undefined ? null : new Set(index.list(and.name).map(({ id }) => id));
-      const ids = index.list(name).map(({ id }) => id);
-      return (others === null ? ids : ids.filter((id) => others.has(id))).slice(skipped, skipped + limit);
+      const entries = index.list(name, and?.name).slice(skipped, skipped + limit);
+      return entries.map(({ id }) => id);
     },
     due: async ({ name }, until) => {
-      const count = Math.min(index.countBefore(name, { created: until + 1, id: "" }), maxBatch);
-      const entries = index.list(name).slice(0, count);
-      return entries.map(({ id }) => id);
+      const entries = index.list(name);
+      const count = Math.min(countBefore(entries, { at: until + 1, id: "" }), maxBatch);
+      return entries.slice(0, count).map(({ id }) => id);
     },
     values: async ({ name }) => index.list(name).map(({ id, value }) => [id, value]),
     count: async ({ name }) => index.list(name).length,
@@ -264,9 +265,13 @@ const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
 const createMemoryIndex = () => {
   const lists = new Map<string, (Sortable & { value: unknown })[]>();
   const list = (name: string) => lists.get(name) ?? [];
+  const has = (name: string, entry: Sortable): boolean =>
+    list(name)[countBefore(list(name), entry)]?.id === entry.id;
 
   return {
-    list,
+    /** Entries of an index that are also in `and`. */
+    list: (name: string, and?: string) =>
+      and === undefined ? list(name) : list(name).filter((entry) => has(and, entry)),
     replace: (id: string, before: readonly IndexEntry[], after: readonly IndexEntry[]): void => {
       for (const { index, at } of before) {
         const entries = list(index.name);
@@ -280,7 +285,6 @@ const createMemoryIndex = () => {
         lists.set(index.name, entries);
       }
     },
-    countBefore: (name: string, { created, id }: Position) => countBefore(list(name), { at: created, id }),
   };
 };
 

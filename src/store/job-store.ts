@@ -73,7 +73,8 @@ type Tally = { lost: number; recovered: number };
 /** `unsettled`: the run has not been cleaned up, though the job may have ended. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
-export type ListQuery = { limit: number; status: JobStatus | ""; cursor: string };
+/** Of this status and agent session; empty: of any. */
+export type ListQuery = { limit: number; status: JobStatus | ""; session_id?: string; cursor: string };
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;
 
@@ -170,9 +171,15 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     get: records.get,
 
     // One more record than asked for shows whether another page follows.
-    list: async ({ limit, status, cursor }) => {
+    list: async ({ limit, status, session_id = "", cursor }) => {
       const before = cursor === "" ? null : parseCursor(cursor);
-      const page = await records.newest(status === "" ? all : ofStatus(status), { limit: limit + 1, before });
+      const indexes = [session_id === "" ? [] : ofSession(session_id), status === "" ? [] : ofStatus(status)];
+      const [index = all, and] = indexes.flat();
+      const page = await records.newest(index, {
+        limit: limit + 1,
+        before,
+        ...(and !== undefined && { and }),
+      });
       const last = page.length > limit ? page[limit - 1] : undefined;
       const shown = await getAll(page.slice(0, limit).map(({ id }) => id));
       return { records: shown, next: last === undefined ? null : toCursor(last) };

@@ -85,10 +85,10 @@ export type Records<T extends object> = {
   ) => Promise<Change<T>>;
   /** Every readable record, in no order; in a key-value store for a table only. */
   all: () => Promise<T[]>;
-  /** Ids in an index, newest first: those before a position, or all but the first `skip`. */
+  /** Ids in an index that are also in `and`, newest first: those before a position, or all but the first `skip`. */
   newest: (
     index: Index,
-    query: { limit: number; before?: Position | null; skip?: number },
+    query: { limit: number; before?: Position | null; skip?: number; and?: Index },
   ) => Promise<Position[]>;
   /** Ids in an index that are also in `and`, oldest first. */
   oldest: (index: Index, query?: { limit?: number; skip?: number; and?: Index }) => Promise<string[]>;

@@ -76,10 +76,18 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
       return Object.entries(texts).flatMap(([id, text]) => parse(id, text) ?? []);
     },
 
-    newest: async (index, { limit, before = null, skip = 0 }) => {
+    newest: async (index, { limit, before = null, skip = 0, and }) => {
       if (index.order === "time") {
         const ids = await ask(index, (client, key) => client.zrevrange(key, skip, skip + limit - 1));
         return ids.map((id) => ({ created: 0, id }));
+      }
+      if (and !== undefined) {
+        const both = await ask(index, (client, key) => client.zinter(2, [keyed(and.name), key]));
+        const older = before === null ? both : both.filter((member) => member < memberOf(before));
+        return older
+          .toReversed()
+          .slice(skip, skip + limit)
+          .map(positionOf);
       }
       const from = before === null ? "+" : `(${memberOf(before)}`;
       const members = await ask(index, (client, key) =>

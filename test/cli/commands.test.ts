@@ -146,6 +146,16 @@ describe("svc jobs", () => {
     expect(stderr).toBe("There are more: svc jobs -n 5 -s expired --cursor abc\n");
   });
 
+  test("passes the agent session on, and names it where the list goes on or is empty", async () => {
+    const { stderr } = await svc(["jobs", "--session", "s1", "-s", "expired"], { env });
+    expect(stub.requests.map(({ url }) => url)).toContain(
+      "/jobs?limit=20&status=expired&cursor=&session_id=s1",
+    );
+    expect(stderr).toBe("There are more: svc jobs -n 20 -s expired --session s1 --cursor abc\n");
+    const { stdout } = await svc(["jobs", "--session", "s1", "-s", "failed"], { env });
+    expect(stdout).toMatch(/^No jobs of session s1 are failed\n/);
+  });
+
   test("says that there are none", async () => {
     expect((await svc(["jobs", "-s", "failed"], { env })).stdout).toMatch(/^No jobs are failed\n2 waiting/);
   });

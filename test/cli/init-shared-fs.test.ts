@@ -2,6 +2,7 @@ import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "n
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { faultOf, initSharedFs } from "../../src/main/init-shared-fs.ts";
+import { createLog } from "../../src/lib/log.ts";
 import { createProfiles } from "../../src/profiles/profiles.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { svc } from "./run-svc.ts";
@@ -37,6 +38,7 @@ test("profiles that were copied work like the bundled ones", async () => {
         settings: { sharedFsRoot, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 1 },
         companions: async () => null,
         home: "/nonexistent",
+        log: createLog("silent", (text) => text),
       }).list()
     ).map(({ source: _source, ...profile }) => profile);
   expect(await listed(root)).toEqual(await listed(null));

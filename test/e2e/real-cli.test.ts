@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { asks } from "../asks.ts";
@@ -48,6 +49,9 @@ test("a session is resumed where it ran, and the model is sent what was said bef
   });
   expect(second).toMatchObject({ status: "succeeded", output: "As I said.", session_id: first.session_id });
   expect(second.worktree_path).toBe(first.worktree_path);
+  const origins = await readFile(join(service.home, ".service", "origins.jsonl"), "utf8");
+  const noted = origins.split("\n").filter((line) => line.includes(String(first.session_id)));
+  expect(noted.map((line) => (JSON.parse(line) as { job_id: string }).job_id)).toEqual([first.id, second.id]);
   expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("heliotrope");
 });
 

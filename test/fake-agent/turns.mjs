@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createProtocol } from "./protocol.mjs";
 import { findScenario, parseTask } from "./scenarios.mjs";
@@ -86,6 +86,7 @@ export const createTurns = ({ args, transcript, record }) => {
         writeFileSync("dirt.txt", "dirt\n");
         protocol.tool("Write", { file_path: join(process.cwd(), "dirt.txt") }, "File created");
       }
+      if (options.plan) leavePlan(options.plan, prompt);
       if (options.ms) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, options.ms);
     };
     return await scenario({
@@ -118,4 +119,13 @@ export const createTurns = ({ args, transcript, record }) => {
       next();
     },
   };
+};
+
+/** What an interactive session of the real one leaves in its configuration directory. */
+const leavePlan = (name, prompt) => {
+  const config = process.env.CLAUDE_CONFIG_DIR;
+  mkdirSync(join(config, "plans"), { recursive: true });
+  writeFileSync(join(config, "plans", `${name}.md`), `# Plan for ${prompt}\n`);
+  const entry = { display: prompt, pastedContents: {}, timestamp: Date.now(), project: process.cwd() };
+  appendFileSync(join(config, "history.jsonl"), `${JSON.stringify(entry)}\n`);
 };

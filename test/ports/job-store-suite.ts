@@ -140,6 +140,44 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
       expect(await again.ids("queued")).toEqual([second.id]);
     });
 
+    test("the jobs of an agent session are listed alone, in pages, also those of one status, as they change", async () => {
+      const { store, reopen } = await open();
+      const session_id = randomUUID();
+      const jobs = [1, 2, 3, 4].map((second) => ended({ session_id, created_at: at(second) }));
+      const [first, second, third, fourth] = jobs.map(({ id }) => id);
+      const waiting = sampleRecord({ session_id, created_at: at(2) });
+      const others = [ended({ created_at: at(5) }), ended({ session_id: randomUUID(), created_at: at(6) })];
+      for (const record of [...jobs, waiting, ...others]) await store.create(record);
+      const pagesOf = async (from: JobStore, status: JobStatus | "", session: string = session_id) => {
+        const pages: string[][] = [];
+        for (let cursor: string | null = ""; cursor !== null;) {
+          const page = await from.list({ limit: 2, status, session_id: session, cursor });
+          pages.push(page.records.map(({ id }) => id));
+          cursor = page.next;
+        }
+        return pages;
+      };
+      expect((await pagesOf(store, "")).flat().toSorted()).toEqual(
+        [first, second, third, fourth, waiting.id].toSorted(),
+      );
+      const succeeded = [
+        [fourth, third],
+        [second, first],
+      ];
+      expect(await pagesOf(store, "succeeded")).toEqual(succeeded);
+      expect(await pagesOf(store, "queued")).toEqual([[waiting.id]]);
+      expect(await pagesOf(store, "running")).toEqual([[]]);
+      for (const unknown of [randomUUID(), "..", "\u0000", "*"])
+        expect(await pagesOf(store, "", unknown)).toEqual([[]]);
+      await store.close();
+      const again = await reopen();
+      expect(await pagesOf(again, "succeeded")).toEqual(succeeded);
+      await again.update(waiting.id, { status: ["queued"] }, { session_id: randomUUID() });
+      await again.remove(String(fourth));
+      expect(await pagesOf(again, "queued")).toEqual([[]]);
+      expect(await pagesOf(again, "")).toEqual([[third, second], [first]]);
+    });
+
     test("an unknown cursor is refused", async () => {
       const { store } = await open();
       await expect(store.list({ limit: 1, status: "", cursor: "../x" })).rejects.toMatchObject({

@@ -94,6 +94,17 @@ export const jobRows = (scene: () => Scene): Row[] => [
     },
   },
   { operation: "list_jobs", outcome: "success", question: () => ({ input: { limit: 1, status: "all" } }) },
+  {
+    operation: "list_jobs",
+    outcome: "success",
+    question: async () => {
+      const { client } = scene().roomy;
+      const session = (await client.list_jobs({ status: "running" })).jobs[0]?.session_id;
+      const input = { task, session_id: String(session) };
+      await client.cancel_job({ job_id: (await client.run_task(input)).job.id });
+      return { input: { limit: 1, status: "cancelled", session_id: String(session) } };
+    },
+  },
   { operation: "list_jobs", outcome: "invalid_request", question: () => ({ input: { cursor: "nowhere" } }) },
   {
     operation: "cancel_job",

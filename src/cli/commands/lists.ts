@@ -82,23 +82,37 @@ export const profileEntry = (profile: Profile, { paint, columns = Infinity }: La
 
 const indent = "  ";
 
-export type JobsOptions = { limit: number; status?: JobStatus | "all"; cursor?: string; json?: boolean };
+export type JobsOptions = {
+  limit: number;
+  status?: JobStatus | "all";
+  session?: string;
+  cursor?: string;
+  json?: boolean;
+};
 
 /** `svc jobs` */
-export const jobs = async ({ limit, status, cursor, json }: JobsOptions): Promise<ExitCode> => {
+export const jobs = async ({ limit, status, session, cursor, json }: JobsOptions): Promise<ExitCode> => {
   const { client } = connect();
-  const body = await client.list_jobs({ limit, status: status ?? "", cursor: cursor ?? "" });
+  const body = await client.list_jobs({
+    limit,
+    status: status ?? "",
+    cursor: cursor ?? "",
+    // An older service does not know it.
+    ...(session !== undefined && { session_id: session }),
+  });
   if (json === true) {
     printJson(body);
     return exitCode.ok;
   }
   const layout = layoutOf(process.stdout);
   const below = await fleetLines(client, layout);
-  if (body.jobs.length === 0) print((status ?? "all") === "all" ? "No jobs" : `No jobs are ${status}`);
+  const ofSession = session === undefined ? "" : ` of session ${oneLine(session)}`;
+  if (body.jobs.length === 0)
+    print((status ?? "all") === "all" ? `No jobs${ofSession}` : `No jobs${ofSession} are ${status}`);
   else print(jobTable(body.jobs, { ...layout, now: Date.now() }));
   for (const line of below) print(line);
   if (body.next_cursor !== null) {
-    const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}`;
+    const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}${session === undefined ? "" : ` --session ${oneLine(session)}`}`;
     note(`There are more: svc jobs ${same} --cursor ${oneLine(body.next_cursor)}`);
   }
   return exitCode.ok;

@@ -1,0 +1,123 @@
+import { createHash, randomUUID } from "node:crypto";
+import { link, lstat, mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { temporarySuffix } from "../lib/atomic-file.ts";
+import type { Log } from "../lib/log.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
+import { readContained } from "./contained.ts";
+
+/**
+ * A directory laid out like one of the CLI's own, so that the transcript service can read it: `projects/`, to which
+ * all config directories link, and what these would take with them. Nothing here fails a job: faults are warnings.
+ */
+export type TranscriptHome = {
+  /** Notes in `origins.jsonl` which job, or (null) that a conversation, a session belongs to. Never rejects. */
+  noteSession: (sessionId: string, jobId: string | null) => Promise<void>;
+  /**
+   * Copies `plans/*.md` of a config directory, and appends its `history.jsonl`. To be called before the directory is
+   * removed; `id` is the job's or process's. Repeatable: lines of the history are doubled only by a crash between
+   * their append and the removal of the source, or by two instances that remove one lost directory at the same moment.
+   * Never rejects.
+   */
+  keepDocuments: (configDir: string, id: string) => Promise<void>;
+};
+
+/** `now` in ms since the epoch. */
+type Options = { root: string; now: () => number; log: Pick<Log, "warn"> };
+
+export const createTranscriptHome = ({ root, now, log }: Options): TranscriptHome => ({
+  noteSession: async (sessionId, jobId) => {
+    const kind = jobId === null ? "chat" : "job";
+    const origin = { session_id: sessionId, kind, job_id: jobId, at: new Date(now()).toISOString() };
+    await append(join(root, "origins.jsonl"), Buffer.from(`${JSON.stringify(origin)}\n`)).catch(
+      (err: unknown) => log.warn({ err, job: jobId, session: sessionId }, "a session's origin is not noted"),
+    );
+  },
+  keepDocuments: async (configDir, id) => {
+    // An agent can put a link in its place, and its files are the service's user's own.
+    const isOwn = await lstat(configDir)
+      .then((status) => status.isDirectory())
+      .catch(() => false);
+    if (!isOwn) return;
+    const names = await readdir(join(configDir, "plans")).catch(() => []);
+    const plans = names.filter((name) => name.endsWith(".md"));
+    const steps = [
+      ...plans.slice(0, maxPlans).map((name) => () => keepPlan(root, configDir, name, id)),
+      () => keepHistory(root, configDir),
+    ];
+    const faults = plans.length > maxPlans ? [`only ${maxPlans} of ${plans.length} plans are kept`] : [];
+    for (const step of steps) await step().catch((error: unknown) => faults.push(String(error)));
+    if (faults.length > 0)
+      log.warn({ job: id, faults: faults.slice(0, 5) }, "plans or history of an agent are not kept");
+  },
+});
+
+/** Limits of what is kept of one config directory. */
+const maxPlans = 1000;
+const maxPlanBytes = 1_048_576;
+const maxHistoryBytes = 16_777_216;
+
+/** Another plan of this name stays: this one then gets the beginning of the job's id, and of its digest. */
+const keepPlan = async (root: string, configDir: string, name: string, id: string): Promise<void> => {
+  const plan = await readContained({
+    root: configDir,
+    path: join(configDir, "plans", name),
+    maxBytes: maxPlanBytes,
+  });
+  if (plan === null) return;
+  const { bytes } = plan;
+  const directory = join(root, "plans");
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  // The id of a process of agent mode ends with a UUID.
+  const unique = `${name.slice(0, -".md".length)}-${id.slice(-36).slice(0, 8)}`;
+  const digest = createHash("sha256").update(bytes).digest("hex").slice(0, 8);
+  for (const candidate of [name, `${unique}.md`, `${unique}-${digest}.md`]) {
+    const path = join(directory, candidate);
+    const known = await readContained({ root: directory, path, maxBytes: maxPlanBytes }).catch(
+      () => undefined,
+    );
+    if (known?.bytes.equals(bytes) === true) return;
+    if (known === null && (await createWhole(directory, path, bytes))) return;
+  }
+};
+
+/** False: a file of that name has appeared. */
+const createWhole = async (directory: string, path: string, bytes: Buffer): Promise<boolean> => {
+  const temporary = join(directory, `.${randomUUID()}${temporarySuffix}`);
+  try {
+    await writeFile(temporary, bytes, { mode: 0o600, flag: "wx", flush: true });
+    await link(temporary, path);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    throw error;
+  } finally {
+    await rm(temporary, { force: true });
+  }
+};
+
+const keepHistory = async (root: string, configDir: string): Promise<void> => {
+  const path = join(configDir, "history.jsonl");
+  const history = await readContained({ root: configDir, path, maxBytes: maxHistoryBytes });
+  if (history === null) return;
+  const { bytes } = history;
+  if (bytes.length > 0)
+    await append(
+      join(root, "history.jsonl"),
+      bytes.at(-1) === lineFeed ? bytes : Buffer.concat([bytes, newLine]),
+    );
+  // Not with the rest of the directory, whose removal may fail and be repeated.
+  await rm(path);
+};
+
+const newLine = Buffer.from("\n");
+const lineFeed = 0x0a;
+
+/** In one call: other processes append to the same file. */
+const append = async (path: string, lines: Buffer): Promise<void> => {
+  await using file = await open(path, nonBlocking.append, 0o600);
+  const { bytesWritten } = await file.write(lines);
+  await file.datasync();
+  if (bytesWritten < lines.length)
+    throw new Error(`${path}: only ${bytesWritten} of ${lines.length} bytes were written`);
+};

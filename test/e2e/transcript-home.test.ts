@@ -1,0 +1,76 @@
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { post, saying } from "../chat/asking.ts";
+import { createCluster } from "../cluster.ts";
+import { startRedis } from "../redis.ts";
+import { startService } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+
+type Origin = { session_id: string; kind: string; job_id: string | null };
+
+const linesOf = async <Line>(path: string): Promise<Line[]> =>
+  (await readFile(path, "utf8"))
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Line);
+const originsOf = (root: string): Promise<Origin[]> => linesOf(join(root, "origins.jsonl"));
+const keptBy = async (root: string): Promise<string[]> =>
+  (await readdir(join(root, "plans")).catch(() => [])).toSorted();
+
+test("a crash in mid-run loses no plan: the next attempt keeps what the first left, and the session is noted once", async () => {
+  const home = await temporaryDirectory();
+  const root = join(home, ".service");
+  await mkdir(join(root, "profiles"), { recursive: true });
+  await writeFile(join(root, "profiles", "stubborn.yml"), "extends: code\nretry_lost: true\n");
+  const first = await startService({ home });
+  expect(first.output.stderr).toContain(`"transcripts":"${root}"`);
+  const task = 'scenario: paced {"steps": 8, "ms": 150, "plan": "calm-otter"}';
+  const { id } = await asks(first).submit({ task, profile: "stubborn" });
+  const { session_id } = await asks(first).speaking(id);
+  expect(await originsOf(root)).toMatchObject([{ session_id, kind: "job", job_id: id }]);
+  await first.kill();
+  const again = await startService({ home, env: { SERVICE_JOB_TTL: "3600" } });
+  expect(await asks(again).ended(id)).toMatchObject({ attempt: 2, session_id, status: "succeeded" });
+  expect(await originsOf(root)).toHaveLength(1);
+  expect(await keptBy(root)).toEqual(["calm-otter.md"]);
+  expect(await linesOf(join(root, "history.jsonl"))).toHaveLength(1);
+});
+
+test("a conversation is noted once, whatever the number of its turns and processes", async () => {
+  const service = await startService({ env: { AGENT_MODE: "true", AGENT_MODE_KEEP_ALIVE: "0" } });
+  const root = join(service.home, ".service");
+  const headers = { "x-conversation-id": "kept" };
+  const task = 'scenario: chat {"steps": [{"text": "so"}], "plan": "calm-otter"}';
+  for (let turn = 0; turn < 2; turn += 1) {
+    expect((await post(service, saying(task), { headers })).status).toBe(200);
+    await until(async () => (await keptBy(root)).length > 0, { what: "the process's plan to be kept" });
+  }
+  const origins = await originsOf(root);
+  expect(origins).toMatchObject([{ kind: "chat", job_id: null }]);
+});
+
+test("two instances share one home, and both list the jobs of a session", async () => {
+  const redis = await startRedis();
+  const cluster = await createCluster({ kvUrl: redis.url, env: { SERVICE_JOB_TTL: "5" } });
+  const services = await Promise.all(["a", "b"].map((name) => cluster.start(name)));
+  const task = 'scenario: noop {"plan": "calm-otter"}';
+  const jobs = await Promise.all(
+    services.map(async (service, n) => asks(service).run({ task: `${n} ${task}` })),
+  );
+  for (const { id, session_id } of jobs)
+    for (const { client } of services)
+      expect((await client.list_jobs({ session_id: String(session_id) })).jobs.map((job) => job.id)).toEqual([
+        id,
+      ]);
+  const history = join(cluster.shared, "history.jsonl");
+  await until(async () => (await linesOf(history).catch(() => [])).length >= 2, {
+    what: "both to be removed",
+  });
+  expect(await keptBy(cluster.shared)).toHaveLength(2);
+  expect(await linesOf(history)).toHaveLength(2);
+  const noted = (await originsOf(cluster.shared)).map(({ job_id }) => job_id);
+  expect(noted.toSorted()).toEqual(jobs.map(({ id }) => id).toSorted());
+}, 60_000);
