@@ -50,7 +50,8 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .option("--until <date>", "last day (default: today)")
     .option("-p, --profile <name>", "only runs with this profile")
     .option("-r, --repo <url>", "only runs on this repository")
-    .option("-m, --model <name>", "only runs with this model")
+    .option("-m, --model <name>", "only runs with this model, as --by model calls it")
+    .addOption(new Option("--kind <kind>", "only jobs, or only turns of agent mode").choices(["job", "chat"]))
     .option("--csv", "print the rows with all their figures as CSV")
     .option(...json)
     .action(lazily(async () => (await import("./commands/usage.ts")).usage));

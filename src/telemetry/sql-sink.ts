@@ -50,7 +50,8 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
     );
   const read = <Result>(work: (query: Query) => Promise<Result>): Promise<Result> =>
     asking(10, ({ query }) => work(query)).catch((cause: unknown) => {
-      const message = "The telemetry database (SERVICE_TELEMETRY_DB) cannot be asked; try again later";
+      const message =
+        "The telemetry database (SERVICE_TELEMETRY_DB, or telemetry.db) cannot be asked; try again later, or see why in the service's log";
       throw new ServiceError("store_unavailable", message, { cause });
     });
 

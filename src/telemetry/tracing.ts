@@ -55,11 +55,21 @@ export const sendSpans = async (
     redirect: "error",
     signal: AbortSignal.timeout(timeoutMs),
   });
-  const said = (await response.text()).slice(0, 500);
+  const said = await beginningOf(response);
   if (response.ok) return;
   const message = `The tracing backend answered ${response.status}: ${said}`;
   if (response.status >= 500 || [408, 425, 429].includes(response.status)) throw new Error(message);
   throw new RefusedTrace(message);
+};
+
+/** A backend may answer anything, without an end too. */
+const beginningOf = async ({ body }: Response): Promise<string> => {
+  let said = "";
+  for await (const chunk of body ?? []) {
+    said += Buffer.from(chunk).toString();
+    if (said.length >= 500) break;
+  }
+  return said.slice(0, 500);
 };
 
 type Readable = Parameters<typeof JsonTraceSerializer.serializeRequest>[0][number];

@@ -7,7 +7,9 @@ import { cost, cut, duration, table, wrap, type Column } from "../text/columns.t
 import { oneLine } from "../text/sanitise.ts";
 import { fromHere } from "./input.ts";
 
-export type UsageOptions = Partial<Pick<UsageInput, "by" | "since" | "until" | "profile" | "model">> & {
+export type UsageOptions = Partial<
+  Pick<UsageInput, "by" | "since" | "until" | "profile" | "model" | "kind">
+> & {
   repo?: string;
   json?: boolean;
   csv?: boolean;
