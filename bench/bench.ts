@@ -15,6 +15,7 @@ import { parallelWorktrees } from "./parallel-worktrees.ts";
 import { scale } from "./scale.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
 import { printFigures, type Figure } from "./statistics.ts";
+import { transcripts } from "./transcripts.ts";
 import { usage } from "./usage.ts";
 import { submissions } from "./submissions.ts";
 
@@ -32,6 +33,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   abandoned: abandonedClients,
   scale,
   usage,
+  transcripts,
   chat: chatFirstWord,
   "chat-deltas": chatDeltas,
   "chat-streams": chatStreams,

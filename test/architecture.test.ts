@@ -69,9 +69,11 @@ const files = readdirSync(source, { recursive: true, encoding: "utf8" }).filter(
 );
 
 const importsOf = (file: string): string[] =>
-  [...readFileSync(join(source, file), "utf8").matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map(
-    (match) => match[1] ?? "",
-  );
+  [
+    ...readFileSync(join(source, file), "utf8").matchAll(
+      /^(?:.*\b)?(?:from|import)\s*\(?\s*"([\w@:./-]+)"/gm,
+    ),
+  ].map((match) => match[1] ?? "");
 
 test("there are files to check", () => {
   expect(files.length).toBeGreaterThan(40);

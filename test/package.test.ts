@@ -65,7 +65,11 @@ describe("the published package", () => {
     expect(Object.keys(manifest).filter((key) => /dependencies|scripts|private|allow/i.test(key))).toEqual(
       [],
     );
-    expect(manifest).toMatchObject({ name: "svc", bin: { svc: "dist/svc.mjs" }, engines: { node: ">=24" } });
+    expect(manifest).toMatchObject({
+      name: "svc",
+      bin: { svc: "dist/svc.mjs", bridge: "dist/bridge.mjs" },
+      engines: { node: ">=24" },
+    });
   });
 
   test("has the profiles, the native files of both platforms and the licences in it, and no sources but tests", async () => {

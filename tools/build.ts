@@ -17,7 +17,7 @@ export const build = async (root: string, target = join(root, "dist")): Promise<
     const licences = await collectLicences([...packages, ...packagesOfAssets(root)]);
     await writeFile(join(fresh, "LICENSES.txt"), licences);
     await chmod(fresh, 0o755);
-    await chmod(join(fresh, "svc.mjs"), 0o755);
+    for (const program of ["svc.mjs", "bridge.mjs"]) await chmod(join(fresh, program), 0o755);
     await rm(target, { recursive: true, force: true });
     await rename(fresh, target);
   } finally {

@@ -3,25 +3,38 @@ import { join } from "node:path";
 import wrapAnsi from "wrap-ansi";
 import { defaultOf } from "../src/config/variable.ts";
 import type { Variable } from "../src/config/variable.ts";
+import { bridgeVariableGroups } from "../src/config/bridge-variables.ts";
 import { variableGroups } from "../src/config/variables.ts";
 
 /** Run as a program (`node tools/docs.ts`) this writes the generated parts of the documentation anew. */
 
-export const configurationPage = join(import.meta.dirname, "..", "docs", "configuration.md");
+type Groups = Record<string, Record<string, Variable>>;
+type Page = { path: string; groups: Groups };
 
-const begin = "<!-- settings: made by tools/docs.ts from src/config/variables.ts; do not edit -->";
+const page = (name: string, groups: Groups): Page => ({
+  path: join(import.meta.dirname, "..", "docs", name),
+  groups,
+});
+
+/** Pages with a list of settings. */
+export const settingsPages: readonly Page[] = [
+  page("configuration.md", variableGroups),
+  page("transcripts-settings.md", bridgeVariableGroups),
+];
+
+const begin = "<!-- settings: made by tools/docs.ts from the variables; do not edit -->";
 const end = "<!-- settings end -->";
 
 /** The page with its settings made anew; all text outside the markers stays. */
-export const withSettings = (page: string): string => {
-  const from = page.indexOf(begin);
-  const to = page.indexOf(end);
+export const withSettings = (text: string, groups: Groups): string => {
+  const from = text.indexOf(begin);
+  const to = text.indexOf(end);
   if (from === -1 || to < from) throw new Error(`the page has no markers: ${begin} … ${end}`);
-  return `${page.slice(0, from)}${begin}\n\n${settingsList()}\n\n${page.slice(to)}`;
+  return `${text.slice(0, from)}${begin}\n\n${settingsList(groups)}\n\n${text.slice(to)}`;
 };
 
-const settingsList = (): string =>
-  Object.entries<Record<string, Variable>>(variableGroups)
+const settingsList = (groups: Groups): string =>
+  Object.entries(groups)
     .map(([heading, group]) => [`### ${heading}`, "", ...Object.values(group).map(item)].join("\n"))
     .join("\n\n");
 
@@ -38,4 +51,6 @@ const item = (variable: Variable): string => {
   return `- ${wrapAnsi(text, columns - 2).replaceAll("\n", "\n  ")}`;
 };
 
-if (import.meta.main) writeFileSync(configurationPage, withSettings(readFileSync(configurationPage, "utf8")));
+if (import.meta.main)
+  for (const { path, groups } of settingsPages)
+    writeFileSync(path, withSettings(readFileSync(path, "utf8"), groups));

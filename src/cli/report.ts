@@ -6,12 +6,15 @@ import { note, print, printJson } from "./print.ts";
 import { flagWords, sanitise } from "./text/sanitise.ts";
 
 /** Prints a failure on stderr, with `json` also as a failure body on stdout (`line`: in one line), and returns the exit code. */
-export const report = (error: unknown, { json }: { json: boolean | "line" }): ExitCode => {
+export const report = (
+  error: unknown,
+  { json, name = "svc" }: { json: boolean | "line"; name?: string },
+): ExitCode => {
   const { message, code, exit } = explain(error);
   const body = { success: false, error: message, code };
   if (json === "line") print(JSON.stringify(body));
   else if (json) printJson(body);
-  note(`svc: ${sanitise(error instanceof ClientError ? flagWords(message) : message)}`);
+  note(`${name}: ${sanitise(error instanceof ClientError ? flagWords(message) : message)}`);
   const debug = /^(debug|trace)$/.test(process.env.SERVICE_LOG_LEVEL ?? "");
   if (code === "internal" && error instanceof Error && debug) note(sanitise(error.stack ?? ""));
   return exit;

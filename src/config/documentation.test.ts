@@ -1,13 +1,17 @@
 import { readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
-import { configurationPage, withSettings } from "../../tools/docs.ts";
+import { settingsPages, withSettings } from "../../tools/docs.ts";
 import { deprecatedVariables, variables } from "./variables.ts";
 
-const page = await readFile(configurationPage, "utf8");
+const page = await readFile(settingsPages[0]?.path ?? "", "utf8");
 
-it("the documentation's settings are those made from the variables (else run: node tools/docs.ts)", () => {
-  expect(page).toBe(withSettings(page));
-});
+it.each(settingsPages)(
+  "the settings of $path are those made from the variables (else run: node tools/docs.ts)",
+  async ({ path, groups }) => {
+    const text = await readFile(path, "utf8");
+    expect(text).toBe(withSettings(text, groups));
+  },
+);
 
 it("every variable and each deprecated one are on the page", () => {
   for (const { name } of Object.values(variables)) expect(page).toContain(`- \`${name}\``);

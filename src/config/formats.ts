@@ -27,6 +27,7 @@ export const oneOf = <const Values extends readonly [string, ...string[]]>(value
 /** `settings.ts` has replaced a leading `~/` before. */
 export const path = text.refine((value) => value.startsWith("/"), "must be an absolute path");
 export const optionalPath = path.nullable();
+export const paths = text.transform((value) => items(value)).pipe(path.array());
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: "must be an http:// or https:// URL" });
 

@@ -70,7 +70,10 @@ const find = (request: {
   machine: Machine;
 }): Found => {
   const { variable, env, file, machine } = request;
-  const written = (value: string) => (variable.isPath ? value.replace(/^~(?=\/|$)/, machine.home) : value);
+  const written = (value: string) =>
+    variable.isPath
+      ? value.replace(/(^|,\s*)~(?=\/|,|$)/g, (_, before: string) => before + machine.home)
+      : value;
   for (const name of [variable.name, ...variable.fallbacks]) {
     // `$(cat file)` and mounted secrets leave a line break at the end.
     const value = env[name]?.trim() ?? "";

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { optionalPath, path } from "./formats.ts";
+import { optionalPath, path, paths } from "./formats.ts";
 
 /** One setting: its source, its format, its meaning. */
 export type Variable<Schema extends z.ZodType = z.ZodType> = {
@@ -16,7 +16,7 @@ export type Variable<Schema extends z.ZodType = z.ZodType> = {
   secret: boolean;
   /** Variables that are read when `name` is unset. */
   fallbacks: string[];
-  /** A leading `~/` stands for the home directory. */
+  /** A leading `~/`, also of each path in a list, stands for the home directory. */
   isPath: boolean;
 };
 
@@ -40,7 +40,7 @@ export const variable = <Schema extends z.ZodType>(
   meaning,
   secret,
   fallbacks,
-  isPath: [path, optionalPath].some((format: z.ZodType) => format === schema),
+  isPath: [path, optionalPath, paths].some((format: z.ZodType) => format === schema),
 });
 
 const yamlKey = (name: string): string => name.toLowerCase().replace(/^service_/, "");

@@ -1,16 +1,5 @@
 import { z } from "zod";
-import {
-  count,
-  hint,
-  instant,
-  limit,
-  offset,
-  project,
-  time,
-  tool,
-  total,
-  truncated,
-} from "./transcript-tool.ts";
+import { count, instant, limit, offset, project, time, tool, total } from "./transcript-tool.ts";
 
 /** The tools over memory files, plans and the prompt history. */
 
@@ -50,14 +39,10 @@ export const catalogOperations = {
     title: "Get a memory file",
     summary: "One memory file with its content.",
     input: {
-      project: z
-        .string()
-        .min(1)
-        .max(4096)
-        .meta({ description: "The project's encoded name, from list_memory_files" }),
-      filename: z.string().min(1).max(500).default("MEMORY.md").meta({ description: "Name of the file" }),
+      project: z.string().meta({ description: "The project's encoded name, from list_memory_files" }),
+      filename: z.string().default("MEMORY.md").meta({ description: "Name of the file" }),
     },
-    output: { ...MemoryFile.shape, content: z.string(), truncated, hint },
+    output: { ...MemoryFile.shape, content: z.string() },
     errors: ["memory_not_found"],
   }),
   list_plans: tool({
@@ -85,7 +70,7 @@ export const catalogOperations = {
     title: "Get a plan",
     summary: "One plan with its content.",
     input: {
-      codename: z.string().min(1).max(500).meta({ description: "The plan's codename, from list_plans" }),
+      codename: z.string().meta({ description: "The plan's codename, from list_plans" }),
       include_agent_plans: z
         .boolean()
         .default(false)
@@ -95,8 +80,6 @@ export const catalogOperations = {
       ...Plan.omit({ is_agent_plan: true, parent_codename: true }).shape,
       content: z.string(),
       agent_plans: z.array(z.object({ codename: z.string(), content: z.string(), ...DocumentFile })),
-      truncated,
-      hint,
     },
     errors: ["plan_not_found"],
   }),

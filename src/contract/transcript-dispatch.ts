@@ -63,7 +63,7 @@ export const dispatchOperations = {
     name: "get_dispatch_job",
     title: "Get a dispatched job",
     summary: "State and output of a job that dispatch_task submitted.",
-    input: { job_id: z.string().min(1).max(200).meta({ description: "Id of the job" }) },
+    input: { job_id: z.string().meta({ description: "Id of the job" }) },
     output: DispatchJob.shape,
     errors: ["job_not_found", "orchestrator_unavailable"],
   }),

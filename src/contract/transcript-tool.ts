@@ -20,20 +20,21 @@ export const project = z
   .max(4096)
   .default("")
   .meta({ description: "Only projects whose path contains this text" });
-export const SessionId = z.string().min(1).max(200).meta({ description: "Id of the session" });
+/** Any text: one that is no id is not found. */
+export const SessionId = z.string().meta({ description: "Id of the session" });
 export const limit = (value: number, max = 200) =>
   z.int().min(1).max(max).default(value).meta({ description: "How many at most" });
 export const offset = z.int().min(0).default(0).meta({ description: "How many to skip" });
 export const count = z.int().meta({ description: "How many are in this answer" });
 export const total = z.int().meta({ description: "How many there are in all" });
-export const truncated = z
-  .boolean()
-  .optional()
-  .meta({ description: "The answer was cut to stay readable; `hint` says how to read on" });
-export const hint = z.string().optional().meta({ description: "How to read on" });
 export const time = z.string().nullable().meta({ description: "ISO 8601, UTC; null: unknown" });
 
 const success = z.literal(true);
+const truncated = z
+  .boolean()
+  .optional()
+  .meta({ description: "The answer was cut to stay readable; `hint` says how to read on" });
+const hint = z.string().optional().meta({ description: "How to read on" });
 
 type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape> = {
   name: string;
@@ -58,7 +59,7 @@ export const tool = <Input extends z.ZodRawShape, Output extends z.ZodRawShape>(
 }: Definition<Input, Output>) => ({
   ...rest,
   input: z.strictObject(input),
-  output: z.object({ success, ...output }),
+  output: z.object({ success, ...output, truncated, hint }),
   annotations: { readOnly: true, destructive: false, idempotent: true, ...annotations },
   scope,
   errors: ["invalid_request", "store_unavailable", ...errors] as readonly ErrorCode[],

@@ -1,24 +1,16 @@
 import { z } from "zod";
 import { catalogOperations } from "./transcript-catalog.ts";
 import { dispatchOperations } from "./transcript-dispatch.ts";
-import {
-  count,
-  hint,
-  instant,
-  limit,
-  offset,
-  project,
-  SessionId,
-  time,
-  tool,
-  total,
-  truncated,
-} from "./transcript-tool.ts";
+import { count, instant, limit, offset, project, SessionId, time, tool, total } from "./transcript-tool.ts";
 
 /** The 16 tools of the transcript service. Times are ISO 8601 in UTC; sizes are bytes. */
 
 export const entryTypes = ["user", "assistant", "summary", "system"] as const;
 export type EntryType = (typeof entryTypes)[number];
+
+/** `service`: the transcript service's own sessions (summaries), which are in no list and no search. */
+const sessionKinds = ["session", "job", "chat", "service"] as const;
+export type SessionKind = (typeof sessionKinds)[number];
 
 export const Session = z.object({
   session_id: z.string(),
@@ -38,6 +30,7 @@ export const Session = z.object({
   cost_usd: z.number().nullable().meta({ description: "USD, as the agent reports it; null: not reported" }),
   total_tokens: z.int().meta({ description: "Input, output and cache tokens of all answers" }),
   job_id: z.string().nullable().meta({ description: "The job of the orchestrator that ran it" }),
+  kind: z.enum(sessionKinds).meta({ description: "Who ran it: a user, a job or a chat conversation" }),
 });
 export type Session = z.infer<typeof Session>;
 
@@ -47,6 +40,7 @@ export const SessionMeta = Session.omit({
   cost_usd: true,
   total_tokens: true,
   job_id: true,
+  kind: true,
 })
   .extend({
     project_encoded: z.string().meta({ description: "Name of the project's directory" }),
@@ -90,6 +84,11 @@ const Match = z.object({
   num_hits: z.int().meta({ description: "Entries of this session that match" }),
 });
 export type Match = z.infer<typeof Match>;
+
+const includeActive = z.boolean().default(false).meta({
+  description:
+    "Whether to search the caller's own session too. Unless the client names it (Claude Code over stdio), sessions updated in the last minute count as the caller's own",
+});
 
 const toModel = { openWorld: true } as const;
 
@@ -135,8 +134,6 @@ const sessionOperations = {
       meta: SessionMeta.optional(),
       entries: z.array(Entry),
       entry_count: z.int().meta({ description: "Entries in this answer" }),
-      truncated,
-      hint,
     },
     errors: ["session_not_found"],
   }),
@@ -157,8 +154,6 @@ const sessionOperations = {
       offset: z.int(),
       count,
       entries: z.array(Entry),
-      truncated,
-      hint,
     },
     errors: ["session_not_found"],
   }),
@@ -173,6 +168,7 @@ const sessionOperations = {
         .max(200)
         .default("tool_use")
         .meta({ description: `Which, separated by commas: ${actionTypes.join(", ")}` }),
+      offset,
     },
     output: {
       session_id: z.string(),
@@ -180,8 +176,6 @@ const sessionOperations = {
       unique_tools: z.int(),
       tools: z.array(z.object({ name: z.string(), count: z.int() })),
       actions: z.array(Action),
-      truncated,
-      hint,
     },
     errors: ["session_not_found"],
   }),
@@ -189,7 +183,7 @@ const sessionOperations = {
     name: "search_sessions",
     title: "Search sessions",
     summary:
-      'Full-text search in everything that users, agents and tools said. Words must all occur; "a phrase", OR, -not and prefix* work. One match per session, the best first.',
+      'Full-text search in everything that users, agents and tools said. Words must all occur; "a phrase", OR, -not and prefix* work. One match per session, the best first. Leaves out your own session, unless include_active is true.',
     input: {
       query: z.string().min(1).max(1000).meta({ description: "Words to search for" }),
       project,
@@ -201,6 +195,7 @@ const sessionOperations = {
         .default("")
         .meta({ description: "Only entries of this type" }),
       cursor: z.string().max(500).default("").meta({ description: "next_cursor of the previous page" }),
+      include_active: includeActive,
     },
     output: {
       query: z.string(),
@@ -230,11 +225,12 @@ const sessionOperations = {
     name: "search_semantic",
     title: "Search by meaning",
     summary:
-      "Passages nearest in meaning to the query. Without an embedding model it searches by words and says so (mode: lexical).",
+      "Passages nearest in meaning to the query. Without an embedding model it searches by words and says so (mode: lexical). Leaves out your own session, unless include_active is true.",
     input: {
       query: z.string().min(1).max(1000).meta({ description: "What to look for, in your own words" }),
       project,
       limit: limit(10, 100),
+      include_active: includeActive,
     },
     output: {
       query: z.string(),
@@ -243,7 +239,7 @@ const sessionOperations = {
       matches: z.array(
         z.object({
           session_id: z.string(),
-          chunk_idx: z.int().meta({ description: "Position of the passage in its session" }),
+          chunk_idx: z.int().meta({ description: "Where it begins: the offset for get_session_segment" }),
           project: z.string(),
           timestamp: time,
           text_preview: z.string(),
@@ -277,8 +273,6 @@ const sessionOperations = {
       context: z.string(),
       char_count: z.int(),
       resume_command: z.string().meta({ description: "Command that resumes the session on its machine" }),
-      truncated,
-      hint,
     },
     errors: ["session_not_found"],
   }),

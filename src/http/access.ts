@@ -55,16 +55,15 @@ const bearer = (authorization: string | null): string | undefined =>
  * Refuses requests from web pages of other origins. A page can make its visitor's browser call a service on loopback,
  * also under a host name that resolves to loopback. Each request is checked:
  *
- * - on loopback: `Host` and, if sent, `Origin` must name this machine, or the host that a proxy serves (`publicHost`);
+ * - on loopback: `Host` and, if sent, `Origin` must name this machine;
  * - on other addresses without keys: `Origin`, if sent, must be the requested host;
  * - on other addresses with keys: no check, because a page of another origin does not have the key.
  *
  * A request without `Host` passes: browsers always send it.
  */
-export const createSourceCheck = ({ host, apiKeys, publicHost, prefix = "SERVICE" }: Served) => {
+export const createSourceCheck = ({ host, apiKeys, prefix = "SERVICE" }: Served) => {
   if (isLoopbackHost(host)) {
     const ownNames = new Set([...loopbackNames, host.toLowerCase(), bracketed(host.toLowerCase())]);
-    if (publicHost !== undefined) ownNames.add(publicHost.toLowerCase());
     return (headers: Headers): void => {
       const asked = headers.get("host");
       if (asked !== null && !ownNames.has(hostName(asked))) throw forbiddenHost(asked, prefix);
@@ -84,8 +83,6 @@ export const createSourceCheck = ({ host, apiKeys, publicHost, prefix = "SERVICE
 export type Served = {
   host: string;
   apiKeys: readonly string[];
-  /** Name under which a proxy on this machine serves it. */
-  publicHost?: string;
   /** What the program's variables begin with, for refusals; default `SERVICE`. */
   prefix?: string;
 };

@@ -28,7 +28,11 @@ export type Kv = {
   close: () => Promise<void>;
 };
 
-type Script = (client: KvClient, keys: readonly string[], args: readonly string[]) => Promise<unknown>;
+type Script = (
+  client: KvClient,
+  keys: readonly string[],
+  args: readonly (string | Buffer)[],
+) => Promise<unknown>;
 
 /**
  * A Lua script, sent by its digest, and in full only to a server that does not have it. `keys` are all keys that it uses, in

@@ -10,6 +10,7 @@ import { isOffered, type Definitions, type McpOperation } from "../contract/oper
 import { agentModeOff } from "../http/route.ts";
 import { nearest } from "../lib/nearest.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
+import { registerResources, type McpResources } from "./resources.ts";
 import { idempotencyKeyName, toolsOf } from "./tools.ts";
 
 /** Whom a server answers: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
@@ -35,13 +36,15 @@ export type McpProgram = {
   operations: Definitions;
   /** Tools of parts that are off are not offered. */
   parts: { agent: boolean };
+  /** Absent: it has none, and does not offer the capability. */
+  resources?: McpResources;
 };
 
 type Dependencies = { program: McpProgram; answer: Answer; limits?: CallLimits };
 
 /** MCP servers of a program: every operation of its registry is a tool. */
 export const createServerFactory = ({ program, answer, limits }: Dependencies): NewServer => {
-  const { service, instructions, operations, parts } = program;
+  const { service, instructions, operations, parts, resources } = program;
   const tools = toolsOf(operations, parts);
   const names = tools.map(({ name }) => name);
   const list = { tools };
@@ -54,6 +57,7 @@ export const createServerFactory = ({ program, answer, limits }: Dependencies): 
     const count = newCounter();
     let charactersLeft = maxAnswer;
     server.registerCapabilities({ tools: { listChanged: false } });
+    if (resources !== undefined) registerResources(mcp, resources, caller);
     server.setRequestHandler("tools/list", () => list);
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
       const operation = Object.hasOwn(operations, params.name) ? operations[params.name] : undefined;
@@ -118,7 +122,7 @@ const call = async (
 };
 
 /** Why a caller with these scopes may not use the operation; null: it may. */
-export const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
+const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
   scope === undefined || scopes === null || scopes.includes(scope)
     ? null
     : new ServiceError("insufficient_scope", `${name} needs the scope ${scope}; ask for it when you sign in`);

@@ -24,7 +24,8 @@ const withJob = async (files: Record<string, string> = {}) => {
     configDir,
     leave,
     kept: (path: string) => readFile(join(shared, path), "utf8"),
-    plans: async () => (await readdir(join(shared, "plans")).catch(() => [])).toSorted(),
+    plans: async () =>
+      (await readdir(join(shared, "plans")).catch((): string[] => [])).toSorted((a, b) => (a < b ? -1 : 1)),
     isGone: () =>
       lstat(configDir).then(
         () => false,

@@ -104,13 +104,12 @@ const keepHistory = async (root: string, configDir: string): Promise<void> => {
   if (bytes.length > 0)
     await append(
       join(root, "history.jsonl"),
-      bytes.at(-1) === lineFeed ? bytes : Buffer.concat([bytes, newLine]),
+      bytes.at(-1) === lineFeed ? bytes : Buffer.concat([bytes, Buffer.of(lineFeed)]),
     );
   // Not with the rest of the directory, whose removal may fail and be repeated.
   await rm(path);
 };
 
-const newLine = Buffer.from("\n");
 const lineFeed = 0x0a;
 
 /** In one call: other processes append to the same file. */

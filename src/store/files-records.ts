@@ -204,19 +204,15 @@ export const openFilesRecords = async <T extends object>(
 
     newest: async ({ name }, { limit, before = null, skip: skipped = 0, and }) => {
       const entries = index.list(name, and?.name);
-      const end =
-        before === null ? entries.length : countBefore(entries, { at: before.created, id: before.id });
+      const end = before === null ? entries.length : countBefore(entries, { ...before, at: before.created });
       const part = entries.slice(Math.max(0, end - skipped - limit), Math.max(0, end - skipped));
       return part.map(({ at, id }) => ({ created: at, id })).toReversed();
     },
-    oldest: async ({ name }, { limit = Infinity, skip: skipped = 0, and } = {}) => {
-      const entries = index.list(name, and?.name).slice(skipped, skipped + limit);
-      return entries.map(({ id }) => id);
-    },
+    oldest: async ({ name }, { limit = Infinity, skip: skipped = 0, and } = {}) =>
+      idsOf(index.list(name, and?.name).slice(skipped, skipped + limit)),
     due: async ({ name }, until) => {
-      const entries = index.list(name);
-      const count = Math.min(countBefore(entries, { at: until + 1, id: "" }), maxBatch);
-      return entries.slice(0, count).map(({ id }) => id);
+      const count = countBefore(index.list(name), { at: until + 1, id: "" });
+      return idsOf(index.list(name).slice(0, Math.min(count, maxBatch)));
     },
     values: async ({ name }) => index.list(name).map(({ id, value }) => [id, value]),
     count: async ({ name }) => index.list(name).length,
@@ -244,6 +240,7 @@ export const openFilesRecords = async <T extends object>(
 };
 
 const keyOf = ({ name, value }: Claim): string => `${name}\n${value}`;
+const idsOf = (entries: readonly Sortable[]): string[] => entries.map(({ id }) => id);
 
 /**
  * File names may not contain a colon, and a leading dot hides a file or names a directory. Ids contain neither `+` nor `=`,
@@ -265,13 +262,12 @@ const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
 const createMemoryIndex = () => {
   const lists = new Map<string, (Sortable & { value: unknown })[]>();
   const list = (name: string) => lists.get(name) ?? [];
-  const has = (name: string, entry: Sortable): boolean =>
-    list(name)[countBefore(list(name), entry)]?.id === entry.id;
-
   return {
     /** Entries of an index that are also in `and`. */
-    list: (name: string, and?: string) =>
-      and === undefined ? list(name) : list(name).filter((entry) => has(and, entry)),
+    list: (name: string, and: string = name) =>
+      and === name
+        ? list(name)
+        : list(name).filter((each) => list(and)[countBefore(list(and), each)]?.id === each.id),
     replace: (id: string, before: readonly IndexEntry[], after: readonly IndexEntry[]): void => {
       for (const { index, at } of before) {
         const entries = list(index.name);

@@ -7,6 +7,7 @@ import type {
   Session,
   SessionMeta,
 } from "../contract/transcript.ts";
+import type { Redact } from "../lib/redact.ts";
 import type { MemoryFile, Plan } from "../contract/transcript-catalog.ts";
 
 /** What the tools read from. Text is as collected: masking and the bound on answers are applied above. */
@@ -17,9 +18,9 @@ export type Library = {
     offset: number;
     /** Unix time, ms; 0: all. */
     updatedSince: number;
-  }) => Page<Session & { kind: SessionKind }>;
+  }) => Page<Session>;
   /** Null: there is no such session. */
-  session: (id: string) => (SessionMeta & Session & { kind: SessionKind }) | null;
+  session: (id: string) => (SessionMeta & Session) | null;
   /** In the order of the file. Negative `offset`: from the end. `since` and `until`: Unix time, ms; null: no bound. */
   entries: (
     id: string,
@@ -50,12 +51,9 @@ export type Library = {
   }) => Page<HistoryEntry>;
 };
 
-export type Page<Item> = { total: number; items: Item[] };
+type Page<Item> = { total: number; items: Item[] };
 
-/** `service`: the transcript service's own sessions (summaries), which are in no list and no search. */
-export type SessionKind = "session" | "job" | "chat" | "service";
-
-export type HistoryEntry = { display: string; timestamp: string | null; project: string; session_id: string };
+type HistoryEntry = { display: string; timestamp: string | null; project: string; session_id: string };
 
 export type SearchQuestion = {
   query: string;
@@ -65,6 +63,8 @@ export type SearchQuestion = {
   until: number | null;
   role: EntryType | "";
   cursor: string;
-  /** Session that is left out: the caller's own. Empty: none. */
-  exclude: string;
+  /** Sessions that are left out: the caller's own. */
+  exclude: readonly string[];
+  /** Applied to the text of an entry before its preview is cut out of it. */
+  mask: Redact;
 };

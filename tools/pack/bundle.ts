@@ -6,13 +6,16 @@ import type { OutputChunk } from "rolldown";
 type Options = { root: string; directory: string };
 
 /**
- * Bundles `svc` with all its packages. What is imported lazily stays in files of its own, all beside the program:
+ * Bundles `svc` and `bridge` with all their packages. What is imported lazily stays in files of its own, all beside the program:
  * modules that look for assets beside themselves find them wherever they end up.
  * @returns the directories of the packages that are in it
  */
 export const bundle = async ({ root, directory }: Options): Promise<{ packages: string[] }> => {
   const build = await rolldown({
-    input: { svc: join(root, "src", "cli", "main.ts") },
+    input: {
+      svc: join(root, "src", "cli", "main.ts"),
+      bridge: join(root, "src", "cli", "bridge", "main.ts"),
+    },
     platform: "node",
     transform: { define: { "process.env.NODE_ENV": '"production"' } },
     onwarn: (warning) => {

@@ -1,0 +1,106 @@
+import { loadBridgeSettings } from "../../config/bridge-settings.ts";
+import type { Handlers, RequestContext } from "../../contract/operation.ts";
+import { transcriptOperations, type TranscriptOperations } from "../../contract/transcript.ts";
+import { openBridge, type OpenBridge } from "../../main/bridge.ts";
+import { version as number } from "../../main/version.ts";
+import type { ExitCode } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
+import { note, printAnswer, type Layout } from "../print.ts";
+import * as pages from "./pages.ts";
+
+type Json = { json?: boolean };
+type Listed = Json & { project?: string; limit: number };
+
+/** The commands that read: each asks a tool, after what is new has been collected. */
+
+export const sessions = ({
+  json,
+  offset,
+  sinceHours,
+  ...rest
+}: Listed & { offset: number; sinceHours: number }) =>
+  ask("list_sessions", { ...filter(rest), offset, since_hours: sinceHours }, json, pages.sessions);
+
+export const show = (session: string, { last, json }: Json & { last: number }) =>
+  ask("get_session", { session_id: session, last_n: last }, json, pages.session);
+
+type SearchOptions = Listed & { since?: string; until?: string; role?: string; cursor?: string };
+
+export const search = (query: string[], { json, project, limit, ...rest }: SearchOptions) =>
+  ask(
+    "search_sessions",
+    { query: query.join(" "), ...filter({ project, limit }), ...rest },
+    json,
+    pages.matches,
+  );
+
+export const plans = (codename: string | undefined, { json, ...rest }: Listed) =>
+  codename === undefined
+    ? ask("list_plans", filter(rest), json, pages.plans)
+    : ask("get_plan", { codename }, json, ({ content }) => pages.text(content));
+
+export const memory = (project: string | undefined, file: string | undefined, { json }: Json) =>
+  project === undefined
+    ? ask("list_memory_files", {}, json, pages.memoryFiles)
+    : ask("get_memory_file", { project, filename: file ?? "MEMORY.md" }, json, ({ content }) =>
+        pages.text(content),
+      );
+
+export const history = (query: string | undefined, { json, ...rest }: Listed) =>
+  ask("search_history", { query: query ?? "", ...filter(rest) }, json, pages.history);
+
+export const collect = ({ json }: Json) => ask("collect_now", {}, json, pages.collected);
+
+export const status = ({ json }: Json): Promise<ExitCode> =>
+  withBridge(async (bridge, context) => {
+    const { total } = await bridge.handlers.list_sessions(
+      transcriptOperations.list_sessions.input.parse({}),
+      context,
+    );
+    return printAnswer({ ...bridge.places, sessions: total }, json, pages.status);
+  });
+
+export const version = async ({ json }: Json): Promise<ExitCode> =>
+  printAnswer({ name: "bridge", version: number }, json, () => `bridge ${number}`);
+
+const filter = ({ project, limit }: { project?: string | undefined; limit: number }) => ({
+  limit,
+  ...(project !== undefined && { project }),
+});
+
+type Answer<Name extends keyof TranscriptOperations> = Awaited<
+  ReturnType<Handlers<TranscriptOperations>[Name]>
+>;
+
+const ask = <Name extends keyof TranscriptOperations>(
+  name: Name,
+  given: Record<string, unknown>,
+  json: boolean | undefined,
+  page: (body: Answer<Name>, layout: Layout) => string,
+): Promise<ExitCode> =>
+  withBridge(async ({ handlers, inputOf, collect: bringUpToDate }, context) => {
+    const input = inputOf(name, given);
+    // Input and handler fit each other by name, which the compiler cannot see in a lookup.
+    const handle = handlers[name] as unknown as (
+      input: unknown,
+      context: RequestContext,
+    ) => Promise<Answer<Name>>;
+    if (name !== "collect_now") await bringUpToDate(context.signal);
+    return printAnswer(await handle(input, context), json, page);
+  });
+
+const withBridge = async (
+  work: (bridge: OpenBridge, context: RequestContext) => Promise<ExitCode>,
+): Promise<ExitCode> => {
+  const { settings, warnings } = loadBridgeSettings(process.env, { role: "client" });
+  for (const warning of warnings) note(`bridge: warning: ${warning}`);
+  using interruption = catchInterruption();
+  const { signal } = interruption;
+  try {
+    await using bridge = await openBridge({ settings, env: process.env, quiet: true });
+    return await work(bridge, { signal, principal: "open" });
+  } catch (error) {
+    if (signal.aborted) return interruption.exit();
+    throw error;
+  }
+};

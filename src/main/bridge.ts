@@ -1,0 +1,173 @@
+import { randomUUID } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { createClient } from "../client/client.ts";
+import { bridgeVariables, type BridgeSettings } from "../config/bridge-variables.ts";
+import { maskUrl, secretsIn } from "../config/secrets.ts";
+import { transcriptOperations, type TranscriptOperations } from "../contract/transcript.ts";
+import type { Handlers } from "../contract/operation.ts";
+import { serveRoutes } from "../http/app.ts";
+import { json, type Route } from "../http/route.ts";
+import { listen } from "../http/server.ts";
+import { createLog, type Log } from "../lib/log.ts";
+import { createRedactor } from "../lib/redact.ts";
+import { answerBy, toolInput } from "../mcp/answer.ts";
+import { mcpRoutes } from "../mcp/routes.ts";
+import { createServerFactory, type McpProgram } from "../mcp/server.ts";
+import { openStdio } from "../mcp/stdio.ts";
+import { createTranscriptHandlers } from "../transcripts/handlers.ts";
+import type { LiveSession } from "../transcripts/search-handlers.ts";
+import { createModels } from "../transcripts/models.ts";
+import { transcriptResources } from "../transcripts/resources.ts";
+import { openVectors } from "../transcripts/vectors.ts";
+import { openTranscripts } from "./transcripts.ts";
+import { version } from "./version.ts";
+
+type Start = {
+  settings: BridgeSettings;
+  env: NodeJS.ProcessEnv;
+  /** Only errors are logged: for commands. */
+  quiet?: boolean;
+};
+
+export type OpenBridge = AsyncDisposable & {
+  handlers: Handlers<TranscriptOperations>;
+  /** @throws ServiceError invalid_request */
+  inputOf: (name: keyof TranscriptOperations, given: Record<string, unknown>) => unknown;
+  /** Brings the index up to date with the files. */
+  collect: (signal: AbortSignal) => Promise<unknown>;
+  /** Does so until the signal aborts. */
+  keepUpToDate: (signal: AbortSignal) => Promise<unknown>;
+  resources: McpProgram["resources"];
+  /** What `bridge status` shows. */
+  places: { store: string; index: string; homes: readonly string[]; orchestrator: string };
+  log: Log;
+};
+
+/** Opens the store and everything that reads it. Nothing is collected yet. */
+export const openBridge = async ({ settings, env, quiet = false }: Start): Promise<OpenBridge> => {
+  const log = createLog(
+    quiet ? "error" : settings.logLevel,
+    createRedactor(secretsIn(bridgeVariables, settings, env)),
+  );
+  await mkdir(settings.directory, { recursive: true, mode: 0o700 });
+  const transcripts = await openTranscripts(settings, log);
+  const vectors = openVectors(join(settings.directory, "vectors.db"));
+  const { agentHomes, codexHome, orchestratorUrl: url, orchestratorKey } = settings;
+  const handlers = createTranscriptHandlers({
+    library: transcripts.index,
+    collect: transcripts.collect,
+    models: createModels(settings),
+    vectors,
+    orchestrator: { client: createClient({ baseUrl: url, apiKey: orchestratorKey ?? undefined }), url },
+    settings,
+    liveSession: quiet ? "none" : liveSession(settings, env),
+    log,
+    now: Date.now,
+  });
+  const { kvUrl } = settings;
+  return {
+    handlers,
+    log,
+    inputOf: (name, given) => toolInput(transcriptOperations[name], given),
+    collect: transcripts.collect,
+    keepUpToDate: transcripts.keepUpToDate,
+    resources: transcriptResources({ library: transcripts.index, redact: settings.redact, log }),
+    places: {
+      store: kvUrl === null ? "SQLite" : maskUrl(kvUrl),
+      index: transcripts.path,
+      homes: [...agentHomes, codexHome],
+      orchestrator: maskUrl(url),
+    },
+    [Symbol.asyncDispose]: async () => {
+      vectors.close();
+      await transcripts.close();
+    },
+  };
+};
+
+/** Claude Code names its session to the servers that it starts on stdio; over HTTP nothing does. */
+const liveSession = ({ transport }: BridgeSettings, env: NodeJS.ProcessEnv): LiveSession => {
+  const id = env["CLAUDE_CODE_SESSION_ID"];
+  return transport === "stdio" && id !== undefined && id !== "" ? { id } : "unknown";
+};
+
+export type Bridge = {
+  /** Null: it does not listen on HTTP. */
+  url: string | null;
+  /** Aborted when the only client has left (stdin has ended). Never for HTTP. */
+  clientLeft: AbortSignal;
+  stop: () => Promise<void>;
+};
+
+/** Starts the transcript service. @throws Error with a sentence for the operator */
+export const startBridge = async (
+  start: Start & { warnings: readonly string[] },
+  signal: AbortSignal,
+): Promise<Bridge> => {
+  const { settings, warnings } = start;
+  const bridge = await openBridge(start);
+  const { handlers, log } = bridge;
+  for (const warning of warnings) log.warn(warning);
+  const closing = new AbortController();
+  const collecting = bridge.keepUpToDate(AbortSignal.any([closing.signal, signal]));
+  const answer = answerBy(transcriptOperations, handlers, log);
+  const program = programOf(bridge);
+  const doors = await openDoors({ settings, log, answer, program, closing: closing.signal });
+  return {
+    ...doors,
+    stop: async () => {
+      closing.abort();
+      await doors.close();
+      await collecting;
+      await bridge[Symbol.asyncDispose]();
+    },
+  };
+};
+
+type Doors = Pick<Bridge, "url" | "clientLeft"> & { close: () => Promise<void> };
+
+type DoorsOptions = {
+  settings: BridgeSettings;
+  log: Log;
+  answer: ReturnType<typeof answerBy>;
+  program: McpProgram;
+  closing: AbortSignal;
+};
+
+const openDoors = async ({ settings, log, answer, program, closing }: DoorsOptions): Promise<Doors> => {
+  if (settings.transport === "stdio") {
+    const stdio = openStdio({ program, newAnswer: () => answer, log, newRequestId: randomUUID });
+    return { url: null, clientLeft: stdio.clientLeft, close: stdio.close };
+  }
+  const newServer = createServerFactory({ program, answer });
+  const { host, port, apiKeys } = settings;
+  const app = serveRoutes([health, ...mcpRoutes({ newServer, log, closing })], {
+    log,
+    newRequestId: randomUUID,
+    settings: { host, apiKeys, prefix: "BRIDGE" },
+  });
+  const server = await listen(app, { host, port });
+  return { url: server.url, clientLeft: new AbortController().signal, close: () => server.close(2000) };
+};
+
+const health: Route = {
+  method: "get",
+  path: "/health",
+  open: true,
+  handle: () => json(200, { status: "ok" }),
+};
+
+const programOf = ({ resources }: Pick<OpenBridge, "resources">): McpProgram => ({
+  ...(resources !== undefined && { resources }),
+  service: { name: "bridge", title: "Transcripts of coding agents", version },
+  operations: transcriptOperations,
+  parts: { agent: false },
+  instructions: `Everything that coding agents said and did on this machine and in the jobs of the orchestrator: sessions with their prompts, answers, tool calls and results; plans; memory files; the history of prompts.
+
+To find something: search_sessions (words, "phrases", OR, -not, prefix*), then get_session_segment around the hit, or get_session for the end of a session. get_session_actions lists files changed, commands and errors. list_sessions shows what was done last. search_history also knows prompts of sessions whose transcript is no longer there.
+
+To continue work: restore_session gives the last entries as text and the command that resumes the session; dispatch_task hands a task to the job orchestrator, with a session as context; get_dispatch_job tells how it goes.
+
+Every result is JSON with success. Long answers are cut: truncated is true and hint says how to read on. A failure has error, a sentence that says what to do, and code, which is stable. Secrets are masked.`,
+});

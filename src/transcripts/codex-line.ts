@@ -1,0 +1,108 @@
+import { blockText, countOf, listOf, objectOf, parsed, textOf, textsIn, timeOf, type Json } from "./json.ts";
+import { emptyLine, type Line, type LineFacts } from "./transcript-line.ts";
+
+/** One line of a rollout of Codex: `{timestamp, type, payload}`. */
+export const readCodex = (record: Json): Line | null => {
+  const payload = objectOf(record["payload"]);
+  const common: Line = { ...emptyLine, at: timeOf(record["timestamp"]), uuid: textOf(payload["id"]) };
+  switch (record["type"]) {
+    case "session_meta":
+    case "turn_context":
+      return { ...common, facts: contextOf(payload) };
+    case "response_item":
+      return readItem(payload, { ...common, log: "item" });
+    case "event_msg":
+      return readEvent(payload, common);
+    case "compacted":
+      return { ...common, type: "summary", content: textOf(payload["message"]) };
+    default:
+      return textOf(record["type"]) === "" ? null : common;
+  }
+};
+
+const contextOf = (payload: Json): LineFacts => {
+  const facts: LineFacts = {};
+  const branch = textOf(objectOf(payload["git"])["branch"]);
+  if (textOf(payload["cwd"]) !== "") facts.cwd = textOf(payload["cwd"]);
+  if (textOf(payload["model"]) !== "") facts.model = textOf(payload["model"]);
+  if (branch !== "") facts.branch = branch;
+  return facts;
+};
+
+/** What Codex writes in a person's name. */
+const markup = /^\s*(?:<(?:environment_context|user_instructions|turn_aborted|permissions)|# AGENTS\.md)/;
+
+const said = (type: "user" | "assistant", content: string, common: Line): Line => {
+  const isPrompt = type === "user" && content !== "" && !markup.test(content);
+  return { ...common, type: type === "user" && !isPrompt ? "system" : type, content, isPrompt };
+};
+
+const readItem = (payload: Json, common: Line): Line => {
+  const type = textOf(payload["type"]);
+  if (type === "message") {
+    const content = blockText(payload["content"]);
+    const role = payload["role"];
+    return role === "user" || role === "assistant"
+      ? said(role, content, common)
+      : { ...common, type: "system", more: content };
+  }
+  if (type === "reasoning")
+    return {
+      ...common,
+      type: "assistant",
+      more: blockText([...listOf(payload["summary"]), ...listOf(payload["content"])]),
+    };
+  if (type.endsWith("_output")) return readOutput(payload, common);
+  return type.endsWith("_call")
+    ? readCall(type, payload, common)
+    : { ...common, type: "system", more: blockText([payload]) };
+};
+
+const readCall = (type: string, payload: Json, common: Line): Line => {
+  const name = textOf(payload["name"]) || type.replace(/_call$/, "");
+  const given = payload["arguments"] ?? payload["input"] ?? payload["action"];
+  const input = typeof given === "string" ? objectOf(parsed(given)) : objectOf(given);
+  const call = {
+    id: textOf(payload["call_id"]),
+    name,
+    input: typeof given === "string" && Object.keys(input).length === 0 ? { input: given } : input,
+  };
+  return { ...common, type: "assistant", calls: [call], more: `${name}\n${textsIn(call.input)}`, log: null };
+};
+
+/** The output is text, or JSON with the text and the exit code. */
+const readOutput = (payload: Json, common: Line): Line => {
+  const given = payload["output"];
+  const body = typeof given === "string" && given.startsWith("{") ? objectOf(parsed(given)) : objectOf(given);
+  const text = textOf(body["output"]) || textOf(body["content"]) || blockText(given) || textsIn(given);
+  const isError = countOf(objectOf(body["metadata"])["exit_code"]) !== 0 || body["success"] === false;
+  return {
+    ...common,
+    type: "system",
+    results: [{ id: textOf(payload["call_id"]), text, isError }],
+    more: text,
+    log: null,
+  };
+};
+
+const readEvent = (payload: Json, common: Line): Line => {
+  const event: Line = { ...common, log: "event" };
+  switch (payload["type"]) {
+    case "user_message":
+      return said("user", textOf(payload["message"]), event);
+    case "agent_message":
+      return said("assistant", textOf(payload["message"]), event);
+    case "agent_reasoning":
+      return { ...event, type: "assistant", more: textOf(payload["text"]) };
+    case "error":
+    case "stream_error":
+      return { ...common, type: "system", content: textOf(payload["message"]), isError: true };
+    case "token_count": {
+      const total = objectOf(objectOf(payload["info"])["total_token_usage"])["total_tokens"];
+      return typeof total === "number" ? { ...common, facts: { totalTokens: total } } : common;
+    }
+    default:
+      // Begins and ends of what the response items tell.
+      return common;
+  }
+};

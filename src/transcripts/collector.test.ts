@@ -1,0 +1,178 @@
+import { execFileSync } from "node:child_process";
+import { cp, link, mkdir, open, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { peakOf } from "../../test/peak-memory.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { contentOf, freshRead, never, openHome } from "./collector.fixture.ts";
+
+test("every kind of file becomes a source of its kind", async () => {
+  const { home, write, collect, corpus } = await openHome();
+  await write("projects/-p/s1.jsonl", "{}\n{}\n");
+  await write("projects/-p/s1/subagents/agent-a1.jsonl", "{}\n");
+  await write("projects/-p/agent-old.jsonl", '{"x":1}\n{"sessionId":"s1"}\n');
+  await write("projects/-p/memory/MEMORY.md", "no line feed");
+  await write("projects/-p/notes.md", "no source");
+  await write("plans/calm-river.md", "# Plan\n");
+  await write("history.jsonl", "{}\n");
+  await write("origins.jsonl", "{}\n");
+  await write("codex/sessions/2026/01/02/rollout-1.jsonl", "{}\n");
+  expect(await collect()).toMatchObject({
+    files_scanned: 8,
+    sessions_updated: 2,
+    entries_added: 6,
+    memory_files_indexed: 1,
+    plans_indexed: 1,
+    history_entries_added: 1,
+  });
+  const sources = [...(await corpus.sources()).values()].map(
+    ({ kind, path, session_id, project_encoded }) =>
+      `${kind} ${path.slice(home.length + 1)} ${session_id} ${project_encoded}`,
+  );
+  expect(sources.toSorted()).toEqual([
+    "codex codex/sessions/2026/01/02/rollout-1.jsonl rollout-1 ",
+    "history history.jsonl  ",
+    "memory projects/-p/memory/MEMORY.md  -p",
+    "origins origins.jsonl  ",
+    "plan plans/calm-river.md  ",
+    "session projects/-p/s1.jsonl s1 -p",
+    "subagent projects/-p/agent-old.jsonl s1 -p",
+    "subagent projects/-p/s1/subagents/agent-a1.jsonl s1 -p",
+  ]);
+  expect(await collect()).toMatchObject({ files_scanned: 8, sessions_updated: 0, entries_added: 0 });
+});
+
+test("recorded transcripts are collected byte by byte as they are", async () => {
+  const { home, collect, corpus } = await openHome();
+  await cp(join(import.meta.dirname, "../../test/transcripts/fixtures/home"), home, { recursive: true });
+  const { files_scanned, sessions_updated } = await collect();
+  expect({ files_scanned, sessions_updated }).toEqual({ files_scanned: 13, sessions_updated: 11 });
+  for (const { id, size } of (await corpus.sources()).values()) expect(corpus.bytesOf(id)).toHaveLength(size);
+});
+
+test("a half-written last line waits until it is whole", async () => {
+  const { write, append, collect, text } = await openHome();
+  const [half, rest] = [Buffer.from("two ü").subarray(0, 5), Buffer.from("two ü").subarray(5)];
+  await write("projects/-p/s.jsonl", "one\n");
+  await append("projects/-p/s.jsonl", half);
+  await collect();
+  expect(await text("projects/-p/s.jsonl")).toBe("one\n");
+  await append("projects/-p/s.jsonl", Buffer.concat([rest, Buffer.from("\nthree")]));
+  await collect();
+  expect(await text("projects/-p/s.jsonl")).toBe("one\ntwo ü\n");
+});
+
+test("a truncated and a replaced file are read anew", async () => {
+  const { home, write, append, collect, text } = await openHome();
+  await write("projects/-p/s.jsonl", "one\ntwo\n");
+  await collect();
+  await truncate(join(home, "projects/-p/s.jsonl"), 0);
+  await append("projects/-p/s.jsonl", "new\n");
+  await collect();
+  expect(await text("projects/-p/s.jsonl")).toBe("new\n");
+  await write("projects/-p/s.jsonl", "another and longer\n");
+  await collect();
+  expect(await text("projects/-p/s.jsonl")).toBe("another and longer\n");
+});
+
+test("what was collected of a deleted file stays, until retention forgets it", async () => {
+  const { home, write, collect, source, corpus, make } = await openHome();
+  await write("projects/-p/s.jsonl", "one\n");
+  await write("projects/-p/t.jsonl", "one\n");
+  await collect();
+  await rm(join(home, "projects/-p/s.jsonl"));
+  await collect();
+  expect(await source("projects/-p/s.jsonl")).toMatchObject({ deleted: true, collected: 4 });
+  const later = (days: number) => ({
+    retentionDays: 7,
+    now: () => new Date(Date.now() + days * 86_400_000),
+  });
+  await make(corpus, later(6)).collect(never);
+  expect((await corpus.sources()).size).toBe(2);
+  await make(corpus, later(8)).collect(never);
+  expect([...(await corpus.sources()).values()].map(({ name }) => name)).toEqual(["t"]);
+});
+
+test("nothing counts as deleted in a home that is not there", async () => {
+  const { home, write, collect, source } = await openHome();
+  await write("projects/-p/s.jsonl", "one\n");
+  await collect();
+  await rename(home, `${home}-away`);
+  await collect();
+  expect(await source("projects/-p/s.jsonl")).toMatchObject({ deleted: false });
+  await rename(`${home}-away`, home);
+});
+
+test("a renamed file stays the same source", async () => {
+  const { home, write, append, collect, source, text, corpus } = await openHome();
+  await write("projects/-p/s.jsonl", "one\n");
+  await collect();
+  const { id } = (await source("projects/-p/s.jsonl"))!;
+  await rename(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/t.jsonl"));
+  await append("projects/-p/t.jsonl", "two\n");
+  expect(await collect()).toMatchObject({ entries_added: 1 });
+  expect(await source("projects/-p/t.jsonl")).toMatchObject({ id, session_id: "t", name: "t" });
+  await write("projects/-p/s.jsonl", "a new one\n");
+  await collect();
+  expect((await corpus.sources()).size).toBe(2);
+  expect(await text("projects/-p/s.jsonl")).toBe("a new one\n");
+  expect(await text("projects/-p/t.jsonl")).toBe("one\ntwo\n");
+});
+
+test("a file with several names counts once, and links out of the home are not followed", async () => {
+  const { home, write, collect, corpus, warnings } = await openHome();
+  const outside = await temporaryDirectory();
+  await writeFile(join(outside, "secret.jsonl"), "{}\n");
+  await write("projects/-p/s.jsonl", "one\n");
+  await link(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/hard.jsonl"));
+  await symlink(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/a.jsonl"));
+  await symlink(join(home, "projects"), join(home, "projects/-p/loop"));
+  await symlink(join(outside, "secret.jsonl"), join(home, "projects/-p/secret.jsonl"));
+  await symlink(outside, join(home, "projects/out"));
+  for (let n = 0; n < 2; n += 1) await collect();
+  expect((await corpus.sources()).size).toBe(1);
+  expect(warnings).toHaveLength(2);
+  expect(warnings[0]).toContain("outside of the home");
+});
+
+test("a directory and a pipe with the name of a transcript do not keep the others", async () => {
+  const { home, write, collect, text, warnings } = await openHome();
+  await mkdir(join(home, "projects/-p/x.jsonl"), { recursive: true });
+  await write("projects/-p/s.jsonl", "one\n");
+  execFileSync("mkfifo", [join(home, "projects/-p/pipe.jsonl")]);
+  await collect();
+  expect(await text("projects/-p/s.jsonl")).toBe("one\n");
+  expect(warnings).toEqual([]);
+});
+
+test("a line of 100 MB is collected in bounded memory", async () => {
+  const { home, write, collect, corpus } = await openHome();
+  await write("projects/-p/s.jsonl", "one\n");
+  const file = await open(join(home, "projects/-p/s.jsonl"), "a");
+  const part = Buffer.alloc(1024 * 1024, "x");
+  for (let n = 0; n < 100; n += 1) await file.write(part);
+  await collect();
+  await file.write("\nend\n");
+  await file.close();
+  const sizes: number[] = [];
+  const put = corpus.put;
+  corpus.put = async (source, chunks) => {
+    sizes.push(...chunks.map(({ bytes }) => bytes.length));
+    return put(source, []).then(() => true);
+  };
+  const { grown } = await peakOf(collect());
+  expect(sizes).toEqual([100 * 1024 * 1024 + 1, 4]);
+  expect(grown).toBeLessThan(164);
+});
+
+test("two collectors on one corpus store every line once", async () => {
+  const home = await openHome();
+  const others = [home.make(), home.make()];
+  await home.write("projects/-p/s.jsonl", "");
+  for (let round = 0; round < 20; round += 1) {
+    await home.append("projects/-p/s.jsonl", `line ${round}\n`);
+    await Promise.all(others.map((one) => one.collect(never)));
+  }
+  await home.collect();
+  expect(await contentOf(home.corpus)).toEqual(await freshRead(home));
+});

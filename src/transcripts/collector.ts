@@ -1,0 +1,201 @@
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import type { Log } from "../lib/log.ts";
+import { createWarnOnce } from "../lib/warn-once.ts";
+import type { Corpus, Source } from "./corpus.ts";
+import { codeOf, discover, isBelow, sessionIn, sourceId, type Found, type Root } from "./discovery.ts";
+import { holds, isUnchanged, readNew } from "./file-reader.ts";
+import { matchFiles } from "./match-files.ts";
+
+export type Collected = {
+  files_scanned: number;
+  sessions_updated: number;
+  entries_added: number;
+  memory_files_indexed: number;
+  plans_indexed: number;
+  history_entries_added: number;
+  duration_ms: number;
+};
+
+type Options = {
+  /** Directories of Claude Code. */
+  homes: readonly string[];
+  codexHome: string;
+  corpus: Corpus;
+  log: Log;
+  now: () => Date;
+  /** 0: sources whose file is deleted stay for ever. */
+  retentionDays?: number;
+};
+
+/** How often a file is read again because another collector was faster. */
+const attempts = 5;
+
+/** A file that changed so shortly before it was read may change again without a new time, ms. */
+const clockGrain = 50;
+
+/** Brings a corpus up to date with the files of the agents. */
+export const createCollector = ({ homes, codexHome, corpus, log, now, retentionDays = 0 }: Options) => {
+  const warnings = createWarnOnce();
+  const mutex = createKeyedMutex();
+  const unsettled = new Set<string>();
+  let directories: readonly string[] = [];
+  const roots: Root[] = [
+    ...homes.map((path): Root => ({ path, format: "claude" })),
+    { path: codexHome, format: "codex" },
+  ];
+
+  const refuse = (path: string, why: string): void =>
+    warnings.once(path, () => log.warn({ path }, `not collected: ${why}`));
+
+  /** Stores what is new in a file. @throws Error of the corpus */
+  const collectFile = async (source: Source, tally: Tally, signal: AbortSignal): Promise<void> => {
+    let current = source;
+    for (let attempt = 1; attempt <= attempts; attempt += 1) {
+      const outcome = await storeNew(current, tally, signal);
+      if (outcome === "done") return;
+      current = (await corpus.sources()).get(source.id) ?? { ...source, ...nothingCollected };
+    }
+    unsettled.add(source.path);
+  };
+
+  const storeNew = async (
+    source: Source,
+    tally: Tally,
+    signal: AbortSignal,
+  ): Promise<"done" | "overtaken"> => {
+    const isDocument = source.kind === "plan" || source.kind === "memory";
+    const pieces = readNew(source, isDocument);
+    const isInPath = source.path.includes(`/${source.session_id}`);
+    let { session_id: session, generation } = source;
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        const piece = await pieces.next().catch((error: unknown) => {
+          // A file that is gone is noticed at the next look.
+          if (codeOf(error) !== "ENOENT") refuse(source.path, `it cannot be read (${codeOf(error)})`);
+          return null;
+        });
+        if (piece === null || piece.done === true) return "done";
+        const { chunk } = piece.value;
+        // What only the lines tell, they tell anew when the file is read anew.
+        if (piece.value.source.generation !== generation && !isInPath) session = "";
+        ({ generation } = piece.value.source);
+        if (source.kind === "subagent" && session === "" && chunk !== null) session = sessionIn(chunk.bytes);
+        const next = { ...piece.value.source, session_id: session };
+        if (!(await corpus.put(next, chunk === null ? [] : [chunk]))) return "overtaken";
+        warnings.clear(source.path);
+        if (now().getTime() - next.modified < clockGrain) unsettled.add(next.path);
+        if (chunk !== null) tally.add(next, chunk.bytes);
+      }
+    } finally {
+      await pieces.return(undefined);
+    }
+  };
+
+  const look = async (found: readonly Found[], unread: readonly string[], signal: AbortSignal) => {
+    const tally = createTally();
+    const sources = await corpus.sources();
+    const known = [...sources.values()].filter(({ path }) =>
+      isBelow(
+        path,
+        roots.map((root) => root.path),
+      ),
+    );
+    const recent = new Set(unsettled);
+    unsettled.clear();
+    const { pairs, fresh, gone } = await matchFiles(found, known, (path, source) =>
+      holds(path, source).catch(() => false),
+    );
+    // Those whose file is gone go first: another file may take their place.
+    for (const source of gone) {
+      signal.throwIfAborted();
+      if (!source.deleted && !isBelow(source.path, unread))
+        await corpus.put({ ...source, deleted: true }, []);
+    }
+    for (const [source, file] of pairs) {
+      if (source.path === file.path && isUnchanged(source, file) && !recent.has(file.path)) continue;
+      // A renamed file stays the same source; what its path says changes.
+      const { kind, path, project_encoded, name } = file;
+      const session_id = file.session_id === "" ? source.session_id : file.session_id;
+      const moved = { kind, path, project_encoded, name, session_id };
+      const isMoved = source.path !== path;
+      if (isMoved) await corpus.put({ ...source, ...moved }, []);
+      await collectFile({ ...source, ...moved }, tally, signal);
+    }
+    for (const file of fresh) {
+      const id = sources.has(file.id) ? sourceId(file.id, file.file_id, String(now().getTime())) : file.id;
+      await collectFile({ ...file, id, ...nothingCollected }, tally, signal);
+    }
+    return tally;
+  };
+
+  const forget = async (): Promise<void> => {
+    if (retentionDays === 0) return;
+    const before = now().getTime() - retentionDays * 86_400_000;
+    const old = [...(await corpus.sources()).values()].filter(
+      ({ deleted, modified }) => deleted && modified < before,
+    );
+    if (old.length > 0) await corpus.remove(old.map(({ id }) => id));
+  };
+
+  const collect = async (signal: AbortSignal): Promise<Collected> => {
+    const begin = performance.now();
+    const all = await discover(roots, refuse);
+    directories = all.directories;
+    const tally = await look(all.found, all.unread, signal);
+    await forget();
+    return {
+      files_scanned: all.found.length,
+      ...tally.counts(),
+      duration_ms: Math.round(performance.now() - begin),
+    };
+  };
+
+  return {
+    /** Reads what is new. One after another. @throws ServiceError of the corpus; the signal's reason */
+    collect: (signal: AbortSignal): Promise<Collected> => mutex.runExclusive("", () => collect(signal)),
+    /** Directories that the last look went through. */
+    directories: () => directories,
+  };
+};
+
+export type Collector = ReturnType<typeof createCollector>;
+
+const nothingCollected = {
+  size: -1,
+  generation: 0,
+  collected: 0,
+  fingerprint: "",
+  deleted: false,
+};
+
+type Tally = ReturnType<typeof createTally>;
+
+const createTally = () => {
+  const sessions = new Set<string>();
+  const documents = { plan: new Set<string>(), memory: new Set<string>() };
+  let entries = 0;
+  let prompts = 0;
+  return {
+    add: ({ id, kind, session_id }: Source, bytes: Uint8Array): void => {
+      if (kind === "plan" || kind === "memory") return void documents[kind].add(id);
+      if (kind === "origins") return;
+      if (kind === "history") return void (prompts += countLines(bytes));
+      sessions.add(session_id);
+      entries += countLines(bytes);
+    },
+    counts: () => ({
+      sessions_updated: sessions.size,
+      entries_added: entries,
+      memory_files_indexed: documents.memory.size,
+      plans_indexed: documents.plan.size,
+      history_entries_added: prompts,
+    }),
+  };
+};
+
+const countLines = (bytes: Uint8Array): number => {
+  let count = 0;
+  for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) count += 1;
+  return count;
+};

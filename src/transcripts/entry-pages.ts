@@ -1,0 +1,47 @@
+import type { Entry, Session, SessionMeta } from "../contract/transcript.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { cutText, jsonBytes } from "./answer-size.ts";
+import type { Library } from "./library.ts";
+
+type Range = { from: number; to: number; since?: number | null; until?: number | null };
+
+/** How many entries are read at a time: a long session does not have to be in memory. */
+const page = 50;
+
+/** @throws ServiceError session_not_found */
+export const knownSession = (library: Library, id: string): SessionMeta & Session => {
+  const session = library.session(id);
+  if (session !== null) return session;
+  throw new ServiceError(
+    "session_not_found",
+    `There is no session ${JSON.stringify(id.slice(0, 100))}; list_sessions and search_sessions show the ids`,
+  );
+};
+
+export const entryCount = (library: Library, id: string, range: Partial<Range> = {}): number =>
+  library.entries(id, { offset: 0, limit: 0, since: range.since ?? null, until: range.until ?? null }).total;
+
+/** Entries from position `from` to before `to`, in order. */
+export function* entriesFrom(library: Library, id: string, range: Range): Generator<Entry, void> {
+  const { since = null, until = null, to } = range;
+  for (let offset = range.from; offset < to; offset += page) {
+    const limit = Math.min(page, to - offset);
+    const { items } = library.entries(id, { offset, limit, since, until });
+    yield* items;
+    if (items.length < limit) return;
+  }
+}
+
+/** The same from the last one backwards. */
+export function* entriesBackFrom(library: Library, id: string, { from, to }: Range): Generator<Entry, void> {
+  for (let end = to; end > from; end -= page) {
+    const offset = Math.max(from, end - page);
+    const { items } = library.entries(id, { offset, limit: end - offset, since: null, until: null });
+    yield* items.toReversed();
+  }
+}
+
+export const shortenedEntry = (entry: Entry, room: number): Entry => ({
+  ...entry,
+  content: cutText(entry.content, room - jsonBytes({ ...entry, content: "" })),
+});

@@ -1,0 +1,124 @@
+import { createHash } from "node:crypto";
+import { searchedText, titleKinds, type Line, type TitleKind } from "./transcript-line.ts";
+
+/**
+ * What is known about one source after some of its lines. It is a fold over the lines, so that it does not matter in how
+ * many pieces they came.
+ */
+export type Facts = {
+  /** Lines that became entries. */
+  entries: number;
+  start: number | null;
+  last: number | null;
+  prompts: number;
+  answers: number;
+  calls: number;
+  /** The first working directory and the last one. */
+  project: string;
+  cwd: string;
+  branch: string;
+  slugs: string[];
+  titles: Partial<Record<TitleKind, string>>;
+  prompt: string;
+  model: string;
+  tokens: number;
+  cost: number | null;
+  /** The last answers: a later line may repeat or correct what they cost. */
+  bills: { id: string; tokens: number; cost: number | null }[];
+  /** Codex: lines of one log whose double in the other one did not come yet. */
+  unpaired: string[];
+};
+
+export const noFacts = (): Facts => ({
+  entries: 0,
+  start: null,
+  last: null,
+  prompts: 0,
+  answers: 0,
+  calls: 0,
+  project: "",
+  cwd: "",
+  branch: "",
+  slugs: [],
+  titles: {},
+  prompt: "",
+  model: "",
+  tokens: 0,
+  cost: null,
+  bills: [],
+  unpaired: [],
+});
+
+/** How many answers, or lines of Codex, are remembered. */
+const remembered = 16;
+
+const longestSummary = 200;
+
+/** Changes the facts. @returns whether the line is an entry, which it is not when it repeats one */
+export const learn = (facts: Facts, line: Line): boolean => {
+  if (isDouble(facts, line)) return false;
+  if (line.at !== null) {
+    facts.start = Math.min(facts.start ?? line.at, line.at);
+    facts.last = Math.max(facts.last ?? line.at, line.at);
+  }
+  learnPlace(facts, line);
+  learnBill(facts, line);
+  if (line.isPrompt) {
+    facts.prompts += 1;
+    if (facts.prompt === "") facts.prompt = shortened(line.content);
+  }
+  if (!line.sidechain) facts.calls += line.calls.length;
+  const isEntry = line.type !== null && (line.content !== "" || line.more !== "" || line.calls.length > 0);
+  if (isEntry) facts.entries += 1;
+  return isEntry;
+};
+
+const learnPlace = (facts: Facts, { facts: { cwd, branch, slug, title, model } }: Line): void => {
+  if (cwd !== undefined) {
+    facts.cwd = cwd;
+    if (facts.project === "") facts.project = cwd;
+  }
+  if (branch !== undefined) facts.branch = branch;
+  // The last one is the session's name now.
+  if (slug !== undefined && facts.slugs.at(-1) !== slug)
+    facts.slugs = [...facts.slugs.filter((other) => other !== slug), slug];
+  if (title !== undefined) facts.titles[title.kind] = shortened(title.text);
+  if (model !== undefined) facts.model = model;
+};
+
+const learnBill = (
+  facts: Facts,
+  { type, log, content, sidechain, facts: { bill, totalTokens } }: Line,
+): void => {
+  if (totalTokens !== undefined) facts.tokens = totalTokens;
+  if (type !== "assistant") return;
+  if (bill === undefined) {
+    if (log !== null && content !== "") facts.answers += 1;
+    return;
+  }
+  const known = facts.bills.find(({ id }) => id === bill.id && id !== "");
+  if (known === undefined && !sidechain) facts.answers += 1;
+  facts.tokens += bill.tokens - (known?.tokens ?? 0);
+  if (bill.cost !== null) facts.cost = (facts.cost ?? 0) + bill.cost - (known?.cost ?? 0);
+  facts.bills = [...facts.bills.filter((other) => other !== known), bill].slice(-remembered);
+};
+
+const isDouble = (facts: Facts, line: Line): boolean => {
+  const text = line.log === null ? "" : searchedText(line);
+  if (text === "") return false;
+  const digest = createHash("sha256").update(text).digest("base64url").slice(0, 16);
+  const double = facts.unpaired.indexOf(`${line.log === "item" ? "event" : "item"} ${digest}`);
+  if (double < 0) facts.unpaired = [...facts.unpaired, `${line.log} ${digest}`].slice(-remembered);
+  else facts.unpaired = facts.unpaired.filter((_, at) => at !== double);
+  return double >= 0;
+};
+
+export const titleOf = ({ titles }: Facts): string =>
+  titleKinds.map((kind) => titles[kind] ?? "").find((title) => title !== "") ?? "";
+
+export const summaryOf = ({ titles, prompt }: Facts): string => titles.summary ?? prompt;
+
+const shortened = (text: string): string => {
+  const short = text.slice(0, longestSummary);
+  return short.isWellFormed() ? short : short.slice(0, -1);
+};

@@ -1,0 +1,85 @@
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+const version = 1;
+
+/** How long a writer waits for another process's transaction, ms. */
+const patience = 10_000;
+
+/** The file may be shared by several processes. @throws Error when it cannot be opened or a newer version made it */
+export const openDatabase = (path: string): DatabaseSync => {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  // SQLite would let everybody read it.
+  closeSync(openSync(path, "a", 0o600));
+  const database = new DatabaseSync(path, { timeout: patience });
+  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
+  database.exec("PRAGMA cache_size = -32768");
+  const found = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
+  if (found > version) {
+    database.close();
+    throw new Error(`${path} was made by a newer version; use that version, or another BRIDGE_DIR`);
+  }
+  if (found < version) create(database);
+  // Marks hits by the rules by which they are found.
+  database.exec("CREATE VIRTUAL TABLE temp.passage USING fts5(text)");
+  return database;
+};
+
+/** Ids of entries begin with the number of their source: what belongs to a source is one range. */
+export const entriesPerSource = 2 ** 28;
+
+const create = (database: DatabaseSync): void => {
+  database.exec("BEGIN IMMEDIATE");
+  // Another process may have been faster.
+  if (Number(database.prepare("PRAGMA user_version").get()?.["user_version"]) < version)
+    database.exec(schema);
+  database.exec("COMMIT");
+};
+
+const schema = `
+CREATE TABLE sources (
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, session_id TEXT NOT NULL,
+  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL
+);
+CREATE INDEX sources_of_session ON sources (session_id) WHERE session_id <> '';
+CREATE INDEX sources_of_kind ON sources (kind, name);
+
+-- Compressed bytes of a source from its beginning position on.
+CREATE TABLE chunks (
+  number INTEGER PRIMARY KEY, source INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL,
+  bytes BLOB NOT NULL, UNIQUE (source, begin)
+);
+
+-- Id: source, position, type. "begin" and "length": the line in the source.
+CREATE TABLE entries (
+  id INTEGER PRIMARY KEY, at INTEGER, shown INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL
+);
+CREATE VIRTUAL TABLE texts USING fts5(text, content = '', contentless_delete = 1);
+-- Fewer and larger segments are written; measured by bench/transcripts.ts.
+INSERT INTO texts (texts, rank) VALUES ('hashsize', 8388608), ('automerge', 8);
+
+-- Derived from the sources of the session; "source" is the one whose entries are shown.
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY, source INTEGER NOT NULL, kind TEXT NOT NULL, job_id TEXT, project TEXT NOT NULL,
+  updated INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL, subagents INTEGER NOT NULL
+);
+CREATE INDEX sessions_by_time ON sessions (updated);
+
+CREATE TABLE origins (
+  source INTEGER NOT NULL, session_id TEXT NOT NULL, kind TEXT NOT NULL, job_id TEXT, at INTEGER NOT NULL
+);
+CREATE INDEX origins_of_session ON origins (session_id, at);
+CREATE INDEX origins_of_source ON origins (source);
+
+CREATE TABLE slugs (slug TEXT NOT NULL, source INTEGER NOT NULL, PRIMARY KEY (slug, source)) WITHOUT ROWID;
+CREATE INDEX slugs_of_source ON slugs (source);
+
+CREATE TABLE prompts (
+  source INTEGER NOT NULL, at INTEGER, project TEXT NOT NULL, session_id TEXT NOT NULL, display TEXT NOT NULL
+);
+CREATE INDEX prompts_by_time ON prompts (at);
+CREATE INDEX prompts_of_source ON prompts (source);
+
+PRAGMA user_version = ${version};
+`;

@@ -1,0 +1,223 @@
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { openTranscriptIndex } from "./transcript-index.ts";
+import {
+  append,
+  assistantLine,
+  lines,
+  newSource,
+  question,
+  quiet,
+  userLine,
+} from "./transcript-index.fixture.ts";
+
+const open = async () => {
+  const index = openTranscriptIndex({ path: join(await temporaryDirectory(), "t.db"), log: quiet });
+  onTestFinished(() => index.close());
+  return index;
+};
+
+const all = { offset: 0, limit: 1000, since: null, until: null };
+const call = (name: string, input: object, id = "t1") => ({ type: "tool_use", id, name, input });
+const result = (content: unknown, is_error = false, tool_use_id = "t1") => ({
+  type: "tool_result",
+  tool_use_id,
+  content,
+  is_error,
+});
+
+test("the title is the custom one, else the agent's, else the model's, else the summary", async () => {
+  const index = await open();
+  let source = newSource("session", "/h/projects/p/s.jsonl");
+  for (const [line, title] of [
+    [{ type: "summary", summary: "S" }, "S"],
+    [{ type: "ai-title", aiTitle: "M" }, "M"],
+    [{ type: "agent-name", agentName: "A" }, "A"],
+    [{ type: "custom-title", customTitle: "C" }, "C"],
+    [{ type: "ai-title", aiTitle: "M2" }, "C"],
+  ] as const) {
+    source = await append(index, source, lines(line));
+    expect(index.session("s")?.title).toBe(title);
+  }
+});
+
+test("what the CLI writes in a person's name is no prompt and no summary", async () => {
+  const index = await open();
+  await append(
+    index,
+    newSource("session", "/h/projects/p/s.jsonl"),
+    lines(
+      userLine("<local-command-caveat>Caveat: The messages below …</local-command-caveat>"),
+      userLine("<command-name>/compact</command-name>"),
+      userLine("injected", { isMeta: true }),
+      userLine("This session continues another one", { isCompactSummary: true }),
+      userLine([result("only a result")]),
+      { type: "system", subtype: "local_command", content: "Compacted", timestamp: "2026-03-02T09:00:00Z" },
+      userLine([result("a result"), { type: "text", text: "The real prompt" }]),
+    ),
+  );
+  expect(index.session("s")).toMatchObject({ num_user_turns: 1, summary: "The real prompt" });
+  expect(index.entries("s", all).items.map(({ entry_type, content }) => [entry_type, content])).toEqual([
+    ["system", expect.stringContaining("Caveat")],
+    ["system", expect.stringContaining("/compact")],
+    ["system", "injected"],
+    ["summary", "This session continues another one"],
+    ["system", "Compacted"],
+    ["user", "The real prompt"],
+  ]);
+});
+
+test("an answer on several lines is one turn and is paid once, as its last line says", async () => {
+  const index = await open();
+  const usage = (output_tokens: number) => ({ input_tokens: 10, output_tokens });
+  const part = (content: object, output: number) => ({
+    ...assistantLine([]),
+    message: { id: "msg_1", model: "claude-opus-4-8", content: [content], usage: usage(output) },
+    costUSD: 0.5,
+  });
+  let source = newSource("session", "/h/projects/p/s.jsonl");
+  for (const line of [part({ type: "thinking", thinking: "hm" }, 1), part({ type: "text", text: "yes" }, 5)])
+    source = await append(index, source, lines(line));
+  expect(index.session("s")).toMatchObject({ num_assistant_turns: 1, total_tokens: 15, cost_usd: 0.5 });
+});
+
+test("actions tell calls, changed files, commands, results and errors", async () => {
+  const index = await open();
+  await append(
+    index,
+    newSource("session", "/h/projects/p/s.jsonl"),
+    lines(
+      assistantLine([
+        call("Write", { file_path: "/a.ts", content: "x" }),
+        call("Bash", { command: "make" }, "t2"),
+      ]),
+      userLine([result("ok"), result([{ type: "text", text: "no rule" }], true, "t2")]),
+      assistantLine("API Error", { isApiErrorMessage: true }),
+    ),
+  );
+  const { calls, actions } = index.actions("s", [
+    "tool_use",
+    "tool_result",
+    "file_change",
+    "command",
+    "error",
+  ]);
+  expect([...calls]).toEqual([
+    ["Write", 1],
+    ["Bash", 1],
+  ]);
+  expect(actions.map(({ type, name, target, is_error }) => [type, name, target, is_error])).toEqual([
+    ["tool_use", "Write", "/a.ts", false],
+    ["file_change", "Write", "/a.ts", false],
+    ["tool_use", "Bash", "make", true],
+    ["command", "Bash", "make", true],
+    ["tool_result", "Write", "ok", false],
+    ["tool_result", "Bash", "no rule", true],
+    ["error", "Bash", "no rule", true],
+    ["error", "", "API Error", true],
+  ]);
+  expect(index.actions("s", ["command"]).actions).toHaveLength(1);
+});
+
+test("broken JSON, unknown types, odd values and invalid UTF-8 do no harm", async () => {
+  const index = await open();
+  const bytes = Buffer.concat([
+    Buffer.from(
+      lines(
+        "{broken",
+        "12",
+        "null",
+        "[]",
+        '"text"',
+        { type: "future", x: 1 },
+        { type: "user" },
+        { type: "user", message: 1 },
+        { type: "assistant", message: { content: [1, null, { type: "new", words: "platypus" }] } },
+        {},
+      ),
+    ),
+    Buffer.from('{"type":"user","timestamp":"never","message":{"role":"user","content":"caf'),
+    Buffer.from([0xff, 0xfe]),
+    Buffer.from('e latte"}}\n\n\r\n'),
+  ]);
+  await append(index, newSource("session", "/h/projects/p/s.jsonl"), bytes);
+  expect(index.entries("s", all).items).toMatchObject([
+    { content: "caf\uFFFD\uFFFDe latte", timestamp: null },
+  ]);
+  expect(index.search(question("latte")).total).toBe(1);
+  expect(index.search(question("platypus")).total).toBe(1);
+});
+
+test("a line of 100 MB is searched at its beginning", async () => {
+  const index = await open();
+  const huge = Buffer.alloc(100_000_000, "filler ");
+  huge.write('{"type":"user","message":{"content":"aardvark ');
+  huge.write(" zebra", huge.length - 10);
+  huge[huge.length - 1] = 10;
+  let source = await append(index, newSource("session", "/h/projects/p/s.jsonl"), huge);
+  source = await append(index, source, lines(userLine("after it")));
+  expect(index.search(question("aardvark")).matches[0]?.content_preview).toContain("»aardvark«");
+  expect(index.search(question("zebra")).total).toBe(0);
+  expect(index.entries("s", all).items).toMatchObject([{ content: "after it" }]);
+});
+
+test("Codex: what stands in both logs counts once", async () => {
+  const index = await open();
+  const at = (type: string, payload: object) => ({ timestamp: "2026-03-02T09:00:00.000Z", type, payload });
+  const message = (role: string, text: string) =>
+    at("response_item", {
+      type: "message",
+      role,
+      content: [{ type: role === "user" ? "input_text" : "output_text", text }],
+    });
+  await append(
+    index,
+    newSource("codex", "/c/sessions/2026/03/02/rollout-1.jsonl"),
+    lines(
+      at("session_meta", { id: "x", cwd: "/home/ana/codex", git: { branch: "dev" } }),
+      at("turn_context", { cwd: "/home/ana/codex", model: "gpt-5-codex" }),
+      message("user", "<environment_context>…</environment_context>"),
+      message("user", "Fix it"),
+      at("event_msg", { type: "user_message", message: "Fix it" }),
+      at("response_item", {
+        type: "function_call",
+        name: "shell",
+        arguments: '{"command":["bash","-lc","make wombat"]}',
+        call_id: "c",
+      }),
+      at("response_item", {
+        type: "function_call_output",
+        call_id: "c",
+        output: '{"output":"no rule","metadata":{"exit_code":2}}',
+      }),
+      at("response_item", {
+        type: "custom_tool_call",
+        name: "apply_patch",
+        input: "*** Begin Patch\n*** Update File: src/a.rs\n*** End Patch",
+        call_id: "d",
+      }),
+      at("event_msg", { type: "agent_message", message: "Done" }),
+      message("assistant", "Done"),
+      message("user", "Fix it"),
+      at("event_msg", { type: "user_message", message: "Fix it" }),
+      at("event_msg", { type: "token_count", info: { total_token_usage: { total_tokens: 1234 } } }),
+    ),
+  );
+  expect(index.session("rollout-1")).toMatchObject({
+    num_user_turns: 2,
+    num_assistant_turns: 1,
+    num_tool_calls: 2,
+    summary: "Fix it",
+    project_path: "/home/ana/codex",
+    git_branch: "dev",
+    model: "gpt-5-codex",
+    total_tokens: 1234,
+  });
+  expect(index.search(question('"fix it"')).matches[0]?.num_hits).toBe(2);
+  expect(index.actions("rollout-1", ["command", "file_change", "error"]).actions).toMatchObject([
+    { type: "command", target: "bash -lc make wombat", is_error: true },
+    { type: "error", name: "shell", target: "no rule" },
+    { type: "file_change", target: "src/a.rs" },
+  ]);
+});

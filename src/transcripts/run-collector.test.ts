@@ -1,0 +1,105 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { appendFile, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { afterFile } from "../../test/cleanup.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { until } from "../../test/until.ts";
+import { createCollector } from "./collector.ts";
+import { createMemoryCorpus } from "./collector.fixture.ts";
+import type { Corpus } from "./corpus.ts";
+import { runCollector } from "./run-collector.ts";
+import { openTranscriptIndex } from "./transcript-index.ts";
+import { question, quiet, userLine } from "./transcript-index.fixture.ts";
+
+const never = new AbortController().signal;
+
+const collectorOf = (home: string, corpus: Corpus) =>
+  createCollector({ homes: [home], codexHome: `${home}/codex`, corpus, log: quiet, now: () => new Date() });
+
+test("a change is collected soon, long before the next poll, also in a new directory", async () => {
+  const home = await temporaryDirectory();
+  await mkdir(join(home, "projects"));
+  const corpus = createMemoryCorpus();
+  const stop = new AbortController();
+  const running = runCollector({
+    collector: collectorOf(home, corpus),
+    pollInterval: 3600,
+    log: quiet,
+    signal: stop.signal,
+  });
+  const collected = async () =>
+    [...(await corpus.sources()).values()].reduce((sum, source) => sum + source.collected, 0);
+  await mkdir(join(home, "projects/-p"));
+  await writeFile(join(home, "projects/-p/s.jsonl"), "one\n");
+  await until(async () => (await collected()) === 4);
+  await appendFile(join(home, "projects/-p/s.jsonl"), "two\n");
+  await until(async () => (await collected()) === 8);
+  stop.abort();
+  await running;
+});
+
+test("an index is whole whenever the collecting process is killed", async () => {
+  const home = await temporaryDirectory();
+  const index = join(await temporaryDirectory(), "transcripts.db");
+  await mkdir(join(home, "projects/-p"), { recursive: true });
+  const written: number[] = [];
+  for (let round = 0; round < 20; round += 1) {
+    const child = spawn(
+      process.execPath,
+      [join(import.meta.dirname, "run-collector.fixture.ts"), home, index],
+      {
+        stdio: ["ignore", "pipe", "inherit"],
+      },
+    );
+    afterFile(() => child.kill("SIGKILL"));
+    await once(child.stdout, "data");
+    for (let n = 0; n < 5; n += 1) {
+      const session = join(home, `projects/-p/s${(round + n) % 7}.jsonl`);
+      const lines = Array.from({ length: 50 }, () => written.push(written.length) - 1);
+      const text = lines.map((line) => `${JSON.stringify(userLine(`line ${line} of word${line % 10}`))}\n`);
+      await appendFile(session, text.join(""));
+    }
+    await delay(Math.random() * 30);
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+  }
+  const corpus = openTranscriptIndex({ path: index, log: quiet });
+  afterFile(() => corpus.close());
+  await collectorOf(home, corpus).collect(never);
+  const fresh = openTranscriptIndex({ path: `${index}.fresh`, log: quiet });
+  afterFile(() => fresh.close());
+  await collectorOf(home, fresh).collect(never);
+  const found = (one: typeof corpus): string[] =>
+    Array.from({ length: 7 }, (_, n) => {
+      const { total, items } = one.entries(`s${n}`, { offset: 0, limit: 10_000, since: null, until: null });
+      return `${total} ${items.map(({ content }) => content).join()}`;
+    });
+  expect(found(corpus)).toEqual(found(fresh));
+  expect(found(corpus).reduce((sum, text) => sum + Number.parseInt(text, 10), 0)).toBe(written.length);
+  expect(corpus.search(question("word3")).total).toBe(7);
+});
+
+test("a look at 1,000 files without news is quick", async () => {
+  const home = await temporaryDirectory();
+  for (let n = 0; n < 1000; n += 1) {
+    const directory = join(home, `projects/-p${n % 20}`);
+    await mkdir(directory, { recursive: true });
+    await writeFile(join(directory, `s${n}.jsonl`), '{"type":"user"}\n');
+  }
+  const corpus = openTranscriptIndex({ path: join(home, "t.db"), log: quiet });
+  afterFile(() => corpus.close());
+  const { collect } = collectorOf(home, corpus);
+  await collect(never);
+  const times: number[] = [];
+  for (let n = 0; n < 10; n += 1) {
+    const begin = performance.now();
+    expect(await collect(never)).toMatchObject({ files_scanned: 1000, entries_added: 0 });
+    times.push(performance.now() - begin);
+  }
+  if (process.env["SHOW_TIMES"]) process.stdout.write(`${times.map(Math.round).join(" ")} ms\n`);
+  expect(Math.min(...times)).toBeLessThan(200);
+});

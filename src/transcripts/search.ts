@@ -1,0 +1,181 @@
+import { createHash } from "node:crypto";
+import { ServiceError } from "../contract/errors.ts";
+import { entryTypes, type EntryType } from "../contract/transcript.ts";
+import type { ChunkStore } from "./chunk-store.ts";
+import type { Source } from "./corpus.ts";
+import type { Sql } from "./index-rows.ts";
+import { entriesPerSource } from "./index-schema.ts";
+import { objectOf, parsed, textOf } from "./json.ts";
+import type { Library, SearchQuestion } from "./library.ts";
+import { toFtsQuery, type FtsQuery } from "./search-query.ts";
+import { toEntry } from "./session-reader.ts";
+import { readLine } from "./read-line.ts";
+import { emptyLine, searchedText } from "./transcript-line.ts";
+
+type Found = {
+  session: string;
+  project: string;
+  source: number;
+  kind: Source["kind"];
+  entry: number;
+  hits: number;
+  best: number;
+};
+
+/**
+ * Of more hits only those are ranked that were collected last; sessions without one follow by time. Words that are so
+ * common tell little about a session.
+ */
+const mostRanked = 4000;
+
+export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"] => {
+  /** The passages with a mark around what `query` finds in them, null where it finds nothing. */
+  const marked = (query: string, passages: readonly string[]): (string | null)[] => {
+    // What is rolled back is never written.
+    sql.run("SAVEPOINT passages");
+    try {
+      for (const [at, text] of passages.entries())
+        sql.run("INSERT INTO temp.passage (rowid, text) VALUES (?, ?)", at, text);
+      const rows = sql.all<{ at: number; preview: string }>(
+        "SELECT rowid AS at, snippet(passage, 0, '»', '«', '…', 40) AS preview FROM temp.passage WHERE passage MATCH ?",
+        query,
+      );
+      const previews = new Map(rows.map(({ at, preview }) => [at, preview]));
+      return passages.map((_, at) => previews.get(at) ?? null);
+    } finally {
+      sql.run("ROLLBACK TO passages");
+      sql.run("RELEASE passages");
+    }
+  };
+
+  const previewsOf = (question: FtsQuery, texts: readonly string[]): string[] => {
+    const near = marked(
+      question.any,
+      texts.map((text) => surroundings(text, question.words)),
+    );
+    return texts.map(
+      (text, at) => near[at] ?? marked(question.any, [text])[0] ?? text.slice(0, 300).toWellFormed(),
+    );
+  };
+
+  return (question) => {
+    const fts = toFtsQuery(question.query);
+    const query = fts.match;
+    const read = chunkStore.reader();
+    const offset = offsetOf(question);
+    const { hits: hitsOf, values } = filterOf(question);
+    const last = sql.first<{ entry: number }>(
+      `SELECT texts.rowid AS entry ${hitsOf} ORDER BY texts.rowid DESC LIMIT 1 OFFSET ${mostRanked - 1}`,
+      query,
+      ...values,
+    );
+    // Hits are counted by source, of which there are few, before anything else is looked up.
+    const rows = sql.all<Found & { total: number }>(
+      `WITH
+         counted AS MATERIALIZED (
+           SELECT texts.rowid / ${entriesPerSource} AS source, MAX(texts.rowid) AS latest, COUNT(*) AS hits ${hitsOf}
+           GROUP BY 1
+         ),
+         ranked AS MATERIALIZED (
+           SELECT texts.rowid / ${entriesPerSource} AS source, texts.rowid AS entry, MIN(rank) AS best ${hitsOf}
+           AND texts.rowid >= ? GROUP BY 1
+         )
+       SELECT sessions.id AS session, sessions.project, sources.number AS source, sources.kind,
+         COALESCE(entry, latest) AS entry, SUM(hits) AS hits, MIN(COALESCE(best, 0)) AS best, COUNT(*) OVER () AS total
+       FROM counted LEFT JOIN ranked ON ranked.source = counted.source
+       JOIN sources ON sources.number = counted.source
+       JOIN sessions ON sessions.id = sources.session_id
+       WHERE (sources.number = sessions.source OR sources.kind = 'subagent')
+         AND sessions.kind <> 'service' AND sessions.id NOT IN (SELECT value FROM json_each(?)) AND (? = '' OR instr(sessions.project, ?) > 0)
+       GROUP BY session ORDER BY best, updated DESC, session LIMIT ? OFFSET ?`,
+      query,
+      ...values,
+      query,
+      ...values,
+      last?.entry ?? 0,
+      JSON.stringify(question.exclude),
+      question.project,
+      question.project,
+      question.limit,
+      offset,
+    );
+    const total = rows[0]?.total ?? 0;
+    const end = offset + rows.length;
+    const lines = rows.map(({ source, kind, entry }) => {
+      const place = sql.first<{ begin: number; length: number }>(
+        "SELECT begin, length FROM entries WHERE id = ?",
+        entry,
+      );
+      return readLine(kind, read(source, place?.begin ?? 0, place?.length ?? 0)) ?? emptyLine;
+    });
+    const previews = previewsOf(
+      fts,
+      lines.map((line) => question.mask(searchedText(line))),
+    );
+    return {
+      total,
+      nextCursor: rows.length > 0 && end < total ? cursorOf(question, end) : null,
+      matches: rows.map(({ session, project, entry, hits, best }, at) => {
+        const { entry_type, timestamp, uuid } = toEntry(entry, lines[at] ?? emptyLine);
+        return {
+          session_id: session,
+          project_path: project,
+          entry_type,
+          content_preview: previews[at] ?? "",
+          timestamp,
+          uuid,
+          score: -best,
+          num_hits: hits,
+        };
+      }),
+    };
+  };
+};
+
+/** How much is searched for the place of a preview, characters. */
+const longestSurroundings = 4000;
+
+/** The text around the first word that stands in it. */
+const surroundings = (text: string, words: readonly string[]): string => {
+  if (text.length <= longestSurroundings) return text;
+  const lower = text.toLowerCase();
+  const places = words.map((word) => lower.indexOf(word.toLowerCase())).filter((place) => place >= 0);
+  const from = Math.max(0, Math.min(...places, text.length) - longestSurroundings / 4);
+  return text.slice(from, from + longestSurroundings).toWellFormed();
+};
+
+/** Where the hits are found; the first value is the query. */
+const filterOf = ({ role, since, until }: SearchQuestion): { hits: string; values: number[] } => {
+  const conditions: [condition: string, value: number][] = [];
+  if (role !== "") conditions.push([` AND texts.rowid % ${entryTypes.length} = ?`, typeNumber(role)]);
+  if (since !== null) conditions.push([" AND entries.at >= ?", since]);
+  if (until !== null) conditions.push([" AND entries.at <= ?", until]);
+  const byTime = since !== null || until !== null;
+  const from = byTime ? "texts JOIN entries ON entries.id = texts.rowid" : "texts";
+  return {
+    hits: `FROM ${from} WHERE texts MATCH ?${conditions.map(([condition]) => condition).join("")}`,
+    values: conditions.map(([, value]) => value),
+  };
+};
+
+const typeNumber = (type: EntryType): number => entryTypes.indexOf(type);
+
+const digestOf = ({ query, project, since, until, role }: SearchQuestion): string =>
+  createHash("sha256")
+    .update(JSON.stringify([query, project, since, until, role]))
+    .digest("base64url")
+    .slice(0, 16);
+
+const cursorOf = (question: SearchQuestion, offset: number): string =>
+  Buffer.from(JSON.stringify({ offset, of: digestOf(question) })).toString("base64url");
+
+const offsetOf = (question: SearchQuestion): number => {
+  if (question.cursor === "") return 0;
+  const { offset, of } = objectOf(parsed(Buffer.from(question.cursor, "base64url").toString("utf8")));
+  if (Number.isSafeInteger(offset) && Number(offset) >= 0 && textOf(of) === digestOf(question))
+    return Number(offset);
+  throw new ServiceError(
+    "invalid_request",
+    "The cursor does not belong to this search; give the next_cursor of its previous page, with the same parameters",
+  );
+};

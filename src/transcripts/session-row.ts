@@ -1,0 +1,42 @@
+import { toSourceRow, type Sql, type StoredSource } from "./index-rows.ts";
+
+/** Derives the row of a session from its sources and origins: it does not matter in which order they came. */
+export const refreshSession = (sql: Sql, id: string): void => {
+  const sources = sql
+    .all<StoredSource>(
+      "SELECT number, record, facts FROM sources WHERE session_id = ? AND kind IN ('session', 'subagent', 'codex')",
+      id,
+    )
+    .map(toSourceRow);
+  const subagents = sources.filter(({ source }) => source.kind === "subagent");
+  // A copy of the file, in another home, does not count again.
+  const [main = subagents[0]] = sources
+    .filter(({ source }) => source.kind !== "subagent")
+    .sort(
+      ({ source: a }, { source: b }) =>
+        Number(a.deleted) - Number(b.deleted) || b.collected - a.collected || (a.id < b.id ? -1 : 1),
+    );
+  if (main === undefined) {
+    sql.run("DELETE FROM sessions WHERE id = ?", id);
+    return;
+  }
+  const [origin = { kind: "session", job_id: null }] = sql.all<{ kind: string; job_id: string | null }>(
+    "SELECT kind, job_id FROM origins WHERE session_id = ? ORDER BY at DESC, rowid DESC LIMIT 1",
+    id,
+  );
+  const own = [main, ...subagents.filter((source) => source !== main)];
+  const costs = own.flatMap(({ facts }) => facts.cost ?? []);
+  sql.run(
+    `INSERT OR REPLACE INTO sessions (id, source, kind, job_id, project, updated, tokens, cost, subagents)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    id,
+    main.number,
+    origin.kind,
+    origin.job_id,
+    main.facts.project,
+    Math.max(...own.map(({ facts }) => facts.last ?? 0)) || Math.trunc(main.source.modified),
+    own.reduce((sum, { facts }) => sum + facts.tokens, 0),
+    costs.length === 0 ? null : costs.reduce((sum, cost) => sum + cost, 0),
+    subagents.length > 0 ? 1 : 0,
+  );
+};

@@ -1,0 +1,30 @@
+import type { Log } from "../lib/log.ts";
+import { createChunkStore } from "./chunk-store.ts";
+import type { Corpus } from "./corpus.ts";
+import { createDocuments } from "./documents.ts";
+import { createSql } from "./index-rows.ts";
+import { openDatabase } from "./index-schema.ts";
+import { createIndexWriter } from "./index-writer.ts";
+import type { Library } from "./library.ts";
+import { createSearch } from "./search.ts";
+import { createSessionReader } from "./session-reader.ts";
+
+export type TranscriptIndex = Corpus & Library & { close: () => void };
+
+/**
+ * What was collected and everything that is found in it, in one SQLite file that several processes may share.
+ * @throws Error when the file cannot be opened
+ */
+export const openTranscriptIndex = ({ path, log }: { path: string; log: Log }): TranscriptIndex => {
+  const database = openDatabase(path);
+  const sql = createSql(database);
+  const chunkStore = createChunkStore(sql);
+  log.debug({ path }, "transcripts opened");
+  return {
+    ...createIndexWriter(sql, chunkStore),
+    ...createSessionReader(sql, chunkStore),
+    ...createDocuments(sql, chunkStore),
+    search: createSearch(sql, chunkStore),
+    close: () => database.close(),
+  };
+};

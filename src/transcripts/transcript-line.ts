@@ -1,0 +1,67 @@
+import type { EntryType } from "../contract/transcript.ts";
+import type { Json } from "./json.ts";
+
+/** What one line of a transcript says, whichever agent wrote it. */
+export type Line = {
+  /** Null: the line only tells facts about its session. */
+  type: EntryType | null;
+  /** Unix time, ms. */
+  at: number | null;
+  uuid: string;
+  /** What a reader of the session is shown. */
+  content: string;
+  calls: Call[];
+  results: Result[];
+  /** Searched besides the content: thinking, inputs and results of tools, errors. */
+  more: string;
+  /** Whether it belongs to a subagent whose lines stand in the session's file. */
+  sidechain: boolean;
+  /** Whether a person typed it. */
+  isPrompt: boolean;
+  isError: boolean;
+  facts: LineFacts;
+  /** Codex: the log that the line belongs to, when the same may stand in the other one. */
+  log: "item" | "event" | null;
+};
+
+export type Call = { id: string; name: string; input: Json };
+export type Result = { id: string; text: string; isError: boolean };
+
+export type LineFacts = {
+  cwd?: string;
+  branch?: string;
+  slug?: string;
+  title?: { kind: TitleKind; text: string };
+  model?: string;
+  /** Tokens and USD of an answer, which may be repeated on several lines with the same `id`. */
+  bill?: { id: string; tokens: number; cost: number | null };
+  /** Tokens of the whole session so far. */
+  totalTokens?: number;
+};
+
+/** The first of these that a session has is its title. */
+export const titleKinds = ["custom", "agent", "ai", "summary"] as const;
+export type TitleKind = (typeof titleKinds)[number];
+
+export const emptyLine: Line = {
+  type: null,
+  at: null,
+  uuid: "",
+  content: "",
+  calls: [],
+  results: [],
+  more: "",
+  sidechain: false,
+  isPrompt: false,
+  isError: false,
+  facts: {},
+  log: null,
+};
+
+/** Everything that is searched. */
+export const searchedText = ({ content, more }: Line): string =>
+  content === "" ? more : more === "" ? content : `${content}\n${more}`;
+
+/** Whether readers of the session see the line: results of tools and thinking are only searched. */
+export const isShown = ({ type, content, calls, sidechain }: Line): boolean =>
+  type !== null && !sidechain && (content !== "" || calls.length > 0);
