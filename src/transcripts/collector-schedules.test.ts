@@ -98,8 +98,8 @@ test("after any schedule of changes, crashes and looks the corpus equals a fresh
       await collector.collect(never);
       await collector.collect(never);
       expect(await contentOf(home.corpus)).toEqual(await freshRead(home));
-      const present = [...(await home.corpus.sources()).values()].filter(({ deleted }) => !deleted);
-      for (const { id, path } of present) expect(home.corpus.bytesOf(id)).toEqual(await wholeLines(path));
+      const there = [...(await home.corpus.sources()).values()].filter(({ deleted }) => !deleted);
+      for (const { id, path } of there) expect(home.corpus.bytesOf(id)).toEqual(await wholeLines(path));
       expect(await index.sources()).toEqual(await home.corpus.sources());
       index.close();
     }),

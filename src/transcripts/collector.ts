@@ -65,7 +65,6 @@ export const createCollector = ({ homes, codexHome, corpus, log, now, retentionD
   ): Promise<"done" | "overtaken"> => {
     const isDocument = source.kind === "plan" || source.kind === "memory";
     const pieces = readNew(source, isDocument);
-    const isInPath = source.path.includes(`/${source.session_id}`);
     let { session_id: session, generation } = source;
     try {
       for (;;) {
@@ -77,9 +76,9 @@ export const createCollector = ({ homes, codexHome, corpus, log, now, retentionD
         });
         if (piece === null || piece.done === true) return "done";
         const { chunk } = piece.value;
-        // What only the lines tell, they tell anew when the file is read anew.
-        if (piece.value.source.generation !== generation && !isInPath) session = "";
-        ({ generation } = piece.value.source);
+        const isNew = piece.value.source.generation !== generation;
+        generation = piece.value.source.generation;
+        if (isNew && isToldByLines(source)) session = "";
         if (source.kind === "subagent" && session === "" && chunk !== null) session = sessionIn(chunk.bytes);
         const next = { ...piece.value.source, session_id: session };
         if (!(await corpus.put(next, chunk === null ? [] : [chunk]))) return "overtaken";
@@ -90,6 +89,17 @@ export const createCollector = ({ homes, codexHome, corpus, log, now, retentionD
     } finally {
       await pieces.return(undefined);
     }
+  };
+
+  /** A renamed file stays the same source; what its path says changes. */
+  const moved = async (source: Source, file: Found): Promise<Source> => {
+    if (source.path === file.path) return source;
+    const { kind, path, project_encoded, session_id, name } = file;
+    const next = { ...source, kind, path, project_encoded, session_id, name };
+    // Only the lines tell the session: they are read anew.
+    if (isToldByLines(next)) return { ...next, fingerprint: "" };
+    await corpus.put(next, []);
+    return next;
   };
 
   const look = async (found: readonly Found[], unread: readonly string[], signal: AbortSignal) => {
@@ -114,13 +124,7 @@ export const createCollector = ({ homes, codexHome, corpus, log, now, retentionD
     }
     for (const [source, file] of pairs) {
       if (source.path === file.path && isUnchanged(source, file) && !recent.has(file.path)) continue;
-      // A renamed file stays the same source; what its path says changes.
-      const { kind, path, project_encoded, name } = file;
-      const session_id = file.session_id === "" ? source.session_id : file.session_id;
-      const moved = { kind, path, project_encoded, name, session_id };
-      const isMoved = source.path !== path;
-      if (isMoved) await corpus.put({ ...source, ...moved }, []);
-      await collectFile({ ...source, ...moved }, tally, signal);
+      await collectFile(await moved(source, file), tally, signal);
     }
     for (const file of fresh) {
       const id = sources.has(file.id) ? sourceId(file.id, file.file_id, String(now().getTime())) : file.id;
@@ -160,6 +164,10 @@ export const createCollector = ({ homes, codexHome, corpus, log, now, retentionD
 };
 
 export type Collector = ReturnType<typeof createCollector>;
+
+/** Whether only the lines tell the session: the path of an old subagent's transcript does not. */
+const isToldByLines = ({ kind, path, session_id }: Source): boolean =>
+  kind === "subagent" && (session_id === "" || !path.includes(`/${session_id}/`));
 
 const nothingCollected = {
   size: -1,

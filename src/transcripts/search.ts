@@ -26,7 +26,7 @@ type Found = {
  * Of more hits only those are ranked that were collected last; sessions without one follow by time. Words that are so
  * common tell little about a session.
  */
-const mostRanked = 4000;
+const mostRanked = 2000;
 
 export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"] => {
   /** The passages with a mark around what `query` finds in them, null where it finds nothing. */
