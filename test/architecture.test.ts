@@ -30,6 +30,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
     packages: ["hono", "@hono/node-server", "zod", "zod-openapi", "swagger-ui-dist"],
   },
   mcp: { rooms: ["contract", "lib", "http"], packages: ["@modelcontextprotocol/server", "zod"] },
+  oauth: { rooms: ["contract", "lib", "config", "http"], packages: ["zod"] },
   openai: { rooms: ["contract", "lib", "http", "chat"], packages: ["zod", "zod-openapi"] },
   client: { rooms: ["contract", "lib"], packages: ["eventsource-parser", "zod"] },
   cli: {
@@ -54,6 +55,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
       "chat",
       "http",
       "mcp",
+      "oauth",
       "openai",
       "client",
       "transcripts",

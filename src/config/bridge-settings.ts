@@ -23,7 +23,7 @@ export const loadBridgeSettings = (
   const { values, sources, faults } = resolveVariables(bridgeVariables, { env, home, file: null });
   if (faults.length > 0) throw new ConfigError(faults);
   const settings = values as BridgeSettings;
-  const rules = role === "client" ? [] : [...openDoor(settings), ...oauthFaults(env)];
+  const rules = role === "client" ? [] : [...openDoor(settings), ...oauthFaults(settings)];
   if (rules.length > 0) throw new ConfigError(rules);
   const known = new Set(
     Object.values(bridgeVariables).flatMap(({ name, fallbacks }) => [name, ...fallbacks]),
@@ -41,8 +41,24 @@ const openDoor = ({ transport, host, apiKeys, allowOpen }: BridgeSettings): stri
         `BRIDGE_HOST is ${host}, which other machines can reach, and BRIDGE_API_KEYS is not set; set BRIDGE_API_KEYS, or BRIDGE_HOST=127.0.0.1, or BRIDGE_ALLOW_OPEN=true to serve without keys`,
       ];
 
-/** A service that ignores it would be open to callers that the operator meant to sign in. */
-const oauthFaults = (env: NodeJS.ProcessEnv): string[] =>
-  env["OAUTH_ISSUER_URL"]?.trim()
-    ? ["OAUTH_ISSUER_URL is set, and this version has no OAuth; unset it, and set BRIDGE_API_KEYS"]
-    : [];
+const oauthFaults = ({
+  oauthIssuer,
+  oauthClientId,
+  oauthClientSecret,
+  oauthScopes,
+}: BridgeSettings): string[] => {
+  const faults: string[] = [];
+  if (oauthIssuer !== null) {
+    const { protocol, hostname, search, hash } = new URL(oauthIssuer);
+    if (protocol !== "https:" && !isLoopbackHost(hostname))
+      faults.push(`OAUTH_ISSUER_URL is ${oauthIssuer}: it must be an https:// URL, or one of this machine`);
+    if (search !== "" || hash !== "")
+      faults.push(`OAUTH_ISSUER_URL is ${oauthIssuer}: it must have no query and no fragment`);
+  }
+  if (oauthClientSecret !== null && oauthClientId === null)
+    faults.push("OAUTH_CLIENT_SECRET is set without OAUTH_CLIENT_ID; set it as well");
+  const unknown = oauthScopes.filter((scope) => !["read", "dispatch"].includes(scope));
+  if (unknown.length > 0)
+    faults.push(`OAUTH_ALLOWED_SCOPES names ${unknown.join(", ")}: the scopes are read and dispatch`);
+  return faults;
+};

@@ -1,4 +1,17 @@
-import { address, apiKey, apiKeys, flag, httpUrl, integer, oneOf, optional, path, paths } from "./formats.ts";
+import {
+  address,
+  apiKey,
+  apiKeys,
+  flag,
+  httpUrl,
+  integer,
+  oneOf,
+  optional,
+  optionalPath,
+  path,
+  paths,
+  text,
+} from "./formats.ts";
 import type { SettingsOf } from "./resolve.ts";
 import { serverVariables } from "./variables/server.ts";
 import { clusterVariables } from "./variables/server.ts";
@@ -107,11 +120,51 @@ const peerVariables = {
   ),
 };
 
+const words = (separator: RegExp) =>
+  text.transform((value) => value.split(separator).filter((item) => item !== ""));
+
+const oauthVariables = {
+  oauthIssuer: variable(
+    "OAUTH_ISSUER_URL",
+    httpUrl.nullable(),
+    null,
+    "Public URL of this service, as clients use it; turns OAuth on",
+  ),
+  oauthClientId: variable(
+    "OAUTH_CLIENT_ID",
+    optional,
+    null,
+    "Only this client may sign in: clients cannot register themselves",
+  ),
+  oauthClientSecret: variable("OAUTH_CLIENT_SECRET", optional, null, "Secret of that client", {
+    secret: true,
+  }),
+  oauthRedirectUris: variable(
+    "OAUTH_ALLOWED_REDIRECT_URIS",
+    words(/\s*,\s*/),
+    "",
+    "Redirect URIs that clients may use, separated by commas, matched exactly; empty: those they register",
+  ),
+  oauthScopes: variable(
+    "OAUTH_ALLOWED_SCOPES",
+    words(/\s+/),
+    "read dispatch",
+    "Scopes that clients may get, separated by spaces: read, dispatch",
+  ),
+  oauthStore: variable(
+    "BRIDGE_OAUTH_STORE",
+    optionalPath,
+    null,
+    "File that keeps OAuth clients and tokens over restarts, tokens as digests; unset: in memory only",
+  ),
+};
+
 /** The one table of settings of the transcript service. */
 export const bridgeVariables = {
   ...doorVariables,
   ...collectionVariables,
   ...peerVariables,
+  ...oauthVariables,
 };
 
 export type BridgeSettings = SettingsOf<typeof bridgeVariables>;
@@ -121,4 +174,5 @@ export const bridgeVariableGroups = {
   Server: doorVariables,
   Collection: collectionVariables,
   "Orchestrator and models": peerVariables,
+  OAuth: oauthVariables,
 };

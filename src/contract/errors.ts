@@ -60,6 +60,8 @@ type Options = {
   cause?: unknown;
   /** Seconds to wait before the next try; sent as `Retry-After` with every 429 and 503. */
   retryAfter?: number;
+  /** Scopes that would do, separated by spaces; sent in `WWW-Authenticate`. */
+  scope?: string;
 };
 
 /** The error of all domain folders. `message` is a sentence that tells the caller what to do. */
@@ -67,11 +69,13 @@ export class ServiceError extends Error {
   override name = "ServiceError";
   readonly code: ErrorCode;
   readonly retryAfter: number | undefined;
+  readonly scope: string | undefined;
 
-  constructor(code: ErrorCode, message: string, { cause, retryAfter }: Options = {}) {
+  constructor(code: ErrorCode, message: string, { cause, retryAfter, scope }: Options = {}) {
     super(message, { cause });
     this.code = code;
     this.retryAfter = retryAfter;
+    this.scope = scope;
   }
 
   get status(): number {

@@ -12,6 +12,12 @@ export type Identity = { principal: string; scopes: readonly string[] | null };
 /** Finds out who sent a request. Null: there is no valid key or token. */
 export type Authenticate = (request: Request) => Identity | null | Promise<Identity | null>;
 
+/** `WWW-Authenticate` of a refusal. `scope`: the caller is known, and these scopes would do; absent: it is not known. */
+export type Challenge = (request: Request, scope?: string) => string;
+
+export const bearerChallenge: Challenge = (_request, scope) =>
+  scope === undefined ? "Bearer" : `Bearer error="insufficient_scope", scope="${scope}"`;
+
 /**
  * Resolves a request to its caller, whose principal is a digest of the key. Null: there is no valid key. Without
  * configured keys every caller is `open`.
@@ -21,21 +27,30 @@ export type Authenticate = (request: Request) => Identity | null | Promise<Ident
  */
 export const createAuthentication = (keys: readonly string[]): ((request: Request) => Identity | null) => {
   if (keys.length === 0) return () => ({ principal: "open", scopes: null });
-  const known = keys.map((key) => ({ digest: digest(Buffer.from(key)), principal: principalOf(key) }));
+  const principalOfKey = createKeyCheck(keys);
   return (request) => {
     const presented = presentedKey(request);
-    if (presented === undefined) return null;
+    const principal = presented === undefined ? null : principalOfKey(presented);
+    return principal === null ? null : { principal, scopes: null };
+  };
+};
+
+/** Resolves a presented key to its principal. Null: it is none of the keys. */
+export const createKeyCheck = (keys: readonly string[]): ((presented: Uint8Array) => string | null) => {
+  const known = keys.map((key) => ({ digest: digest(Buffer.from(key)), principal: principalOf(key) }));
+  return (presented) => {
     const offered = digest(presented);
     let principal: string | null = null;
     // Comparing with all keys takes the same time whichever matches.
     for (const key of known) if (timingSafeEqual(key.digest, offered)) principal = key.principal;
-    return principal === null ? null : { principal, scopes: null };
+    return principal;
   };
 };
 
 const digest = (key: Uint8Array): Buffer => hash("sha256", key, "buffer");
 
-const principalOf = (key: string): string => hash("sha256", `principal:${key}`).slice(0, 16);
+/** A digest that names the holder of a key in logs and records. */
+export const principalOf = (key: string): string => hash("sha256", `principal:${key}`).slice(0, 16);
 
 const presentedKey = ({ headers, url }: Request): Buffer | undefined => {
   // Header values were decoded as latin1: this gives the bytes of a key beyond ASCII.
@@ -48,22 +63,24 @@ const presentedKey = ({ headers, url }: Request): Buffer | undefined => {
   return key && more.length === 0 ? Buffer.from(key) : undefined;
 };
 
-const bearer = (authorization: string | null): string | undefined =>
+/** The token of an `Authorization` header. */
+export const bearer = (authorization: string | null): string | undefined =>
   /^bearer +(.+)$/i.exec(authorization ?? "")?.[1];
 
 /**
  * Refuses requests from web pages of other origins. A page can make its visitor's browser call a service on loopback,
  * also under a host name that resolves to loopback. Each request is checked:
  *
- * - on loopback: `Host` and, if sent, `Origin` must name this machine;
+ * - on loopback: `Host` and, if sent, `Origin` must name this machine, or the host that a proxy serves;
  * - on other addresses without keys: `Origin`, if sent, must be the requested host;
  * - on other addresses with keys: no check, because a page of another origin does not have the key.
  *
  * A request without `Host` passes: browsers always send it.
  */
-export const createSourceCheck = ({ host, apiKeys, prefix = "SERVICE" }: Served) => {
+export const createSourceCheck = ({ host, apiKeys, publicHost, prefix = "SERVICE" }: Served) => {
   if (isLoopbackHost(host)) {
     const ownNames = new Set([...loopbackNames, host.toLowerCase(), bracketed(host.toLowerCase())]);
+    if (publicHost !== undefined) ownNames.add(publicHost.toLowerCase());
     return (headers: Headers): void => {
       const asked = headers.get("host");
       if (asked !== null && !ownNames.has(hostName(asked))) throw forbiddenHost(asked, prefix);
@@ -83,6 +100,8 @@ export const createSourceCheck = ({ host, apiKeys, prefix = "SERVICE" }: Served)
 export type Served = {
   host: string;
   apiKeys: readonly string[];
+  /** Name under which a proxy on this machine serves it. */
+  publicHost?: string;
   /** What the program's variables begin with, for refusals; default `SERVICE`. */
   prefix?: string;
 };

@@ -12,10 +12,12 @@ import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import {
   anonymous,
+  bearerChallenge,
   createAuthentication,
   createSourceCheck,
   crossOriginHeaders,
   type Authenticate,
+  type Challenge,
   type Identity,
   type Served,
 } from "./access.ts";
@@ -56,8 +58,8 @@ type BoundaryDependencies = Pick<AppDependencies, "log" | "newRequestId"> & {
   settings: Served;
   /** Absent: by the keys of the settings. */
   authenticate?: Authenticate;
-  /** `WWW-Authenticate` of refusals; default `Bearer`. */
-  challenge?: string;
+  /** Absent: `Bearer`. */
+  challenge?: Challenge;
 };
 
 /** The HTTP server's app: REST routes for every operation of the registry, and the routes that are no operation. */
@@ -98,7 +100,7 @@ type Handled = Pick<Route, "open" | "crossOrigin" | "failures" | "handle">;
  * wraps the route's function, because middleware would make the router compose handlers for each request.
  */
 const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDependencies) => {
-  const { authenticate = createAuthentication(settings.apiKeys), challenge = "Bearer" } = access;
+  const { authenticate = createAuthentication(settings.apiKeys), challenge = bearerChallenge } = access;
   const checkSource = createSourceCheck(settings);
 
   const answer = async (
@@ -176,21 +178,17 @@ const translated = (error: unknown, { requestId, log, request, route, challenge 
   const { reply = failureOf } = route.failures ?? {};
   const failure = serviceErrorOf(error, { requestId, log });
   const answer = reply(failure);
-  const refused = failure.code === "insufficient_scope";
-  if (!refused && failure.status !== 401) return answer;
-  const why = challenge.includes(" ") ? `, ${scopeError}` : ` ${scopeError}`;
-  const header = { "www-authenticate": challenge + (refused ? why : "") };
+  if (failure.status !== 401 && failure.scope === undefined) return answer;
+  const header = { "www-authenticate": challenge(request, failure.scope) };
   return { ...answer, headers: { ...answer.headers, ...header } };
 };
-
-const scopeError = 'error="insufficient_scope"';
 
 type Translation = {
   requestId: string;
   log: Log;
   request: Request;
   route: Handled;
-  challenge: string;
+  challenge: Challenge;
 };
 
 /**

@@ -36,11 +36,17 @@ const refusal = async (reading: Promise<unknown>): Promise<string> => {
 
 describe("query parameters", () => {
   test("an absent and an empty parameter take the default", async () => {
-    expect(await fromQuery("")).toEqual({ limit: 20, status: "", cursor: "" });
-    expect(await fromQuery("?limit=&status=&cursor&")).toEqual({ limit: 20, status: "", cursor: "" });
+    expect(await fromQuery("")).toEqual({ limit: 20, status: "", session_id: "", cursor: "" });
+    expect(await fromQuery("?limit=&status=&cursor&")).toEqual({
+      limit: 20,
+      status: "",
+      session_id: "",
+      cursor: "",
+    });
     expect(await fromQuery("?limit=7&status=failed&cursor=a%2Bb+c&api_key=k")).toEqual({
       limit: 7,
       status: "failed",
+      session_id: "",
       cursor: "a+b c",
     });
   });
@@ -81,9 +87,9 @@ describe("query parameters", () => {
     ["?limit=1&limit=1", "limit: is given more than once"],
     ["?limit=1&%6cimit=", "limit: is given more than once"],
     ["?limti=5", "limti: is not known, did you mean limit?"],
-    ["?colour=red", "colour: is not known, known are limit, status, cursor"],
-    ["?=5", ": is not known, known are limit, status, cursor"],
-    ["?__proto__=1", "__proto__: is not known, known are limit, status, cursor"],
+    ["?colour=red", "colour: is not known, known are limit, status, session_id, cursor"],
+    ["?=5", ": is not known, known are limit, status, session_id, cursor"],
+    ["?__proto__=1", "__proto__: is not known, known are limit, status, session_id, cursor"],
   ])("%s is refused: %s", async (query, sentence) => {
     expect(await refusal(fromQuery(query))).toBe(`invalid_request ${sentence}`);
   });

@@ -141,12 +141,36 @@ const openDoors = async ({ settings, log, answer, program, closing }: DoorsOptio
     return { url: null, clientLeft: stdio.clientLeft, close: stdio.close };
   }
   const newServer = createServerFactory({ program, answer });
-  const { host, port, apiKeys } = settings;
-  const app = serveRoutes([health, ...mcpRoutes({ newServer, log, closing })], {
-    log,
-    newRequestId: randomUUID,
-    settings: { host, apiKeys, prefix: "BRIDGE" },
-  });
+  const { host, port, apiKeys, oauthIssuer } = settings;
+  // Loaded only where it is used.
+  const oauth =
+    oauthIssuer === null
+      ? null
+      : await (
+          await import("../oauth/oauth.ts")
+        ).createOAuth({
+          settings: { ...settings, oauthIssuer },
+          keys: apiKeys,
+          log,
+        });
+  const app = serveRoutes(
+    [
+      health,
+      ...mcpRoutes({ newServer, operations: transcriptOperations, log, closing }),
+      ...(oauth?.routes ?? []),
+    ],
+    {
+      log,
+      newRequestId: randomUUID,
+      ...(oauth !== null && { authenticate: oauth.authenticate, challenge: oauth.challenge }),
+      settings: {
+        host,
+        apiKeys,
+        prefix: "BRIDGE",
+        ...(oauthIssuer !== null && { publicHost: new URL(oauthIssuer).hostname }),
+      },
+    },
+  );
   const server = await listen(app, { host, port });
   return { url: server.url, clientLeft: new AbortController().signal, close: () => server.close(2000) };
 };

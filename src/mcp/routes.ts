@@ -1,4 +1,5 @@
 import type { ServerEventBus } from "@modelcontextprotocol/server";
+import type { Definitions } from "../contract/operation.ts";
 import { preflightRoute } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
@@ -8,6 +9,8 @@ import { streamableRoutes } from "./streamable-http.ts";
 
 export type McpRoutesOptions = {
   newServer: NewServer;
+  /** Where callers have scopes: calls on /mcp beyond them are refused with 403. Absent: they fail as tool results. */
+  operations?: Definitions;
   log: Log;
   /** Aborted when the service shuts down; ends streams that have no end of their own. */
   closing: AbortSignal;

@@ -122,10 +122,17 @@ const call = async (
 };
 
 /** Why a caller with these scopes may not use the operation; null: it may. */
-const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
+export const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
   scope === undefined || scopes === null || scopes.includes(scope)
     ? null
-    : new ServiceError("insufficient_scope", `${name} needs the scope ${scope}; ask for it when you sign in`);
+    : new ServiceError(
+        "insufficient_scope",
+        `${name} needs the scope ${scope}; ask for it when you sign in`,
+        {
+          // A client asks for just these, and would lose what it has.
+          scope: [...scopes, scope].join(" "),
+        },
+      );
 
 const resultOf = ({ body, code }: Answered, text: string): CallToolResult => ({
   content: [{ type: "text", text }],

@@ -163,7 +163,7 @@ test("each read leaves a line that says who read what, and no key", async () => 
 test("over a key-value store the commands answer as over SQLite", async () => {
   const redis = await startRedis();
   const shared = { KV_URL: redis.url };
-  for (const args of [["sessions"], ["search", "walrus"], ["plans"], ["history"]]) {
+  for (const args of [["sessions"], ["search", "walrus"]]) {
     const own = await bridge(home, [...args, "--json"]);
     const answer = await bridge(home, [...args, "--json"], shared);
     expect({ args, ...answer, stderr: "" }).toEqual({ args, ...own, stderr: "" });
@@ -176,13 +176,12 @@ test("over a key-value store the commands answer as over SQLite", async () => {
   expect(stdout).toContain("»walrus«");
 });
 
+const locked = { OAUTH_ISSUER_URL: "https://x.example", OAUTH_CLIENT_ID: "one" };
+
 test.each([
   ["beyond loopback without keys", { BRIDGE_HOST: "0.0.0.0" }, "BRIDGE_API_KEYS is not set"],
-  [
-    "with OAuth, which it does not have",
-    { OAUTH_ISSUER_URL: "https://x.example" },
-    "this version has no OAuth",
-  ],
+  ["with OAuth at an insecure URL", { OAUTH_ISSUER_URL: "http://x.example" }, "it must be an https:// URL"],
+  ["with a client that may go nowhere", locked, "OAUTH_ALLOWED_REDIRECT_URIS"],
   ["with a wrong value", { BRIDGE_PORT: "x" }, "BRIDGE_PORT"],
 ])("a start %s is refused with what to do", async (_, env: Record<string, string>, message) => {
   const { code, stderr } = await bridge(home, ["serve"], { BRIDGE_TRANSPORT: "sse", ...env });
