@@ -45,7 +45,7 @@ CREATE TABLE sources (
 CREATE INDEX sources_of_session ON sources (session_id) WHERE session_id <> '';
 CREATE INDEX sources_of_kind ON sources (kind, name);
 
--- Compressed bytes of a source from its beginning position on.
+-- Compressed bytes of a source, by the place where they begin.
 CREATE TABLE chunks (
   number INTEGER PRIMARY KEY, source INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL,
   bytes BLOB NOT NULL, UNIQUE (source, begin)

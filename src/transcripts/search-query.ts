@@ -59,5 +59,7 @@ const wordsOf = function* (query: string): Generator<Word> {
 const toTerm = (text: string, isPrefix: boolean): string | null => {
   // Controls end the expression.
   const clean = text.replaceAll(/[\p{Cc}\p{Cs}"]/gu, " ");
+  if (isPrefix && /^[a-z0-9]\*+$/i.test(clean))
+    throw new ServiceError("invalid_request", `${clean} begins too many words; give at least two characters`);
   return /[\p{L}\p{N}\p{Co}]/u.test(clean) ? `"${clean}"${isPrefix ? " *" : ""}` : null;
 };

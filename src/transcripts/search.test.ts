@@ -130,6 +130,10 @@ test("cursors lead through all sessions once, and belong to one search", async (
   expect(() => index.search(question("fox", { cursor: nextCursor ?? "" }))).toThrow(/cursor/);
 });
 
+test("a prefix of one letter, which nearly every entry has, is refused", () => {
+  expect(() => index.search(question("a*"))).toThrow(/at least two characters/);
+});
+
 /** A query has an answer, or it is refused with a reason. */
 const outcome = (query: string): unknown => {
   try {
