@@ -129,7 +129,7 @@ test("a conversation outlives a crash by its transcript, and the transcript's lo
   // Until the end an agent may write to its transcript.
   await until(async () => (await livingAgents(service)).length === 0, { what: "the agents to be gone" });
   const files = await readdir(service.home, { recursive: true });
-  const transcripts = files.filter((file) => file.endsWith(".jsonl"));
+  const transcripts = files.filter((file) => file.includes("projects/") && file.endsWith(".jsonl"));
   // Each is found by more than one path.
   expect(new Set(transcripts.map((path) => basename(path))).size).toBe(ways.length);
   for (const transcript of transcripts) await rm(join(service.home, transcript), { force: true });
