@@ -133,6 +133,8 @@ test("processes of others in the directory are left alone", async () => {
     spawn("/bin/sh", ["-c", script], { cwd: directory, stdio: "ignore", env: { PATH, ...env } });
     const pid = await pidIn(directory, file);
     afterFile(() => process.kill(pid, "SIGKILL"));
+    // Between fork and exec it has nothing yet that says whose it is.
+    await until(async () => (await readFile(`/proc/${pid}/comm`, "utf8")) === "sleep\n");
     return pid;
   };
   const older = await orphan("older");
