@@ -10,17 +10,21 @@ export const report = (
   error: unknown,
   { json, name = "svc" }: { json: boolean | "line"; name?: string },
 ): ExitCode => {
-  const { message, code, exit } = explain(error);
+  const levelVariable = name === "svc" ? "SERVICE_LOG_LEVEL" : "BRIDGE_LOG_LEVEL";
+  const { message, code, exit } = explain(error, levelVariable);
   const body = { success: false, error: message, code };
   if (json === "line") print(JSON.stringify(body));
   else if (json) printJson(body);
   note(`${name}: ${sanitise(error instanceof ClientError ? flagWords(message) : message)}`);
-  const debug = /^(debug|trace)$/.test(process.env.SERVICE_LOG_LEVEL ?? "");
+  const debug = /^(debug|trace)$/.test(process.env[levelVariable] ?? "");
   if (code === "internal" && error instanceof Error && debug) note(sanitise(error.stack ?? ""));
   return exit;
 };
 
-const explain = (error: unknown): { message: string; code: string; exit: ExitCode } => {
+const explain = (
+  error: unknown,
+  levelVariable: string,
+): { message: string; code: string; exit: ExitCode } => {
   if (error instanceof CliError) return { message: error.message, code: error.code, exit: error.exitCode };
   if (error instanceof ClientError || error instanceof ConfigError || error instanceof ServiceError) {
     const { message, code } = error;
@@ -31,7 +35,7 @@ const explain = (error: unknown): { message: string; code: string; exit: ExitCod
     return { message, code, exit: refused ? exitCode.usage : exitCode.failure };
   }
   const text = error instanceof Error ? error.message : String(error);
-  const message = `${text} (SERVICE_LOG_LEVEL=debug says more)`;
+  const message = `${text} (${levelVariable}=debug says more)`;
   return { message, code: "internal", exit: exitCode.failure };
 };
 

@@ -13,8 +13,7 @@ import {
   text,
 } from "./formats.ts";
 import type { SettingsOf } from "./resolve.ts";
-import { serverVariables } from "./variables/server.ts";
-import { clusterVariables } from "./variables/server.ts";
+import { clusterVariables, serverVariables } from "./variables/server.ts";
 import { variable } from "./variable.ts";
 
 /** Where and to whom the transcript service listens. */

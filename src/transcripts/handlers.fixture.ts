@@ -44,6 +44,7 @@ export const startTools = async ({
       memory_files_indexed: 0,
       plans_indexed: 0,
       history_entries_added: 0,
+      duration_ms: 4,
     }),
     models,
     vectors,

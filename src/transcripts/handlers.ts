@@ -7,6 +7,7 @@ import { audited } from "./audit.ts";
 import { catalogHandlers } from "./catalog-handlers.ts";
 import { dispatchHandlers, type Orchestrator } from "./dispatch-handlers.ts";
 import { knownSession } from "./entry-pages.ts";
+import type { Collected } from "./collector.ts";
 import type { Library } from "./library.ts";
 import { maskedLibrary } from "./masked-library.ts";
 import type { Models } from "./models.ts";
@@ -15,16 +16,6 @@ import { createSemanticSearch } from "./semantic-search.ts";
 import { sessionHandlers } from "./session-handlers.ts";
 import { summaryOf } from "./summary.ts";
 import type { Vectors } from "./vectors.ts";
-
-/** What one collection found. */
-type Collected = {
-  files_scanned: number;
-  sessions_updated: number;
-  entries_added: number;
-  memory_files_indexed: number;
-  plans_indexed: number;
-  history_entries_added: number;
-};
 
 type Dependencies = {
   library: Library;
@@ -53,11 +44,7 @@ export const createTranscriptHandlers = (dependencies: Dependencies): Handlers<T
     ...searchHandlers({ library, mask, semantic, liveSession, now }),
     ...catalogHandlers(library),
     ...dispatchHandlers({ library, orchestrator, mask }),
-    collect_now: async (_, { signal }) => {
-      const started = performance.now();
-      const collected = await collect(signal);
-      return { success: true, ...collected, duration_ms: Math.round(performance.now() - started) };
-    },
+    collect_now: async (_, { signal }) => ({ success: true, ...(await collect(signal)) }),
     generate_summary: async ({ session_id }, { signal }) => {
       // The model is a third party: it never sees secrets.
       const seen = complete === null ? library : masked;
