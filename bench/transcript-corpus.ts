@@ -15,7 +15,7 @@ export const writeCorpus = (
   const random = randomOf(11);
   let written = 0;
   for (let n = 0; n < sessions; n += 1) {
-    const project = `/home/ana/work/app-${n % 40}`;
+    const project = `/home/ana/code/app-${n % 40}`;
     const directory = join(home, "projects", project.replaceAll(/[^a-z0-9]/gi, "-"));
     mkdirSync(directory, { recursive: true });
     const id = sessionId(n);

@@ -84,6 +84,12 @@ const collectionVariables = {
     "Mask secrets (known token shapes, values of key-like names) in answers",
   ),
   kvUrl: clusterVariables.kvUrl,
+  machine: variable(
+    "BRIDGE_MACHINE",
+    text,
+    ({ hostname }) => hostname,
+    "With KV_URL, whose files these are: one name for all instances that read the same files",
+  ),
   kvKeyPrefix: clusterVariables.kvKeyPrefix,
 };
 

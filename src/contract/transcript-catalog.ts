@@ -8,6 +8,11 @@ const DocumentFile = {
   last_modified: z.string(),
 };
 
+const contentOffset = offset.meta({
+  description: "How many characters of the content to skip: where `hint` says to read on",
+});
+const content_length = z.int().meta({ description: "Characters of the whole content" });
+
 const MemoryFile = z.object({
   project_path: z.string(),
   project_encoded: z.string(),
@@ -41,8 +46,9 @@ export const catalogOperations = {
     input: {
       project: z.string().meta({ description: "The project's encoded name, from list_memory_files" }),
       filename: z.string().default("MEMORY.md").meta({ description: "Name of the file" }),
+      offset: contentOffset,
     },
-    output: { ...MemoryFile.shape, content: z.string() },
+    output: { ...MemoryFile.shape, content: z.string(), content_length },
     errors: ["memory_not_found"],
   }),
   list_plans: tool({
@@ -75,10 +81,12 @@ export const catalogOperations = {
         .boolean()
         .default(false)
         .meta({ description: "Whether to add the plans of its subagents" }),
+      offset: contentOffset,
     },
     output: {
       ...Plan.omit({ is_agent_plan: true, parent_codename: true }).shape,
       content: z.string(),
+      content_length,
       agent_plans: z.array(z.object({ codename: z.string(), content: z.string(), ...DocumentFile })),
     },
     errors: ["plan_not_found"],

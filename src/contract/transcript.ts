@@ -85,6 +85,18 @@ const Match = z.object({
 });
 export type Match = z.infer<typeof Match>;
 
+/** What a look at the files has brought. */
+const Collected = z.object({
+  files_scanned: z.int(),
+  sessions_updated: z.int(),
+  entries_added: z.int(),
+  memory_files_indexed: z.int(),
+  plans_indexed: z.int(),
+  history_entries_added: z.int(),
+  duration_ms: z.int(),
+});
+export type Collected = z.infer<typeof Collected>;
+
 const includeActive = z.boolean().default(false).meta({
   description:
     "Whether to search the caller's own session too. Unless the client names it (Claude Code over stdio), sessions updated in the last minute count as the caller's own",
@@ -210,15 +222,7 @@ const sessionOperations = {
     title: "Collect now",
     summary: "Read what is new in the transcript files at once, instead of at the next poll.",
     input: {},
-    output: {
-      files_scanned: z.int(),
-      sessions_updated: z.int(),
-      entries_added: z.int(),
-      memory_files_indexed: z.int(),
-      plans_indexed: z.int(),
-      history_entries_added: z.int(),
-      duration_ms: z.int(),
-    },
+    output: Collected.shape,
     annotations: { readOnly: false },
   }),
   search_semantic: tool({

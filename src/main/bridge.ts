@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { createClient } from "../client/client.ts";
 import { bridgeVariables, type BridgeSettings } from "../config/bridge-variables.ts";
@@ -15,6 +14,7 @@ import { answerBy, toolInput } from "../mcp/answer.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
 import { createServerFactory, type McpProgram } from "../mcp/server.ts";
 import { openStdio } from "../mcp/stdio.ts";
+import { answerBytes } from "../transcripts/answer-size.ts";
 import { createTranscriptHandlers } from "../transcripts/handlers.ts";
 import type { LiveSession } from "../transcripts/search-handlers.ts";
 import { createModels } from "../transcripts/models.ts";
@@ -50,7 +50,6 @@ export const openBridge = async ({ settings, env, quiet = false }: Start): Promi
     quiet ? "error" : settings.logLevel,
     createRedactor(secretsIn(bridgeVariables, settings, env)),
   );
-  await mkdir(settings.directory, { recursive: true, mode: 0o700 });
   const transcripts = await openTranscripts(settings, log);
   const vectors = openVectors(join(settings.directory, "vectors.db"));
   const { agentHomes, codexHome, orchestratorUrl: url, orchestratorKey } = settings;
@@ -61,6 +60,8 @@ export const openBridge = async ({ settings, env, quiet = false }: Start): Promi
     vectors,
     orchestrator: { client: createClient({ baseUrl: url, apiKey: orchestratorKey ?? undefined }), url },
     settings,
+    // People read with a pager, models with a budget.
+    answerBytes: quiet ? Infinity : answerBytes,
     liveSession: quiet ? "none" : liveSession(settings, env),
     log,
     now: Date.now,
@@ -171,7 +172,7 @@ const openDoors = async ({ settings, log, answer, program, closing }: DoorsOptio
       },
     },
   );
-  const server = await listen(app, { host, port });
+  const server = await listen(app, { host, port, setBy: { host: "BRIDGE_HOST", port: "BRIDGE_PORT" } });
   return { url: server.url, clientLeft: new AbortController().signal, close: () => server.close(2000) };
 };
 

@@ -2,11 +2,12 @@ import { createHash, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { BridgeSettings } from "../config/bridge-variables.ts";
+import type { Collected } from "../contract/transcript.ts";
 import { connectKv } from "../kv/connect.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
-import { createCollector, type Collected } from "../transcripts/collector.ts";
+import { createCollector } from "../transcripts/collector.ts";
 import type { Corpus } from "../transcripts/corpus.ts";
 import { catchUp, followCorpus } from "../transcripts/follow-corpus.ts";
 import { openRedisCorpus } from "../transcripts/redis-corpus.ts";
@@ -30,15 +31,14 @@ export const openTranscripts = (settings: BridgeSettings, log: Log): Promise<Tra
 
 const collectorOf = (
   { agentHomes: homes, codexHome, retentionDays }: BridgeSettings,
-  corpus: Corpus,
-  log: Log,
-) => createCollector({ homes, codexHome, corpus, log, now: () => new Date(), retentionDays });
+  rest: { corpus: Corpus; log: Log; machine?: string },
+) => createCollector({ homes, codexHome, now: () => new Date(), retentionDays, ...rest });
 
 /** The index is the store. */
 const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts> => {
   const path = join(settings.directory, "transcripts.db");
   const index = openTranscriptIndex({ path, log });
-  const collector = collectorOf(settings, index, log);
+  const collector = collectorOf(settings, { corpus: index, log });
   const { pollInterval } = settings;
   return {
     index,
@@ -52,18 +52,18 @@ const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts>
 /** How long after its end another instance collects in place of this one, seconds. */
 const leaseSeconds = 10;
 
-/** One of the instances collects into the key-value store; each has an index of its own of what is there. */
+/** Of the instances of a machine one collects into the key-value store; each has an index of its own of what is there. */
 const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log): Promise<Transcripts> => {
-  const { kvUrl: url, kvKeyPrefix: prefix, pollInterval } = settings;
+  const { kvUrl: url, kvKeyPrefix: prefix, pollInterval, machine } = settings;
   const kv = await connectKv({ url, prefix, log });
   const notifier = createRedisNotifier({ kv, log });
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName: hostname(), epoch: randomUUID() } });
   const corpus = openRedisCorpus({ kv, notifier });
-  // An index of its own for each store: what is not in the store is removed from it.
+  // An index of its own for each store: a store that has lost sources gets them back from it.
   const digest = createHash("sha256").update(`${prefix} ${url}`).digest("hex").slice(0, 12);
   const path = join(settings.directory, `shared-${digest}.db`);
   const index = openTranscriptIndex({ path, log });
-  const collector = collectorOf(settings, corpus, log);
+  const collector = collectorOf(settings, { corpus, log, machine });
   return {
     index,
     path,
@@ -75,7 +75,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
     keepUpToDate: (signal) =>
       Promise.all([
         followCorpus(corpus, index, { signal, log }),
-        whileElected({ locks, name: "transcripts", signal }, (elected) =>
+        whileElected({ locks, name: `transcripts:${machine}`, signal }, (elected) =>
           runCollector({ collector, pollInterval, log, signal: elected }),
         ),
       ]),

@@ -138,8 +138,8 @@ test("15. a wrong key gives the page again with its error, and the fifth ends th
     expect(page.html).toMatch(/role="alert"[^]*aria-invalid="true" aria-describedby="fault"/);
     expect(page.html).not.toContain("wrong");
   }
-  expect(carried(await page.send({ key: "wrong" }))["error"]).toBe("access_denied");
-  expect((await page.send()).status).toBe(403);
+  for (const given of ["wrong", key])
+    expect(carried(await page.send({ key: given }))["error"]).toBe("access_denied");
 });
 
 test("16. after a wrong key the right one still signs in", async () => {
@@ -156,7 +156,7 @@ test("17. denying sends the user back without a code", async () => {
   });
 });
 
-test("18. the form works once, only with the browser's cookie and only from the service's own origin", async () => {
+test("18. the form works only with the browser's cookie and only from the service's own origin", async () => {
   const { send, request } = await service.openPage(await service.authorize(client_id));
   const other = await service.openPage(await service.authorize(client_id));
   for (const headers of [
@@ -170,6 +170,18 @@ test("18. the form works once, only with the browser's cookie and only from the 
   const withoutOrigin = await service.form("/authorize", { request, key, decision: "allow" });
   expect(withoutOrigin.status).toBe(403);
   expect((await send()).status).toBe(303);
+});
+
+test("18a. a form that is sent twice, as by a double click, has one answer; later it has expired", async () => {
+  let time = 0;
+  const later = await startOAuth({ now: () => time });
+  const { client_id: id } = await later.registered();
+  const { send } = await later.openPage(await later.authorize(id));
+  const [first, second] = await Promise.all([send(), send()]);
+  expect(carried(first)).toHaveProperty("code");
+  expect(carried(second)).toEqual(carried(first));
+  expect((await send({}, { cookie: "" })).status).toBe(403);
+  time += 10_000;
   expect((await send()).status).toBe(403);
 });
 

@@ -91,7 +91,7 @@ export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
     return back(way, { error: fault.code, error_description: fault.message }, 302);
   };
 
-  const decide = async ({ request }: Call): Promise<Reply> => {
+  const submit = async ({ request }: Call): Promise<Reply> => {
     if (request.headers.get("origin") !== origin)
       return faultPage(
         `This form was not sent from ${origin}; open the page there, and allow it to say so`,
@@ -105,18 +105,28 @@ export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
       throw error;
     }
     const browser = cookieOf(request, cookie.name) ?? "";
-    const found = pending.take(form.get("request") ?? "", browser);
-    if (found === null)
-      return faultPage(
+    const answer = pending.answer(form.get("request") ?? "", browser, ({ asked, attempts }) =>
+      decide(form, asked, browser, attempts + 1),
+    );
+    return (
+      (await answer) ??
+      faultPage(
         "This page has expired, or was opened in another browser; sign in again from the application",
         403,
-      );
-    const { asked } = found;
+      )
+    );
+  };
+
+  const decide = async (
+    form: Parameters,
+    asked: Asked,
+    browser: string,
+    attempts: number,
+  ): Promise<Reply> => {
     const client = asked.client.client_id;
     const principal = principalOfKey(Buffer.from(form.get("key") ?? ""));
     if (form.get("decision") === "allow" && principal !== null) return permit(asked, principal, 303);
     if (form.get("decision") === "allow") {
-      const attempts = found.attempts + 1;
       log.warn({ client, attempts }, "OAuth: a wrong key was given");
       if (attempts < maxAttempts)
         return ask(asked, browser, {
@@ -130,7 +140,7 @@ export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
 
   return [
     { method: "get", path: "/authorize", open: true, handle: begin },
-    { method: "post", path: "/authorize", open: true, handle: decide },
+    { method: "post", path: "/authorize", open: true, handle: submit },
   ];
 };
 

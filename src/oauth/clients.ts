@@ -51,16 +51,13 @@ export const createClients = ({ state: { clients, grants }, settings, now, isPen
     return id === locked.client_id ? locked : undefined;
   };
 
-  /** Makes room: first for those that nobody has signed in with, then for those long unused. */
+  /** Those that somebody has signed in with stay: the bound on grants is theirs. A page that is open comes last. */
   const makeRoom = (): void => {
-    if (clients.size < maxClients) return;
     const used = new Set([...grants.values()].map(({ client_id }) => client_id));
-    const weight = ({ client_id, used_at }: Client): number =>
-      (used.has(client_id) ? 2 : isPending(client_id) ? 1 : 0) * 1e15 + used_at;
-    const [first] = [...clients.values()].toSorted((a, b) => weight(a) - weight(b));
-    if (first === undefined) return;
-    clients.delete(first.client_id);
-    for (const grant of grants.values()) if (grant.client_id === first.client_id) grants.delete(grant.id);
+    const unused = [...clients.values()].filter(({ client_id }) => !used.has(client_id));
+    const weight = ({ client_id, used_at }: Client): number => (isPending(client_id) ? 1e15 : 0) + used_at;
+    const [first] = unused.toSorted((a, b) => weight(a) - weight(b));
+    if (unused.length >= maxUnused && first !== undefined) clients.delete(first.client_id);
   };
 
   return {
@@ -121,7 +118,8 @@ export const createClients = ({ state: { clients, grants }, settings, now, isPen
 
 export type Clients = ReturnType<typeof createClients>;
 
-const maxClients = 1000;
+/** Anybody can register: clients that nobody has signed in with are soon forgotten. */
+const maxUnused = 1000;
 
 const checked = (object: object, allowed: readonly string[]): z.infer<typeof Registration> => {
   const { data, error } = Registration.safeParse(object);

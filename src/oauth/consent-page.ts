@@ -61,7 +61,7 @@ const page = ({ status, title, formTargets, body }: Page): Reply => ({
 `,
 });
 
-const style = `:root{color-scheme:light dark}
+const style = `:root{color-scheme:light dark;background:Canvas;color:CanvasText}
 body{font:1rem/1.5 system-ui,sans-serif;margin:0;overflow-wrap:anywhere}
 main{max-width:34rem;margin:0 auto;padding:1rem}
 h1{font-size:1.4rem}h2{font-size:1.1rem}

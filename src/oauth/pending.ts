@@ -1,9 +1,18 @@
+import type { Reply } from "../http/route.ts";
 import type { Asked } from "./authorization-request.ts";
 import { isDigestOf, newSecret } from "./digest.ts";
 
-type Pending = { asked: Asked; browser: string; attempts: number; expires_at: number };
+type Pending = {
+  asked: Asked;
+  browser: string;
+  attempts: number;
+  expires_at: number;
+  answer?: Promise<Reply>;
+};
 
 const lifetimeMs = 600_000;
+/** After a double click browsers show the answer to the second request only. */
+const repeatMs = 10_000;
 const most = 1000;
 
 /** Requests that wait for their user. Each has a value for one form, and is bound to the browser that has the page. */
@@ -26,13 +35,23 @@ export const createPending = (now: () => number) => {
       return id;
     },
 
-    /** Takes the request away: a value serves once. Null: there is none, or it is another browser's. */
-    take: (id: string, cookie: string): Pending | null => {
+    /**
+     * Decides once: a form that is sent again has the same answer for `repeatMs`, whatever is in it. Null: there is no such
+     * request, or it is another browser's.
+     */
+    answer: (
+      id: string,
+      cookie: string,
+      decide: (pending: Pending) => Promise<Reply>,
+    ): Promise<Reply> | null => {
       forgetExpired();
       const found = all.get(id);
       if (found === undefined || !isDigestOf(cookie, found.browser)) return null;
-      all.delete(id);
-      return found;
+      if (found.answer === undefined) {
+        found.expires_at = now() + repeatMs;
+        found.answer = decide(found);
+      }
+      return found.answer;
     },
 
     isPending: (clientId: string): boolean =>

@@ -1,4 +1,7 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
 import { carried, redirect, refusal, startOAuth } from "./oauth.fixture.ts";
 
 const service = await startOAuth();
@@ -85,15 +88,44 @@ test("49. redirect URIs are bounded by the settings, exactly", async () => {
   expect(await status("http://localhost:8888/callback")).toBe(400);
 });
 
-test("50. a thousand registrations at most are kept: those that were used stay", async () => {
+test("50. a thousand registrations are kept beside those that were used, and a flood ends no open page", async () => {
   const crowded = await startOAuth();
   const used = await crowded.signedIn();
   const unused = await crowded.registered();
+  const { client_id } = await crowded.registered();
+  const page = await crowded.openPage(await crowded.authorize(client_id));
   for (let count = 0; count < 1000; count += 1) await crowded.registered();
+  const { code = "" } = carried(await page.send());
+  expect((await crowded.redeem(client_id, code)).status).toBe(200);
   expect(await crowded.works(used.access_token)).toBe(true);
   expect((await crowded.authorize(used.client_id)).status).toBe(200);
   expect((await crowded.authorize(unused.client_id)).status).toBe(400);
 });
+
+test("50b. a registration ends no sign-in, however many there are", async () => {
+  const oauthStore = join(await temporaryDirectory(), "oauth.json");
+  const first = await (await startOAuth({ oauthStore })).signedIn();
+  const { clients, grants, ...rest } = JSON.parse(await readFile(oauthStore, "utf8")) as Stored;
+  const copied = (items: object[]) =>
+    Array.from({ length: 1000 }, (_, number) =>
+      items.map((item) => ({
+        ...item,
+        ...("id" in item && { id: `g${number}` }),
+        client_id: `c${number}`,
+      })),
+    ).flat();
+  const stored = {
+    ...rest,
+    clients: [...clients, ...copied(clients)],
+    grants: [...grants, ...copied(grants)],
+  };
+  await writeFile(oauthStore, JSON.stringify(stored));
+  const crowded = await startOAuth({ oauthStore });
+  await crowded.registered();
+  expect(await crowded.works(first.access_token)).toBe(true);
+});
+
+type Stored = { clients: object[]; grants: object[] };
 
 const locked = {
   oauthClientId: "the-client",

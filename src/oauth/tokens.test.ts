@@ -178,6 +178,12 @@ test("42. a call beyond the token's scopes is answered with 403 and the scopes t
     `Bearer error="insufficient_scope", resource_metadata="${issuer}/.well-known/oauth-protected-resource/mcp", scope="read dispatch"`,
   );
   const full = await service.signedIn();
+  const sse = await service.signedIn({ scope: "read", resource: `${issuer}/sse` });
+  const { body } = await service.at("/sse", { headers: { authorization: `Bearer ${sse.access_token}` } });
+  const { value } = (await body?.getReader().read()) ?? {};
+  const path = /^data: (.+)$/m.exec(new TextDecoder().decode(value))?.[1] ?? "";
+  expect((await service.rpc(sse.access_token, "tools/call", call, path)).status).toBe(403);
+  expect((await service.rpc(sse.access_token, "tools/list", {}, path)).status).toBe(202);
   expect((await service.rpc(full.access_token, "tools/call", call)).status).toBe(200);
   expect((await service.rpc(access_token, "tools/call", { name: "list_sessions" })).status).toBe(200);
 });

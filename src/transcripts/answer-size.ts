@@ -10,7 +10,7 @@ export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stri
 export const fitting = <Item>(
   items: Iterable<Item>,
   shorten: (item: Item, room: number) => Item,
-  room = answerBytes,
+  room: number,
 ): { items: Item[]; cut: boolean } => {
   const fit: Item[] = [];
   let left = room;
@@ -25,16 +25,21 @@ export const fitting = <Item>(
 
 const markBytes = 60;
 
-/** The text, cut with a mark so that its JSON has at most `room` bytes. */
-export const cutText = (text: string, room: number): string => {
+/** The beginning of the text whose JSON has at most `room` bytes. */
+export const textWithin = (text: string, room: number): string => {
   let length = Math.min(text.length, Math.max(0, room));
   let bytes = jsonBytes(text.slice(0, length));
-  if (length === text.length && bytes <= room) return text;
-  while (length > 0 && bytes > room - markBytes) {
-    length = Math.min(length - 1, Math.floor((length * Math.max(0, room - markBytes)) / bytes));
+  while (length > 0 && bytes > room) {
+    length = Math.min(length - 1, Math.floor((length * Math.max(0, room)) / bytes));
     bytes = jsonBytes(text.slice(0, length));
   }
-  const kept = beginning(text, length);
+  return length === text.length ? text : beginning(text, length);
+};
+
+/** The text, cut with a mark so that its JSON has at most `room` bytes. */
+export const cutText = (text: string, room: number): string => {
+  if (textWithin(text, room) === text) return text;
+  const kept = textWithin(text, room - markBytes);
   return `${kept}\n[… cut: ${(text.length - kept.length).toLocaleString("en")} characters more …]`;
 };
 

@@ -1,7 +1,7 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { TranscriptOperations } from "../contract/transcript.ts";
-import { answerBytes, cutText, fitting, jsonBytes } from "./answer-size.ts";
+import { cutText, fitting, jsonBytes, textWithin } from "./answer-size.ts";
 import { instantOf } from "./instant.ts";
 import type { Library } from "./library.ts";
 import { readOn } from "./session-handlers.ts";
@@ -11,32 +11,34 @@ const success = true as const;
 /** The tools over memory files, plans and the prompt history. */
 export const catalogHandlers = (
   library: Library,
+  answerBytes: number,
 ): Pick<
   Handlers<TranscriptOperations>,
   "list_memory_files" | "get_memory_file" | "list_plans" | "get_plan" | "search_history"
 > => ({
   list_memory_files: async ({ project }) => {
-    const { items: files, cut } = fitting(library.memoryFiles(project), (file) => file);
+    const { items: files, cut } = fitting(library.memoryFiles(project), (file) => file, answerBytes);
     const hint = "These are not all; narrow them with project";
     return { success, count: files.length, files, ...(cut && { truncated: true, hint }) };
   },
 
-  get_memory_file: async ({ project, filename }) => ({
+  get_memory_file: async ({ project, filename, offset }) => ({
     success,
-    ...whole(memoryFile(library, project, filename)),
+    ...partOf(memoryFile(library, project, filename), { offset, answerBytes }),
   }),
 
   list_plans: async ({ include_agent_plans: agentPlans, offset, ...filter }) => {
     const { total, items } = library.plans({ ...filter, offset, agentPlans });
-    const { items: plans, cut } = fitting(items, (each) => each);
+    const { items: plans, cut } = fitting(items, (each) => each, answerBytes);
     const count = plans.length;
     return { success, count, offset, total, plans, ...(cut && readOn(offset + count)) };
   },
 
-  get_plan: async ({ codename, include_agent_plans }) => {
+  get_plan: async ({ codename, include_agent_plans, offset }) => {
     const { is_agent_plan: _, parent_codename: __, ...found } = knownPlan(library, codename);
-    const plan = whole(found);
-    const agents = include_agent_plans ? library.agentPlans(codename) : [];
+    const plan = partOf(found, { offset, answerBytes });
+    // They follow the end of the plan.
+    const agents = include_agent_plans && !("truncated" in plan) ? library.agentPlans(codename) : [];
     const { items, cut } = fitting(
       agents.map((each) => ({
         codename: each.codename,
@@ -53,10 +55,11 @@ export const catalogHandlers = (
 
   search_history: async ({ session_id: sessionId, since, offset, ...filter }) => {
     const { total, items } = library.history({ ...filter, sessionId, offset, since: instantOf(since) });
-    const { items: entries, cut } = fitting(items, (entry, room) => ({
-      ...entry,
-      display: cutText(entry.display, room - 1000),
-    }));
+    const { items: entries, cut } = fitting(
+      items,
+      (entry, room) => ({ ...entry, display: cutText(entry.display, room - 1000) }),
+      answerBytes,
+    );
     const count = entries.length;
     return { success, total, count, offset, entries, ...(cut && readOn(offset + count)) };
   },
@@ -78,9 +81,13 @@ const knownPlan = (library: Library, codename: string) => {
   throw new ServiceError("plan_not_found", `There is no plan ${name}; list_plans shows the codenames`);
 };
 
-/** A document as far as an answer holds it. */
-const whole = <Document extends { content: string }>(document: Document) => {
-  const content = cutText(document.content, answerBytes - jsonBytes({ ...document, content: "" }));
-  const hint = "The document is longer than an answer may be; its end is left out";
-  return content === document.content ? document : { ...document, content, truncated: true, hint };
+/** A document from `offset` on, as far as an answer holds it. */
+const partOf = <Document extends { content: string }>(
+  document: Document,
+  { offset, answerBytes }: { offset: number; answerBytes: number },
+) => {
+  const rest = document.content.slice(offset);
+  const content = textWithin(rest, answerBytes - jsonBytes({ ...document, content: "" }));
+  const part = { ...document, content, content_length: document.content.length };
+  return content.length === rest.length ? part : { ...part, ...readOn(offset + content.length) };
 };

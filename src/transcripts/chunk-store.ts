@@ -11,6 +11,7 @@ const longest = 128 * 1024;
 
 /** The bytes of sources, compressed. */
 export const createChunkStore = (sql: Sql) => {
+  const unpacked = (bytes: Uint8Array): Buffer => sql.attempt(() => zstdDecompressSync(bytes));
   const latest = (source: number, from: number): Row | undefined =>
     sql.first<Row>(
       "SELECT number, begin, length, bytes FROM chunks WHERE source = ? AND begin <= ? ORDER BY begin DESC LIMIT 1",
@@ -21,7 +22,7 @@ export const createChunkStore = (sql: Sql) => {
     append: (source: number, begin: number, bytes: Buffer): void => {
       const before = latest(source, begin);
       if (before !== undefined && before.length + bytes.length <= longest) {
-        const whole = Buffer.concat([zstdDecompressSync(before.bytes), bytes]);
+        const whole = Buffer.concat([unpacked(before.bytes), bytes]);
         sql.run(
           "UPDATE chunks SET length = ?, bytes = ? WHERE number = ?",
           whole.length,
@@ -51,7 +52,7 @@ export const createChunkStore = (sql: Sql) => {
           "SELECT number, begin, length, bytes FROM chunks WHERE number = ?",
           number,
         );
-        if (row !== undefined) yield zstdDecompressSync(row.bytes);
+        if (row !== undefined) yield unpacked(row.bytes);
       }
     },
     /** Reads lines by their places; those of one chunk in a row cost one decompression. */
@@ -64,8 +65,7 @@ export const createChunkStore = (sql: Sql) => {
           begin < current.begin + current.bytes.length;
         if (!holds) {
           const row = latest(source, begin);
-          current =
-            row === undefined ? null : { source, begin: row.begin, bytes: zstdDecompressSync(row.bytes) };
+          current = row === undefined ? null : { source, begin: row.begin, bytes: unpacked(row.bytes) };
         }
         return current === null
           ? Buffer.alloc(0)

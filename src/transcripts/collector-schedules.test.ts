@@ -10,10 +10,16 @@ import {
   openHome,
   type MemoryCorpus,
 } from "./collector.fixture.ts";
+import { afterFile } from "../../test/cleanup.ts";
+import { openKv } from "../../test/kv.ts";
+import { startRedis } from "../../test/redis.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
+import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import type { Corpus } from "./corpus.ts";
+import { catchUp } from "./follow-corpus.ts";
+import { openRedisCorpus } from "./redis-corpus.ts";
 import { quiet } from "./transcript-index.fixture.ts";
-import { openTranscriptIndex } from "./transcript-index.ts";
+import { openTranscriptIndex, type TranscriptIndex } from "./transcript-index.ts";
 
 /** Writes to both, which must accept and refuse alike. */
 const inBoth = (one: MemoryCorpus, other: Corpus): MemoryCorpus => ({
@@ -35,7 +41,7 @@ type Change =
   | { do: "rename"; file: number; to: number }
   | { do: "delete"; file: number };
 
-type Step = Change | { do: "poll" | "restart" } | { do: "crash"; after: number };
+type Step = Change | { do: "poll" | "restart" | "lose" } | { do: "crash"; after: number };
 
 const names = [
   "projects/-p/a.jsonl",
@@ -64,20 +70,31 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant("delete" as const), file }),
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom("poll" as const, "restart" as const) }) },
   fc.record({ do: fc.constant("crash" as const), after: fc.nat(3) }),
+  fc.record({ do: fc.constant("lose" as const) }),
 );
 
-test("after any schedule of changes, crashes and looks the corpus equals a fresh full read", async () => {
+type Store = {
+  corpus: Corpus;
+  /** What a reader of the store has. */
+  read: () => Promise<Corpus>;
+  /** The store loses everything; its readers give it back. */
+  lose: () => Promise<void>;
+};
+
+const afterAnySchedule = async (open: (index: TranscriptIndex) => Promise<Store>, numRuns: number) => {
   const directory = await temporaryDirectory();
   let made = 0;
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { maxLength: 25, size: "max" }), async (steps) => {
       const index = openTranscriptIndex({ path: join(directory, `${(made += 1)}.db`), log: quiet });
-      const home = await openHome(inBoth(createMemoryCorpus(), index));
+      const store = await open(index);
+      const home = await openHome(inBoth(createMemoryCorpus(), store.corpus));
       let collector = home.make();
       for (const one of steps) {
         if ("file" in one) await change(home.home, one);
         else if (one.do === "poll") await collector.collect(never);
         else if (one.do === "restart") collector = home.make();
+        else if (one.do === "lose") await store.lose();
         else if (one.do === "crash") {
           let left = one.after;
           const failing = {
@@ -100,11 +117,43 @@ test("after any schedule of changes, crashes and looks the corpus equals a fresh
       expect(await contentOf(home.corpus)).toEqual(await freshRead(home));
       const there = [...(await home.corpus.sources()).values()].filter(({ deleted }) => !deleted);
       for (const { id, path } of there) expect(home.corpus.bytesOf(id)).toEqual(await wholeLines(path));
-      expect(await index.sources()).toEqual(await home.corpus.sources());
+      const reader = await store.read();
+      expect(await reader.sources()).toEqual(await home.corpus.sources());
+      for (const source of (await home.corpus.sources()).values())
+        expect(
+          Buffer.concat((await Array.fromAsync(reader.chunksFrom(source, 0))).map(({ bytes }) => bytes)),
+        ).toEqual(home.corpus.bytesOf(source.id));
       index.close();
     }),
-    { numRuns: 50 },
+    { numRuns },
   );
+};
+
+test("after any schedule of changes, crashes and looks the corpus equals a fresh full read", async () => {
+  await afterAnySchedule(
+    async (index) => ({ corpus: index, read: async () => index, lose: async () => {} }),
+    50,
+  );
+});
+
+test("so does a reader of a store that several share, and that may lose what it has", async () => {
+  const { url } = await startRedis();
+  await afterAnySchedule(async (index) => {
+    const kv = await openKv(url);
+    const notifier = createRedisNotifier({ kv, log: quiet });
+    afterFile(() => notifier.close());
+    const corpus = openRedisCorpus({ kv, notifier });
+    const read = async () => {
+      await catchUp(corpus, index, { version: null, signal: never });
+      return index;
+    };
+    const lose = async () => {
+      await read();
+      await kv.ask((client) => client.flushall());
+      await read();
+    };
+    return { corpus, read, lose };
+  }, 20);
 });
 
 /** What of a file counts, by the plainest means. */

@@ -27,6 +27,10 @@ export const createMemoryCorpus = (): MemoryCorpus => {
       return true;
     },
     remove: async (ids) => ids.forEach((id) => stored.delete(id)),
+    chunksFrom: async function* ({ id, generation }, from) {
+      const bytes = stored.get(id)?.bytes.subarray(from) ?? [];
+      if (bytes.length > 0) yield { source_id: id, generation, from, bytes: Buffer.from(bytes) };
+    },
     bytesOf: (id) => stored.get(id)?.bytes ?? Buffer.alloc(0),
   };
 };

@@ -145,6 +145,19 @@ test("a directory and a pipe with the name of a transcript do not keep the other
   expect(warnings).toEqual([]);
 });
 
+test("a file that vanishes after it was seen keeps nothing else from being collected", async () => {
+  const { home, write, collect, source, text, corpus, warnings } = await openHome();
+  for (const name of ["a", "b", "c"]) await write(`projects/-p/${name}.jsonl`, "one\n");
+  const { sources } = corpus;
+  corpus.sources = async () => {
+    await rm(join(home, "projects/-p/b.jsonl"), { force: true });
+    return sources();
+  };
+  expect(await collect()).toMatchObject({ files_scanned: 3, sessions_updated: 2 });
+  expect(await text("projects/-p/c.jsonl")).toBe("one\n");
+  expect([await source("projects/-p/b.jsonl"), warnings]).toEqual([undefined, []]);
+});
+
 test("a line of 100 MB is collected in bounded memory", async () => {
   const { home, write, collect, corpus } = await openHome();
   await write("projects/-p/s.jsonl", "one\n");
@@ -175,4 +188,15 @@ test("two collectors on one corpus store every line once", async () => {
   }
   await home.collect();
   expect(await contentOf(home.corpus)).toEqual(await freshRead(home));
+});
+
+test("what an earlier version collected, which named no machine, is not collected again", async () => {
+  const { write, collect, append, text, corpus } = await openHome();
+  await write("projects/-p/s1.jsonl", "{}\n");
+  await collect();
+  for (const { machine: _, ...old } of (await corpus.sources()).values()) await corpus.put(old, []);
+  await append("projects/-p/s1.jsonl", "{}\n");
+  expect(await collect()).toMatchObject({ entries_added: 1 });
+  expect(await text("projects/-p/s1.jsonl")).toBe("{}\n{}\n");
+  expect((await corpus.sources()).size).toBe(1);
 });

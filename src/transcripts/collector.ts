@@ -1,3 +1,4 @@
+import type { Collected } from "../contract/transcript.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
@@ -6,20 +7,12 @@ import { codeOf, discover, isBelow, sessionIn, sourceId, type Found, type Root }
 import { holds, isUnchanged, readNew } from "./file-reader.ts";
 import { matchFiles } from "./match-files.ts";
 
-export type Collected = {
-  files_scanned: number;
-  sessions_updated: number;
-  entries_added: number;
-  memory_files_indexed: number;
-  plans_indexed: number;
-  history_entries_added: number;
-  duration_ms: number;
-};
-
 type Options = {
   /** Directories of Claude Code. */
   homes: readonly string[];
   codexHome: string;
+  /** Whose files these are, where several machines share the corpus. */
+  machine?: string;
   corpus: Corpus;
   log: Log;
   now: () => Date;
@@ -34,14 +27,15 @@ const attempts = 5;
 const clockGrain = 50;
 
 /** Brings a corpus up to date with the files of the agents. */
-export const createCollector = ({ homes, codexHome, corpus, log, now, retentionDays = 0 }: Options) => {
+export const createCollector = (options: Options) => {
+  const { homes, codexHome, machine = "", corpus, log, now, retentionDays = 0 } = options;
   const warnings = createWarnOnce();
   const mutex = createKeyedMutex();
   const unsettled = new Set<string>();
   let directories: readonly string[] = [];
   const roots: Root[] = [
-    ...homes.map((path): Root => ({ path, format: "claude" })),
-    { path: codexHome, format: "codex" },
+    ...homes.map((path): Root => ({ path, format: "claude", machine })),
+    { path: codexHome, format: "codex", machine },
   ];
 
   const refuse = (path: string, why: string): void =>
@@ -105,11 +99,9 @@ export const createCollector = ({ homes, codexHome, corpus, log, now, retentionD
   const look = async (found: readonly Found[], unread: readonly string[], signal: AbortSignal) => {
     const tally = createTally();
     const sources = await corpus.sources();
-    const known = [...sources.values()].filter(({ path }) =>
-      isBelow(
-        path,
-        roots.map((root) => root.path),
-      ),
+    const below = roots.map(({ path }) => path);
+    const known = [...sources.values()].filter(
+      (source) => (source.machine ?? machine) === machine && isBelow(source.path, below),
     );
     const recent = new Set(unsettled);
     unsettled.clear();

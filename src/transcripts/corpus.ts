@@ -11,8 +11,10 @@
 export type SourceKind = "session" | "subagent" | "codex" | "history" | "origins" | "plan" | "memory";
 
 export type Source = {
-  /** Stable and unique: a digest of the home directory and of the path below it. */
+  /** Stable and unique: a digest of the machine, the home directory and the path below it. */
   id: string;
+  /** BRIDGE_MACHINE of the instance that collected it; empty without a shared store; absent: of an earlier version. */
+  machine?: string;
   kind: SourceKind;
   /** Absolute path of the file; shown, never opened on a caller's word. */
   path: string;
@@ -53,4 +55,6 @@ export type Corpus = {
   put: (source: Source, chunks: readonly Chunk[]) => Promise<boolean>;
   /** Removes sources with everything derived from them: retention. */
   remove: (ids: readonly string[]) => Promise<void>;
+  /** Chunks from a place on, in order, until the source ends or is read anew. */
+  chunksFrom: (source: Source, from: number) => AsyncGenerator<Chunk>;
 };

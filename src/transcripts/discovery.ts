@@ -4,7 +4,7 @@ import { readdir, realpath } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import type { SourceKind } from "./corpus.ts";
 
-export type Root = { path: string; format: "claude" | "codex" };
+export type Root = { path: string; format: "claude" | "codex"; machine: string };
 
 /** A file that may be a source, as it was when it was looked at. */
 export type Found = Place & FileState;
@@ -12,6 +12,7 @@ export type Found = Place & FileState;
 /** What a path says. `session_id` is empty where only the lines tell it. */
 type Place = {
   id: string;
+  machine: string;
   kind: SourceKind;
   path: string;
   project_encoded: string;
@@ -125,13 +126,14 @@ const kinds: Record<Root["format"], [SourceKind, RegExp][]> = {
 };
 
 /** Which source a path is; null: none. */
-const placeOf = ({ path: home, format }: Root, path: string): Place | null => {
+const placeOf = ({ path: home, format, machine }: Root, path: string): Place | null => {
   const below = relative(home, path);
   for (const [kind, pattern] of kinds[format]) {
     const groups = pattern.exec(below);
     if (groups === null) continue;
     return {
-      id: sourceId(home, below),
+      id: sourceId(machine, home, below),
+      machine,
       kind,
       path,
       project_encoded: groups.groups?.["project"] ?? "",

@@ -60,7 +60,7 @@ const readLines = async function* (file: FileHandle, { source, state }: Reading)
     deleted: false,
   });
   for (;;) {
-    const { bytes, isEnd, end } = await readWholeLines(file, at);
+    const { bytes, isEnd, end } = await readWholeLines(file, at, state.size);
     if (bytes.length === 0) {
       // A half line at the end is part of the size: the file is not read again until it changes.
       if (!isStored) yield { chunk: null, source: next(state.size) };
@@ -104,14 +104,16 @@ export const isUnchanged = (source: Source, state: FileState): boolean =>
 const readWholeLines = async (
   file: FileHandle,
   at: number,
+  size: number,
 ): Promise<{ bytes: Buffer; isEnd: boolean; end: number }> => {
-  const buffer = Buffer.allocUnsafe(chunkBytes);
+  // Larger than what is there, to see the end.
+  const buffer = Buffer.allocUnsafe(Math.min(chunkBytes, Math.max(edgeBytes, size - at + 1)));
   const length = await fill(file, buffer, at);
   const end = at + length;
   const feed = buffer.subarray(0, length).lastIndexOf(10);
-  if (feed >= 0) return { bytes: buffer.subarray(0, feed + 1), isEnd: length < chunkBytes, end };
+  if (feed >= 0) return { bytes: buffer.subarray(0, feed + 1), isEnd: length < buffer.length, end };
   // A long line: first its length, so that its memory is taken once.
-  for (let from = at + length; length === chunkBytes;) {
+  for (let from = at + length; length === buffer.length;) {
     const more = await fill(file, buffer, from);
     const found = buffer.subarray(0, more).indexOf(10);
     if (found >= 0) {
@@ -119,7 +121,7 @@ const readWholeLines = async (
       const isWhole = (await fill(file, line, at)) === line.length && line.at(-1) === 10;
       return { bytes: isWhole ? line : Buffer.alloc(0), isEnd: false, end: from };
     }
-    if (more < chunkBytes) break;
+    if (more < buffer.length) break;
     from += more;
   }
   return { bytes: Buffer.alloc(0), isEnd: true, end };

@@ -43,15 +43,19 @@ export const catchUp = async (
   local: Corpus,
   { version, signal }: Position,
 ): Promise<number> => {
-  if (version === null) await removeUnknown(corpus, local);
   let stored = await local.sources();
+  const known = new Set<string>();
   for (let reached = version ?? 0; ;) {
     signal.throwIfAborted();
     const next = await corpus.changesAfter(reached);
     if (next === null) return await catchUp(corpus, local, { version: null, signal });
-    if (next.changes.length === 0) return reached;
+    if (next.changes.length === 0) {
+      if (version === null) await giveBack(corpus, local, { known, signal });
+      return reached;
+    }
     for (const { id, source } of next.changes) {
       signal.throwIfAborted();
+      known.add(id);
       const mine = stored.get(id);
       if (source === null) {
         if (mine !== undefined) await local.remove([id]);
@@ -66,10 +70,19 @@ export const catchUp = async (
   }
 };
 
-const removeUnknown = async (corpus: SharedCorpus, local: Corpus): Promise<void> => {
-  const shared = await corpus.sources();
-  const unknown = [...(await local.sources()).keys()].filter((id) => !shared.has(id));
-  if (unknown.length > 0) await local.remove(unknown);
+/**
+ * Stores what the shared corpus has lost: it knows nothing of a source, not even that it was removed. Each source is sent at
+ * once, so that no reader takes a part of it for the whole.
+ */
+const giveBack = async (
+  corpus: SharedCorpus,
+  local: Corpus,
+  { known, signal }: { known: ReadonlySet<string>; signal: AbortSignal },
+): Promise<void> => {
+  for (const [id, source] of await local.sources()) {
+    signal.throwIfAborted();
+    if (!known.has(id)) await corpus.put(source, await Array.fromAsync(local.chunksFrom(source, 0)));
+  }
 };
 
 const isEqual = (mine: Source | undefined, source: Source): boolean =>

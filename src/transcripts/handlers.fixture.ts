@@ -4,6 +4,7 @@ import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createClient } from "../client/client.ts";
 import { transcriptOperations, type TranscriptOperations } from "../contract/transcript.ts";
+import { answerBytes } from "./answer-size.ts";
 import { createTranscriptHandlers } from "./handlers.ts";
 import type { Models } from "./models.ts";
 import type { LiveSession } from "./search-handlers.ts";
@@ -51,6 +52,7 @@ export const startTools = async ({
     orchestrator: { client: createClient({ baseUrl: url, apiKey }), url },
     settings: { redact },
     liveSession,
+    answerBytes,
     log: { ...quiet, info: (line: object) => void read.push(line) },
     now: () => clock.now,
   });

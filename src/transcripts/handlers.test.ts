@@ -34,6 +34,13 @@ test("list_sessions lists, filters by age and pages", async () => {
   expect(await ask("list_sessions", { since_hours: 4 })).toMatchObject({ total: 2 });
 });
 
+test.each([1e308, 0.5, -1e308])("a session with %d tokens breaks no list", async (input_tokens) => {
+  const { ask: askOdd, session: addOdd } = await startTools();
+  const odd = { id: "m", usage: { input_tokens }, content: "x" };
+  await addOdd("odd", { ...assistantLine("x"), message: odd }, assistantLine("y"));
+  expect(await askOdd("list_sessions", {})).toMatchObject({ total: 1 });
+});
+
 test("get_session gives the last entries, with content as long as asked for", async () => {
   const { meta, entries, entry_count } = await ask("get_session", { session_id: "s1", last_n: 2 });
   expect(meta).toMatchObject({ session_id: "s1", codename: "calm-otter", num_tool_calls: 1 });
@@ -201,18 +208,43 @@ test("a long session is cut at the border of an entry, and the hint tells where 
   expect(restored).toMatchObject({ truncated: true, hint: expect.stringContaining("get_session_segment") });
 });
 
-test("an entry or a document that is longer than an answer is cut inside, with a mark", async () => {
-  const { ask: askLong, session: addLong, index: long } = await startTools();
+test("an entry that is longer than an answer is cut inside, with a mark", async () => {
+  const { ask: askLong, session: addLong } = await startTools();
   await addLong("huge", userLine('\u0001"\n'.repeat(200_000)));
-  await append(long, newSource("plan", "/h/plans/huge.md"), "ü😀".repeat(100_000));
   const { entries, ...rest } = await askLong("get_session", { session_id: "huge" });
   expect(entries[0]?.content).toMatch(/\n\[… cut: [\d,]+ characters more …\]$/);
   expect(bytes({ entries, ...rest })).toBeLessThan(limit);
   expect(rest.hint).toContain("longer than an answer");
   expect(bytes(await askLong("restore_session", { session_id: "huge" }))).toBeLessThan(limit);
-  const plan = await askLong("get_plan", { codename: "huge" });
-  expect(bytes(plan)).toBeLessThan(limit);
-  expect(plan).toMatchObject({ truncated: true, content: expect.stringMatching(/(ü|😀)\n\[… cut/) });
+});
+
+test("a long document is read on where the hint says, until nothing is left out", async () => {
+  const { ask: askLong, index: long } = await startTools();
+  const text = `ü😀"\n${token} `.repeat(12_000);
+  await append(long, newSource("plan", "/h/plans/huge.md"), text);
+  await append(long, newSource("plan", "/h/plans/huge-agent-ab12.md"), "# Part");
+  await append(long, newSource("memory", "/h/projects/-home-ana-app/memory/MEMORY.md"), text);
+  const readers = [
+    (offset: number) => askLong("get_plan", { codename: "huge", offset }),
+    (offset: number) => askLong("get_memory_file", { project: "-home-ana-app", offset }),
+  ];
+  for (const read of readers) {
+    const parts: string[] = [];
+    for (let hint = "offset 0"; hint !== "";) {
+      const part = await read(Number(/offset (\d+)$/.exec(hint)?.[1]));
+      expect(bytes(part)).toBeLessThan(limit);
+      expect(part).toMatchObject({ content_length: 9 * 12_000, ...(part.hint && { truncated: true }) });
+      parts.push(part.content);
+      hint = part.hint ?? "";
+    }
+    expect(parts.length).toBeGreaterThan(1);
+    expect(parts.join("")).toBe(text.replaceAll(token, "***"));
+    expect(await read(10 ** 9)).toMatchObject({ content: "" });
+  }
+  // The plans of subagents follow the end of the plan.
+  const plan = (offset: number) =>
+    askLong("get_plan", { codename: "huge", include_agent_plans: true, offset });
+  expect([(await plan(0)).agent_plans.length, (await plan(10 ** 9)).agent_plans.length]).toEqual([0, 1]);
 });
 
 test("lists are bounded: 500 sessions, thousands of actions", async () => {

@@ -7,7 +7,7 @@ import { audited } from "./audit.ts";
 import { catalogHandlers } from "./catalog-handlers.ts";
 import { dispatchHandlers, type Orchestrator } from "./dispatch-handlers.ts";
 import { knownSession } from "./entry-pages.ts";
-import type { Collected } from "./collector.ts";
+import type { Collected } from "../contract/transcript.ts";
 import type { Library } from "./library.ts";
 import { maskedLibrary } from "./masked-library.ts";
 import type { Models } from "./models.ts";
@@ -25,6 +25,8 @@ type Dependencies = {
   orchestrator: Orchestrator;
   settings: Pick<BridgeSettings, "redact">;
   liveSession: LiveSession;
+  /** How long an answer may be. */
+  answerBytes: number;
   log: Log;
   /** Unix time, ms. */
   now: () => number;
@@ -32,7 +34,8 @@ type Dependencies = {
 
 /** The 16 tools. Each call leaves a line in the log that says who read what. */
 export const createTranscriptHandlers = (dependencies: Dependencies): Handlers<TranscriptOperations> => {
-  const { collect, models, vectors, orchestrator, settings, liveSession, log, now } = dependencies;
+  const { collect, models, vectors, orchestrator, settings, liveSession, answerBytes, log, now } =
+    dependencies;
   const masked = maskedLibrary(dependencies.library, maskSecrets);
   const mask = settings.redact ? maskSecrets : unchanged;
   const library = settings.redact ? masked : dependencies.library;
@@ -40,9 +43,9 @@ export const createTranscriptHandlers = (dependencies: Dependencies): Handlers<T
   const semantic =
     embed === null ? null : createSemanticSearch({ library, masked, mask: maskSecrets, embed, vectors, now });
   const handlers: Handlers<TranscriptOperations> = {
-    ...sessionHandlers(library, now),
-    ...searchHandlers({ library, mask, semantic, liveSession, now }),
-    ...catalogHandlers(library),
+    ...sessionHandlers(library, { answerBytes, now }),
+    ...searchHandlers({ library, mask, semantic, liveSession, answerBytes, now }),
+    ...catalogHandlers(library, answerBytes),
     ...dispatchHandlers({ library, orchestrator, mask }),
     collect_now: async (_, { signal }) => ({ success: true, ...(await collect(signal)) }),
     generate_summary: async ({ session_id }, { signal }) => {

@@ -7,13 +7,19 @@ const version = 1;
 /** How long a writer waits for another process's transaction, ms. */
 const patience = 10_000;
 
-/** The file may be shared by several processes. @throws Error when it cannot be opened or a newer version made it */
-export const openDatabase = (path: string): DatabaseSync => {
+/** A file of this user, which several processes may share. @throws Error when it cannot be opened */
+export const openFile = (path: string): DatabaseSync => {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   // SQLite would let everybody read it.
   closeSync(openSync(path, "a", 0o600));
   const database = new DatabaseSync(path, { timeout: patience });
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
+  return database;
+};
+
+/** The file of the index. @throws Error when it cannot be opened or a newer version made it */
+export const openDatabase = (path: string): DatabaseSync => {
+  const database = openFile(path);
   database.exec("PRAGMA cache_size = -32768");
   const found = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
   if (found > version) {

@@ -55,10 +55,20 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): Corpus => {
 
   return {
     sources: async () => {
+      sql.renew();
       const rows = sql.all<{ id: string; record: string }>("SELECT id, record FROM sources");
       return new Map(rows.map(({ id, record }) => [id, JSON.parse(record) as Source]));
     },
     put: async (source, chunks) => sql.transaction(() => put(source, chunks)),
+    chunksFrom: async function* ({ id, generation }, from) {
+      const stored = read(id);
+      if (stored === undefined) return;
+      let at = 0;
+      for (const bytes of chunkStore.chunks(stored.number)) {
+        if (at >= from) yield { source_id: id, generation, from: at, bytes };
+        at += bytes.length;
+      }
+    },
     remove: async (ids) => {
       for (const id of ids)
         sql.transaction(() => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { openKv } from "../../test/kv.ts";
+import { redisKinds } from "../../test/redis-kinds.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
@@ -24,25 +25,33 @@ beforeAll(async () => {
 
 const never = new AbortController().signal;
 
-const openShared = async (prefix = `t-${randomUUID()}`) => {
-  const kv = await openKv(redis.url, prefix);
+const openShared = async (prefix = `t-${randomUUID()}`, url = redis.url) => {
+  const kv = await openKv(url, prefix);
   const notifier = createRedisNotifier({ kv, log: quiet });
   afterFile(() => notifier.close());
   return { prefix, kv, corpus: openRedisCorpus({ kv, notifier }) };
 };
 
-const openHome = async (corpus: Awaited<ReturnType<typeof openShared>>["corpus"]) => {
-  const home = await temporaryDirectory();
+const openHome = async (
+  corpus: Awaited<ReturnType<typeof openShared>>["corpus"],
+  { machine = "", home = "" } = {},
+) => {
+  home ||= await temporaryDirectory();
   await mkdir(join(home, "projects/-p"), { recursive: true });
   const { collect } = createCollector({
     homes: [home],
     codexHome: join(home, "codex"),
+    machine,
     corpus,
     log: quiet,
     now: () => new Date(),
     retentionDays: 1,
   });
-  return { path: (name: string) => join(home, "projects/-p", name), collect: () => collect(never) };
+  return {
+    home,
+    path: (name: string) => join(home, "projects/-p", name),
+    collect: () => collect(never),
+  };
 };
 
 const follow = (corpus: Awaited<ReturnType<typeof openShared>>["corpus"], local = createMemoryCorpus()) => {
@@ -59,34 +68,42 @@ const follow = (corpus: Awaited<ReturnType<typeof openShared>>["corpus"], local 
 const line = (text: string): string =>
   `${JSON.stringify({ type: "user", uuid: randomUUID(), timestamp: new Date(0).toISOString(), message: { role: "user", content: text } })}\n`;
 
-test("a new, an old and a restarted reader end equal to a full read", async () => {
-  const { corpus, prefix } = await openShared();
-  const home = await openHome(corpus);
-  const fresh = createMemoryCorpus();
-  const first = follow(corpus);
-  await writeFile(home.path("a.jsonl"), line("one") + line("x".repeat(3 * 1024 * 1024)));
-  await home.collect();
-  await until(async () => (await first.local.sources()).size === 1);
-  await first.end();
-  await appendFile(home.path("a.jsonl"), line("two"));
-  await writeFile(home.path("b.jsonl"), line("b"));
-  await writeFile(home.path("c.jsonl"), line("replaced"));
-  await home.collect();
-  await writeFile(home.path("c.jsonl"), line("c"));
-  await home.collect();
-  const readers = [follow(corpus), follow(corpus, first.local), follow((await openShared(prefix)).corpus)];
-  for (const [id, source] of await corpus.sources()) {
-    for await (const chunk of corpus.chunksFrom(source, 0)) {
-      const collected = chunk.from + chunk.bytes.length;
-      await fresh.put(collected === source.collected ? source : { ...source, collected }, [chunk]);
+test.each(redisKinds())(
+  "a new, an old and a restarted reader end equal to a full read: %s",
+  async (_, start) => {
+    const url = await start();
+    const { corpus, prefix } = await openShared(undefined, url);
+    const home = await openHome(corpus);
+    const fresh = createMemoryCorpus();
+    const first = follow(corpus);
+    await writeFile(home.path("a.jsonl"), line("one") + line("x".repeat(3 * 1024 * 1024)));
+    await home.collect();
+    await until(async () => (await first.local.sources()).size === 1);
+    await first.end();
+    await appendFile(home.path("a.jsonl"), line("two"));
+    await writeFile(home.path("b.jsonl"), line("b"));
+    await writeFile(home.path("c.jsonl"), line("replaced"));
+    await home.collect();
+    await writeFile(home.path("c.jsonl"), line("c"));
+    await home.collect();
+    const readers = [
+      follow(corpus),
+      follow(corpus, first.local),
+      follow((await openShared(prefix, url)).corpus),
+    ];
+    for (const [id, source] of await corpus.sources()) {
+      for await (const chunk of corpus.chunksFrom(source, 0)) {
+        const collected = chunk.from + chunk.bytes.length;
+        await fresh.put(collected === source.collected ? source : { ...source, collected }, [chunk]);
+      }
+      expect(fresh.bytesOf(id)).toHaveLength(source.collected);
     }
-    expect(fresh.bytesOf(id)).toHaveLength(source.collected);
-  }
-  const expected = await contentOf(fresh);
-  expect(Object.keys(expected)).toHaveLength(3);
-  for (const { local } of readers)
-    await until(async () => JSON.stringify(await contentOf(local)) === JSON.stringify(expected));
-});
+    const expected = await contentOf(fresh);
+    expect(Object.keys(expected)).toHaveLength(3);
+    for (const { local } of readers)
+      await until(async () => JSON.stringify(await contentOf(local)) === JSON.stringify(expected));
+  },
+);
 
 test("a removal reaches the readers, also one that was away", async () => {
   const { corpus } = await openShared();
@@ -99,6 +116,48 @@ test("a removal reaches the readers, also one that was away", async () => {
   await corpus.remove([...(await corpus.sources()).keys()]);
   const back = follow(corpus, away.local);
   for (const { local } of [stays, back]) await until(async () => (await local.sources()).size === 0);
+});
+
+test("a store that lost everything gets it back from the copies, but not what was removed", async () => {
+  const { corpus, kv, prefix } = await openShared();
+  const home = await openHome(corpus);
+  const content = line("one") + line("x".repeat(3 * 1024 * 1024)) + line("two");
+  await writeFile(home.path("a.jsonl"), content);
+  await writeFile(home.path("removed.jsonl"), line("removed"));
+  await home.collect();
+  const [one, other] = [follow(corpus), follow((await openShared(prefix)).corpus)];
+  for (const { local } of [one, other]) await until(async () => (await local.sources()).size === 2);
+  await rm(home.path("a.jsonl"));
+  await home.collect();
+  const removed = [...(await corpus.sources()).values()].find(({ name }) => name === "removed");
+  await corpus.remove([removed!.id]);
+  for (const { local } of [one, other])
+    await until(async () => [...(await local.sources()).values()].every(({ deleted }) => deleted));
+  const before = await one.local.sources();
+  await kv.ask((client) => client.flushall());
+  await until(async () => (await corpus.sources()).size === 1);
+  expect(await corpus.sources()).toEqual(before);
+  const fresh = follow(corpus);
+  await until(async () => (await fresh.local.sources()).size === 1);
+  const [id = ""] = before.keys();
+  for (const { local } of [one, other, fresh])
+    expect(local.bytesOf(id).equals(Buffer.from(content))).toBe(true);
+});
+
+test("two machines with files of their own, also under the same paths, share a store", async () => {
+  const { corpus } = await openShared();
+  const first = await openHome(corpus, { machine: "one" });
+  await writeFile(first.path("a.jsonl"), line("of one"));
+  await first.collect();
+  await rm(first.path("a.jsonl"));
+  const second = await openHome(corpus, { machine: "two", home: first.home });
+  await writeFile(second.path("a.jsonl"), line("of two"));
+  await writeFile(second.path("b.jsonl"), line("of two"));
+  await second.collect();
+  const stored = Array.from((await corpus.sources()).values(), ({ machine, name, deleted }) =>
+    [machine, name, deleted].join(" "),
+  );
+  expect(stored.toSorted()).toEqual(["one a false", "two a false", "two b false"]);
 });
 
 test("of two writers at one place one is refused, and a command that is sent twice does its work once", async () => {

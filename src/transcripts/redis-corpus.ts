@@ -2,16 +2,17 @@ import { promisify } from "node:util";
 import { zstdCompress, zstdDecompress } from "node:zlib";
 import { createScript, type Kv } from "../kv/kv.ts";
 import type { Notifier } from "../lib/notifier.ts";
-import type { Chunk, Corpus, Source } from "./corpus.ts";
+import type { Corpus, Source } from "./corpus.ts";
 
 /** Sources that changed after a version; `source` null: it was removed. */
 type Changes = { version: number; changes: { id: string; source: Source | null }[] };
 
 export type SharedCorpus = Corpus & {
-  /** At most a page; none: there is nothing after `version`. Null: the store has lost what it had: begin at 0. */
+  /**
+   * At most a page; none: there is nothing after `version`. A removed source stays a change for ever. Null: the store has
+   * lost what it had: begin at 0.
+   */
   changesAfter: (version: number) => Promise<Changes | null>;
-  /** Chunks from a place on, in order, until the source ends or is read anew. */
-  chunksFrom: (source: Source, from: number) => AsyncGenerator<Chunk>;
   /** Resolves when something may have changed. */
   changed: (signal: AbortSignal) => Promise<void>;
 };

@@ -41,6 +41,29 @@ test("a change is collected soon, long before the next poll, also in a new direc
   await running;
 });
 
+test("where directories cannot be watched, changes are found at each poll, and the log says so once", async () => {
+  const home = await temporaryDirectory();
+  const corpus = createMemoryCorpus();
+  const stop = new AbortController();
+  const warnings: unknown[] = [];
+  const running = runCollector({
+    // The system refuses to watch a name that is too long, as it does beyond its limit of watches.
+    collector: { ...collectorOf(home, corpus), directories: () => [home, join(home, "x".repeat(300))] },
+    pollInterval: 0.05,
+    log: { ...quiet, warn: (_: unknown, text?: string) => void warnings.push(text) },
+    signal: stop.signal,
+  });
+  await until(() => warnings.length > 0);
+  await mkdir(join(home, "projects/-p"), { recursive: true });
+  for (const size of [4, 8]) {
+    await appendFile(join(home, "projects/-p/s.jsonl"), "one\n");
+    await until(async () => [...(await corpus.sources()).values()][0]?.collected === size);
+  }
+  stop.abort();
+  await running;
+  expect(warnings).toEqual(["files cannot be watched; changes are found at each poll only"]);
+});
+
 test("an index is whole whenever the collecting process is killed", async () => {
   const home = await temporaryDirectory();
   const index = join(await temporaryDirectory(), "transcripts.db");

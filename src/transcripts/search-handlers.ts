@@ -17,6 +17,7 @@ type Dependencies = {
   /** Null: there is no model for it. */
   semantic: SemanticSearch | null;
   liveSession: LiveSession;
+  answerBytes: number;
   now: () => number;
 };
 
@@ -28,6 +29,7 @@ export const searchHandlers = ({
   mask,
   semantic,
   liveSession,
+  answerBytes,
   now,
 }: Dependencies): Pick<Handlers<TranscriptOperations>, "search_sessions" | "search_semantic"> => {
   const excluded = (includeActive: boolean): string[] => {
@@ -50,10 +52,11 @@ export const searchHandlers = ({
         exclude: excluded(include_active),
         mask,
       });
-      const { items, cut } = fitting(matches, (match, room) => ({
-        ...match,
-        content_preview: cutText(match.content_preview, room - 1000),
-      }));
+      const { items, cut } = fitting(
+        matches,
+        (match, room) => ({ ...match, content_preview: cutText(match.content_preview, room - 1000) }),
+        answerBytes,
+      );
       const hint = "Not all matches of this page fit: ask again with a smaller limit";
       const page = { count: items.length, total, next_cursor: nextCursor, matches: items };
       return { success, query, ...page, ...(cut && { truncated: true, hint }) };

@@ -58,41 +58,46 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
     );
   };
 
+  /** Of each source its best entry, the number of its hits, and the best rank. */
+  const hitsBySource = (query: string, { hits, values }: ReturnType<typeof filterOf>) => {
+    const sources = new Map<number, [source: number, entry: number, hits: number, best: number]>();
+    const newest = sql.all<{ entry: number; score: number }>(
+      `SELECT texts.rowid AS entry, rank AS score ${hits} ORDER BY texts.rowid DESC LIMIT ${mostRanked}`,
+      query,
+      ...values,
+    );
+    for (const { entry, score } of newest) {
+      const source = Math.floor(entry / entriesPerSource);
+      const [, bestEntry, count, best] = sources.get(source) ?? [source, entry, 0, score];
+      sources.set(source, [source, score < best ? entry : bestEntry, count + 1, Math.min(best, score)]);
+    }
+    if (newest.length < mostRanked) return [...sources.values()];
+    const counted = sql.all<{ source: number; latest: number; hits: number }>(
+      `SELECT texts.rowid / ${entriesPerSource} AS source, MAX(texts.rowid) AS latest, COUNT(*) AS hits ${hits} GROUP BY 1`,
+      query,
+      ...values,
+    );
+    return counted.map(({ source, latest, hits: count }) => {
+      const [, entry, , best] = sources.get(source) ?? [source, latest, count, 0];
+      return [source, entry, count, best];
+    });
+  };
+
   return (question) => {
     const fts = toFtsQuery(question.query);
     const query = fts.match;
     const read = chunkStore.reader();
     const offset = offsetOf(question);
-    const { hits: hitsOf, values } = filterOf(question);
-    const last = sql.first<{ entry: number }>(
-      `SELECT texts.rowid AS entry ${hitsOf} ORDER BY texts.rowid DESC LIMIT 1 OFFSET ${mostRanked - 1}`,
-      query,
-      ...values,
-    );
-    // Hits are counted by source, of which there are few, before anything else is looked up.
     const rows = sql.all<Found & { total: number }>(
-      `WITH
-         counted AS MATERIALIZED (
-           SELECT texts.rowid / ${entriesPerSource} AS source, MAX(texts.rowid) AS latest, COUNT(*) AS hits ${hitsOf}
-           GROUP BY 1
-         ),
-         ranked AS MATERIALIZED (
-           SELECT texts.rowid / ${entriesPerSource} AS source, texts.rowid AS entry, MIN(rank) AS best ${hitsOf}
-           AND texts.rowid >= ? GROUP BY 1
-         )
-       SELECT sessions.id AS session, sessions.project, sources.number AS source, sources.kind,
-         COALESCE(entry, latest) AS entry, SUM(hits) AS hits, MIN(COALESCE(best, 0)) AS best, COUNT(*) OVER () AS total
-       FROM counted LEFT JOIN ranked ON ranked.source = counted.source
-       JOIN sources ON sources.number = counted.source
+      `SELECT sessions.id AS session, sessions.project, sources.number AS source, sources.kind, found.value ->> 1 AS entry,
+         SUM(found.value ->> 2) AS hits, MIN(found.value ->> 3) AS best, COUNT(*) OVER () AS total
+       FROM json_each(?) AS found
+       JOIN sources ON sources.number = found.value ->> 0
        JOIN sessions ON sessions.id = sources.session_id
        WHERE (sources.number = sessions.source OR sources.kind = 'subagent')
          AND sessions.kind <> 'service' AND sessions.id NOT IN (SELECT value FROM json_each(?)) AND (? = '' OR instr(sessions.project, ?) > 0)
        GROUP BY session ORDER BY best, updated DESC, session LIMIT ? OFFSET ?`,
-      query,
-      ...values,
-      query,
-      ...values,
-      last?.entry ?? 0,
+      JSON.stringify(hitsBySource(query, filterOf(question))),
       JSON.stringify(question.exclude),
       question.project,
       question.project,

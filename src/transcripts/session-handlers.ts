@@ -6,7 +6,7 @@ import {
 } from "../contract/transcript.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Handlers } from "../contract/operation.ts";
-import { abridged, answerBytes, cutText, fitting, jsonBytes } from "./answer-size.ts";
+import { abridged, cutText, fitting, jsonBytes } from "./answer-size.ts";
 import { entriesBackFrom, entriesFrom, entryCount, knownSession, shortenedEntry } from "./entry-pages.ts";
 import { instantOf } from "./instant.ts";
 import type { Library } from "./library.ts";
@@ -17,7 +17,7 @@ const success = true as const;
 /** The tools that read sessions. */
 export const sessionHandlers = (
   library: Library,
-  now: () => number,
+  { answerBytes, now }: { answerBytes: number; now: () => number },
 ): Pick<
   Handlers<TranscriptOperations>,
   "list_sessions" | "get_session" | "get_session_segment" | "get_session_actions" | "restore_session"
@@ -25,7 +25,7 @@ export const sessionHandlers = (
   list_sessions: async ({ project, limit, offset, since_hours }) => {
     const updatedSince = since_hours === 0 ? 0 : now() - since_hours * 3_600_000;
     const { total, items } = library.listSessions({ project, limit, offset, updatedSince });
-    const { items: sessions, cut } = fitting(items, (session) => session);
+    const { items: sessions, cut } = fitting(items, (session) => session, answerBytes);
     const count = sessions.length;
     return { success, count, offset, total, sessions, ...(cut && readOn(offset + count)) };
   },
@@ -61,7 +61,11 @@ export const sessionHandlers = (
     const times = { since: instantOf(since), until: instantOf(until, "end of day") };
     const total_count = entryCount(library, session_id, times);
     const range = { from: offset, to: Math.min(offset + limit, total_count), ...times };
-    const { items: entries, cut } = fitting(entriesFrom(library, session_id, range), shortenedEntry);
+    const { items: entries, cut } = fitting(
+      entriesFrom(library, session_id, range),
+      shortenedEntry,
+      answerBytes,
+    );
     const count = entries.length;
     const next = offset + count;
     return {

@@ -4,7 +4,7 @@ import { toSourceRow, type Sql, type StoredSource } from "./index-rows.ts";
 export const refreshSession = (sql: Sql, id: string): void => {
   const sources = sql
     .all<StoredSource>(
-      "SELECT number, record, facts FROM sources WHERE session_id = ? AND kind IN ('session', 'subagent', 'codex')",
+      "SELECT number, record, facts FROM sources WHERE session_id = ? AND session_id <> '' AND kind IN ('session', 'subagent', 'codex')",
       id,
     )
     .map(toSourceRow);
@@ -16,18 +16,18 @@ export const refreshSession = (sql: Sql, id: string): void => {
       ({ source: a }, { source: b }) =>
         Number(a.deleted) - Number(b.deleted) || b.collected - a.collected || (a.id < b.id ? -1 : 1),
     );
-  if (main === undefined) {
-    sql.run("DELETE FROM sessions WHERE id = ?", id);
-    return;
-  }
+  // "INSERT OR REPLACE" is a savepoint, at which FTS5 writes what it has gathered.
+  sql.run("DELETE FROM sessions WHERE id = ?", id);
+  if (main === undefined) return;
   const [origin = { kind: "session", job_id: null }] = sql.all<{ kind: string; job_id: string | null }>(
     "SELECT kind, job_id FROM origins WHERE session_id = ? ORDER BY at DESC, rowid DESC LIMIT 1",
     id,
   );
   const own = [main, ...subagents.filter((source) => source !== main)];
   const costs = own.flatMap(({ facts }) => facts.cost ?? []);
+  const tokens = own.reduce((sum, { facts }) => sum + facts.tokens, 0);
   sql.run(
-    `INSERT OR REPLACE INTO sessions (id, source, kind, job_id, project, updated, tokens, cost, subagents)
+    `INSERT INTO sessions (id, source, kind, job_id, project, updated, tokens, cost, subagents)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     id,
     main.number,
@@ -35,7 +35,8 @@ export const refreshSession = (sql: Sql, id: string): void => {
     origin.job_id,
     main.facts.project,
     Math.max(...own.map(({ facts }) => facts.last ?? 0)) || Math.trunc(main.source.modified),
-    own.reduce((sum, { facts }) => sum + facts.tokens, 0),
+    // A nonsensical number in one transcript would make every list of sessions invalid.
+    Math.trunc(Math.min(Math.max(tokens, 0), Number.MAX_SAFE_INTEGER)) || 0,
     costs.length === 0 ? null : costs.reduce((sum, cost) => sum + cost, 0),
     subagents.length > 0 ? 1 : 0,
   );

@@ -13,6 +13,7 @@ export const newSource = (kind: SourceKind, path: string, rest: Partial<Source> 
     id: createHash("sha256").update(path).digest("hex").slice(0, 16),
     kind,
     path,
+    machine: "",
     project_encoded: kind === "session" || kind === "memory" ? "-home-ana-app" : "",
     session_id: kind === "session" || kind === "codex" ? name : "",
     name,

@@ -13,11 +13,10 @@ export type TranscriptIndex = Corpus & Library & { close: () => void };
 
 /**
  * What was collected and everything that is found in it, in one SQLite file that several processes may share.
- * @throws Error when the file cannot be opened
+ * @throws ServiceError store_unavailable; Error when a newer version made the file
  */
 export const openTranscriptIndex = ({ path, log }: { path: string; log: Log }): TranscriptIndex => {
-  const database = openDatabase(path);
-  const sql = createSql(database);
+  const sql = createSql(path, openDatabase);
   const chunkStore = createChunkStore(sql);
   log.debug({ path }, "transcripts opened");
   return {
@@ -25,6 +24,6 @@ export const openTranscriptIndex = ({ path, log }: { path: string; log: Log }): 
     ...createSessionReader(sql, chunkStore),
     ...createDocuments(sql, chunkStore),
     search: createSearch(sql, chunkStore),
-    close: () => database.close(),
+    close: sql.close,
   };
 };

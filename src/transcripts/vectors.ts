@@ -1,56 +1,53 @@
-import { closeSync, openSync } from "node:fs";
-import { DatabaseSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { createSql } from "./index-rows.ts";
+import { openFile } from "./index-schema.ts";
 import type { Passage } from "./passages.ts";
 
 export type StoredPassage = Omit<Passage, "text"> & { vector: Float32Array };
 export type Near = { session_id: string; position: number; timestamp: string | null; score: number };
 
-/** The vectors of passages, in the file of the index. Those of another model, and of other texts, are made anew. */
+/** The vectors of passages, in a file of their own. Those of another model, and of other texts, are made anew. */
 export const openVectors = (path: string) => {
-  closeSync(openSync(path, "a", 0o600));
-  const file = new DatabaseSync(path, { timeout: 5000 });
-  file.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
-  file.exec(schema);
-  const revision = file.prepare("SELECT revision FROM embedded WHERE session_id = ?");
-  const known = file.prepare("SELECT digest, vector FROM vectors WHERE session_id = ? AND model = ?");
-  const drop = ["vectors", "embedded"].map((table) =>
-    file.prepare(`DELETE FROM ${table} WHERE session_id = ?`),
-  );
-  const add = file.prepare("INSERT INTO vectors VALUES (?, ?, ?, ?, ?, ?)");
-  const mark = file.prepare("INSERT INTO embedded VALUES (?, ?)");
-  const page = file.prepare(
-    "SELECT rowid, session_id, position, timestamp, vector FROM vectors WHERE model = ? AND rowid > ? ORDER BY rowid LIMIT 1000",
-  );
-  const sessions = file.prepare("SELECT session_id FROM embedded");
-
-  const transaction = (work: () => void): void => {
-    file.exec("BEGIN IMMEDIATE");
-    try {
-      work();
-      file.exec("COMMIT");
-    } catch (error) {
-      if (file.isTransaction) file.exec("ROLLBACK");
-      throw error;
-    }
+  const sql = createSql(path, (at) => {
+    const database = openFile(at);
+    database.exec(schema);
+    return database;
+  });
+  const drop = (id: string): void => {
+    for (const table of ["vectors", "embedded"]) sql.run(`DELETE FROM ${table} WHERE session_id = ?`, id);
   };
+  const page = (model: string, after: number) =>
+    sql.all<Row>(
+      "SELECT rowid, session_id, position, timestamp, vector FROM vectors WHERE model = ? AND rowid > ? ORDER BY rowid LIMIT 1000",
+      model,
+      after,
+    );
 
   return {
     /** What the vectors of a session were made from; null: it has none. */
-    revisionOf: (id: string): string | null => (revision.get(id)?.["revision"] as string | undefined) ?? null,
+    revisionOf: (id: string): string | null =>
+      sql.first<{ revision: string }>("SELECT revision FROM embedded WHERE session_id = ?", id)?.revision ??
+      null,
     /** Vectors of a session by the digest of their text. */
     vectorsOf: (id: string, model: string): Map<string, Float32Array> =>
       new Map(
-        known.all(id, model).map(({ digest, vector }) => [digest as string, floats(vector as Uint8Array)]),
+        sql
+          .all<{ digest: string; vector: Uint8Array }>(
+            "SELECT digest, vector FROM vectors WHERE session_id = ? AND model = ?",
+            id,
+            model,
+          )
+          .map(({ digest, vector }) => [digest, floats(vector)]),
       ),
     replace: (
       id: string,
       { model, revision: made, passages }: { model: string; revision: string; passages: StoredPassage[] },
     ): void =>
-      transaction(() => {
-        for (const each of drop) each.run(id);
+      sql.transaction(() => {
+        drop(id);
         for (const { position, timestamp, digest, vector } of passages)
-          add.run(
+          sql.run(
+            "INSERT INTO vectors VALUES (?, ?, ?, ?, ?, ?)",
             model,
             id,
             position,
@@ -58,45 +55,44 @@ export const openVectors = (path: string) => {
             digest,
             new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength),
           );
-        mark.run(id, made);
+        sql.run("INSERT INTO embedded VALUES (?, ?)", id, made);
       }),
     /** Forgets sessions that are no longer there. */
     retain: (isThere: (id: string) => boolean): void => {
-      const gone = sessions
-        .all()
-        .flatMap(({ session_id }) => (isThere(String(session_id)) ? [] : String(session_id)));
-      if (gone.length > 0) transaction(() => gone.forEach((id) => drop.forEach((each) => each.run(id))));
+      sql.renew();
+      const gone = sql
+        .all<{ session_id: string }>("SELECT session_id FROM embedded")
+        .filter(({ session_id }) => !isThere(session_id));
+      if (gone.length > 0) sql.transaction(() => gone.forEach(({ session_id }) => drop(session_id)));
     },
     /** The nearest passage of each session, the nearest first. Vectors have length 1. */
     nearest: async (query: Float32Array, { model, among, limit }: Among): Promise<Near[]> => {
       const best = new Map<string, Near>();
-      for (
-        let rows = page.all(model, 0);
-        rows.length > 0;
-        rows = page.all(model, rows.at(-1)?.["rowid"] ?? 0)
-      ) {
+      for (let rows = page(model, 0); rows.length > 0; rows = page(model, rows.at(-1)?.rowid ?? 0)) {
         for (const { session_id, position, timestamp, vector } of rows) {
-          const id = String(session_id);
-          if (!among(id)) continue;
-          const score = product(query, floats(vector as Uint8Array));
-          if (score > (best.get(id)?.score ?? -2))
-            best.set(id, {
-              session_id: id,
-              position: Number(position),
-              timestamp: timestamp as string | null,
-              score,
-            });
+          if (!among(session_id)) continue;
+          const score = product(query, floats(vector));
+          if (score > (best.get(session_id)?.score ?? -2))
+            best.set(session_id, { session_id, position, timestamp, score });
         }
         // Other requests are answered in between.
         await nextTurn();
       }
       return [...best.values()].toSorted((a, b) => b.score - a.score).slice(0, limit);
     },
-    close: () => file.close(),
+    close: sql.close,
   };
 };
 
 export type Vectors = ReturnType<typeof openVectors>;
+
+type Row = {
+  rowid: number;
+  session_id: string;
+  position: number;
+  timestamp: string | null;
+  vector: Uint8Array;
+};
 
 type Among = { model: string; among: (id: string) => boolean; limit: number };
 

@@ -1,13 +1,21 @@
-import { appendFile, readdir, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { appendFile, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import {
+  Client,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { beforeAll, expect, test } from "vitest";
 import { transcriptOperations, type TranscriptOperations } from "../../src/contract/transcript.ts";
 import { toolNamesOf } from "../../src/contract/operation.ts";
+import { asks } from "../asks.ts";
 import { startRedis } from "../redis.ts";
+import { startService } from "../service.ts";
 import { until } from "../until.ts";
 import { bridge, bridgeEnvironment, bridgeProgram, recordedHome, serveBridge } from "./run-bridge.ts";
+import { dispatched, documents, rows, type Row } from "./tool-rows.ts";
 
 /* The program as its users have it: the 16 tools over each way in, with the official client. */
 
@@ -18,28 +26,44 @@ let home: string;
 let url: string;
 let output: { stderr: string };
 let clients: Record<"mcp" | "sse" | "stdio", Client>;
+let known: { session_id: string; job_id: string };
 
-const overHttp = async (at: string, path: "/mcp" | "/sse", headers: Record<string, string> = {}) => {
+/** A client that has read the list of tools checks each result against its tool's schema. */
+const connected = async (transport: Transport): Promise<Client> => {
   const client = new Client({ name: "test", version: "1" });
-  const Transport = path === "/mcp" ? StreamableHTTPClientTransport : SSEClientTransport;
-  await client.connect(new Transport(new URL(at + path), { requestInit: { headers } }));
+  await client.connect(transport);
+  const { tools } = await client.listTools();
+  expect(tools.map(({ name }) => name)).toEqual(toolNamesOf(transcriptOperations));
+  for (const { outputSchema } of tools) expect(outputSchema).toMatchObject({ type: "object" });
   return client;
 };
 
 beforeAll(async () => {
+  const service = await startService({ env: { SERVICE_API_KEYS: key } });
   home = await recordedHome();
-  ({ url, output } = await serveBridge(home, { BRIDGE_API_KEYS: key }));
-  const stdio = new Client({ name: "test", version: "1" });
-  const env = bridgeEnvironment(home);
-  await stdio.connect(
-    new StdioClientTransport({
-      command: process.execPath,
-      args: [bridgeProgram, "serve"],
-      env,
-      stderr: "ignore",
-    }),
-  );
-  clients = { mcp: await overHttp(url, "/mcp", named), sse: await overHttp(url, "/sse", named), stdio };
+  for (const [path, content] of documents) {
+    await mkdir(join(home, ".claude", dirname(path)), { recursive: true });
+    await writeFile(join(home, ".claude", path), content);
+  }
+  const orchestrator = { BRIDGE_ORCHESTRATOR_URL: service.url, BRIDGE_ORCHESTRATOR_KEY: key };
+  ({ url, output } = await serveBridge(home, { BRIDGE_API_KEYS: key, ...orchestrator }));
+  const env = bridgeEnvironment(home, orchestrator);
+  const args = [bridgeProgram, "serve"];
+  const requestInit = { headers: named };
+  clients = {
+    mcp: await connected(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit })),
+    sse: await connected(new SSEClientTransport(new URL(`${url}/sse`), { requestInit })),
+    stdio: await connected(
+      new StdioClientTransport({ command: process.execPath, args, env, stderr: "ignore" }),
+    ),
+  };
+  await call(clients.mcp, "collect_now");
+  const query = { query: "walrus", include_active: true };
+  const { body: found } = await call(clients.mcp, "search_sessions", query);
+  const [match] = found["matches"] as { session_id: string }[];
+  const { body: sent } = await call(clients.mcp, "dispatch_task", dispatched);
+  known = { session_id: match?.session_id ?? "", job_id: sent["job_id"] as string };
+  await asks(service).ended(known.job_id);
   return async () => {
     for (const client of Object.values(clients)) await client.close();
   };
@@ -54,60 +78,22 @@ const call = async (client: Client, name: Name, args: Record<string, unknown> = 
   return { body, isError: result.isError ?? false };
 };
 
-const firstSession = async (): Promise<string> => {
-  const { body } = await call(clients.mcp, "search_sessions", { query: "walrus", include_active: true });
-  return (body["matches"] as { session_id: string }[])[0]?.session_id ?? "";
-};
-
-test("each way in offers the 16 tools, each with a schema of its results", async () => {
-  for (const client of Object.values(clients)) {
-    const { tools } = await client.listTools();
-    expect(tools.map(({ name }) => name)).toEqual(toolNamesOf(transcriptOperations));
-    expect(tools).toHaveLength(16);
-    for (const { outputSchema } of tools) expect(outputSchema).toMatchObject({ type: "object" });
-  }
-});
-
-test("each way in gives the same answers", async () => {
-  const session_id = await firstSession();
-  const asked: [Name, Record<string, unknown>][] = [
-    ["list_sessions", {}],
-    ["get_session", { session_id }],
-    ["get_session_segment", { session_id, offset: 1, limit: 2 }],
-    ["get_session_actions", { session_id, action_types: "tool_use,command,error" }],
-    ["search_sessions", { query: "walrus", include_active: true }],
-    ["search_semantic", { query: "walrus", include_active: true }],
-    ["generate_summary", { session_id }],
-    ["restore_session", { session_id }],
-    ["list_memory_files", {}],
-    ["list_plans", {}],
-    ["search_history", {}],
-  ];
-  for (const [name, args] of asked) {
-    const answers = await Promise.all(Object.values(clients).map((client) => call(client, name, args)));
-    for (const { body, isError } of answers) {
-      expect({ name, isError, body }).toEqual({ name, isError: false, body: answers[0]?.body });
-      expect(() => transcriptOperations[name].output.parse(body)).not.toThrow();
-    }
-  }
-});
-
-test("each way in says the same of what is not there and of what cannot be asked", async () => {
-  const asked: [Name, Record<string, unknown>, string][] = [
-    ["get_session", { session_id: "../../etc/passwd" }, "session_not_found"],
-    ["get_memory_file", { project: "..", filename: "/etc/passwd" }, "memory_not_found"],
-    ["get_plan", { codename: "\0" }, "plan_not_found"],
-    ["search_sessions", { query: '"' }, "invalid_request"],
-    ["list_sessions", { limit: -1 }, "invalid_request"],
-    ["list_sessions", { nonsense: 1 }, "invalid_request"],
-    ["get_dispatch_job", { job_id: "x" }, "orchestrator_unavailable"],
-  ];
-  for (const [name, args, code] of asked)
-    for (const client of Object.values(clients)) {
-      const { body, isError } = await call(client, name, args);
-      expect({ name, isError, code: body["code"] }).toEqual({ name, isError: true, code });
-    }
-});
+test.each(Object.entries(rows) as [Name, Row][])(
+  "%s answers and refuses alike on each way in",
+  async (name, { asked, answer, refused, code, varies = [] }) => {
+    const ask = (args: Record<string, unknown>) =>
+      Promise.all(Object.values(clients).map((client) => call(client, name, args)));
+    const [first, ...others] = (await ask(asked(known))).map(({ body, isError }) => ({
+      isError,
+      body: { ...body, ...Object.fromEntries(varies.map((field) => [field, "differs"])) },
+    }));
+    expect(first).toMatchObject({ isError: false, body: { success: true, ...answer } });
+    for (const other of others) expect(other).toEqual(first);
+    const [refusal, ...more] = await ask(refused(known));
+    expect(refusal).toMatchObject({ isError: true, body: { success: false, code } });
+    for (const other of more) expect(other).toEqual(refusal);
+  },
+);
 
 test("sessions are resources, too", async () => {
   const { resources } = await clients.mcp.listResources();
@@ -154,7 +140,7 @@ test("a line that is appended is found soon, without being asked to collect", as
 });
 
 test("each read leaves a line that says who read what, and no key", async () => {
-  await call(clients.mcp, "get_session", { session_id: await firstSession() });
+  await call(clients.mcp, "get_session", { session_id: known.session_id });
   await until(() => output.stderr.includes('"tool":"get_session"'));
   expect(output.stderr).toMatch(/"principal":"[\da-f]{16}"/);
   expect(output.stderr).not.toContain(key);

@@ -31,8 +31,14 @@ export const bridgeEnvironment = (
 });
 
 /** Starts bridge in an environment that has nothing of this machine's settings. Killed at the end of the test file. */
-const start = (home: string, args: readonly string[], env: Record<string, string> = {}) => {
-  const child = spawn(process.execPath, [bridgeProgram, ...args], {
+const start = (
+  home: string,
+  args: readonly string[],
+  env: Record<string, string> = {},
+  under: readonly string[] = [],
+) => {
+  const [program = "", ...rest] = [...under, process.execPath, bridgeProgram, ...args];
+  const child = spawn(program, rest, {
     env: bridgeEnvironment(home, env),
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -44,23 +50,24 @@ const start = (home: string, args: readonly string[], env: Record<string, string
   return { child, output, ended };
 };
 
-/** Runs bridge to its end. */
-export const bridge = (home: string, args: readonly string[], env?: Record<string, string>) =>
-  start(home, args, env).ended;
+/** Runs bridge to its end, perhaps under another program. */
+export const bridge = (...given: Parameters<typeof start>) => start(...given).ended;
 
 /** The service over HTTP on a free port. */
-export const serveBridge = async (home: string, env: Record<string, string> = {}) => {
-  const { child, output, ended } = start(home, ["serve"], {
-    BRIDGE_TRANSPORT: "sse",
-    BRIDGE_PORT: "0",
-    ...env,
-  });
+export const serveBridge = async (
+  home: string,
+  env: Record<string, string> = {},
+  under: readonly string[] = [],
+) => {
+  const settings = { BRIDGE_TRANSPORT: "sse", BRIDGE_PORT: "0", ...env };
+  const { child, output, ended } = start(home, ["serve"], settings, under);
   const url = await until(() => {
     if (child.exitCode !== null) throw new Error(`bridge exited with ${child.exitCode}: ${output.stderr}`);
     return /listening on (http\S+)/.exec(output.stdout)?.[1];
   });
   return {
     url,
+    pid: child.pid ?? 0,
     output,
     stop: async () => {
       child.kill("SIGTERM");

@@ -1,4 +1,4 @@
-import type { Entry, Session, SessionMeta } from "../../contract/transcript.ts";
+import type { Collected, Entry, Session, SessionMeta } from "../../contract/transcript.ts";
 import type { Layout } from "../print.ts";
 import { age, bytes, cost, counted, duration, factLines, table, wrap } from "../text/columns.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
@@ -14,7 +14,7 @@ type Sessions = { sessions: Session[]; total: number; count: number; offset: num
 
 export const sessions = ({ sessions: list, total, count, offset }: Sessions, layout: Layout): string =>
   list.length === 0
-    ? "No sessions"
+    ? "No sessions: bridge status shows where they are looked for"
     : [
         ...table(
           list,
@@ -176,16 +176,6 @@ export const history = ({ entries, total, count }: Prompts, layout: Layout): str
         ),
         ...more(count, total, "more with --limit", layout),
       ].join("\n");
-
-type Collected = {
-  files_scanned: number;
-  sessions_updated: number;
-  entries_added: number;
-  memory_files_indexed: number;
-  plans_indexed: number;
-  history_entries_added: number;
-  duration_ms: number;
-};
 
 export const collected = (body: Collected): string =>
   `${counted(body.files_scanned, "file")} looked at in ${duration(body.duration_ms)}: ${[

@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { fitHelp } from "../text/fit-help.ts";
 import type { ExitCode } from "../failure.ts";
 import { whole, type Lazily } from "../options.ts";
 import { runProgram } from "../run-program.ts";
@@ -21,8 +22,11 @@ const createProgram = (finish: (code: ExitCode) => void): Command => {
     .usage("<command> [options]")
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "show help for a command")
-    .configureHelp({ showGlobalOptions: false })
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "bridge: ")) })
+    .configureHelp({ showGlobalOptions: false, minWidthToWrap: 20 })
+    .configureOutput({
+      writeOut: (text) => void process.stdout.write(fitHelp(text, process.stdout.columns)),
+      outputError: (text, write) => write(text.replace(/^error: /, "bridge: ")),
+    })
     .showHelpAfterError("Try: bridge --help")
     .exitOverride()
     .addHelpText("after", helpEnd);

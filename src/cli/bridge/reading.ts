@@ -1,4 +1,5 @@
 import { loadBridgeSettings } from "../../config/bridge-settings.ts";
+import { ServiceError } from "../../contract/errors.ts";
 import type { Handlers, RequestContext } from "../../contract/operation.ts";
 import { transcriptOperations, type TranscriptOperations } from "../../contract/transcript.ts";
 import { openBridge, type OpenBridge } from "../../main/bridge.ts";
@@ -85,7 +86,12 @@ const ask = <Name extends keyof TranscriptOperations>(
       input: unknown,
       context: RequestContext,
     ) => Promise<Answer<Name>>;
-    if (name !== "collect_now") await bringUpToDate(context.signal);
+    if (name !== "collect_now")
+      await bringUpToDate(context.signal).catch((error: unknown) => {
+        // What was read before can still be shown.
+        if (!(error instanceof ServiceError)) throw error;
+        note(`bridge: warning: what is new is not read: ${error.message}`);
+      });
     return printAnswer(await handle(input, context), json, page);
   });
 
