@@ -49,7 +49,8 @@ const main = async (): Promise<number> => {
       ["log", "--oneline", "--decorate", "--branches"],
       baseEnv(directory),
     );
-    say(`\nEverything is in ${directory}; remove it when you have looked around.`);
+    say(`\nThe service of the demo has ended: the commands beside "Next" need one that runs (svc serve).`);
+    say(`Everything is in ${directory}; remove it when you have looked around.`);
     return code;
   } finally {
     await service.stop();

@@ -83,9 +83,19 @@ const commands: Record<keyof Operations, Command | null> = {
   get_job: { command: "job", positional: "job_id", options: {} },
   list_jobs: {
     command: "jobs",
-    options: { limit: "--limit", status: "--status", session_id: "--session", cursor: "--cursor" },
+    options: {
+      limit: "--limit",
+      status: "--status",
+      session_id: "--session",
+      repo_url: "--repo",
+      profile: "--profile",
+      since: "--since",
+      q: "--search",
+      cursor: "--cursor",
+    },
   },
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
+  get_diff: { command: "diff", positional: "job_id", options: {} },
   list_profiles: { command: "profiles", options: {} },
   // svc run --wait and svc job --events follow the events instead.
   wait_for_job: null,
@@ -155,7 +165,9 @@ const cli: Door = {
     const [node, ...program] = svcProgram;
     const stdout = await new Promise<string>((resolve) => {
       // The exit code reports a failure too; its body is on stdout all the same.
-      execFile(node, [...program, ...args], { env, maxBuffer: 1e8 }, (_, text) => resolve(text));
+      execFile(node, [...program, ...args], { env, cwd: service.home, maxBuffer: 1e8 }, (_, text) =>
+        resolve(text),
+      );
     });
     return { body: JSON.parse(stdout) as unknown };
   },

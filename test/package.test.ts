@@ -49,24 +49,24 @@ beforeAll(async () => {
 });
 
 const program = (): string => join(installed, "bin", "svc");
-const packageDirectory = (): string => join(installed, "lib", "node_modules", "svc");
+const packageDirectory = (): string => join(installed, "lib", "node_modules", "svc-agent");
 const manifestOf = async (directory: string): Promise<Record<string, unknown>> =>
   JSON.parse(await readFile(join(directory, "package.json"), "utf8")) as Record<string, unknown>;
 
 describe("the published package", () => {
   test("is one tarball", () => {
-    expect(packed).toEqual([expect.stringMatching(/^svc-\d+\.\d+\.\d+\.tgz$/)]);
+    expect(packed).toEqual([expect.stringMatching(/^svc-agent-\d+\.\d+\.\d+\.tgz$/)]);
   });
 
   test("is one package that asks for no other and runs nothing when it is installed", async () => {
-    expect(await readdir(join(installed, "lib", "node_modules"))).toEqual(["svc"]);
+    expect(await readdir(join(installed, "lib", "node_modules"))).toEqual(["svc-agent"]);
     expect(await readdir(packageDirectory())).not.toContain("node_modules");
     const manifest = await manifestOf(packageDirectory());
     expect(Object.keys(manifest).filter((key) => /dependencies|scripts|private|allow/i.test(key))).toEqual(
       [],
     );
     expect(manifest).toMatchObject({
-      name: "svc",
+      name: "svc-agent",
       bin: { svc: "dist/svc.mjs", bridge: "dist/bridge.mjs" },
       engines: { node: ">=24" },
     });

@@ -1,8 +1,12 @@
-import { Command, Option } from "commander";
+import { Command } from "commander";
+import { nearest } from "../lib/nearest.ts";
+import { addChangeCommands } from "./change-commands.ts";
 import type { ExitCode } from "./failure.ts";
-import { baseRef, json, kindList, whole, type Lazily } from "./options.ts";
+import { addJobsCommand } from "./find-commands.ts";
+import { jobId, json, kindList, whole, type Lazily } from "./options.ts";
 import { addServiceCommands } from "./service-commands.ts";
-import { jobStatuses } from "./text/status.ts";
+import { fitHelp } from "./text/fit-help.ts";
+import { addRunCommands } from "./task-commands.ts";
 import { addWorktreeCommands } from "./worktree-commands.ts";
 
 /**
@@ -22,12 +26,16 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .usage("<command> [options]")
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "show help for a command")
-    .configureHelp({ showGlobalOptions: false })
-    .configureOutput({ outputError: (text, write) => write(usageText(text)) })
+    .configureHelp({ showGlobalOptions: false, minWidthToWrap: 20 })
+    .configureOutput({
+      writeOut: (text) => void process.stdout.write(fitHelp(text, process.stdout.columns)),
+      outputError: (text, write) => write(usageText(text)),
+    })
     .showHelpAfterError("Try: svc --help")
     .exitOverride()
     .addHelpText("after", helpEnd);
   addTaskCommands(program, lazily);
+  addChangeCommands(program, lazily);
   addChatCommand(program, lazily);
   addWorktreeCommands(program, lazily);
   addServiceCommands(program, lazily);
@@ -37,47 +45,13 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
 
 const addTaskCommands = (program: Command, lazily: Lazily): void => {
   program.commandsGroup("Tasks:");
-  program
-    .command("run")
-    .summary("submit a task")
-    .description(
-      "Submit a task to the service. Prints the job's id at once; with --wait also what happens until the job has ended.",
-    )
-    .argument("<task>", "what the agent is to do, in plain words; - reads it from standard input")
-    .option("-r, --repo <url>", "git repository: an https or ssh URL, or a path")
-    .option(
-      "-p, --profile <name>",
-      "profile to run with; auto: the match rules of your profiles choose",
-      "auto",
-    )
-    .option(...baseRef)
-    .option("-w, --wait", "follow the job until it has ended; exit 0 only if it succeeded")
-    .option("--worktree-id <id>", "worktree to run in, with its repository: leave out --repo")
-    .option("--session-id <id>", "agent session to resume")
-    .option("--file-path <path>", "MCP configuration on the shared file system to add to the job's")
-    .option("--create-repo", "create the repository on the git host if it is missing")
-    .option("--public", "create it public; private without this")
-    .option("--idempotency-key <key>", "submit once: the same key and task give the same job")
-    .option("--json", "print the service's answer as JSON; with --wait only the final one")
-    .addHelpText("after", runExamples)
-    .action(lazily(async () => (await import("./commands/run.ts")).run));
-  program
-    .command("jobs")
-    .summary("list jobs, newest first")
-    .description("List jobs, newest first; below them how many wait, and what each instance runs.")
-    .option("-n, --limit <number>", "list at most this many, 1 to 1000", whole(1, 1000), 20)
-    .addOption(
-      new Option("-s, --status <status>", "list only jobs of this status").choices([...jobStatuses, "all"]),
-    )
-    .option("--session <id>", "list only jobs of this agent session")
-    .option("--cursor <cursor>", "continue where the previous list ended")
-    .option(...json)
-    .action(lazily(async () => (await import("./commands/lists.ts")).jobs));
+  addRunCommands(program, lazily);
+  addJobsCommand(program, lazily);
   program
     .command("job")
     .summary("show a job and where its time went")
     .description("Show a job: status, branch, pull request, cost, output, and where the time went.")
-    .argument("<job_id>", "id of the job")
+    .argument(...jobId)
     .option("--events", "follow its events until it has ended; exit 0 only if it succeeded")
     .option("--json", "print the service's answer as JSON; with --events one event a line")
     .action(lazily(async () => (await import("./commands/lists.ts")).job));
@@ -85,7 +59,7 @@ const addTaskCommands = (program: Command, lazily: Lazily): void => {
     .command("cancel")
     .summary("cancel a queued or running job")
     .description("Cancel a queued or running job and end its agent. A job that has ended stays as it is.")
-    .argument("<job_id>", "id of the job")
+    .argument(...jobId)
     .option(...json)
     .action(lazily(async () => (await import("./commands/lists.ts")).cancel));
   program
@@ -128,14 +102,20 @@ const usageText = (text: string): string => {
     /too many arguments for 'run'/.test(text) ? "Put the task in quotes.\n" : "",
     /unknown option '[^']* /.test(text) ? "A task that begins with a dash goes after --\n" : "",
   ];
-  return text.replace(/^error: /, "svc: ") + hints.join("");
+  return text.replace(/^error: /, "svc: ").replace(suggested, ifNear) + hints.join("");
 };
 
+/** Commander suggests names that have little to do with what was typed. */
+const suggested = /(?<='-*([^'-][^']*)')\n\(Did you mean (?:one of )?([^?]*)\?\)/;
+const ifNear = (text: string, typed: string, names: string): string =>
+  nearest(typed, names.replaceAll(/(?<![^ ])-+/g, "").split(", ")) === undefined ? "" : text;
+
 const helpEnd = `
-Commands other than serve, config, hooks, init-shared-fs and version call the
-service at SERVICE_HOST (127.0.0.1) and SERVICE_PORT (8200), with the key in
-SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain calls the
+Commands other than serve, config, doctor, hooks, init-shared-fs and version
+call the service at SERVICE_HOST (127.0.0.1) and SERVICE_PORT (8200), with the
+key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain calls the
 key-value store at KV_URL.
+
 Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
 
 Exit codes:
@@ -148,19 +128,7 @@ Exit codes:
 
 Start:
   svc serve
-  svc run "Fix the failing date test" --repo https://github.com/acme/app --wait
-`;
-
-const runExamples = `
-Examples:
-  svc run "Fix the failing date test" --repo https://github.com/acme/app --wait
-  svc run "Review the error handling" -r . -p review -w
-  svc run - -r git@github.com:acme/app.git < task.md
-  svc job "$(svc run "Update the docs" -r https://github.com/acme/app)" --events
-  svc run "Now add a test" --worktree-id "$ID"
-
-Put two dashes before a task that begins with a dash:
-  svc run -r . -- "-O3 breaks the build: find out why"
+  svc run "Fix the failing date test" --repo acme/app --wait
 `;
 
 const chatEnd = `

@@ -1,13 +1,28 @@
 import { isIPv6 } from "node:net";
 import { createClient, type Client } from "../client/client.ts";
 import { loadSettings } from "../config/settings.ts";
+import { isLoopbackHost } from "../config/formats.ts";
 import { usageError } from "./failure.ts";
 
 /** A client for the service in the settings, with their key. Sends nothing yet. */
-export const connect = (): { client: Client; baseUrl: string } => {
+export const connect = (): Connection => {
   const { settings } = loadSettings({ env: process.env, role: "client" });
   const baseUrl = baseUrlOf(settings);
-  return { client: createClient({ baseUrl, apiKey: settings.apiKey ?? settings.apiKeys[0] }), baseUrl };
+  return {
+    client: createClient({ baseUrl, apiKey: settings.apiKey ?? settings.apiKeys[0] }),
+    baseUrl,
+    isLocal: isLoopbackHost(new URL(baseUrl).hostname),
+    gitHost: settings.gitHost,
+  };
+};
+
+export type Connection = {
+  client: Client;
+  baseUrl: string;
+  /** The service is on this machine, and can read its files. */
+  isLocal: boolean;
+  /** The host of a repository that is named by owner and name alone. */
+  gitHost: string;
 };
 
 /** Where to reach a service that listens on this address: on loopback if it listens on all addresses. */

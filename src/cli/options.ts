@@ -10,8 +10,13 @@ export type Lazily = <Args extends unknown[]>(
 
 export const json = ["--json", "print the service's answer as JSON"] as const;
 
+export const jobId = [
+  "<job_id>",
+  "id of the job or its first digits; latest: the newest; -: the last one used",
+] as const;
+
 export const baseRef = [
-  "--base-ref <ref>",
+  "--base, --base-ref <ref>",
   "branch or tag to base the work on (default: main, else the repository's default branch)",
 ] as const;
 

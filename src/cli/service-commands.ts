@@ -31,9 +31,23 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/drain.ts")).drain));
   program
     .command("status")
-    .description("show whether the service is up; exit 1 when it is not")
+    .summary("show whether the service takes jobs, its queue and its checks")
+    .description(
+      "Show whether the service takes jobs, its queue, and what it checks: store, free room, credential. Exit 1 when it is down or refuses jobs.",
+    )
     .option(...json)
-    .action(lazily(async () => (await import("./commands/service.ts")).status));
+    .action(lazily(async () => (await import("./commands/status.ts")).status));
+  program
+    .command("doctor")
+    .summary("check what jobs need on this machine, and say what to do")
+    .description(
+      "Check git, the agent CLI, the model credential, gh and its rights, disk, store, clock and service, with the settings that svc serve would have. Exit 1 when there is a fault.",
+    )
+    .option("-y, --yes", "send the model one short message without asking")
+    .option("--offline", "ask neither the model nor the git host")
+    .option("--json", "print the checks as JSON")
+    .addHelpText("after", doctorEnd)
+    .action(lazily(async () => (await import("./commands/doctor.ts")).doctor));
   program
     .command("instances")
     .description("list the instances and what they run, and how many jobs wait")
@@ -102,6 +116,11 @@ SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends them and saves their work.
 A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves
 their work and exits. A further signal may kill the process before that; the
 next start then ends the agents and saves the work.
+`;
+
+const doctorEnd = `
+Run it as the service's user, in the service's environment. On a terminal it
+asks before it sends the model a message; otherwise only with --yes.
 `;
 
 const drainEnd = `

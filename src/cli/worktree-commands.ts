@@ -20,7 +20,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .command("show")
     .summary("show one, and how to get its saved work back")
     .description("Show a worktree: status, branch, path, size, whether it is pushed, and its saved work.")
-    .argument("<id>", "id of the worktree")
+    .argument("<id>", "id of the worktree or its first digits")
     .option(...json)
     .action(lazily(async () => (await import("./commands/worktrees.ts")).worktreesShow));
   worktrees
@@ -29,27 +29,27 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Clone a repository and check out a worktree of it. Waits until it is ready, then prints its id, path and branch; where standard output is no terminal, the id alone.",
     )
-    .argument("<url>", "git repository: an https or ssh URL, or a path")
+    .argument("<url>", "git repository: an https or ssh URL, a path, or acme/app")
     .option(...baseRef)
     .option("--json", "print the service's answer as JSON; only the final one")
     .addHelpText("after", prepareExamples)
     .action(lazily(async () => (await import("./commands/worktrees-prepare.ts")).worktreesPrepare));
-  worktrees
-    .command("cleanup")
-    .summary("remove worktrees, by name or by age")
-    .description(
-      "Remove worktrees: all that are named, and with --max-age-hours all that are older, named or not.",
-    )
-    .argument("[worktrees...]", "paths or ids of worktrees")
-    .option("--max-age-hours <hours>", "remove all that are older than this", whole(1, 876_000))
-    .option(
-      "--force",
-      "remove also those that a job uses or that hold unpushed work; svc saves the work first",
-    )
-    .option("--dry-run", "only show what would be removed")
-    .option(...json)
-    .addHelpText("after", cleanupExamples)
-    .action(lazily(async () => (await import("./commands/worktrees-cleanup.ts")).worktreesCleanup));
+  for (const command of [worktrees.command("cleanup"), program.command("rm")])
+    command
+      .summary("remove worktrees, by name or by age")
+      .description(
+        "Remove worktrees: all that are named, and with --max-age-hours all that are older, named or not.",
+      )
+      .argument("[worktrees...]", "paths or ids of worktrees, or first digits of ids")
+      .option("--max-age-hours <hours>", "remove all that are older than this", whole(1, 876_000))
+      .option(
+        "-f, --force",
+        "remove also those that a job uses or that hold unpushed work; svc saves the work first",
+      )
+      .option("--dry-run", "only show what would be removed")
+      .option(...json)
+      .addHelpText("after", cleanupExamples)
+      .action(lazily(async () => (await import("./commands/worktrees-cleanup.ts")).worktreesCleanup));
   program
     .command("disk")
     .description("show what each repository takes on disk, and what is free")
@@ -66,7 +66,7 @@ In two steps, prepare and run:
 const prepareExamples = `
 Examples:
   svc worktrees prepare https://github.com/acme/app
-  svc worktrees prepare . --base-ref develop
+  svc worktrees prepare . --base develop
   ID=$(svc worktrees prepare git@github.com:acme/app.git)
 `;
 

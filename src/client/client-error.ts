@@ -20,13 +20,18 @@ export class ClientError extends Error {
   }
 }
 
-/** The error for an unsuccessful answer. `text` is its body. */
-export const errorOfAnswer = (response: Response, text: string, baseUrl: string): ClientError => {
+/** The error for an unsuccessful answer. `text` is its body; `keyed`: the request had a key. */
+export const errorOfAnswer = (
+  response: Response,
+  text: string,
+  { baseUrl, keyed }: { baseUrl: string; keyed: boolean },
+): ClientError => {
   const { status } = response;
   const parsed = FailureBody.safeParse(parsedJson(text));
   if (status === 401 && parsed.success) {
     const way = "set SERVICE_API_KEY to one of the keys in the service's SERVICE_API_KEYS";
-    return new ClientError(`${baseUrl} asks for an API key: ${way}`, { status, code: "unauthorized" });
+    const what = keyed ? "does not accept the API key that was sent" : "asks for an API key";
+    return new ClientError(`${baseUrl} ${what}: ${way}`, { status, code: "unauthorized" });
   }
   if (!parsed.success || parsed.data.code === undefined) return notTheService(response, baseUrl);
   const retryAfter = Number(response.headers.get("retry-after") ?? Number.NaN);

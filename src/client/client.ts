@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Health } from "../contract/instance.ts";
+import { Readiness, type Health } from "../contract/instance.ts";
 import { hasBody, type Operation } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { statusOf } from "../contract/errors.ts";
@@ -37,8 +37,12 @@ type Methods = {
 export type Client = Methods &
   ChatMethods & {
     health: (options?: Pick<CallOptions, "signal">) => Promise<Health>;
+    /** Also when it is not ready. */
+    ready: (options?: Pick<CallOptions, "signal">) => Promise<Readiness>;
     /** The job's events, live, across broken connections, until the job has ended; returns the final job. */
     events: (jobId: string, options?: Follow) => ReturnType<typeof followEvents>;
+    /** Those so far, also of a job that still runs. */
+    eventsSoFar: (jobId: string, options?: Pick<CallOptions, "signal">) => AsyncIterable<JobEvent>;
   };
 
 /** The REST door as functions. Every failure rejects with a `ClientError`. */
@@ -64,8 +68,11 @@ export const createClient = (options: ClientOptions): Client => {
     ...(methods as unknown as Methods),
     health: ({ signal } = {}) =>
       transport.json({ method: "GET", target: "/health", signal }) as Promise<Health>,
+    ready: async ({ signal } = {}) =>
+      Readiness.parse(await transport.json({ method: "GET", target: "/ready", signal, answers: [503] })),
     ...chatMethods(transport),
     events: (jobId, follow = {}) => followEvents(transport, jobId, follow),
+    eventsSoFar: (jobId, { signal } = {}) => readEvents(transport, jobId, signal),
   };
 };
 
@@ -101,10 +108,8 @@ const segment = (operation: Operation, name: string, value: unknown): string => 
   const text = textOf(value ?? "");
   if (notPathSegments.includes(text)) {
     const code = operation.errors.find((each) => statusOf[each] === 404) ?? "not_found";
-    throw new ClientError(`${name.replace(/_id$/, "")}: ${JSON.stringify(text)} names nothing`, {
-      status: 404,
-      code,
-    });
+    const message = `There is no ${name.replace(/_id$/, "")} ${JSON.stringify(text)}: give its id`;
+    throw new ClientError(message, { status: 404, code });
   }
   return encodeURIComponent(text.toWellFormed());
 };
@@ -158,6 +163,16 @@ async function* followEvents(
     await delay(pause(waits, failure), undefined, { signal });
     waits += 1;
   }
+}
+
+async function* readEvents(
+  transport: Transport,
+  jobId: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<JobEvent, void, void> {
+  const target = `/jobs/${encodeURIComponent(jobId)}/events?follow=false`;
+  for await (const { event, data } of messages(transport, { method: "GET", target, headers: {}, signal }))
+    if (event !== "end") yield JSON.parse(data) as JobEvent;
 }
 
 /** Whether a retry is useless: the patience is over, or the service refuses for good. */

@@ -23,6 +23,8 @@ export type HttpRequest = {
   headers?: Record<string, string>;
   body?: string;
   signal?: AbortSignal | undefined;
+  /** Statuses of an answer besides 2xx. */
+  answers?: readonly number[];
 };
 
 export type Transport = {
@@ -35,7 +37,7 @@ export type Transport = {
 export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: ClientOptions): Transport => {
   const base = baseUrl.replace(/\/+$/, "");
 
-  const open = async ({ target, headers, signal, ...rest }: HttpRequest): Promise<Response> => {
+  const open = async ({ target, headers, signal, answers = [], ...rest }: HttpRequest): Promise<Response> => {
     const init: RequestInit = {
       ...rest,
       headers: { ...keyHeader(apiKey), ...headers },
@@ -54,8 +56,11 @@ export const createTransport = ({ baseUrl, apiKey, fetch = globalThis.fetch }: C
         return attempt();
       throw error;
     });
-    if (response.ok) return response;
-    throw errorOfAnswer(response, await bodyText(response, signal), base);
+    if (response.ok || answers.includes(response.status)) return response;
+    throw errorOfAnswer(response, await bodyText(response, signal), {
+      baseUrl: base,
+      keyed: Boolean(apiKey),
+    });
   };
 
   const bodyText = (response: Response, signal: AbortSignal | undefined): Promise<string> =>

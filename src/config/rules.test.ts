@@ -114,3 +114,9 @@ it("an agent of the hub is named as without effect while agent mode is off", () 
   expect(off).toEqual(["HUB_AGENT has no effect without agent mode: set AGENT_MODE=true as well"]);
   expect(load({ HUB_AGENT: "writer", AGENT_MODE: "true" }).warnings).toEqual([]);
 });
+
+it("keys of a tracing backend without its address are warned of", () => {
+  const keys = { TRACING_PUBLIC_KEY: "pk-1234567", TRACING_SECRET_KEY: "sk-1234567" };
+  expect(load(keys).warnings).toEqual([expect.stringMatching(/no trace is sent: name its address/)]);
+  expect(load({ ...keys, TRACING_HOST: "https://traces.example" }).warnings).toEqual([]);
+});

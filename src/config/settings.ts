@@ -159,12 +159,16 @@ const appKey = rule(
   },
 );
 
-const tracingKeys = rule(["tracingPublicKey", "tracingSecretKey"], (settings) => {
-  const { tracingPublicKey, tracingSecretKey } = settings;
+const tracingNames = ["tracingHost", "tracingPublicKey", "tracingSecretKey", "tracingBasicAuth"] as const;
+
+const tracingKeys = rule(tracingNames, (settings) => {
+  const { tracingHost, tracingPublicKey, tracingSecretKey, tracingBasicAuth } = settings;
   const isHalf = (tracingPublicKey === null) !== (tracingSecretKey === null);
-  const warning =
-    "Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both";
-  return { faults: [], warnings: isHalf ? [warning] : [] };
+  const isLost = tracingHost === null && [tracingPublicKey, tracingBasicAuth].some((key) => key !== null);
+  const half = "Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both";
+  const lost =
+    "Keys of a tracing backend are set without TRACING_HOST, so no trace is sent: name its address, as in https://cloud.langfuse.com";
+  return { faults: [], warnings: isHalf ? [half] : isLost ? [lost] : [] };
 });
 
 const neverForAgents = [

@@ -57,11 +57,24 @@ export const instanceOperations = {
 export const Health = z.object({ status: z.literal("ok"), service: z.string() }).meta({ id: "Health" });
 export type Health = z.infer<typeof Health>;
 
+/** What one part of the service is like. */
+export const Check = z
+  .object({
+    name: z.string(),
+    status: z.enum(["ok", "warning", "fault"]).meta({ description: "fault: new jobs are refused, or fail" }),
+    message: z.string().meta({ description: "What was found, and what to do when it is not ok" }),
+  })
+  .meta({ id: "Check" });
+export type Check = z.infer<typeof Check>;
+
 /** Body of `GET /ready`: 200 when the service accepts new jobs, else 503. Public. */
 export const Readiness = z
   .object({
     ready: z.boolean(),
     reasons: z.array(z.string()).meta({ description: "Why it is not ready, a sentence each" }),
+    checks: z.array(Check).meta({
+      description: "Each thing that was looked at. Where keys are set, only callers with a key see them",
+    }),
     companions: z
       .array(
         z.object({

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { operation } from "./operation.ts";
+import { JobOptions, RunOptions } from "./run-options.ts";
 
 /** An instant, ISO 8601 in UTC with milliseconds. */
 export const Instant = z.string().meta({ format: "date-time", example: "2026-03-02T09:15:00.000Z" });
@@ -123,6 +124,7 @@ export const Job = z
       .array(z.string())
       .meta({ description: "What the service left out or could not do, a sentence each" }),
     stages: z.array(Stage).meta({ description: "When the job passed each step, in order" }),
+    options: JobOptions.meta({ description: "What the submission changed for this job alone" }),
   })
   .meta({ id: "Job" });
 export type Job = z.infer<typeof Job>;
@@ -161,6 +163,7 @@ export const RunTaskInput = z.strictObject({
     .max(200)
     .default("")
     .meta({ description: "Worktree to run in: one from prepare_worktree, or that of an earlier job" }),
+  options: RunOptions.prefault({}).meta({ description: "Changes for this job alone" }),
   wait: z
     .boolean()
     .default(false)
@@ -169,7 +172,7 @@ export const RunTaskInput = z.strictObject({
 export type RunTaskInput = z.infer<typeof RunTaskInput>;
 
 /** Replaces the examples of the fields in the example of a job that has ended. */
-const endedJob = {
+export const endedJob = {
   status: "succeeded",
   exit_code: 0,
   session_id: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
@@ -192,7 +195,9 @@ const endedJob = {
   ],
 };
 
-const JobId = z.string().meta({ description: "UUID of the job" });
+export const JobId = z
+  .string()
+  .meta({ description: "UUID of the job, or at least four digits it begins with" });
 const JobAnswer = z.object({ success: z.literal(true), job: Job });
 
 export const jobOperations = {
@@ -246,33 +251,6 @@ export const jobOperations = {
     http: { method: "get", path: "/jobs/{job_id}/wait" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: ["job_not_found"],
-  }),
-  list_jobs: operation({
-    name: "list_jobs",
-    title: "List jobs",
-    summary: "Jobs, newest first, optionally of one status or agent session.",
-    input: z.strictObject({
-      limit: z.int().min(1).max(1000).default(20).meta({ description: "How many at most" }),
-      status: z
-        .union([z.enum(["", "all"]), JobStatus])
-        .default("")
-        .meta({ description: "Only this status; empty or all: every status" }),
-      session_id: z.string().max(200).default("").meta({
-        description: "Only jobs of this agent session: that ran it, or wait to resume it; empty: all",
-        example: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
-      }),
-      cursor: z.string().max(200).default("").meta({ description: "next_cursor of the previous page" }),
-    }),
-    output: z.object({
-      success: z.literal(true),
-      count: z.int().meta({ example: 1 }),
-      jobs: z.array(Job),
-      next_cursor: z.string().nullable(),
-    }),
-    example: { jobs: [endedJob] },
-    http: { method: "get", path: "/jobs" },
-    annotations: { readOnly: true, destructive: false, idempotent: true },
-    errors: ["invalid_request"],
   }),
   cancel_job: operation({
     name: "cancel_job",

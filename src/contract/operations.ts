@@ -1,6 +1,8 @@
 import { companionOperations } from "./companion.ts";
 import { completionOperations } from "./completion.ts";
+import { diffOperations } from "./diff.ts";
 import { instanceOperations } from "./instance.ts";
+import { jobListOperations } from "./job-list.ts";
 import { jobOperations } from "./job.ts";
 import { toolNamesOf } from "./operation.ts";
 import { profileOperations } from "./profile.ts";
@@ -10,6 +12,8 @@ import { worktreeOperations } from "./worktree.ts";
 /** Every operation of the service. */
 export const operations = {
   ...jobOperations,
+  ...jobListOperations,
+  ...diffOperations,
   ...profileOperations,
   ...worktreeOperations,
   ...instanceOperations,

@@ -129,7 +129,10 @@ const RepositoryUsage = z
   .meta({ id: "RepositoryUsage" });
 export type RepositoryUsage = z.infer<typeof RepositoryUsage>;
 
-const WorktreeId = z.string().max(200).meta({ description: "UUID of the worktree" });
+const WorktreeId = z
+  .string()
+  .max(200)
+  .meta({ description: "UUID of the worktree, or at least four digits it begins with" });
 
 export const worktreeOperations = {
   prepare_worktree: operation({

@@ -1,3 +1,4 @@
+import { jobOptions } from "../contract/run-options.ts";
 import { randomUUID } from "node:crypto";
 import type { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
@@ -38,7 +39,7 @@ export const createTestApp = (
     handlers: memoryHandlers(jobs, contexts),
     events,
     settings: { host, apiKeys, agentMode },
-    readiness: async () => ({ ready: true, reasons: [], companions: [] }),
+    readiness: async () => ({ ready: true, reasons: [], checks: [], companions: [] }),
     metrics: async () => ({ contentType: "text/plain; version=0.0.4; charset=utf-8", body: "jobs 0\n" }),
     service: { name: "svc", version: "1.2.3" },
     log: log as unknown as AppDependencies["log"],
@@ -73,11 +74,13 @@ export const memoryHandlers = (
         private: _private,
         file_path: _path,
         worktree_id,
+        options,
         ...asked
       } = input;
       const job: Job = {
         ...exampleJobs.queued,
         ...asked,
+        options: jobOptions(options),
         id: randomUUID(),
         profile: asked.profile || "code",
       };
@@ -104,6 +107,7 @@ export const memoryHandlers = (
       return { success: true, job: found(job_id) };
     },
     wait_for_job: async ({ job_id }) => ({ success: true, job: found(job_id) }),
+    get_diff: async ({ job_id }) => ({ ...exampleOutput("get_diff"), job_id: found(job_id).id }),
     list_profiles: async () => exampleOutput("list_profiles"),
     prepare_worktree: async () => exampleOutput("prepare_worktree"),
     get_worktree: async () => exampleOutput("get_worktree"),

@@ -267,8 +267,8 @@ export const statusRoutes = ({ service, readiness, metrics }: AppDependencies): 
       },
       handle: async ({ principal }) => {
         const found = await readiness();
-        const isShown = found.ready || principal !== anonymous;
-        const state = isShown ? found : { ...found, reasons: ["Send a key to see the reasons"] };
+        const reasons = found.ready ? [] : ["Send a key to see the reasons"];
+        const state = principal === anonymous ? { ...found, reasons, checks: [] } : found;
         const reply = json(state.ready ? 200 : 503, state);
         return state.ready ? reply : { ...reply, headers: { ...reply.headers, "retry-after": "5" } };
       },

@@ -108,6 +108,7 @@ describe("with keys", () => {
     expect(await (await app.request("/ready?api_key=wrong")).json()).toEqual({
       ready: true,
       reasons: [],
+      checks: [],
       companions: [],
     });
   });
@@ -126,13 +127,19 @@ describe("with keys", () => {
 
 test("a service that is not ready answers 503 with the reasons", async () => {
   const { app } = createTestApp({
-    readiness: async () => ({ ready: false, reasons: ["The store is unreachable"], companions: [] }),
+    readiness: async () => ({
+      ready: false,
+      reasons: ["The store is unreachable"],
+      checks: [],
+      companions: [],
+    }),
   });
   const answer = await app.request("/ready");
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
   expect(await answer.json()).toEqual({
     ready: false,
     reasons: ["The store is unreachable"],
+    checks: [],
     companions: [],
   });
 });
@@ -141,13 +148,16 @@ test("where keys are set only callers with a key see why the service is not read
   const reasons = ["/srv/jobs cannot be written"];
   const { app } = createTestApp({
     apiKeys: ["sesame"],
-    readiness: async () => ({ ready: false, reasons, companions: [] }),
+    readiness: async () => ({ ready: false, reasons, checks: [], companions: [] }),
   });
   const anonymous = await app.request("/ready?api_key=wrong");
   expect([anonymous.status, await anonymous.json()]).toEqual([
     503,
-    { ready: false, reasons: ["Send a key to see the reasons"], companions: [] },
+    { ready: false, reasons: ["Send a key to see the reasons"], checks: [], companions: [] },
   ]);
   const known = await app.request("/ready", { headers: { "x-api-key": "sesame" } });
-  expect([known.status, await known.json()]).toEqual([503, { ready: false, reasons, companions: [] }]);
+  expect([known.status, await known.json()]).toEqual([
+    503,
+    { ready: false, reasons, checks: [], companions: [] },
+  ]);
 });

@@ -3,13 +3,14 @@ import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ServiceError } from "../contract/errors.ts";
-import type { Reply, Route } from "./route.ts";
+import { json, type Reply, type Route } from "./route.ts";
 
 /**
  * `GET /openapi.json`, and the page at `GET /docs` that shows it. The page loads all its files from this service, with
  * the key that it was opened with (`/docs?api_key=…`).
  */
 export const docsRoutes = (openapi: () => string): Route[] => [
+  { method: "get", path: "/", handle: ({ request }) => root(request) },
   {
     method: "get",
     path: "/openapi.json",
@@ -32,6 +33,12 @@ export const docsRoutes = (openapi: () => string): Route[] => [
   },
   { method: "get", path: "/docs/swagger-ui.css", handle: () => file("text/css", "swagger-ui.css") },
 ];
+
+/** A browser wants the page; others learn where to look. */
+const root = ({ headers, url }: Request): Reply =>
+  headers.get("accept")?.includes("text/html")
+    ? { status: 302, headers: { location: `docs${keyQuery(url)}` }, body: null }
+    : json(200, { docs: "/docs", openapi: "/openapi.json", jobs: "/jobs", mcp: "/mcp" });
 
 /** The bundled program has the page's files beside it; from source they are in the package. */
 const directory = (): string => {

@@ -155,7 +155,7 @@ test("a stream whose event log fails ends without `end`, and the reason is logge
       },
     },
   });
-  broken.jobs.set("x", exampleJobs.succeeded);
+  broken.jobs.set("x", { ...exampleJobs.succeeded, id: "x" });
   const { url, close } = await listen(broken.app, { host: "127.0.0.1", port: 0 });
   const text = await (await fetch(`${url}/jobs/x/events`)).text();
   await close(0);

@@ -1,14 +1,15 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
 import type { JobEvent } from "../contract/event.ts";
-import { isFinal, type Job } from "../contract/job.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { isFinal, JobId, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { eventStream, streamed } from "./event-stream.ts";
 import { errorResponses } from "./openapi.ts";
-import { readPosition } from "./query.ts";
+import { readPosition, readQuery } from "./query.ts";
 import type { Call, Route } from "./route.ts";
 
 type Dependencies = {
@@ -39,9 +40,13 @@ const description: ZodOpenApiOperationObject = {
     'name and a `JobEvent` as data. The last event is `end` with `{"job": Job}`. When a stream ends without it, resume ' +
     "with `Last-Event-ID`. A `: ping` comment comes every 15 s.",
   requestParams: {
-    path: z.object({ job_id: z.string().meta({ description: "UUID of the job" }) }),
+    path: z.object({ job_id: JobId }),
     query: z.object({
       after: z.int().min(0).default(0).meta({ description: "Only events with a greater number" }),
+      follow: z
+        .boolean()
+        .default(true)
+        .meta({ description: "false: only the events so far; `end` comes last if the job has ended" }),
     }),
     header: z.object({
       "Last-Event-ID": z.int().min(0).optional().meta({ description: "As `after`, which it overrides" }),
@@ -52,7 +57,7 @@ const description: ZodOpenApiOperationObject = {
       description: "The events",
       content: { "text/event-stream": { schema: z.string(), example: streamExample } },
     },
-    ...errorResponses(["job_not_found"]),
+    ...errorResponses(["job_not_found", "ambiguous_id"]),
   },
 };
 
@@ -65,32 +70,36 @@ export const eventsRoute = (deps: Dependencies): Route => ({
   path: "/jobs/{job_id}/events",
   openapi: description,
   handle: async (call) => {
-    const jobId = call.path["job_id"] ?? "";
-    const after = Number(
-      readPosition(call.request, /^(0|[1-9]\d{0,14})$/, "the number of an event, 0 or more") ?? 0,
-    );
+    const number = "the number of an event, 0 or more";
+    const after = Number(readPosition(call.request, /^(0|[1-9]\d{0,14})$/, number, ["after", "follow"]) ?? 0);
+    const follow = readQuery(call.request.url).get("follow") ?? "true";
+    if (follow !== "true" && follow !== "false")
+      throw new ServiceError("invalid_request", "follow: must be true or false");
     const context = { signal: call.request.signal, principal: call.principal };
-    await deps.getJob({ job_id: jobId }, context);
+    const { job } = await deps.getJob({ job_id: call.path["job_id"] ?? "" }, context);
     // Nobody reads the body of a reply to HEAD.
     if (call.request.method === "HEAD") return streamed(null);
     return streamed(
-      eventStream((signal) => encoded(deps, { jobId, after, call }, signal), {
-        endedBy: [deps.closing, call.request.signal],
-        pingEveryMs: deps.pingEveryMs,
-        onFailure: (error) => deps.log.error({ err: error, job_id: jobId }, "event stream failed"),
-      }),
+      eventStream(
+        (signal) => encoded(deps, { jobId: job.id, after, once: follow === "false", call }, signal),
+        {
+          endedBy: [deps.closing, call.request.signal],
+          pingEveryMs: deps.pingEveryMs,
+          onFailure: (error) => deps.log.error({ err: error, job_id: job.id }, "event stream failed"),
+        },
+      ),
     );
   },
 });
 
-type Reading = { jobId: string; after: number; call: Call };
+type Reading = { jobId: string; after: number; once: boolean; call: Call };
 
 async function* encoded(
   deps: Dependencies,
-  { jobId, after, call }: Reading,
+  { jobId, after, once, call }: Reading,
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
-  for await (const event of deps.events.read(jobId, after, signal)) yield encodedEvent(event);
+  for await (const event of deps.events.read(jobId, after, signal, once)) yield encodedEvent(event);
   if (signal.aborted) return;
   const { job } = await deps.getJob({ job_id: jobId }, { signal, principal: call.principal });
   if (isFinal(job.status)) yield encodeEvent({ event: "end", data: JSON.stringify({ job }) });

@@ -50,6 +50,10 @@ const firstOfEach = (issues: readonly Issue[]): Issue[] => {
 };
 
 const sentences = (issue: Issue, known: readonly string[]): string[] => {
+  if (issue.code === "unrecognized_keys" && issue.path.length > 0)
+    return issue.keys
+      .slice(0, maxUnknownNames)
+      .map((key) => `${issue.path.join(".")}.${key.slice(0, 100)}: is not known`);
   if (issue.code === "unrecognized_keys")
     return issue.keys.slice(0, maxUnknownNames).map((key) => unknownName(key, known));
   return [`${issue.path.join(".")}: ${issue.message}`];

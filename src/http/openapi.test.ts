@@ -11,10 +11,16 @@ import { createTestApp } from "./app.fixture.ts";
 
 type Described = {
   operationId: string;
+  tags: string[];
   responses: Record<string, { description: string }>;
   security?: unknown;
 };
-type Document = { openapi: string; security: unknown[]; paths: Record<string, Record<string, Described>> };
+type Document = {
+  openapi: string;
+  security: unknown[];
+  tags: { name: string }[];
+  paths: Record<string, Record<string, Described>>;
+};
 
 const routes = [
   ...statusRoutes({ service: { name: "svc" } } as Parameters<typeof statusRoutes>[0]),
@@ -56,6 +62,27 @@ test("agent mode's operations stand in it in agent mode only", () => {
   expect(described).toMatchObject({ deprecated: true, tags: ["Agent mode"] });
   expect(described?.responses["202"]?.description).toContain("poll_url");
   expect(described?.responses["500"]?.description).toMatch(/internal.*; or what was asked for has failed$/);
+});
+
+test("its paths are grouped, each under one of the listed tags", () => {
+  const { paths, tags } = documented();
+  const groups = tags.map(({ name }) => name);
+  expect(groups.slice(0, 2)).toEqual(["Jobs", "Worktrees"]);
+  for (const described of Object.values(paths).flatMap((methods) => Object.values(methods))) {
+    expect(described.tags).toHaveLength(1);
+    expect(groups).toContain(described.tags[0]);
+  }
+  expect(paths["/jobs/{job_id}/events"]?.["get"]?.tags).toEqual(["Jobs"]);
+  expect(paths["/instances"]?.["get"]?.tags).toEqual(["Service"]);
+});
+
+test("the root sends a browser to the page, with its key, and tells others where to look", async () => {
+  const { app } = createTestApp({ apiKeys: ["sesame"] });
+  const browser = await app.request("/?api_key=sesame", { headers: { accept: "text/html,*/*;q=0.8" } });
+  expect([browser.status, browser.headers.get("location")]).toEqual([302, "docs?api_key=sesame"]);
+  const other = await app.request("/", { headers: { "x-api-key": "sesame", accept: "*/*" } });
+  expect(await other.json()).toMatchObject({ docs: "/docs", openapi: "/openapi.json" });
+  expect((await app.request("/")).status).toBe(401);
 });
 
 test("a key is demanded where keys are set, except for health and readiness", () => {

@@ -37,6 +37,7 @@ export const openapiDocument = ({ name, version, keyed, parts, routes }: Describ
       },
       // Relative to the address of the document.
       servers: [{ url: "." }],
+      tags: [...new Set(Object.values(tags))].map((tag) => ({ name: tag })),
       security: [{ header: [] }, { bearer: [] }, { query: [] }, ...(keyed ? [] : [{}])],
       paths: { ...operationPaths(parts), ...routePaths(routes) },
       components: { securitySchemes, schemas: { JobEvent } },
@@ -57,7 +58,8 @@ const securitySchemes = {
 const routePaths = (routes: readonly Route[]): ZodOpenApiPathsObject => {
   const paths: ZodOpenApiPathsObject = {};
   for (const { method, path, openapi } of routes)
-    if (openapi !== undefined) paths[path] = { ...paths[path], [method]: openapi };
+    if (openapi !== undefined)
+      paths[path] = { ...paths[path], [method]: { tags: [tagOf(path)], ...openapi } };
   return paths;
 };
 
@@ -73,6 +75,21 @@ const operationPaths = (parts: { agent: boolean }): ZodOpenApiPathsObject => {
 
 export const agentModeTag = "Agent mode";
 
+/** The groups of the page, in their order, by the first part of a path. */
+const tags: Record<string, string> = {
+  jobs: "Jobs",
+  worktrees: "Worktrees",
+  disk: "Worktrees",
+  profiles: "Profiles",
+  usage: "Usage",
+  completions: agentModeTag,
+  v1: agentModeTag,
+  otlp: "Telemetry",
+  "": "Service",
+};
+
+const tagOf = (path: string): string => tags[path.split("/")[1] ?? ""] ?? "Service";
+
 const described = (operation: Operation): ZodOpenApiOperationObject => {
   const { http, input, output } = operation;
   const path = pathParameters(http.path);
@@ -83,6 +100,7 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
     requestParams.header = z.object({ "Idempotency-Key": idempotencyKey });
   const errors = errorResponses([
     ...(hasBody(operation) ? (["unsupported_content_type", "body_too_large"] as const) : []),
+    ...(["job_id", "worktree_id"].some((name) => name in input.shape) ? (["ambiguous_id"] as const) : []),
     ...operation.errors,
   ]);
   return {
@@ -90,7 +108,7 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
     summary: operation.title,
     description: operation.summary,
     ...(http.deprecated === true && { deprecated: true }),
-    ...(operation.part === "agent" && { tags: [agentModeTag] }),
+    tags: [tagOf(http.path)],
     requestParams,
     ...(hasBody(operation) && {
       requestBody: {

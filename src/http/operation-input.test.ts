@@ -36,17 +36,13 @@ const refusal = async (reading: Promise<unknown>): Promise<string> => {
 
 describe("query parameters", () => {
   test("an absent and an empty parameter take the default", async () => {
-    expect(await fromQuery("")).toEqual({ limit: 20, status: "", session_id: "", cursor: "" });
-    expect(await fromQuery("?limit=&status=&cursor&")).toEqual({
-      limit: 20,
-      status: "",
-      session_id: "",
-      cursor: "",
-    });
+    const texts = { status: "", session_id: "", repo_url: "", profile: "", since: "", q: "", cursor: "" };
+    expect(await fromQuery("")).toEqual({ limit: 20, ...texts });
+    expect(await fromQuery("?limit=&status=&cursor&")).toEqual({ limit: 20, ...texts });
     expect(await fromQuery("?limit=7&status=failed&cursor=a%2Bb+c&api_key=k")).toEqual({
+      ...texts,
       limit: 7,
       status: "failed",
-      session_id: "",
       cursor: "a+b c",
     });
   });
@@ -79,17 +75,30 @@ describe("query parameters", () => {
     ["?limit=0", "limit: must be at least 1"],
     ["?limit=-3", "limit: must be at least 1"],
     ["?limit=99999999999999999999", "limit: must be at most 1000"],
-    ["?status=done", "status: must be one of all, queued, running, succeeded, failed, cancelled, expired"],
+    [
+      "?status=done",
+      "status: must be one of all, active, queued, running, succeeded, failed, cancelled, expired",
+    ],
     [
       "?limit=1001&status=done",
-      "limit: must be at most 1000; status: must be one of all, queued, running, succeeded, failed, cancelled, expired",
+      "limit: must be at most 1000; status: must be one of all, active, queued, running, succeeded, failed, cancelled, expired",
     ],
     ["?limit=1&limit=1", "limit: is given more than once"],
     ["?limit=1&%6cimit=", "limit: is given more than once"],
     ["?limti=5", "limti: is not known, did you mean limit?"],
-    ["?colour=red", "colour: is not known, known are limit, status, session_id, cursor"],
-    ["?=5", ": is not known, known are limit, status, session_id, cursor"],
-    ["?__proto__=1", "__proto__: is not known, known are limit, status, session_id, cursor"],
+    [
+      "?since=2026-13-01",
+      "since: must be a date such as 2026-03-02 or an instant such as 2026-03-02T09:15:00Z",
+    ],
+    [
+      "?colour=red",
+      "colour: is not known, known are limit, status, session_id, repo_url, profile, since, q, cursor",
+    ],
+    ["?=5", ": is not known, known are limit, status, session_id, repo_url, profile, since, q, cursor"],
+    [
+      "?__proto__=1",
+      "__proto__: is not known, known are limit, status, session_id, repo_url, profile, since, q, cursor",
+    ],
   ])("%s is refused: %s", async (query, sentence) => {
     expect(await refusal(fromQuery(query))).toBe(`invalid_request ${sentence}`);
   });

@@ -22,10 +22,15 @@ export const readQuery = (url: string): Map<string, string> => {
  * The event after which a reader wants to continue; null: from the beginning. A reader that reconnects sends
  * `Last-Event-ID`, while its address still has the first `after`.
  */
-export const readPosition = ({ url, headers }: Request, form: RegExp, what: string): string | null => {
+export const readPosition = (
+  { url, headers }: Request,
+  form: RegExp,
+  what: string,
+  known: readonly string[] = ["after"],
+): string | null => {
   const query = readQuery(url);
-  const unknown = [...query.keys()].find((name) => name !== "after");
-  if (unknown !== undefined) throw new ServiceError("invalid_request", unknownName(unknown, ["after"]));
+  const unknown = [...query.keys()].find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new ServiceError("invalid_request", unknownName(unknown, known));
   const header = headers.get("last-event-id");
   const position = header || query.get("after") || null;
   if (position !== null && !form.test(position))

@@ -174,6 +174,10 @@ describe("listening", () => {
     await expect(listen(createTestApp().app, { host: "192.0.2.1", port: 0 })).rejects.toThrow(
       "this machine has no such address",
     );
+    const setBy = { host: "ITS_HOST", port: "ITS_PORT" };
+    await expect(listen(createTestApp().app, { host: "127.0.0.1", port, setBy })).rejects.toThrow(
+      "choose another port with ITS_PORT (0",
+    );
   });
 
   test("an IPv6 address is listened on, and its URL can be asked", async () => {

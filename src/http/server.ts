@@ -17,10 +17,14 @@ type Options = {
   /** 0: any free port. */
   port: number;
   timeouts?: Timeouts;
+  /** Where the operator sets host and port. */
+  setBy?: { host: string; port: string };
 };
 
 /** How long a request may take to arrive and a connection may be idle, ms. Answers have no limit. */
 type Timeouts = { headers: number; request: number; keepAlive: number };
+
+const setByServe = { host: "--host or SERVICE_HOST", port: "--port or SERVICE_PORT" };
 
 // Load balancers keep idle connections for 60 s. Keep-alive is longer, so that they close them and not the service.
 const defaultTimeouts: Timeouts = { headers: 10_000, request: 60_000, keepAlive: 65_000 };
@@ -34,7 +38,7 @@ export type Listening = {
 
 /** Serves `app`. @throws Error that says why it cannot listen and what to do */
 export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promise<Listening> => {
-  const { host, port, timeouts = defaultTimeouts } = options;
+  const { host, port, timeouts = defaultTimeouts, setBy = setByServe } = options;
   const answer = listener(app, host);
   const server = createServer(
     {
@@ -50,7 +54,7 @@ export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promis
     (incoming, outgoing) => void (refuseWithoutHost(incoming) || answer(incoming, outgoing)),
   );
   refuseBrokenRequests(server);
-  await listening(server, { host, port });
+  await listening(server, { host, port, setBy });
   const { port: actual } = server.address() as AddressInfo;
   return {
     url: `http://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${actual}`,
@@ -118,29 +122,32 @@ const faults: Record<string, Fault> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, "The request took too long to arrive"],
 };
 
-const listening = async (server: Server, { host, port }: { host: string; port: number }): Promise<void> => {
+const listening = async (
+  server: Server,
+  { host, port, setBy }: Pick<Required<Options>, "host" | "port" | "setBy">,
+): Promise<void> => {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once("error", reject);
   server.listen({ host: host.replace(/^\[(.*)\]$/, "$1"), port }, resolve);
   try {
     await promise;
   } catch (cause) {
-    throw new Error(listenFailure(cause, `${host}:${port}`), { cause });
+    throw new Error(listenFailure(cause, `${host}:${port}`, setBy), { cause });
   } finally {
     server.off("error", reject);
   }
 };
 
-const listenFailure = (cause: unknown, address: string): string => {
+const listenFailure = (cause: unknown, address: string, setBy: typeof setByServe): string => {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   switch (code) {
     case "EADDRINUSE":
-      return `Cannot listen on ${address}: the port is taken. Stop what listens there, or choose another port with --port or SERVICE_PORT (0: a free one)`;
+      return `Cannot listen on ${address}: the port is taken. Stop what listens there, or choose another port with ${setBy.port} (0: a free one)`;
     case "EACCES":
-      return `Cannot listen on ${address}: not permitted. Choose a port from 1024 on with --port or SERVICE_PORT`;
+      return `Cannot listen on ${address}: not permitted. Choose a port from 1024 on with ${setBy.port}`;
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
-      return `Cannot listen on ${address}: this machine has no such address. Choose one with --host or SERVICE_HOST`;
+      return `Cannot listen on ${address}: this machine has no such address. Choose one with ${setBy.host}`;
     default:
       return `Cannot listen on ${address}: ${cause instanceof Error ? cause.message : String(cause)}`;
   }

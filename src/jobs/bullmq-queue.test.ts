@@ -1,4 +1,3 @@
-import { Queue as BullQueue } from "bullmq";
 import { beforeAll, expect, test } from "vitest";
 import { openKv } from "../../test/kv.ts";
 import { anywhere, handWork, here, queueSuite } from "../../test/ports/queue-suite.ts";
@@ -123,26 +122,6 @@ test("an id that rests on an instance that drains goes to another", async () => 
   first.end("a", "later");
   await until(() => second.running.has("a"));
   second.end("a");
-});
-
-test("what an older version has put into the queue is served", async () => {
-  const kv = await openKv(redis.url);
-  const prefix = `{${kv.prefix}:q}`;
-  for (const name of ["jobs", `jobs.${here}`]) {
-    const older = new BullQueue(name, { connection: kv.client, prefix });
-    await older.add("run", {}, { jobId: name, attempts: 1, removeOnComplete: true, removeOnFail: true });
-    await older.close();
-  }
-  const { queue } = openOn({ kv });
-  const handed: string[] = [];
-  queue.start(async (id) => {
-    handed.push(id);
-    return handed.length > 2 ? "done" : "later";
-  });
-  await until(() => handed.length === 4);
-  expect(handed.toSorted()).toEqual(["jobs", "jobs", `jobs.${here}`, `jobs.${here}`]);
-  await until(async () => (await countsOf(kv))["active"] === 0);
-  expect(await countsOf(kv)).toEqual({ wait: 0, active: 0, delayed: 0, completed: 0, failed: 0 });
 });
 
 test("thousands that have to wait neither keep others from their turn nor spin", async () => {

@@ -87,6 +87,7 @@ export const startEngine = async ({
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
     newId: randomUUID,
+    putFiles: async () => undefined,
     check: async (input) => ({
       repoUrl: input.repo_url,
       profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },

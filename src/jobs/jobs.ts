@@ -1,7 +1,8 @@
 import { ServiceError } from "../contract/errors.ts";
+import type { ListJobsInput } from "../contract/job-list.ts";
 import { isFinal } from "../contract/job.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import type { ListQuery } from "../store/job-store.ts";
+import { queryOf } from "./list-query.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 type Dependencies = Settling & {
@@ -15,8 +16,11 @@ export const createJobs = (deps: Dependencies) => {
 
   const get = async (id: string): Promise<JobRecord> => {
     const record = await store.get(id);
-    if (record === null) throw new ServiceError("job_not_found", `There is no job ${id.slice(0, 100)}`);
-    return record;
+    if (record !== null) return record;
+    throw new ServiceError(
+      "job_not_found",
+      `There is no job ${id.slice(0, 100)}; list the jobs to see those there are, and give at least four digits of an id`,
+    );
   };
 
   /** Final at once; the agent is ended and its work is saved in the background. */
@@ -32,7 +36,7 @@ export const createJobs = (deps: Dependencies) => {
   return {
     get,
     cancel: (id: string): Promise<JobRecord> => cancel(id),
-    list: (query: ListQuery) => store.list(query),
+    list: (asked: ListJobsInput) => store.list(queryOf(asked)),
     /**
      * Cancels a job with a reason. Resolves when its agent has ended and its work is saved; rejects when the signal
      * aborts first.

@@ -1,4 +1,5 @@
 import type { RunTaskInput } from "../contract/job.ts";
+import { jobOptions } from "../contract/run-options.ts";
 import { recordFormat, type JobRecord } from "../store/job-record.ts";
 
 export type NewRecord = {
@@ -61,7 +62,7 @@ export const newRecord = ({
   failure_reason: null,
   retryable: null,
   attempt: 0,
-  model: profile.model,
+  model: input.options.model ?? profile.model,
   num_turns: null,
   cost_usd: null,
   usage: null,
@@ -71,6 +72,7 @@ export const newRecord = ({
   cached_clone: null,
   warnings: repoUrl === "" ? [noRepository] : [],
   stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],
+  options: jobOptions(input.options),
   request: {
     session_id: input.session_id,
     file_path: input.file_path,
@@ -85,5 +87,6 @@ export const newRecord = ({
   retry_lost: profile.retryLost,
   read_only: null,
   unsettled: false,
+  base_sha: null,
   worktree_removed_at: null,
 });

@@ -60,7 +60,7 @@ export const createRun = (
         return current?.status === "running" && current.attempt === record.attempt;
       };
       // While the store is unreachable, only a job that may run twice can have another owner.
-      if (record.retry_lost === true) return await whileReachable(look);
+      if (record.retry_lost) return await whileReachable(look);
       return await look().catch((error: unknown) => {
         if (!(error instanceof ServiceError)) throw error;
         return true;

@@ -104,9 +104,7 @@ const maxAttempts = 5;
 
 /** Whether a lost run may be repeated, by its record. */
 export const mayRunAgain = (record: JobRecord): boolean =>
-  (record.process === null || record.retry_lost === true) &&
-  record.attempt < maxAttempts &&
-  !wasPushed(record);
+  (record.process === null || record.retry_lost) && record.attempt < maxAttempts && !wasPushed(record);
 
 /** Whether this attempt has pushed its branch, which happens only after a good result. */
 export const wasPushed = ({ stages, attempt }: JobRecord): boolean =>

@@ -1,5 +1,6 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { RunTaskInput } from "../contract/job.ts";
+import type { TaskFile } from "../contract/run-options.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
@@ -15,6 +16,8 @@ type Dependencies = {
   newId: () => string;
   /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
   check: (input: RunTaskInput, principal: string) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
+  /** Stores the files of a job for its run. */
+  putFiles: (jobId: string, files: TaskFile[]) => Promise<void>;
   /** Instance on whose disk an earlier job's worktree is, if a follow-up must run there; null: any may. */
   instanceWith: (previous: JobRecord) => Promise<string | null>;
   /** Throws a `ServiceError` when no new work is accepted: draining, or too little disk space. */
@@ -45,6 +48,7 @@ export const createSubmit = (deps: Dependencies) => {
     const { idempotency, principal } = origin;
     const { repoUrl, profile } = await deps.check(input, principal);
     const worktree = worktreeOf(origin, repoUrl);
+    requireOwnBranch(input, worktree);
     const boundTo = await boundToOf(origin, worktree);
     const fresh = (): JobRecord =>
       newRecord({
@@ -67,6 +71,8 @@ export const createSubmit = (deps: Dependencies) => {
       );
     }
     // Also for a repeated request: the first may have been cut off before the job was queued.
+    const { files } = input.options;
+    if (record.status === "queued" && files.length > 0) await deps.putFiles(record.id, files);
     if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
     return record;
   };
@@ -160,6 +166,15 @@ const worktreeOf = ({ previous, worktree }: Origin, repoUrl: string): NewRecord[
     );
   }
   return worktree;
+};
+
+const requireOwnBranch = ({ options }: RunTaskInput, worktree: NewRecord["worktree"]): void => {
+  if (worktree === null || options.branch === null) return;
+  const own = worktree.branch === null ? "its branch" : `its branch ${worktree.branch}`;
+  throw new ServiceError(
+    "invalid_request",
+    `options.branch: the job works in an older worktree, on ${own}; leave it out`,
+  );
 };
 
 /**

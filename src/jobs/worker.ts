@@ -148,7 +148,7 @@ export const createWorker = (deps: Dependencies) => {
     const entry = {
       id: queued.id,
       attempt,
-      retryLost: queued.retry_lost === true,
+      retryLost: queued.retry_lost,
       controller: new AbortController(),
       done: finished.promise,
     };

@@ -1,4 +1,7 @@
-/** The known name that `name` probably means: one that contains it, or differs by at most two characters. */
+/**
+ * The known name that `name` probably means: one that contains it, or differs by at most two characters and at most a
+ * third of it. Two characters in the wrong order count as one.
+ */
 export const nearest = (name: string, known: readonly string[]): string | undefined => {
   const typed = name.toLowerCase().slice(0, 50);
   const [best] = known
@@ -7,8 +10,10 @@ export const nearest = (name: string, known: readonly string[]): string | undefi
       edits: isPart(typed, candidate.toLowerCase()) ? 1 : distance(typed, candidate.toLowerCase()),
     }))
     .toSorted((one, other) => one.edits - other.edits);
-  return best !== undefined && best.edits <= Math.min(2, typed.length - 1) ? best.candidate : undefined;
+  return best !== undefined && best.edits <= allowed(typed) ? best.candidate : undefined;
 };
+
+const allowed = (typed: string): number => Math.min(2, Math.floor(typed.length / 3));
 
 /** `; did you mean X?`, or empty. */
 export const suggestion = (word: string, candidates: Iterable<string>): string => {
@@ -18,16 +23,19 @@ export const suggestion = (word: string, candidates: Iterable<string>): string =
 
 const isPart = (name: string, candidate: string): boolean => name.length > 2 && candidate.includes(name);
 
-/** Levenshtein distance. */
+/** Damerau-Levenshtein distance (optimal string alignment). */
 const distance = (from: string, to: string): number => {
+  let earlier: number[] = [];
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (const [index, character] of from.split("").entries()) {
     const next = [index + 1];
     for (const [column, other] of to.split("").entries()) {
       const substitution = (row[column] ?? 0) + (character === other ? 0 : 1);
-      next.push(Math.min(substitution, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
+      const isSwapped = character === to[column - 1] && from[index - 1] === other;
+      const swap = isSwapped ? (earlier[column - 1] ?? 0) + 1 : Infinity;
+      next.push(Math.min(substitution, swap, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
     }
-    row = next;
+    [earlier, row] = [row, next];
   }
   return row.at(-1) ?? 0;
 };

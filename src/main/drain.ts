@@ -67,10 +67,10 @@ type DrainRequest = {
   say: (sentence: string) => void;
 };
 
-/** `left`: what it still runs; null: it has not confirmed the drain. */
+/** `left`: what it still runs; null: it has not confirmed the drain. `living`: the instances that there are. */
 export type Drained =
   | { outcome: "drained"; jobs: string[]; seconds: number }
-  | { outcome: "absent" }
+  | { outcome: "absent"; living: string[] }
   | { outcome: "late"; left: string | null }
   | { outcome: "interrupted"; withdrawn: boolean };
 
@@ -146,7 +146,7 @@ const untilDrained = async (
       found = await readAgain(found);
     }
     await withdraw();
-    if (absent) return { outcome: "absent" };
+    if (absent) return { outcome: "absent", living: found.living };
     return { outcome: "drained", jobs: [...seen], seconds: timeout - left() };
   } catch (error) {
     const withdrawn = await withdraw();
@@ -160,7 +160,7 @@ export const jobList = (ids: readonly string[]): string =>
   `${ids.length} ${ids.length === 1 ? "job" : "jobs"} (${ids.join(", ")})`;
 
 /** `unconfirmed`: it is alive and has not yet reported that it accepts and runs nothing. */
-type Reading = { alive: boolean; jobs: string[]; turns: number; unconfirmed: boolean };
+type Reading = { living: string[]; alive: boolean; jobs: string[]; turns: number; unconfirmed: boolean };
 
 /** Null: it runs nothing. */
 const workOf = ({ jobs, turns }: Reading): string | null => {
@@ -175,17 +175,19 @@ const reader =
   ({ store, instances }: Dependencies, name: string) =>
   async (): Promise<Reading> => {
     // Its report first: once it says that it claims no more, the runs found afterwards are the last.
-    const self = (await instances.list()).find((each) => each.name === name);
+    const all = await instances.list();
+    const living = all.map((each) => each.name);
+    const self = all.find((each) => each.name === name);
     const runs = (await store.unsettled()).filter(({ podName }) => podName === name).map(({ id }) => id);
     if (self !== undefined) {
       const { draining, running, turns } = self;
-      return { alive: true, jobs: runs, turns, unconfirmed: !draining || running + turns > 0 };
+      return { living, alive: true, jobs: runs, turns, unconfirmed: !draining || running + turns > 0 };
     }
     // A lost instance cleans up ended jobs at its next start. What counts as running may really run, on a machine that
     // is cut off.
     const records = await Promise.all(runs.map((id) => store.get(id)));
     const jobs = runs.filter((_, index) => records[index]?.status === "running");
-    return { alive: false, jobs, turns: 0, unconfirmed: false };
+    return { living, alive: false, jobs, turns: 0, unconfirmed: false };
   };
 
 type FinishDependencies = {

@@ -7,18 +7,21 @@ import type { Operations } from "../contract/operations.ts";
 import type { Volume } from "../contract/worktree.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Submit } from "../jobs/submit.ts";
-import type { Profiles } from "../profiles/profile.ts";
+import type { Limits, Profiles } from "../profiles/profile.ts";
 import { toJob } from "../store/job-record.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import type { createBudgets } from "../telemetry/budgets.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
+import { acceptBeginnings, type IdStores } from "./beginnings.ts";
 import { waitForJob } from "./wait-for-job.ts";
 import type { RunTaskInput } from "../contract/job.ts";
+import type { RunOptions } from "../contract/run-options.ts";
 import type { Repos } from "../repos/repos.ts";
 
 type Budgets = ReturnType<typeof createBudgets>;
 
 type Dependencies = {
+  stores: IdStores;
   jobs: Jobs;
   submit: Submit;
   profiles: Profiles;
@@ -32,7 +35,10 @@ type Dependencies = {
 };
 
 /** The operations as the doors call them. */
-export const createHandlers = ({
+export const createHandlers = (deps: Dependencies): Handlers<Operations> =>
+  acceptBeginnings(handlersOf(deps), deps.stores);
+
+const handlersOf = ({
   jobs,
   submit,
   profiles,
@@ -43,7 +49,7 @@ export const createHandlers = ({
   telemetry,
   settings,
   agentMode,
-}: Dependencies): Handlers<Operations> => ({
+}: Omit<Dependencies, "stores">): Handlers<Operations> => ({
   run_task: async (input, context) => {
     const record = await submit(input, context);
     const answered = input.wait ? await jobs.untilFinal(record.id, context.signal) : record;
@@ -54,11 +60,15 @@ export const createHandlers = ({
     success: true,
     job: toJob(await waitForJob(jobs, input, context)),
   }),
-  list_jobs: async ({ status, ...page }) => {
-    const { records, next } = await jobs.list({ ...page, status: status === "all" ? "" : status });
+  list_jobs: async (input) => {
+    const { records, next } = await jobs.list(input);
     return { success: true, count: records.length, jobs: records.map(toJob), next_cursor: next };
   },
   cancel_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.cancel(job_id)) }),
+  get_diff: async ({ job_id, ...asked }, { signal }) => {
+    const record = await jobs.get(job_id);
+    return { success: true, ...(await worktrees.diff({ ...asked, record, signal })) };
+  },
   list_profiles: async () => {
     const all = await profiles.list();
     return { success: true, count: all.length, profiles: all };
@@ -104,11 +114,28 @@ type TaskChecks = { repos: Repos; profiles: Profiles; budgets: Pick<Budgets, "re
 /** Checks what a submitted task names: repository, base ref, MCP file, profile and its budget. Throws a `ServiceError`. */
 export const createTaskCheck =
   ({ repos, profiles, budgets }: TaskChecks) =>
-  async ({ repo_url, base_ref, file_path, profile: name, task }: RunTaskInput, principal: string) => {
+  async (
+    { repo_url, base_ref, file_path, profile: name, task, options }: RunTaskInput,
+    principal: string,
+  ) => {
     const repoUrl = repos.parseUrl(repo_url);
     if (base_ref !== "") repos.checkRef(base_ref);
+    if (options.branch !== null) repos.checkRef(options.branch);
     await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(file_path)]);
     const profile = await profiles.route({ name, task, repoUrl });
+    requireWithin(options, profile);
     await budgets.require({ profile: profile.name, budgetDayUsd: profile.budgetDayUsd, principal });
     return { repoUrl, profile };
   };
+
+/** A submission may lower the limits that the operator has set, not raise them. */
+const requireWithin = (options: RunOptions, { name, limits }: { name: string; limits: Limits }): void => {
+  for (const key of ["timeout_seconds", "max_budget_usd", "max_turns"] as const) {
+    const [asked, most] = [options[key], limits[key]];
+    if (asked === null || most === null || asked <= most) continue;
+    throw new ServiceError(
+      "invalid_request",
+      `options.${key}: ${asked} is more than the ${most} that the profile ${name} allows; give at most ${most}, or another profile`,
+    );
+  }
+};

@@ -124,7 +124,7 @@ export const holderOf = async (
 
 const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
 
-/** Null: it is being written, or an older version wrote it. */
+/** Null: it is being written. */
 const readHolder = async (jobsDir: string): Promise<Holder | null> => {
   try {
     return Holder.parse(JSON.parse(await readFile(lockPath(jobsDir), "utf8")));

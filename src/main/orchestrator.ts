@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
+import { modelCredential, noModelCredential } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { createJobs } from "../jobs/jobs.ts";
@@ -35,7 +36,7 @@ import { startWarnings } from "./start-warnings.ts";
 import { openStores } from "./stores.ts";
 import { openTelemetry } from "./telemetry.ts";
 import { openTracing } from "./tracing.ts";
-import { serviceName, version } from "./version.ts";
+import { service, version } from "./version.ts";
 
 export type Orchestrator = {
   /** URL of the service; null: only on stdin and stdout. */
@@ -56,7 +57,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   // No text ends in `~`: masking holds back an end of a text that may be the beginning of a secret.
   const telemetryToken = `~${randomBytes(32).toString("hex")}`;
   const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
-  const log = createLog(settings.logLevel, redact);
+  const log = createLog(settings.logLevel, redact, settings.logFormat);
   for (const warning of warnings) log.warn(warning);
 
   const closing = new AbortController();
@@ -92,6 +93,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const runner = createRunner({
     profiles,
     repos,
+    taskFiles: stores.taskFiles,
     agent,
     newId: randomUUID,
     redact,
@@ -170,6 +172,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     now,
     newId: randomUUID,
     check: createTaskCheck({ repos, profiles, budgets }),
+    putFiles: stores.taskFiles.put,
     admit,
     joinWorktree: (id, accept) =>
       worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
@@ -199,6 +202,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const facts = await cluster.join(() => chat()?.turns ?? 0).catch(giveUp);
   const doors = await openDoors({
     handlers: createHandlers({
+      stores,
       jobs,
       submit,
       profiles,
@@ -216,6 +220,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     readiness: createReadiness({
       store,
       disks,
+      credentialProblem: modelCredential(settings) === null ? noModelCredential : null,
       companions: companions.states,
       isDraining,
       closing: ending.signal,
@@ -292,5 +297,3 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
 /** Seconds between SIGTERM and SIGKILL for orphans of an earlier start; short, since nothing reads their answer. */
 const orphanGrace = 1;
-
-const service = { name: serviceName, version };

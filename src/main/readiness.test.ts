@@ -7,7 +7,13 @@ import { until } from "../../test/until.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createReadiness } from "./readiness.ts";
 
-const roomy = { requireRoom: async () => undefined };
+const roomy = {
+  requireRoom: async () => undefined,
+  volumes: async () => [
+    { path: "/large", purpose: "jobs" as const, free_bytes: 2 ** 40, total_bytes: 2 ** 41 },
+    { path: "/small", purpose: "worktrees" as const, free_bytes: 3 * 2 ** 29, total_bytes: 2 ** 41 },
+  ],
+};
 const log = createLog("silent", (text) => text);
 
 test("a store that is unreachable makes the service unready with its reason, and ready again when it is back", async () => {
@@ -19,14 +25,25 @@ test("a store that is unreachable makes the service unready with its reason, and
   const ready = createReadiness({
     store,
     disks: roomy,
+    credentialProblem: "No model credential is set",
     companions: async () => [],
     isDraining: () => false,
     closing: closing.signal,
     clock: () => (at += 1000),
   });
-  expect(await ready()).toEqual({ ready: true, reasons: [], companions: [] });
-  await rename(directory, `${directory}-away`);
   expect(await ready()).toEqual({
+    ready: true,
+    reasons: [],
+    companions: [],
+    checks: [
+      { name: "jobs", status: "ok", message: "New jobs are accepted" },
+      { name: "store", status: "ok", message: "Jobs can be recorded" },
+      { name: "disk", status: "ok", message: "1.5 GiB free at /small" },
+      { name: "model", status: "warning", message: "No model credential is set" },
+    ],
+  });
+  await rename(directory, `${directory}-away`);
+  expect(await ready()).toMatchObject({
     ready: false,
     reasons: [expect.stringContaining(directory)],
     companions: [],
@@ -34,7 +51,7 @@ test("a store that is unreachable makes the service unready with its reason, and
   await rename(`${directory}-away`, directory);
   expect((await ready()).ready).toBe(true);
   closing.abort();
-  expect(await ready()).toEqual({ ready: false, reasons: ["The service is shutting down"], companions: [] });
+  expect(await ready()).toMatchObject({ ready: false, reasons: ["The service is shutting down"] });
 });
 
 test("however often it is asked, the store is looked at once a second", async () => {
@@ -43,6 +60,7 @@ test("however often it is asked, the store is looked at once a second", async ()
   const ready = createReadiness({
     store,
     disks: roomy,
+    credentialProblem: "No model credential is set",
     companions: async () => [],
     isDraining: () => false,
     closing: new AbortController().signal,
@@ -64,6 +82,7 @@ test("an answer is not kept longer because the machine's clock was set back", as
   const ready = createReadiness({
     store,
     disks: roomy,
+    credentialProblem: "No model credential is set",
     companions: async () => [],
     isDraining: () => false,
     closing: new AbortController().signal,

@@ -1,5 +1,6 @@
 import type { CompanionTarget } from "../contract/companion.ts";
-import type { Readiness } from "../contract/instance.ts";
+import type { Check, Readiness } from "../contract/instance.ts";
+import type { Volume } from "../contract/worktree.ts";
 import type { JobStore } from "../store/job-store.ts";
 
 /**
@@ -11,13 +12,16 @@ const cacheMs = 1000;
 export const createReadiness = ({
   store,
   disks,
+  credentialProblem,
   companions,
   isDraining,
   closing,
   clock = () => performance.now(),
 }: {
   store: Pick<JobStore, "check">;
-  disks: { requireRoom: (least?: number) => Promise<void> };
+  disks: { requireRoom: (least?: number) => Promise<void>; volumes: () => Promise<Volume[]> };
+  /** Why agents have no access to the model; null: they have a credential. */
+  credentialProblem: string | null;
   companions: () => Promise<{ target: CompanionTarget; ageSeconds: number | null }[]>;
   isDraining: () => boolean;
   closing: AbortSignal;
@@ -35,15 +39,42 @@ export const createReadiness = ({
   return async () => {
     const shutdown = closing.aborted ? "The service is shutting down" : null;
     const draining = shutdown === null && isDraining() ? "The instance is asked to drain" : null;
-    const found = [shutdown, draining, await storeProblem(), await problemOf(disks.requireRoom(minRoom))];
-    const reasons = found.filter((reason) => reason !== null);
+    const [stored, room, free] = await Promise.all([
+      storeProblem(),
+      problemOf(disks.requireRoom(minRoom)),
+      freeRoom(disks),
+    ]);
+    const checks = [
+      check("jobs", shutdown ?? draining, "New jobs are accepted"),
+      check("store", stored, "Jobs can be recorded"),
+      check("disk", room, free),
+      check("model", credentialProblem, "A credential is set", "warning"),
+    ];
+    const reasons = checks.filter(({ status }) => status === "fault").map(({ message }) => message);
     const ages = (await companions()).map(({ target, ageSeconds }) => ({ target, age_seconds: ageSeconds }));
-    return { ready: reasons.length === 0, reasons, companions: ages };
+    return { ready: reasons.length === 0, reasons, checks, companions: ages };
   };
 };
 
+const check = (
+  name: string,
+  problem: string | null,
+  good: string,
+  otherwise: Check["status"] = "fault",
+): Check => ({ name, status: problem === null ? "ok" : otherwise, message: problem ?? good });
+
+/** Of the disk with the least. */
+export const freeRoom = async ({ volumes }: { volumes: () => Promise<Volume[]> }): Promise<string> => {
+  const [least] = (await volumes())
+    .flatMap(({ path, free_bytes: free }) => (free === null ? [] : [{ path, free }]))
+    .toSorted((one, other) => one.free - other.free);
+  return least === undefined
+    ? "The free room is not known"
+    : `${(least.free / 2 ** 30).toFixed(1)} GiB free at ${least.path}`;
+};
+
 /** Bytes. With less no job can run, whatever the settings say. */
-const minRoom = 1024 * 1024;
+export const minRoom = 1024 * 1024;
 
 const problemOf = (check: Promise<void>): Promise<string | null> =>
   check.then(

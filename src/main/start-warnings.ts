@@ -1,3 +1,4 @@
+import { modelCredential, noModelCredential } from "../config/model-credential.ts";
 import type { Settings } from "../config/variables.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import type { Profiles } from "../profiles/profile.ts";
@@ -40,11 +41,7 @@ export const startWarnings = async ({
       : [
           `${agentCli.message} Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it`,
         ]),
-    ...(hasModelCredential(settings)
-      ? []
-      : [
-          "No model credential is set, and a login of the agent CLI itself is not used: set AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY, or jobs will fail",
-        ]),
+    ...(modelCredential(settings) === null ? [noModelCredential] : []),
     ...(hasToken && !gh.ok
       ? [`${gh.message} Branches will be pushed, but no pull request opened: install gh, the git host's CLI`]
       : []),
@@ -54,8 +51,3 @@ export const startWarnings = async ({
     ...repositories.map((problem) => `${problem} Jobs with a repository will fail`),
   ];
 };
-
-/** The CLI uses a cloud provider's credentials where a variable asks for it. */
-const hasModelCredential = ({ agentOauthToken, modelAuthToken, modelApiKey, agentEnv }: Settings): boolean =>
-  [agentOauthToken, modelAuthToken, modelApiKey].some((credential) => credential !== null) ||
-  agentEnv.some((name) => name.startsWith("CLAUDE_CODE_USE_"));

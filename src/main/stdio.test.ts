@@ -126,7 +126,11 @@ test.each(["auto", "legacy"] as const)(
     const missing = await client.callTool({ name: "get_job", arguments: { job_id: "x" } });
     expect(missing).toMatchObject({
       isError: true,
-      structuredContent: { success: false, error: "There is no job x", code: "job_not_found" },
+      structuredContent: {
+        success: false,
+        error: expect.stringMatching(/^There is no job x;/),
+        code: "job_not_found",
+      },
     });
     const wrong = await client.callTool({ name: "list_jobs", arguments: { limit: "5" } });
     expect(wrong.structuredContent).toMatchObject({ error: "limit: must be a number" });

@@ -28,12 +28,14 @@ import {
   createConversationStore,
   type ConversationStore,
 } from "../store/conversation-store.ts";
+import { createTaskFiles, taskFilesKind, type TaskFiles } from "../store/task-files.ts";
 import { createVisibilityStore, visibilityKind, type VisibilityStore } from "../store/visibility-store.ts";
 
 /** The stores, and how instances find each other. */
 export type Stores = {
   jobs: JobStore;
   worktrees: WorktreeStore;
+  taskFiles: TaskFiles;
   events: EventLog;
   queue: Queue;
   /** Notified with its id when a job has ended. */
@@ -71,6 +73,7 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
   const jobs = createJobStore(await open(jobKind(null), jobsDir), null);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
+  const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
   const events = createEventLog({
     logs: createLocalLogs(eventLogFormat, { directory: join(jobsDir, "events"), now }),
     maxBytes: settings.eventLogMaxBytes,
@@ -87,6 +90,7 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   return {
     jobs,
     worktrees,
+    taskFiles,
     events,
     queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
     jobEnds: createNotifier(),
@@ -118,6 +122,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
   const jobs = createJobStore(await open(jobKind(podName), ""), podName);
   const worktrees = createWorktreeStore(await open(worktreeKind, ""));
+  const taskFiles = createTaskFiles(await open(taskFilesKind, ""));
   const notifier = createRedisNotifier({ kv, log });
   const self = await identify(process.pid);
   const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
@@ -147,6 +152,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   return {
     jobs,
     worktrees,
+    taskFiles,
     events,
     queue,
     jobEnds: notifier,

@@ -14,7 +14,7 @@ type Request = {
   signal: AbortSignal;
 };
 
-/** Fetches companion repositories without a service. A service of this user sees the new checkouts at once. */
+/** Fetches companion repositories without a service. A service of this user sees the new checkouts within a second. */
 export const syncCompanions = async ({ settings, env, target, url, signal }: Request) => {
   const hooks = url === undefined ? {} : { hooksUrl: url, hooksPath: null };
   const companions = createCompanions({

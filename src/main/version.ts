@@ -5,3 +5,5 @@ export const version: string = packageJson.version;
 
 /** The service's own name, as `/health` has it. */
 export const serviceName = "svc";
+
+export const service = { name: serviceName, version };

@@ -53,8 +53,14 @@ test.each([
 test.each([
   [{ limit: "5" }, "limit: must be a number"],
   [{ limit: null }, "limit: must be a number"],
-  [{ status: "done" }, "status: must be one of all, queued, running, succeeded, failed, cancelled, expired"],
-  [{ constructor: 1 }, "constructor: is not known, known are limit, status, session_id, cursor"],
+  [
+    { status: "done" },
+    "status: must be one of all, active, queued, running, succeeded, failed, cancelled, expired",
+  ],
+  [
+    { constructor: 1 },
+    "constructor: is not known, known are limit, status, session_id, repo_url, profile, since, q, cursor",
+  ],
 ])("list_jobs with %o is refused in the words of REST", async (args, error) => {
   const { url } = await startDoors();
   const { result } = (await (await rpc(url, toolCall("list_jobs", args))).json()) as { result: object };

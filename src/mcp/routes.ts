@@ -9,7 +9,7 @@ import { streamableRoutes } from "./streamable-http.ts";
 
 export type McpRoutesOptions = {
   newServer: NewServer;
-  /** Where callers have scopes: calls on /mcp beyond them are refused with 403. Absent: they fail as tool results. */
+  /** Where callers have scopes: calls beyond them are refused with 403. Absent: they fail as tool results. */
   operations?: Definitions;
   log: Log;
   /** Aborted when the service shuts down; ends streams that have no end of their own. */

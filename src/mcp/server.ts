@@ -1,4 +1,5 @@
 import {
+  isJSONRPCRequest,
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
@@ -122,7 +123,7 @@ const call = async (
 };
 
 /** Why a caller with these scopes may not use the operation; null: it may. */
-export const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
+const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
   scope === undefined || scopes === null || scopes.includes(scope)
     ? null
     : new ServiceError(
@@ -133,6 +134,18 @@ export const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes
           scope: [...scopes, scope].join(" "),
         },
       );
+
+/** Clients of OAuth learn from the status, before any call has begun, that they must sign in for more. */
+export const checkScopes = (body: unknown, operations: Definitions, scopes: Caller["scopes"]): void => {
+  if (scopes === null) return;
+  for (const message of Array.isArray(body) ? body : [body]) {
+    if (!isJSONRPCRequest(message) || message.method !== "tools/call") continue;
+    const name = String(message.params?.["name"]);
+    const operation = Object.hasOwn(operations, name) ? operations[name] : undefined;
+    const fault = operation === undefined ? null : scopeFault(operation, scopes);
+    if (fault !== null) throw fault;
+  }
+};
 
 const resultOf = ({ body, code }: Answered, text: string): CallToolResult => ({
   content: [{ type: "text", text }],

@@ -12,6 +12,7 @@ import type { Call, Reply, Route } from "../http/route.ts";
 import { encodeEvent, ping } from "../lib/sse.ts";
 import type { McpRoutesOptions } from "./routes.ts";
 import { maxBatch, notMessages, paramsFault, rpcFailure, shuttingDown } from "./rpc-failure.ts";
+import { checkScopes } from "./server.ts";
 
 /**
  * `/sse` and `/messages`: the HTTP+SSE transport of 2024-11-05, for old clients. A session is an open event stream with
@@ -19,7 +20,7 @@ import { maxBatch, notMessages, paramsFault, rpcFailure, shuttingDown } from "./
  * connection.
  */
 export const sseRoutes = (options: McpRoutesOptions): Route[] => {
-  const { newServer, log, closing, pingEveryMs = 15_000, maxSessions = 1000 } = options;
+  const { newServer, operations = {}, log, closing, pingEveryMs = 15_000, maxSessions = 1000 } = options;
   const sessions = new Map<string, Session>();
   closing.addEventListener("abort", () => sessions.forEach(({ end }) => end("closing")), { once: true });
 
@@ -55,6 +56,7 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
       throw new ServiceError("not_found", "There is no such session; open a new one with GET /sse");
     const read = await messagesOf(call.request);
     if ("refused" in read) return read.refused;
+    checkScopes(read.messages, operations, call.scopes);
     for (const message of read.messages) session.receive(message);
     return { status: 202, headers: { "content-type": "text/plain" }, body: "Accepted" };
   };

@@ -9,7 +9,6 @@ import {
   type JSONRPCRequest,
   type McpServerFactory,
 } from "@modelcontextprotocol/server";
-import type { Definitions } from "../contract/operation.ts";
 import { readJson } from "../http/body.ts";
 import { json, type Call, type Reply, type Route } from "../http/route.ts";
 import type { McpRoutesOptions } from "./routes.ts";
@@ -22,7 +21,7 @@ import {
   rpcFailure,
   shuttingDown,
 } from "./rpc-failure.ts";
-import { scopeFault, type Caller, type NewServer } from "./server.ts";
+import { checkScopes, type Caller, type NewServer } from "./server.ts";
 
 /** `/mcp`: Streamable HTTP in both protocol eras, without sessions. Each request has an MCP server of its own. */
 export const streamableRoutes = ({
@@ -94,18 +93,6 @@ const bodyOf = async (request: Request): Promise<{ parsedBody: unknown } | { ref
     const refused = rpcFailure(error);
     if (refused === null) throw error;
     return { refused };
-  }
-};
-
-/** Clients of OAuth learn from the status, before any call has begun, that they must sign in for more. */
-const checkScopes = (body: unknown, operations: Definitions, scopes: Call["scopes"]): void => {
-  if (scopes === null) return;
-  for (const message of Array.isArray(body) ? body : [body]) {
-    if (!isJSONRPCRequest(message) || message.method !== "tools/call") continue;
-    const name = String(message.params?.["name"]);
-    const operation = Object.hasOwn(operations, name) ? operations[name] : undefined;
-    const fault = operation === undefined ? null : scopeFault(operation, scopes);
-    if (fault !== null) throw fault;
   }
 };
 

@@ -23,7 +23,7 @@ test("every operation is a tool, in the registry's order, with title, descriptio
         readOnlyHint: operation.annotations.readOnly,
         destructiveHint: operation.annotations.destructive,
         idempotentHint: operation.annotations.idempotent,
-        openWorldHint: ["run_task", "prepare_worktree", "agent_completions"].includes(name),
+        openWorldHint: ["run_task", "get_diff", "prepare_worktree", "agent_completions"].includes(name),
       },
       inputSchema: { type: "object", additionalProperties: false },
       outputSchema: { type: "object" },

@@ -2,6 +2,7 @@ import { argumentFault, toArguments } from "./claude-block.ts";
 import type { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
 import type { JsonObject } from "./contained.ts";
+import type { JobOptions } from "../contract/run-options.ts";
 import type { Layer } from "./load.ts";
 
 /** The CLI options of a profile or an agent, all rules applied. */
@@ -44,6 +45,27 @@ export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Requ
   const fault = argumentFault(toArguments(block)) ?? hookFault(settings);
   if (fault !== null) throw new FileFault(`${file}: ${fault}`);
   return { block, settings, mcpServers: merged(chain.map((layer) => layer.mcpServers)) };
+};
+
+/** What the limits of a job may not exceed. */
+export const limitsOf = ({ block }: Plan, agentCliTimeout: number) => ({
+  timeout_seconds: block.timeout ?? agentCliTimeout,
+  max_budget_usd: block.max_budget_usd ?? null,
+  max_turns: block.max_turns ?? null,
+});
+
+/** The block with the options of a job. The profile may have become stricter since the job was accepted. */
+export const withOptions = (plan: Plan, options: JobOptions, agentCliTimeout: number) => {
+  const limits = limitsOf(plan, agentCliTimeout);
+  const lower = (key: "max_budget_usd" | "max_turns"): number | null =>
+    options[key] === null ? limits[key] : Math.min(options[key], limits[key] ?? Infinity);
+  return {
+    ...plan.block,
+    model: options.model ?? plan.block.model,
+    timeout: Math.min(options.timeout_seconds ?? Infinity, limits.timeout_seconds),
+    max_budget_usd: lower("max_budget_usd"),
+    max_turns: lower("max_turns"),
+  };
 };
 
 /** Null means "not set". */

@@ -1,4 +1,5 @@
 import type { Profile } from "../contract/profile.ts";
+import type { JobOptions, TaskFile } from "../contract/run-options.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
 
 /** PORT. What the rest of the service needs of profiles. Implemented by `createProfiles` in `profiles.ts`. */
@@ -14,7 +15,7 @@ export type Profiles = {
     name: string;
     task: string;
     repoUrl: string;
-  }) => Promise<ResolvedProfile & { rule: string }>;
+  }) => Promise<ResolvedProfile & { rule: string; limits: Limits }>;
   /**
    * Checks the MCP file of a request; empty: none.
    * @throws ServiceError `invalid_request`
@@ -43,6 +44,9 @@ export type ResolvedProfile = Profile & {
   budgetDayUsd: number | null;
 };
 
+/** What the limits of a job may not exceed; null: no limit. */
+export type Limits = Pick<JobOptions, "timeout_seconds" | "max_budget_usd" | "max_turns">;
+
 type PinnedProfile = ResolvedProfile & {
   /**
    * Writes the job's own config directory and returns how to start the CLI.
@@ -58,6 +62,10 @@ export type MaterialiseRequest = {
   repoKey: string | null;
   /** MCP config file of the request, empty when none. */
   filePath: string;
+  /** Absent: none. */
+  options?: JobOptions;
+  /** Files that the agent gets, in `taskFilesDirectory`; absent: none. */
+  taskFiles?: readonly TaskFile[];
 };
 
 /** Why a job's configuration keeps it from starting; `reason` becomes the job's failure reason. */

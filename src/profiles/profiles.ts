@@ -3,6 +3,7 @@ import { relative, resolve } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { Profile } from "../contract/profile.ts";
+import { noOptions } from "../contract/run-options.ts";
 import { catalogReader, inherit, lineage, type Layers } from "./catalog.ts";
 import { FileFault, isInside, readMcpServers, type JsonObject } from "./contained.ts";
 import { contentOf, copiedFiles } from "./copied-files.ts";
@@ -12,8 +13,9 @@ import { profileRoots, type CompanionReader, type Root } from "./roots.ts";
 import type { Log } from "../lib/log.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
+import { ruleFor } from "./match.ts";
 import { isBroken, type BrokenLayer, type Layer } from "./load.ts";
-import { planOf, type Plan } from "./plan.ts";
+import { limitsOf, planOf, withOptions, type Plan } from "./plan.ts";
 
 type Request = {
   settings: Pick<Settings, "sharedFsRoot" | "defaultProfile" | "hooksProfile" | "agentCliTimeout">;
@@ -46,7 +48,7 @@ export const createProfiles = ({
     list: async () => [...(await catalog()).values()].map(({ profile }) => Profile.parse(profile)),
     route: async (request) => {
       const { entry, rule } = choose(await catalog(), { ...request, settings });
-      return { ...entry.profile, rule };
+      return { ...entry.profile, rule, limits: limitsOf(entry.plan, agentCliTimeout) };
     },
     checkMcpFile: async (filePath) => {
       await requestedMcpServers(filePath, sharedFsRoot).catch((error: unknown) => {
@@ -63,21 +65,31 @@ export const createProfiles = ({
       const { profile, plan, chain } = entry;
       return {
         ...profile,
-        materialise: async ({ jobId, worktreePath, worktreeId, repoKey, filePath }) => {
+        materialise: async ({
+          jobId,
+          worktreePath,
+          worktreeId,
+          repoKey,
+          filePath,
+          options = noOptions,
+          taskFiles = [],
+        }) => {
           const requested = await requestedMcpServers(filePath, sharedFsRoot);
           const files = await copiedFiles(chain)
             .then(contentOf)
             .catch((error: unknown) => {
               throw error instanceof FileFault ? unusable(name, error.message, error) : error;
             });
+          const block = withOptions(plan, options, agentCliTimeout);
           return materialise(directories, {
             id: jobId,
-            plan: { ...plan, mcpServers: { ...plan.mcpServers, ...requested } },
+            plan: { ...plan, block, mcpServers: { ...plan.mcpServers, ...requested } },
             files,
+            taskFiles,
             worktree: profile.worktree ? { id: worktreeId, path: worktreePath } : null,
             profile: name,
             repoKey,
-            timeoutSeconds: plan.block.timeout ?? agentCliTimeout,
+            timeoutSeconds: block.timeout,
           });
         },
       };
@@ -159,47 +171,6 @@ const usable = (profiles: ProfilesByName, name: string, origin: string): UsableP
     "invalid_profile",
     `Profile ${name}${origin} cannot be used: ${entry.profile.error}`,
   );
-};
-
-/**
- * Length of the prefix that `match.task` is matched against: a task's kind shows at its beginning. The operator writes
- * the expressions, and nothing stops one that backtracks for ever.
- */
-const maxMatched = 2000;
-
-/** The first `match` rule of a profile that matches a task, as the profile has it; undefined: none. */
-const ruleFor = (
-  match: UsableProfile["match"],
-  { task, repoUrl }: Pick<RouteRequest, "task" | "repoUrl">,
-): string | undefined => {
-  const beginning = task.slice(0, maxMatched);
-  const byTask = match?.task?.find((source) => new RegExp(source, "i").test(beginning));
-  if (byTask !== undefined) return `match.task: ${byTask}`;
-  if (repoUrl === "") return undefined;
-  const repository = repositoryName(repoUrl);
-  const byRepo = match?.repo?.find((glob) => globPattern(repositoryName(glob)).test(repository));
-  return byRepo === undefined ? undefined : `match.repo: ${byRepo}`;
-};
-
-const wildcards: Record<string, string> = { "**": "[^]*", "*": "[^/]*", "?": "[^/]" };
-
-/** Not `path.matchesGlob`: its `*` skips names that begin with a dot, such as `acme/.github`. */
-const globPattern = (glob: string): RegExp => {
-  const source = glob.replaceAll(
-    /\*\*|[^]/g,
-    (part) => wildcards[part] ?? part.replace(/[\\^$.|+()[\]{}]/, "\\$&"),
-  );
-  return new RegExp(`^${source}$`, "i");
-};
-
-/**
- * `https://github.com/acme/app.git`, `ssh://git@github.com/acme/app` and `git@github.com:acme/app` all become
- * `github.com/acme/app`: one glob matches every form of URL.
- */
-const repositoryName = (url: string): string => {
-  const short = /^[^/@]+@([^/:]+):(.*)$/.exec(url);
-  const name = short === null ? url.replace(/^[a-z+]+:\/\/([^/@]*@)?/i, "") : `${short[1]}/${short[2]}`;
-  return name.replace(/\/+$/, "").replace(/\.git$/, "");
 };
 
 /** A usable profile: everything for routing and materialising. */

@@ -83,6 +83,8 @@ const run = async (launch: AgentLaunch, cwd: string, modelUrl: string) => {
       ...args,
       ...(settingsFile === null ? [] : ["--settings", settingsFile]),
       ...(worktreeName === null ? [] : ["--worktree", worktreeName]),
+      "--add-dir",
+      cwd,
       ..."--output-format stream-json --verbose --setting-sources user --strict-mcp-config".split(" "),
       "--session-id",
       jobId,
@@ -166,6 +168,17 @@ it("with the bundled reviewer the real CLI cannot read outside the worktree", as
   await run(await launchOf(profiles, { ...request("review"), worktreePath: worktree }), worktree, model.url);
   expect(model.bodies).toHaveLength(2);
   expect(model.bodies[1]).not.toContain("canary");
+});
+
+it("with the bundled reviewer the real CLI can read the files of the task", async () => {
+  const { worktree } = await startRepository();
+  const { profiles, shared } = await setup();
+  const file = join(shared, "jobs", jobId, "task-files", "log.txt");
+  const model = await startModel({ name: "Read", input: { file_path: file } });
+  const taskFiles = [{ name: "log.txt", content: "canary", encoding: "utf-8" as const }];
+  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree, taskFiles });
+  await run(launch, worktree, model.url);
+  expect(model.bodies[1]).toContain("canary");
 });
 
 it("with an empty list of tools the real CLI offers none", async () => {

@@ -16,7 +16,7 @@ import { gitDirVariables, runGit, runGitOrNull, serverOptions, type GitContext }
 import { announceOwner, isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
 import { isAncestor, isRefName, resolveBase } from "./ref.ts";
 import { removeDirectory } from "./remove.ts";
-import type { AddWorktree, Worktree } from "./repos.ts";
+import { RepoError, type AddWorktree, type Worktree } from "./repos.ts";
 
 /** See the port. @throws RepoError `worktree_failed` */
 export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
@@ -94,6 +94,7 @@ const make = async (
   const found = await cachedRefs(context, { cacheDir: paths.cacheDir, names, signal });
   const refs = found.filter(({ name }) => name !== own);
   const known = existing?.ready === true ? existing.worktree : null;
+  requireNew(found, request, existing);
   const { baseRef, baseSha, start } = await startOf(context, {
     ...request,
     cacheDir: paths.cacheDir,
@@ -109,6 +110,21 @@ const make = async (
   const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });
   await writeOwner(context, { ...owned, leftOut, ready: true });
   return worktree;
+};
+
+/** A ref is a file: `a/b` cannot be beside `a`. */
+const requireNew = (
+  refs: Refs,
+  { branch, mustBeNew = false, baseRef, repo }: AddWorktree,
+  existing: OwnerFile | null,
+): void => {
+  if (!mustBeNew || existing !== null) return;
+  const taken = [...refs.map(({ name }) => name.replace(/^refs\/(remotes\/origin|heads)\//, "")), baseRef];
+  const other = taken.find((name) => `${name}/`.startsWith(`${branch}/`) || branch.startsWith(`${name}/`));
+  if (other === undefined) return;
+  const where = other === baseRef ? "is the base" : `exists already in ${repo?.url ?? "an earlier job"}`;
+  const message = `The branch "${branch}" cannot be made: "${other}" ${where}.\nWhat to do: Choose another name for options.branch.`;
+  throw new RepoError("worktree_failed", message);
 };
 
 type CheckOut = { request: AddWorktree; worktree: Worktree; start: string; refs: Refs };

@@ -73,7 +73,9 @@ test("what is no repository, an unreachable server and a server that wants crede
   const { repos } = await makeRepos();
   const none = await failing(fetchInto(repos, await temporaryDirectory()));
   expect(none).toMatchObject({ reason: "clone_failed", retryable: false });
-  expect(none.message).toContain("there is no git repository at this URL");
+  expect(none.message).toMatch(
+    /no git repository at this path .*\nWhat to do: Check the path, .*may read it/,
+  );
   const unreachable = await failing(fetchInto(repos, "http://127.0.0.1:9/acme/app"));
   expect(unreachable).toMatchObject({ reason: "clone_failed", retryable: true });
   expect(unreachable.message).toContain("the server cannot be reached");

@@ -14,8 +14,8 @@ import { urlOfConfig } from "./git-directory.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { repoKey } from "./url.ts";
 
-/** Refs that the service itself puts into a cached clone. An older version made `pushed`. */
-const ownPrefixes = ["refs/service/salvage", "refs/service/pushed", "refs/heads/service"];
+/** Refs that the service itself puts into a cached clone. */
+const ownPrefixes = ["refs/service/salvage", "refs/heads"];
 
 /**
  * Deletes the salvage refs and job branches of every cached clone whose last commit is older than `before`. Their objects
@@ -39,12 +39,9 @@ const expireIn = async (
 ): Promise<number> => {
   const gitDir = cacheGitDir(context, key);
   if ((await lstat(gitDir).catch(() => null)) === null) return 0;
-  // Worktrees of an older version have their branches here.
-  const old = await readdir(join(gitDir, "worktrees")).catch(() => []);
-  const prefixes = ownPrefixes.filter((prefix) => old.length === 0 || prefix !== "refs/heads/service");
   const call = { variables: gitDirVariables(gitDir), maxOutputBytes: 256 * 1024 * 1024, signal };
   const format = "--format=%(committerdate:unix) %(refname) %(objectname)";
-  const { stdout } = await runGit(context, ["for-each-ref", format, ...prefixes], call);
+  const { stdout } = await runGit(context, ["for-each-ref", format, ...ownPrefixes], call);
   const past = stdout.split("\n").flatMap((line) => {
     const [at, ref, commit] = line.split(" ");
     return commit !== undefined && Number(at) * 1000 < before.getTime() ? [`delete ${ref} ${commit}\n`] : [];

@@ -27,6 +27,10 @@ export type Captured = {
 type Capture = {
   worktree: Worktree;
   signal: AbortSignal;
+  /** Links that the checkout left out; their absence is no change. */
+  leftOut?: string[];
+  /** The agent may still work in it: the modes of its files stay as they are. */
+  live?: boolean;
   /** Called with the index file of the tree, which is deleted afterwards. */
   use?: (indexFile: string) => Promise<void>;
 };
@@ -35,11 +39,19 @@ type Capture = {
  * Captures a worktree whose agent has ended, in whatever state. Uses plain git and a temporary index: the worktree's index,
  * HEAD and files stay as they are.
  */
-export const capture = async (context: GitContext, { worktree, signal, use }: Capture): Promise<Captured> => {
-  const leftOut = (await reclaim(context, worktree))?.leftOut ?? [];
+export const capture = async (context: GitContext, request: Capture): Promise<Captured> => {
+  const leftOut = (await reclaim(context, request.worktree))?.leftOut ?? [];
+  return captureFiles(context, { ...request, leftOut });
+};
+
+/** As `capture`, in a git directory that is safe to run git in. */
+export const captureFiles = async (
+  context: GitContext,
+  { worktree, signal, leftOut = [], live = false, use }: Capture,
+): Promise<Captured> => {
   const tips = await readTips(context, worktree, signal);
   const index = join(worktree.gitDir, `service-${randomUUID()}.index`);
-  const staging = { worktree, index, head: tips.head, leftOut, signal };
+  const staging = { worktree, index, head: tips.head, leftOut, live, signal };
   try {
     // The worktree's own index tells git which files are unchanged; without it git reads them all.
     const copied = await copyIndex(join(worktree.gitDir, "index"), index);
@@ -91,6 +103,7 @@ type Staging = {
   index: string;
   head: string | null;
   leftOut: string[];
+  live: boolean;
   signal: AbortSignal;
 };
 
@@ -133,7 +146,7 @@ const addAll = async (context: GitContext, staging: Staging): Promise<string[]> 
     }
   };
   let said = await add();
-  if (said.includes("Permission denied")) {
+  if (!staging.live && said.includes("Permission denied")) {
     await openTree(worktree.path);
     said = await add();
   }

@@ -1,9 +1,9 @@
-import { copyFile, lstat, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { lstat, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { oldScratchGitDir, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
+import { readOwner, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
 
 /** Makes git use this clone, whatever an agent wrote into the working directory. */
@@ -45,7 +45,8 @@ const configOf = ({ settings }: GitContext, { repoKey, repoUrl }: Worktree): str
 
 const headOf = ({ branch }: Worktree): string => `refs/heads/${branch}`;
 
-const lendersOf = ({ worktree, source }: Pick<OwnerFile, "worktree" | "source">): string[] => [
+/** The clones whose objects a worktree borrows. */
+export const lendersOf = ({ worktree, source }: Pick<OwnerFile, "worktree" | "source">): string[] => [
   worktree.cacheDir,
   ...(source === null ? [] : [join(dirname(worktree.path), source, ".git")]),
 ];
@@ -73,7 +74,6 @@ export const reclaim = async (context: GitContext, worktree: Worktree): Promise<
   const { gitDir, worktreeId } = worktree;
   await restoreCacheOf(context, worktree);
   const owned = await readOwner(context, worktreeId);
-  if (owned?.version === 1) await adopt(context, owned);
   const found = await lstat(gitDir).catch(() => null);
   if (found === null) await recreateGitDirectory(context, worktree, owned);
   else if (!found.isDirectory())
@@ -111,50 +111,6 @@ const recreateGitDirectory = async (
   const signal = AbortSignal.timeout(context.settings.gitTimeout * 1000);
   const refs = await cachedRefs(context, { cacheDir, names: remoteRefs, signal });
   await makeClone(context, { worktree, source: owned?.source ?? null }, { refs, start: baseSha });
-};
-
-/**
- * Turns a worktree of an older version into a clone. Its git directory was in the cached clone or, without a repository,
- * beside its owner file. Each step can be repeated after a crash.
- */
-const adopt = async (context: GitContext, owned: OwnerFile): Promise<void> => {
-  const { worktree, admin } = owned;
-  const { gitDir, cacheDir, worktreeId, repoKey } = worktree;
-  const isFile = (await lstat(gitDir).catch(() => null))?.isDirectory() !== true;
-  if (isFile && repoKey === null) {
-    await rm(gitDir, { force: true });
-    await rename(oldScratchGitDir(context, worktreeId), gitDir);
-  }
-  const old = join(cacheDir, "worktrees", admin ?? worktreeId);
-  if (isFile && repoKey !== null) {
-    // The directory may belong to a worktree of another instance.
-    const isOwn = (await textOf(join(old, "gitdir"))) === `${gitDir}\n`;
-    await rm(gitDir, { force: true });
-    await adoptFrom(context, owned, isOwn ? old : null);
-    if (isOwn) await rm(old, { recursive: true, force: true });
-  }
-  await writeOwner(context, owned);
-};
-
-const adoptFrom = async (context: GitContext, owned: OwnerFile, old: string | null): Promise<void> => {
-  const { worktree } = owned;
-  const { cacheDir, baseSha, gitDir } = worktree;
-  const head = old === null ? "" : await textOf(join(old, "HEAD"));
-  const named = /^ref: (refs\/heads\/\S+)\n$/.exec(head)?.[1];
-  const names = [...remoteRefs, headOf(worktree), ...(named === undefined ? [] : [named])];
-  const signal = AbortSignal.timeout(context.settings.gitTimeout * 1000);
-  const refs = await cachedRefs(context, { cacheDir, names: [...new Set(names)], signal });
-  const isThere = refs.some(({ name }) => name === headOf(worktree));
-  const fresh = { ...worktree, gitDir: `${gitDir}.new` };
-  await rm(fresh.gitDir, { recursive: true, force: true });
-  await makeClone(context, { worktree: fresh, source: null }, { refs, start: isThere ? null : baseSha });
-  if (old !== null) {
-    await writeFile(join(fresh.gitDir, "HEAD"), head);
-    await mkdir(join(fresh.gitDir, "logs"));
-    for (const name of ["index", "logs/HEAD"])
-      await copyFile(join(old, name), join(fresh.gitDir, name)).catch(() => undefined);
-  }
-  await rename(fresh.gitDir, gitDir);
 };
 
 /** Empty: there is no such file. */

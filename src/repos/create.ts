@@ -19,6 +19,7 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
+import { diffChange } from "./diff.ts";
 import { checkOutFiles } from "./files.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
@@ -66,6 +67,7 @@ export const createRepos = ({
     salvage: (worktree, name, signal) => salvage(context, { worktree, name, signal }),
     capture: (worktree, signal) => captureCommit(context, { worktree, signal }),
     changes: (worktree, signal) => changesSinceBase(context, { worktree, signal }),
+    diff: (request) => diffChange(context, request),
     push: (worktree, signal) => pushBranch(context, worktree, signal),
     openPullRequest: (request) => openPullRequest(context, request),
     removeWorktree: ({ worktreeId }, signal) => removeWorktree(context, worktreeId, signal),

@@ -19,81 +19,100 @@ export const asRepoError = (error: unknown, { reason, what, signal }: Doing): un
     error instanceof GitError ? error.said : error instanceof Error ? error.message : String(error);
   const known = knownFailures.find(({ sign }) => sign.test(text));
   const detail = error instanceof GitError && error.ended !== "exited" ? error.message : relevantLines(text);
-  const message =
-    known === undefined ? `Could not ${what}: ${detail}` : `Could not ${what}: ${known.meaning} (${detail})`;
+  const message = `Could not ${what}: ${known === undefined ? detail : explained(known, { what, detail })}`;
   const retryable = known?.retryable ?? (error instanceof GitError && error.ended === "timed_out");
   return new RepoError(reason, message, { cause: error, retryable });
 };
 
+/** What it means, and in a line of its own what to do. */
+const explained = (known: Known, { what, detail }: { what: string; detail: string }): string => {
+  const isPath = / (file:\/)?\/\S/.test(what);
+  const { meaning, advice } = (isPath ? known.ofPath : undefined) ?? known;
+  return `${meaning} (${detail})${advice === null ? "" : `\nWhat to do: ${advice}`}`;
+};
+
+type Meant = { meaning: string; advice: string | null };
+
+/** `ofPath`: of a repository on this disk. */
+type Known = Meant & { sign: RegExp; ofPath?: Meant; retryable: boolean };
+
 /** The first match counts: special signs stand before general ones. */
-const knownFailures: { sign: RegExp; meaning: string; retryable: boolean }[] = [
+const knownFailures: Known[] = [
   {
     sign: /\[rejected\].*\((non-fast-forward|fetch first|stale info)/,
-    meaning:
-      "the branch exists there with other commits. Delete or rename it there, or push the branch by hand.",
+    meaning: "the branch exists there with other commits.",
+    advice: "Delete or rename it there, or push the branch by hand.",
     retryable: false,
   },
   {
     sign: /'refs\/heads\/[^']+' exists; cannot create|directory\/file conflict/,
-    meaning: "a branch there has the name of a directory of this one's. Rename that branch.",
+    meaning: "a branch there has the name of a directory of this one's.",
+    advice: "Rename that branch.",
     retryable: false,
   },
   {
     sign: /\[remote rejected\]/,
     meaning: "the server does not accept it.",
+    advice: null,
     retryable: false,
   },
   {
     sign: /No space left on device|ENOSPC|Disk quota exceeded|EDQUOT/i,
-    meaning:
-      "the disk is full. Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at a larger disk.",
+    meaning: "the disk is full.",
+    advice: "Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at a larger disk.",
     retryable: true,
   },
   {
     sign: /Read-only file system|EROFS/i,
-    meaning:
-      "the file system is read-only. Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at one that the service may write to.",
+    meaning: "the file system is read-only.",
+    advice: "Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at one that the service may write to.",
     retryable: false,
   },
   {
     sign: /EACCES|EPERM|ENOTDIR|insufficient permission|could not create (work tree|leading directories)/i,
-    meaning:
-      "the service may not write there. Check the owner and mode of SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT.",
+    meaning: "the service may not write there.",
+    advice: "Check the owner and mode of SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT.",
     retryable: false,
   },
   {
     // git names the file, but not the reason.
     sign: /unable to write file \S/i,
-    meaning:
-      "a file could not be written to its end, most likely because the disk is full. Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at a larger disk.",
+    meaning: "a file could not be written to its end, most likely because the disk is full.",
+    advice: "Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT at a larger disk.",
     retryable: true,
   },
   {
     sign: /dubious ownership/i,
-    meaning:
-      "the repository on disk belongs to another user. Make the service's user its owner, or use an https or ssh URL.",
+    meaning: "the repository on disk belongs to another user.",
+    advice: "Make the service's user its owner, or use an https or ssh URL.",
     retryable: false,
   },
   {
     sign: /Host key verification failed/i,
-    meaning: "the server's ssh host key is not known. Add it to the known_hosts file of the service's user.",
+    meaning: "the server's ssh host key is not known.",
+    advice: "Add it to the known_hosts file of the service's user.",
     retryable: false,
   },
   {
     sign: /Authentication failed|could not read (Username|Password)|terminal prompts disabled|Permission denied \(|returned error: 40[13]|invalid credentials/i,
-    meaning:
-      "the server asks for credentials that the service does not have. Set GIT_HOST and GIT_HOST_TOKEN (https) or give the service's user an ssh key.",
+    meaning: "the server asks for credentials that the service does not have.",
+    advice: "Set GIT_HOST and GIT_HOST_TOKEN (https) or give the service's user an ssh key.",
     retryable: false,
   },
   {
     sign: /Could not resolve host|Failed to connect|Connection (refused|reset|timed out)|Network is unreachable|No route to host|Operation timed out|gnutls_handshake|SSL (connection|certificate|peer)|returned error: 5\d\d|early EOF|unexpected disconnect|the remote end hung up/i,
-    meaning: "the server cannot be reached or broke off. Check the URL and the network, and try again.",
+    meaning: "the server cannot be reached or broke off.",
+    advice: "Check the URL and the network, and try again.",
     retryable: true,
   },
   {
     sign: /repository '.*' not found|Repository not found|does not appear to be a git repository|no such (file|identity)|not valid: is this a git repository/i,
-    meaning:
-      "there is no git repository at this URL, or the service may not see it. Check the spelling and the token's rights.",
+    meaning: "there is no git repository at this URL, or the service may not see it.",
+    advice: "Check the spelling and the token's rights.",
+    ofPath: {
+      meaning: "there is no git repository at this path of the service's machine.",
+      advice: "Check the path, and that the service's user may read it.",
+    },
     retryable: false,
   },
 ];

@@ -167,6 +167,8 @@ const noToken = ({ settings: { gitHost, gitHostAppId } }: GitContext, repo: Host
     : `the app ${gitHostAppId} is not installed on ${nameOf(repo)}; install it there.`;
 
 /** `repo`: the one that the token is for; null: all. */
+type GhContext = { env: NodeJS.ProcessEnv; settings: { gitHost: string; gitTimeout: number } };
+
 type GhCall = { repo: HostedRepo | null; signal: AbortSignal; input?: string };
 
 /** The program gh failed; `message` is bounded and free of credentials. */
@@ -188,8 +190,8 @@ const gh = async (context: GitContext, args: readonly string[], call: GhCall): P
 };
 
 /** With a home directory of its own. The token is only in the environment. */
-const runGh = async (
-  context: GitContext,
+export const runGh = async (
+  context: GhContext,
   args: readonly string[],
   { token, signal, input }: GhCall & { token: string },
 ): Promise<string> => {
@@ -216,7 +218,7 @@ const runGh = async (
 };
 
 const ghEnvironment = (
-  { env, settings }: GitContext,
+  { env, settings }: GhContext,
   { token, home }: { token: string; home: string },
 ): Record<string, string> => ({
   ...pickEnvironment(env),

@@ -28,11 +28,23 @@ const makeTrap = async (): Promise<{ program: string; sprung: () => boolean }> =
 /** Everything the service ever does with a worktree. */
 const wholeLife = async (repos: Repos, worktree: Worktree): Promise<void> => {
   await write(worktree.path, { "work.txt": "work\n", "work.dat": "work\n" });
+  const { repoUrl, worktreeId, baseRef } = worktree;
+  const asked = {
+    repoUrl,
+    worktreeId,
+    baseRef,
+    base: null,
+    format: "patch",
+    maxBytes: 100_000,
+    signal: never,
+  } as const;
+  await repos.diff({ ...asked, head: null });
   await repos.inspect(worktree, never);
   await salvagedRef(repos, worktree, "job", never);
   await repos.commitAll(worktree, "work", never);
   await repos.push(worktree, never);
   await repos.changes(worktree, never);
+  await repos.diff({ ...asked, head: "refs/service/salvage/job" });
 };
 
 const checkOut = async (remote: Remote): Promise<{ repos: Repos; worktree: Worktree }> => {

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
@@ -26,27 +26,20 @@ const Facts = z.object({
  * before the directory is made and removed after it: a directory without one is never touched.
  */
 const OwnerFile = z.object({
-  /** 1: made by a version whose worktrees shared the git directory of the cached clone. */
-  version: z.union([z.literal(1), z.literal(2)]),
+  version: z.literal(2),
   /** False: the checkout is not finished, so no agent has worked in it. */
   ready: z.boolean(),
   /** Links of the repository that were left out of the checkout because they point out of it. */
   leftOut: z.array(z.string()),
   worktree: Facts,
-  /** The instance that owns it; null: an older version did not write it. */
-  instance: z.string().nullable().default(null),
-  /** Version 1 only: name of the administrative directory in the cached clone; null: the id. */
-  admin: z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]*$/)
-    .nullable()
-    .default(null),
-  /** When it was checked out, ISO 8601; null: when the file was written. */
-  since: z.string().nullable().default(null),
+  /** The instance that owns it. */
+  instance: z.string(),
+  /** When it was checked out. */
+  since: z.iso.datetime(),
   /** Throwaway worktrees only: the worktree whose state it has and whose objects it borrows. */
-  source: z.string().nullable().default(null),
+  source: z.string().nullable(),
   /** Content that cannot be saved, because of which the directory is kept: `nested repository at vendor/x`. */
-  kept: z.array(z.string()).default([]),
+  kept: z.array(z.string()),
 });
 
 export type OwnerFile = Omit<z.infer<typeof OwnerFile>, "worktree" | "since"> & {
@@ -94,9 +87,8 @@ export const readOwner = async (context: GitContext, id: string): Promise<OwnerF
   const parsed = OwnerFile.safeParse(parseJson(text));
   if (!parsed.success || parsed.data.worktree.worktreeId !== id) return null;
   const { worktree, since } = parsed.data;
-  const written = since ?? (await stat(ownerFile(context, id)).catch(() => null))?.mtime ?? new Date();
   const paths = locate(context, id, worktree.repoKey);
-  return { ...parsed.data, since: new Date(written), worktree: { ...worktree, ...paths } };
+  return { ...parsed.data, since: new Date(since), worktree: { ...worktree, ...paths } };
 };
 
 const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);
@@ -138,10 +130,6 @@ export const removeTornOwners = async (context: GitContext): Promise<void> => {
       await rm(join(ownerDirectory(context), name), { force: true });
   }
 };
-
-/** Git directory of a worktree of version 1 without a repository. */
-export const oldScratchGitDir = (context: GitContext, id: string): string =>
-  join(ownerDirectory(context), `${id}.git`);
 
 const namesIn = (directory: string): Promise<string[]> =>
   readdir(directory).catch((error: unknown) => {

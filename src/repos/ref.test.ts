@@ -64,6 +64,8 @@ test.for([
   "a/",
   "@{-1}",
   "HEAD",
+  "refs/heads/main",
+  "refs/tags/v1",
   "x".repeat(201),
 ])("%j is refused with a sentence that names it", (ref) => {
   expect(() => checkRef(ref)).toThrow("is not a name that git takes for a branch or tag");

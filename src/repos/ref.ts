@@ -26,7 +26,8 @@ const hasControl = (ref: string): boolean => Buffer.from(ref).some((byte) => byt
 
 /** @throws ServiceError `invalid_ref` */
 export const checkRef = (ref: string): void => {
-  if (isRefName(ref)) return;
+  // git would take it for a branch `refs/heads/refs/heads/main`.
+  if (isRefName(ref) && !/^refs\/(heads|tags)\//.test(ref)) return;
   const shown = ref.replaceAll(/[^\x20-\x7e]/g, "?").slice(0, 100);
   throw new ServiceError(
     "invalid_ref",

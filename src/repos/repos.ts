@@ -1,3 +1,5 @@
+import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
+
 /** PORT: everything that the service does with repositories. `createRepos` in `create.ts` implements it. */
 export type Repos = {
   /**
@@ -52,6 +54,11 @@ export type Repos = {
   capture: (worktree: Worktree, signal: AbortSignal) => Promise<string | null>;
   /** Paths that differ from the worktree's base, or the number of commits that change none. Empty: no changes. */
   changes: (worktree: Worktree, signal: AbortSignal) => Promise<string[]>;
+  /**
+   * A change, compared outside the worktree: an agent may work in it meanwhile. Null: a commit of it is not here.
+   * @throws RepoError `worktree_failed`
+   */
+  diff: (request: DiffRequest) => Promise<Diff | null>;
   /** @throws RepoError `push_failed` */
   push: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /**
@@ -104,8 +111,8 @@ export type WorktreeOnDisk = {
   directoryExists: boolean;
   /** When it was checked out. */
   since: Date;
-  /** The instance that owns it; null: an older version did not write it. */
-  instance: string | null;
+  /** The instance that owns it. */
+  instance: string;
   /** A copy of another worktree's state, only for the read-only job of this id. */
   isThrowaway: boolean;
   /** Content that could not be saved at the last try. */
@@ -136,6 +143,8 @@ export type AddWorktree = {
   worktreeId: string;
   jobId: string;
   branch: string;
+  /** Refuses a branch that the remote or an earlier job has, and the base. */
+  mustBeNew?: boolean;
   baseRef: string;
   /** Makes a throwaway worktree of another one's state: a commit that `capture` gave. */
   source?: { worktree: Worktree; commit: string | null } | null;
@@ -171,6 +180,35 @@ export type WorktreeState = {
   /** Commits beyond the base. */
   ahead: number;
   diffStat: { files: number; insertions: number; deletions: number };
+};
+
+export type DiffRequest = {
+  /** Empty: none. */
+  repoUrl: string;
+  /** The worktree in whose clone the commits may be; null: none. */
+  worktreeId: string | null;
+  /** A commit, or a ref of the cached clone; null: the worktree's files as they are now. */
+  head: string | null;
+  /** What a head is compared with: where its branch began; null: nothing. Files are compared with where the worktree began. */
+  base: string | null;
+  format: DiffFormat;
+  maxBytes: number;
+  signal: AbortSignal;
+};
+
+export type Diff = {
+  /** Null: it is compared with nothing. */
+  base: string | null;
+  /** Null: it is in files only. */
+  head: string | null;
+  files: ChangedFile[];
+  /** In the format that was asked for. Cut between two files when there is more than `maxBytes` of it. */
+  text: string;
+  truncated: boolean;
+  /** Bytes that are not UTF-8 are lost in `text`. */
+  lossy: boolean;
+  /** What git does not take, a few words each. */
+  kept: string[];
 };
 
 export type PullRequest = {

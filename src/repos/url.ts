@@ -64,7 +64,8 @@ const parseLocal = (url: string, path: string, allowLocal: boolean): string => {
 const parseScp = (url: string): string => {
   if (/^[^/@]*:[^/]*@/.test(url)) throw withCredentials(url);
   const [, user, host, path] = /^([\w.][\w.-]*)@([a-z0-9][a-z0-9.-]*|\[[0-9a-f:]+\]):(.+)$/i.exec(url) ?? [];
-  if (user === undefined || host === undefined || path === undefined) throw invalid(url, "is not a URL");
+  if (user === undefined || host === undefined || path === undefined)
+    throw invalid(url, "is not a URL, nor an absolute path");
   if (path.startsWith("-")) throw invalid(url, "has a path that begins with a dash");
   const normal = path.replace(/\/+$/, "");
   if (normal === "") throw invalid(url, "names no repository");

@@ -74,8 +74,9 @@ const some = (paths: string[]): string => {
   return `${paths.slice(0, 50).join(", ")}${more}`;
 };
 
-/** The task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
-const pullRequestTitle = ({ task }: JobRecord): string => {
+/** The one that was asked for; else the task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
+const pullRequestTitle = ({ task, options }: JobRecord): string => {
+  if (options.title !== null) return options.title;
   const line =
     task
       .trim()

@@ -38,6 +38,7 @@ export const claimJob = async (
       log,
     }),
     repos,
+    taskFiles: { put: async () => undefined, get: async () => null, remove: async () => undefined },
     agent: createClaudeAgent({
       settings: { ...fakeSettings(directory), ...settings },
       env: { PATH: process.env["PATH"] },

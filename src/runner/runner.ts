@@ -10,12 +10,15 @@ import { ProfileError, type Profiles } from "../profiles/profile.ts";
 import { RepoError, type Repos, type Worktree, type CachedRepo } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import type { TaskFiles } from "../store/task-files.ts";
+import type { TaskFile } from "../contract/run-options.ts";
 import { deliver } from "./deliver.ts";
 import { LostOwnership, runJobAgent, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
   repos: Repos;
+  taskFiles: TaskFiles;
   agent: Agent;
   newId: () => string;
   /** For texts that leave the service with a pull request. */
@@ -62,6 +65,8 @@ export const createRunner = (deps: Dependencies) => {
       worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
+      options: record.options,
+      taskFiles: record.options.files.length === 0 ? [] : await filesOf(record.id),
     });
     const agent = await runJobAgent({
       record,
@@ -84,6 +89,12 @@ export const createRunner = (deps: Dependencies) => {
     const { redact } = deps;
     const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact });
     return { kind: "succeeded", patch: { ...agentFacts(agent), ...delivered } };
+  };
+
+  const filesOf = async (id: string): Promise<TaskFile[]> => {
+    const files = await deps.taskFiles.get(id);
+    if (files === null) throw new Error("The files of the task are missing; submit it again with them");
+    return files;
   };
 
   /** Saves what is in the worktree, then reports how the run ended. */
@@ -151,7 +162,7 @@ export const createRunner = (deps: Dependencies) => {
         "the job's unfinished work could not be saved; its worktree is kept",
       );
       warn(
-        `The unfinished work could not be saved (${message(error)}); it is still in ${worktree.path}, which is kept`,
+        `The unfinished work could not be saved (${message(error).replace(/\nWhat to do: .*/, "")}); it is still in ${worktree.path}, which is kept`,
       );
       return {};
     }
@@ -180,7 +191,10 @@ export const createRunner = (deps: Dependencies) => {
   return {
     execute,
     settleLost,
-    removeConfig: (record: JobRecord): Promise<void> => profiles.discard(record.id),
+    removeConfig: async ({ id, options }: JobRecord): Promise<void> => {
+      await profiles.discard(id);
+      if (options.files.length > 0) await deps.taskFiles.remove(id);
+    },
   };
 };
 
@@ -217,7 +231,7 @@ const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress
   const isFenced = reason === "fence";
   // A run whose agent got no prompt can be repeated. If no instance took over a fenced job after all, it is queued
   // again as a lost one would be.
-  if (reason !== "cancel" && (record.retry_lost === true || (!agent?.prompted && !isFenced)))
+  if (reason !== "cancel" && (record.retry_lost || (!agent?.prompted && !isFenced)))
     return { kind: "requeue", patch: { pid: null, process: null } };
   const error = isFenced
     ? "The instance lost touch with the others while the job ran; submit the task again"
@@ -251,7 +265,8 @@ const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Work
     repo,
     worktreeId,
     jobId: record.id,
-    branch: record.branch ?? `service/${record.id.slice(0, 8)}`,
+    branch: record.branch ?? record.options.branch ?? `service/${record.id.slice(0, 8)}`,
+    mustBeNew: record.branch === null && record.options.branch !== null,
     baseRef: record.base_ref,
     signal: run.signal,
   });
@@ -262,6 +277,7 @@ const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Work
     cached_clone: worktree.cacheDir,
     branch: worktree.branch,
     base_ref: worktree.baseRef,
+    base_sha: worktree.baseSha,
   });
   run.stage("worktree_ready", worktree.path);
   return worktree;

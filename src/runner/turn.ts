@@ -1,9 +1,11 @@
+import { join } from "node:path";
 import type { Agent, AgentLaunch, AgentTurn, TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Log } from "../lib/log.ts";
 import { traceparentOf } from "../lib/trace-context.ts";
 import { cutFront } from "../lib/tail-buffer.ts";
+import { taskFilesDirectory } from "../profiles/materialise.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -49,7 +51,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     return started.outcome;
   }
   const outcome = await started.process.turn({
-    content: [{ type: "text", text: promptOf(record, session.resumeFrom !== null) }],
+    content: [{ type: "text", text: promptOf(record, launch, session.resumeFrom !== null) }],
     appendSystemPrompt: null,
     model: null,
     effort: null,
@@ -128,7 +130,13 @@ export class UnknownSession extends Error {
   }
 }
 
-const promptOf = (record: JobRecord, resumed: boolean): string =>
-  resumed && record.request.session_id === ""
-    ? `Your work on this task was interrupted. Look at what is done already and bring it to its end.\n\n${record.task}`
-    : record.task;
+const promptOf = (record: JobRecord, { configDir }: AgentLaunch, resumed: boolean): string => {
+  const paths = record.options.files.map((name) => `- ${join(taskFilesDirectory(configDir), name)}`);
+  return [
+    ...(resumed && record.request.session_id === ""
+      ? ["Your work on this task was interrupted. Look at what is done already and bring it to its end."]
+      : []),
+    record.task,
+    ...(paths.length === 0 ? [] : [`Files that belong to this task:\n${paths.join("\n")}`]),
+  ].join("\n\n");
+};

@@ -16,9 +16,9 @@ export type EventLog = {
   append: (jobId: string, attempt: number, event: Event) => void;
   /**
    * Events with `seq > after`, then new ones, until `finish` is called for the job or the signal aborts.
-   * A finished log ends at its last event.
+   * A finished log ends at its last event. `once`: only what is there.
    */
-  read: (jobId: string, after: number, signal: AbortSignal) => AsyncIterable<JobEvent>;
+  read: (jobId: string, after: number, signal: AbortSignal, once?: boolean) => AsyncIterable<JobEvent>;
   /** Writes what waits and ends the log and its readers. Does not wait for an unreachable store. */
   finish: (jobId: string) => Promise<void>;
   /** Deletes the log of a job. */
@@ -104,7 +104,7 @@ export const createEventLog = (options: Options): EventLog => {
   return {
     append: (jobId, attempt, event) => writers.append(jobId, itemOf(now().toISOString(), attempt, event)),
 
-    read: async function* (jobId, after, signal) {
+    read: async function* (jobId, after, signal, once = false) {
       if (!isJobId(jobId)) return;
       // The first event of an empty log is given before it is written.
       const known = after === 0 ? await inspect(jobId).catch(() => null) : null;
@@ -116,6 +116,7 @@ export const createEventLog = (options: Options): EventLog => {
         after: first === null ? `${after}-0` : "1-0",
         isWritten: () => writers.isIdle(jobId),
         isOver: createIsOver(jobId),
+        once,
         signal: AbortSignal.any([signal, closing.signal]),
       });
       for await (const { position, fields } of entries) {

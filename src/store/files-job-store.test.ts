@@ -5,7 +5,6 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createLog } from "../lib/log.ts";
 import { jobStoreSuite } from "../../test/ports/job-store-suite.ts";
-import { formatOneText } from "../../test/ports/format-1-record.ts";
 import { sampleRecord } from "../../test/ports/job-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { openFilesJobStore } from "../../test/open-stores.ts";
@@ -40,6 +39,13 @@ test("torn, empty and foreign files are skipped and not deleted, temporary files
   const names = await readdir(directory);
   expect(names).toContain(`${torn.id}.json`);
   expect(names.filter((name) => name.endsWith(".tmp"))).toEqual([]);
+});
+
+test("a record that was stored before jobs had options and a recorded base is read with their defaults", async () => {
+  const directory = await temporaryDirectory();
+  const { options, base_sha, ...old } = sampleRecord();
+  await writeFile(join(directory, `${old.id}.json`), JSON.stringify(old));
+  expect(await (await openIn(directory)).get(old.id)).toEqual({ ...old, options, base_sha });
 });
 
 test("a missing directory makes writes fail with store_unavailable, and they work again when it is back", async () => {
@@ -85,22 +91,4 @@ test.each([
     expect((await each.list({ limit: 10, status: "", cursor: "" })).records).toEqual([good]);
     expect(await each.get(spoilt?.id ?? "")).toBeNull();
   }
-});
-
-test("a job that an older version stored is read and changed", async () => {
-  const directory = await temporaryDirectory();
-  const id = "5d0c1f5e-7c55-4d0c-9a53-6f8f6f2d8b11";
-  await writeFile(join(directory, `${id}.json`), formatOneText(id));
-  const store = await openIn(directory);
-  const old = {
-    format: 2,
-    profile_rule: null,
-    bound_to: null,
-    retry_lost: null,
-    output: "So far so good",
-    error: "It broke",
-  };
-  expect(await store.get(id)).toMatchObject(old);
-  await store.update(id, { status: ["failed"] }, { error: "e" });
-  expect(await (await openIn(directory)).get(id)).toMatchObject({ ...old, error: "e" });
 });

@@ -197,10 +197,7 @@ export const openFilesRecords = async <T extends object>(
         return { after, changed: true };
       }),
 
-    all: async () => {
-      const records = await Promise.all([...known.keys()].map(read));
-      return records.filter((record) => record !== null);
-    },
+    all: async () => (await Promise.all([...known.keys()].map(read))).filter((record) => record !== null),
 
     newest: async ({ name }, { limit, before = null, skip: skipped = 0, and }) => {
       const entries = index.list(name, and?.name);
@@ -214,6 +211,8 @@ export const openFilesRecords = async <T extends object>(
       const count = countBefore(index.list(name), { at: until + 1, id: "" });
       return idsOf(index.list(name).slice(0, Math.min(count, maxBatch)));
     },
+    startingWith: async (beginning, limit) =>
+      [...known.keys()].filter((id) => id.startsWith(beginning)).slice(0, limit),
     values: async ({ name }) => index.list(name).map(({ id, value }) => [id, value]),
     count: async ({ name }) => index.list(name).length,
 

@@ -9,8 +9,7 @@ export const InstanceFacts = z.object({
   started_at: z.string(),
   running: z.int(),
   max_parallel_jobs: z.int(),
-  /** Instances of older versions do not publish it. */
-  turns: z.int().default(0),
+  turns: z.int(),
   draining: z.boolean(),
 });
 export type InstanceFacts = z.infer<typeof InstanceFacts>;

@@ -1,7 +1,8 @@
 import { isFinal, jobStatuses, type Job } from "../contract/job.ts";
+import { noOptions } from "../contract/run-options.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
-/** Version of the stored form. This version reads older ones. */
+/** Version of the stored form. Records of others are skipped. */
 export const recordFormat = 2;
 
 /**
@@ -16,7 +17,7 @@ export type JobRecord = Job & {
   request: { session_id: string; file_path: string; create_repo: boolean; private: boolean };
   /** Digests of the caller's key with the `Idempotency-Key`, and of the body of that request. */
   idempotency: { key: string; body: string } | null;
-  /** Digest of the key that submitted it; `open`: keys are not set; empty: accepted by an older version. */
+  /** Digest of the key that submitted it; `open`: keys are not set. */
   principal: string;
   /** The start of the service that claimed the job (a UUID made at each start); null while queued. */
   instance_epoch: string | null;
@@ -24,12 +25,14 @@ export type JobRecord = Job & {
   process: ProcessIdentity | null;
   /** The instance that must run the job because the worktree is on its disk; null: any. */
   bound_to: string | null;
-  /** Whether a lost job runs again, by its profile when it was accepted; null: accepted by an older version. */
-  retry_lost: boolean | null;
-  /** Whether the agent may only read, by the profile when the job was claimed; null: not claimed, or by an older version. */
+  /** Whether a lost job runs again, by its profile when it was accepted. */
+  retry_lost: boolean;
+  /** Whether the agent may only read, by the profile when the job was claimed; null: not claimed. */
   read_only: boolean | null;
   /** The claimed run has not been cleaned up yet; a final record may still have an agent or a worktree to clean up. */
   unsettled: boolean;
+  /** The commit at which the worktree's branch began; null: no worktree yet, or an empty repository. */
+  base_sha: string | null;
   /** When the job's worktree was removed or found missing; null while it exists. */
   worktree_removed_at: string | null;
 };
@@ -50,36 +53,11 @@ export const toJob = (record: JobRecord): Job => {
     retry_lost: _l,
     read_only: _o,
     unsettled: _u,
+    base_sha: _s,
     worktree_removed_at: _w,
     ...job
   } = record;
   return { ...job, base_ref: job.base_ref || presumedBase };
-};
-
-/** A stored record of this or an older format in the form of this version; null: the format is unknown. */
-const upgraded = (stored: { format?: unknown }): JobRecord | null => {
-  if (stored.format === recordFormat) {
-    // These fields were added without a new format.
-    return {
-      profile_rule: null,
-      read_only: null,
-      cached_clone: null,
-      principal: "",
-      ...(stored as Omit<JobRecord, "profile_rule" | "read_only" | "cached_clone" | "principal">),
-    };
-  }
-  if (stored.format === 1) {
-    const added = {
-      profile_rule: null,
-      bound_to: null,
-      retry_lost: null,
-      read_only: null,
-      cached_clone: null,
-      principal: "",
-    };
-    return { ...(stored as JobRecord), ...added, format: recordFormat };
-  }
-  return null;
 };
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -97,11 +75,10 @@ export const parseRecord = (text: string, id: string): JobRecord | string => {
 
 const checkRecord = (value: unknown, id: string): JobRecord | string => {
   if (typeof value !== "object" || value === null) return "it holds no record";
-  const record = upgraded(value);
-  if (record === null) {
-    const { format } = value as { format?: unknown };
-    return `its format is ${String(format)}, this version reads 1 to ${recordFormat}`;
-  }
+  const { format } = value as { format?: unknown };
+  if (format !== recordFormat) return `its format is ${String(format)}, this version reads ${recordFormat}`;
+  // Records that are older than these fields lack them.
+  const record = { options: noOptions, base_sha: null, ...value } as JobRecord;
   if (record.id !== id) return "it holds another job than its name says";
   if (!jobStatuses.includes(record.status)) return `its status ${String(record.status)} is unknown`;
   if (Number.isNaN(Date.parse(record.created_at))) return "it has no created_at";

@@ -1,7 +1,7 @@
-import { ServiceError } from "../contract/errors.ts";
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
+import { all, byAge, listJobs, ofSession, ofStatus, type ListQuery } from "./job-list.ts";
 import { isJobId, parseRecord, type JobRecord } from "./job-record.ts";
-import type { Index, IndexEntry, Kind, Position, Records } from "./records.ts";
+import type { Index, IndexEntry, Kind, Records } from "./records.ts";
 
 /**
  * Records of jobs. Every change of an existing record is one compare-and-set: it requires that the record still has one of
@@ -18,7 +18,12 @@ export type JobStore = {
   create: (record: JobRecord, limits?: { maxQueued: number }) => Promise<Creation>;
   /** The whole record, or null for an id that is unknown or malformed. */
   get: (id: string) => Promise<JobRecord | null>;
-  /** Newest first by `created_at`, then id. `cursor` is the `next` of the page before. */
+  /** Records whose id begins with this text, in no order. */
+  startingWith: (beginning: string, limit: number) => Promise<JobRecord[]>;
+  /**
+   * Newest first by `created_at`, then id. `cursor` is the `next` of the page before. With `isWanted` a call reads at most
+   * `maxRead` records: a page may be short, even empty, and the next one goes on.
+   */
   list: (query: ListQuery) => Promise<{ records: JobRecord[]; next: string | null }>;
   /**
    * Applies `patch`, or what it makes of the current record, when the guard holds, and returns the new record. Null: the guard
@@ -73,18 +78,12 @@ type Tally = { lost: number; recovered: number };
 /** `unsettled`: the run has not been cleaned up, though the job may have ended. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
-/** Of this status and agent session; empty: of any. */
-export type ListQuery = { limit: number; status: JobStatus | ""; session_id?: string; cursor: string };
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;
 
-const byCreation = (name: string): Index => ({ name, order: "creation" });
 const byTime = (name: string): Index => ({ name, order: "time" });
 const table = (name: string): Index => ({ name, order: "none" });
 
-const all = byCreation("all");
-const ofStatus = (status: JobStatus): Index => byCreation(`st:${status}`);
-const ofSession = (session: string): Index => byCreation(`session:${session}`);
 const [expiring, removable] = [byTime("expiring"), byTime("removable")];
 const unsettledRuns = table("unsettled");
 const worktreeUses = (worktree: string): Index => table(`worktree:${worktree}`);
@@ -113,6 +112,7 @@ export const jobKind = (podName: string | null): Kind<JobRecord> => ({
     version: "rev",
     key: (id) => ["job", id],
     oneSlot: true,
+    ids: true,
     apart: { field: "output", key: "out", seconds: (record) => record.ttl_seconds + outputGrace },
   },
 });
@@ -170,20 +170,9 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     create: (record, limits) => create(record, limits?.maxQueued ?? Infinity),
     get: records.get,
 
-    // One more record than asked for shows whether another page follows.
-    list: async ({ limit, status, session_id = "", cursor }) => {
-      const before = cursor === "" ? null : parseCursor(cursor);
-      const indexes = [session_id === "" ? [] : ofSession(session_id), status === "" ? [] : ofStatus(status)];
-      const [index = all, and] = indexes.flat();
-      const page = await records.newest(index, {
-        limit: limit + 1,
-        before,
-        ...(and !== undefined && { and }),
-      });
-      const last = page.length > limit ? page[limit - 1] : undefined;
-      const shown = await getAll(page.slice(0, limit).map(({ id }) => id));
-      return { records: shown, next: last === undefined ? null : toCursor(last) };
-    },
+    startingWith: async (beginning, limit) => getAll(await records.startingWith(beginning, limit)),
+
+    list: listJobs(records, getAll),
 
     update: async (id, guard, patch, options) => {
       const next = (current: JobRecord | null): JobRecord | undefined => {
@@ -260,18 +249,3 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
 
 const matches = (guard: UpdateGuard, record: JobRecord): boolean =>
   guard.status.includes(record.status) && (guard.attempt ?? record.attempt) === record.attempt;
-
-const byAge = (a: { created: number; id: string }, b: { created: number; id: string }): number =>
-  a.created - b.created || (a.id < b.id ? -1 : 1);
-
-/** The end of a page as an opaque text. */
-const toCursor = ({ created, id }: Position): string => `${created}_${id}`;
-
-/** @throws ServiceError `invalid_request` when `toCursor` did not make the text */
-const parseCursor = (cursor: string): Position => {
-  const match = /^(\d{1,15})_([0-9a-f-]{36})$/.exec(cursor);
-  if (match === null) {
-    throw new ServiceError("invalid_request", "cursor: must be the next_cursor of an earlier page");
-  }
-  return { created: Number(match[1]), id: match[2] ?? "" };
-};

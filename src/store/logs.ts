@@ -90,6 +90,8 @@ type Follow = {
   isWritten: () => boolean;
   /** Whether a log without a known end is complete, asked when all of it has been read. */
   isOver: (exists: boolean) => Promise<boolean>;
+  /** Ends where nothing more is there at present. */
+  once?: boolean;
   signal: AbortSignal;
 };
 
@@ -111,7 +113,7 @@ export const follow = async function* (options: Follow): AsyncGenerator<Entry> {
         if (stop.aborted) return;
       }
       if (page !== null && page.length > 0) continue;
-      if (page !== null && (await isAtEnd(options, position))) return;
+      if (page !== null && (options.once === true || (await isAtEnd(options, position)))) return;
       await change;
       change = logs.changed(id, stop);
     }

@@ -48,6 +48,8 @@ export type Kind<T extends object> = {
     seconds?: (record: T) => number;
     /** A text field that has a key of its own when it is long: first part of that key, seconds until it expires. */
     apart?: { field: keyof T & string; key: string; seconds: (record: T) => number };
+    /** Records are also found by the beginning of their id. */
+    ids?: true;
     /** For records in slots of their own: indexes from which `expire` removes entries without a record. */
     swept?: Index[];
   };
@@ -94,6 +96,8 @@ export type Records<T extends object> = {
   oldest: (index: Index, query?: { limit?: number; skip?: number; and?: Index }) => Promise<string[]>;
   /** Ids in an index by time, up to and with `until`; at most 500 at once. */
   due: (index: Index, until: number) => Promise<string[]>;
+  /** Ids that begin with this text, in no order; in a key-value store for kinds with `ids` only. */
+  startingWith: (beginning: string, limit: number) => Promise<string[]>;
   /** The value of each id in an index. */
   values: (index: Index) => Promise<[id: string, value: unknown][]>;
   count: (index: Index) => Promise<number>;

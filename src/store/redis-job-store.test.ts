@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { formatOneText } from "../../test/ports/format-1-record.ts";
 import { sampleRecord } from "../../test/ports/job-record-sample.ts";
 import { jobStoreSuite } from "../../test/ports/job-store-suite.ts";
 import { openKv } from "../../test/kv.ts";
@@ -223,20 +222,6 @@ test("a value that is no job of this version is skipped with one warning, and li
   }
 });
 
-test("a job that an older version stored is read and changed", async () => {
-  const { kv, store } = await alone();
-  const id = randomUUID();
-  const member = `${Date.parse("2026-01-01T00:00:00.000Z")}_${id}`;
-  await kv.client.hset(kv.jobKey("job", id), { json: formatOneText(id), rev: "7" });
-  await kv.client.zadd(kv.jobKey("all"), 0, member);
-  const old = { format: 2, bound_to: null, retry_lost: null, output: "So far so good", error: "It broke" };
-  expect(await store.get(id)).toMatchObject(old);
-  await store.update(id, { status: ["failed"] }, { error: "e" });
-  expect((await store.list(everything)).records[0]).toMatchObject({ ...old, error: "e" });
-  const stored = await kv.client.hget(kv.jobKey("job", id), "json");
-  expect(JSON.parse(stored ?? "")).toMatchObject({ format: 2, bound_to: null });
-});
-
 test("malformed and huge ids are answered without asking the store", async () => {
   const redis = await startRedis();
   const kv = await openKv(redis.url);
@@ -261,6 +246,7 @@ test("every call fails with store_unavailable while the store is unreachable, an
     () => store.create(sampleRecord()),
     () => store.get(record.id),
     () => store.list(everything),
+    () => store.startingWith("abcd", 1),
     () => store.update(record.id, { status: ["queued"] }, { task: "x" }),
     () => store.remove(record.id),
     () => store.ids("queued"),

@@ -2,7 +2,7 @@ import type { Kv, KvClient } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { maxBatch, type Creation, type Index, type Kind, type Records } from "./records.ts";
-import { createRedisRows, memberOf, noRow, positionOf, type Condition } from "./redis-rows.ts";
+import { createRedisRows, idsIndex, memberOf, noRow, positionOf, type Condition } from "./redis-rows.ts";
 
 type Options = { kv: Kv; now: () => Date; log: Log };
 
@@ -106,6 +106,10 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
     },
     due: (index, until) =>
       ask(index, (client, key) => client.zrangebyscore(key, "-inf", until, "LIMIT", 0, maxBatch)),
+    startingWith: async (beginning, limit) => {
+      const [from, to] = [`[${beginning}`, `(${beginning}~`];
+      return await kv.ask((client) => client.zrangebylex(keyed(idsIndex), from, to, "LIMIT", 0, limit));
+    },
     values: async (index) => {
       const all = await ask(index, (client, key) => client.hgetall(key));
       return Object.entries(all).flatMap(([id, text]) => valueOf(id, text));

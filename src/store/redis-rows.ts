@@ -96,6 +96,9 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
   const factsOf = (record: T | null, id: string): Fact[] => [
     ...entriesOf(record, id).map((entry) => entryFact(id, entry)),
     ...(record === null ? [] : (kind.claims?.(record) ?? []).map((claim) => claimFact(id, claim))),
+    ...(record === null || kind.redis.ids !== true
+      ? []
+      : [{ name: idsIndex, add: ["ZADD", "0", id], drop: ["ZREM", id] }]),
   ];
 
   /** Keys and arguments of `changeRecord`. */
@@ -193,6 +196,9 @@ const claimFact = (id: string, { name, value, holder }: Claim): Fact =>
   holder
     ? { name: `${name}:${value}`, add: ["SET", id], drop: ["DEL"] }
     : { name, add: ["SADD", value], drop: ["SREM", value] };
+
+/** Last part of the key of the index that sorts by id. */
+export const idsIndex = "ids";
 
 /** Commands that turn the facts before into those after. A fact that only changes is added again, not dropped. */
 const difference = (before: readonly Fact[], after: readonly Fact[]) => {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { sendSpans } from "./tracing.ts";
+import { sendSpans, tracingBackend } from "./tracing.ts";
 
 const backend = async (answer: RequestListener) => {
   const server = createServer(answer).listen(0, "127.0.0.1");
@@ -47,4 +47,12 @@ test("a redirect is not followed: the credentials stay with the backend", async 
   });
   await expect(sendSpans(moved, [], service)).rejects.toThrow("fetch failed");
   expect(reached).toEqual([]);
+});
+
+test("without an address nothing is sent, whatever keys are set", () => {
+  const keys = { tracingPublicKey: "pk", tracingSecretKey: "sk", tracingBasicAuth: "cGs6c2s=" };
+  expect(tracingBackend({ ...keys, tracingHost: null })).toBeNull();
+  expect(tracingBackend({ ...keys, tracingHost: "https://traces.example" })?.url).toMatch(
+    /^https:\/\/traces\.example\//,
+  );
 });

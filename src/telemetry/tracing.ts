@@ -9,21 +9,20 @@ type TracingSettings = Pick<
 
 export type TracingBackend = { url: string; authorization: string | null };
 
-/** Null: tracing is off, for nothing names a backend. */
+/** Null: tracing is off, for nothing names a backend; keys alone do not. */
 export const tracingBackend = (settings: TracingSettings): TracingBackend | null => {
   const { tracingHost, tracingPublicKey, tracingSecretKey, tracingBasicAuth } = settings;
+  if (tracingHost === null) return null;
   const keys =
     tracingPublicKey === null || tracingSecretKey === null
       ? tracingBasicAuth
       : Buffer.from(`${tracingPublicKey}:${tracingSecretKey}`).toString("base64");
-  if (keys === null && tracingHost === null) return null;
-  const host = new URL(tracingHost ?? vendorHost);
-  // A host alone is the vendor's; an address with a path is any OTLP endpoint.
+  const host = new URL(tracingHost);
+  // A host alone is one of Langfuse; an address with a path is any OTLP endpoint.
   const url = host.pathname === "/" ? new URL(vendorPath, host) : host;
   return { url: url.href, authorization: keys === null ? null : `Basic ${keys}` };
 };
 
-const vendorHost = "https://cloud.langfuse.com";
 const vendorPath = "/api/public/otel/v1/traces";
 
 /** Refused for good: the same request would be refused again. */

@@ -176,7 +176,7 @@ type Sources = Pick<Dependencies, "jobs" | "isAlive"> & { settings: { podName: s
 export const isOwnedHere = async (
   { isAlive, settings }: Omit<Sources, "jobs">,
   { instance }: WorktreeOnDisk,
-): Promise<boolean> => instance === null || instance === settings.podName || !(await isAlive(instance));
+): Promise<boolean> => instance === settings.podName || !(await isAlive(instance));
 
 /**
  * The last job that ran in an unprepared worktree that still exists, judged from the jobs; null: none. A waiting job

@@ -74,7 +74,7 @@ const stateOf = async (
 export const notFound = (id: string): ServiceError =>
   new ServiceError(
     "worktree_not_found",
-    `There is no worktree ${id.slice(0, 100)}; list the worktrees to see those there are, or prepare one`,
+    `There is no worktree ${id.slice(0, 100)}; list the worktrees to see those there are, and give at least four digits of an id, or prepare one`,
   );
 
 const removedError = (id: string): ServiceError =>

@@ -8,6 +8,7 @@ import { repositoryUsage } from "./disk.ts";
 import { joinWorktree, notFound, type NamedWorktree } from "./join.ts";
 import { releaseWorktree, applyRetention } from "./retention.ts";
 import { createMeasuring, type Measuring } from "./measure.ts";
+import { createJobDiff } from "./job-diff.ts";
 import { createPreparing } from "./prepare.ts";
 import { factsOf, lookUp, lookUpAll, isActive, statusOf, type WorktreeFacts } from "./facts.ts";
 import { createOrphanSweep } from "./orphans.ts";
@@ -57,6 +58,8 @@ export const createWorktrees = (deps: Dependencies) => {
       asked: Parameters<typeof cleanUp>[1],
       { progress }: Pick<RequestContext, "progress">,
     ): ReturnType<typeof cleanUp> => cleanUp({ ...viewing, stopPreparing: preparing.stop }, asked, progress),
+    /** The change of a job. */
+    diff: createJobDiff(deps),
     usage: (): Promise<RepositoryUsage[]> => repositoryUsage(viewing),
 
     /**

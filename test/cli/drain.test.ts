@@ -67,14 +67,19 @@ const playedInstance = async ({ server = redis, prefix, epoch = randomUUID() }: 
   };
 };
 
-test("an instance that is not there and has run nothing is no wait", async () => {
+test("an instance that is not there and has run nothing is no wait; those that are there are named", async () => {
   const worker = await playedInstance();
-  expect(await worker.drain().ended).toEqual({
-    code: 0,
-    stdout: "",
-    stderr: "No instance worker is running: there is nothing to wait for\n",
-  });
+  const alone = await worker.drain().ended;
+  expect(alone).toMatchObject({ code: 2, stdout: "" });
+  expect(alone.stderr).toMatch(/^svc: No instance worker is running, nor any other: .* check KV_URL/);
   expect(await worker.lasts()).toBe(-2);
+  await worker.live();
+  const misspelt = startSvc(["drain"], { env: { ...worker.env, SERVICE_POD_NAME: "wroker" } });
+  expect(await misspelt.ended).toEqual({
+    code: 2,
+    stdout: "",
+    stderr: "svc: No instance wroker is running. Set SERVICE_POD_NAME to one that is: worker\n",
+  });
 });
 
 test("the instance is asked to take no new jobs, its jobs are waited for and named, and the request is withdrawn", async () => {
@@ -209,7 +214,7 @@ test("it starts without the parts of the program that only a service needs", asy
     new URL("../../src/cli/main.ts", import.meta.url).pathname,
   ];
   const { code, stderr } = await svc(["drain"], { env: worker.env, program });
-  expect(code).toBe(0);
+  expect(code).toBe(2);
   const loaded = stderr.split("\n").filter((line) => line.startsWith("file:"));
   expect(loaded.length).toBeGreaterThan(20);
   expect(

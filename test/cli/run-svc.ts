@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { tmpdir } from "node:os";
 import { afterFile } from "../cleanup.ts";
 import { compileCache } from "../compile-cache.ts";
 import { svcProgram } from "../service-process.ts";
@@ -24,7 +25,8 @@ type Options = {
 export const startSvc = (args: readonly string[], options: Options = {}): Run => {
   const [command = "", ...before] = options.program ?? svcProgram;
   const child = spawn(command, [...before, ...args], {
-    cwd: options.cwd,
+    // Not in a checkout, whose repository it would take.
+    cwd: options.cwd ?? tmpdir(),
     env: {
       PATH: process.env["PATH"],
       HOME: "/nonexistent",

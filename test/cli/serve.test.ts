@@ -2,6 +2,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { svcProgram } from "../service-process.ts";
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
@@ -30,7 +31,9 @@ describe("svc serve", () => {
       expect(url).toBeDefined();
       const { code, stdout } = await svc(["status"], { env: { SERVICE_PORT: new URL(url ?? "").port } });
       expect(code).toBe(0);
-      expect(stdout).toContain(`Address  ${url}`);
+      expect(stdout).toMatch(/^Status +ok$/m);
+      expect(stdout).toMatch(/^Disk +ok .* GiB free at /m);
+      expect(stdout).toMatch(/^Model +warning: No model credential is set/m);
       child.kill(signal);
       const end = await ended;
       expect(end.code).toBe(0);
@@ -38,6 +41,34 @@ describe("svc serve", () => {
       for (const line of end.stderr.trim().split("\n")) expect(JSON.parse(line)).toHaveProperty("level");
     },
   );
+
+  test("on a terminal says where things are and what is missing, and logs for people; the format can be forced", async () => {
+    const home = await temporaryDirectory();
+    const { output, child, ended } = startSvc(
+      ["-qec", `${svcProgram.join(" ")} serve --port 0`, "/dev/null"],
+      {
+        program: ["script"],
+        env: { HOME: home, NO_COLOR: "1", SERVICE_API_KEYS: "a-long-enough-key" },
+      },
+    );
+    await until(() => output.stdout.includes("Next "));
+    expect(output.stdout).toMatch(/^\d\d:\d\d:\d\d WARN {2}No model credential is set/m);
+    expect(output.stdout).toMatch(/^\d\d:\d\d:\d\d INFO {2}listening url=http/m);
+    const page = output.stdout.slice(output.stdout.indexOf("svc 0."));
+    expect(page).toMatch(/^Jobs +\/.*jobs\r$/m);
+    expect(page).toMatch(/^Model +no credential: .*Set AGENT_CLI_OAUTH_TOKEN/m);
+    expect(page).toMatch(/^Git host +github\.com, without a token/m);
+    expect(page).toMatch(/^Access +1 API key /m);
+    expect(page).toMatch(/^Next +SERVICE_PORT=\d+ svc run /m);
+    expect(page).not.toContain("a-long-enough-key");
+    child.kill("SIGTERM");
+    await ended;
+    const forced = startSvc(["serve", "--port", "0"], {
+      env: { HOME: await temporaryDirectory(), SERVICE_LOG_FORMAT: "text" },
+    });
+    await until(() => / INFO {2}listening/.test(forced.output.stderr));
+    expect(forced.output.stdout).not.toContain("Next");
+  });
 
   test("on a taken port: one line, exit 1", async () => {
     const port = await listening();
@@ -83,7 +114,9 @@ describe("the commands against the real service", () => {
 
     const shown = await svc(["job", id], { env });
     expect(shown.stdout).toMatch(/Where the time went\nqueued +[^]*agent_started[^]*ended/);
-    expect((await svc(["jobs"], { env })).stdout).toContain(`${id}  succeeded  code`);
+    expect((await svc(["jobs"], { env })).stdout).toMatch(
+      new RegExp(`^${id.slice(0, 8)}  succeeded  –  +code `, "m"),
+    );
     expect((await svc(["profiles"], { env })).stdout).toMatch(/^code\n {2}description .*[^]*^review\n/m);
     expect((await svc(["cancel", id], { env })).stdout).toBe(`Job ${id} had ended before: succeeded\n`);
     const unknown = await svc(["job", "../../etc/passwd"], { env });
@@ -95,13 +128,15 @@ describe("the commands against the real service", () => {
     expect(noProfile.stderr).toContain("nosuch");
   });
 
-  test("ask for the key when it is missing, and get on with it", async () => {
+  test("ask for the key when it is missing, say so when it is wrong, and get on with it", async () => {
     const service = await startService({ env: { SERVICE_API_KEYS: "first-long-key,second-long-key" } });
     const env = { SERVICE_PORT: new URL(service.url).port };
     const refused = await svc(["jobs"], { env });
     expect(refused.stderr).toMatch(/asks for an API key: set SERVICE_API_KEY/);
     expect(refused.code).toBe(1);
+    const wrong = await svc(["jobs"], { env: { ...env, SERVICE_API_KEY: "third-long-key" } });
+    expect(wrong.stderr).toMatch(/does not accept the API key that was sent: set SERVICE_API_KEY/);
     const served = await svc(["jobs"], { env: { ...env, SERVICE_API_KEY: "second-long-key" } });
-    expect(served).toMatchObject({ code: 0, stdout: expect.stringMatching(/^No jobs\n/) as string });
+    expect(served).toMatchObject({ code: 0, stdout: expect.stringMatching(/^No jobs found\n/) as string });
   });
 });

@@ -13,21 +13,31 @@ describe("help", () => {
   test("lists each command of this version and none of a later one", async () => {
     const { code, stdout } = await svc(["--help"]);
     expect(code).toBe(0);
-    const commands = [...stdout.matchAll(/^ {2}([a-z-]+)(?: \[options\]| \[command\]| {4,})/gm)].map(
-      (match) => match[1],
-    );
+    const commands = [
+      ...stdout.matchAll(/^ {2}([a-z-]+)(?:\|[a-z]+)?(?: \[options\]| \[command\]| <| {4,})/gm),
+    ].map((match) => match[1]);
     expect(commands).toEqual([
       "run",
+      "retry",
+      "continue",
+      "logs",
+      "wait",
+      "open",
       "jobs",
       "job",
       "cancel",
       "profiles",
+      "diff",
+      "checkout",
+      "apply",
       "chat",
       "worktrees",
+      "rm",
       "disk",
       "serve",
       "drain",
       "status",
+      "doctor",
       "instances",
       "usage",
       "config",
@@ -79,12 +89,13 @@ test("help of worktrees lists its commands, and each has its options and example
 describe("what is not understood ends with 2", () => {
   test.each([
     [["staus"], /unknown command 'staus'\n\(Did you mean status\?\)/],
+    [["dust"], /^svc: unknown command 'dust'\nTry: svc --help\n$/],
     [["jobs", "--limt", "3"], /unknown option '--limt'\n\(Did you mean --limit\?\)/],
     [["jobs", "-n", "0"], /whole number from 1 to 1000/],
     [["jobs", "-n", "2x"], /whole number from 1 to 1000/],
     [["jobs", "-s", "done"], /choices are queued, running, succeeded, failed, cancelled, expired/],
     [["serve", "--port", "70000"], /whole number from 0 to 65535/],
-    [["run"], /missing required argument 'task'[^]*svc run --help/],
+    [["run"], /task is empty: give it in quotes.*-e/],
     [["run", "fix", "the", "bug"], /too many arguments[^]*quotes/],
     [["run", "-O3 breaks the build"], /unknown option[^]*begins with a dash goes after --\n/],
     [["run", ""], /task is empty/],

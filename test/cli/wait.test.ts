@@ -53,9 +53,7 @@ describe("svc run --wait", () => {
     ]);
     expect(stdout).toMatch(/^Status +failed \(timeout\)$/m);
     expect(stdout).toMatch(/^Profile +code \(requested\)$/m);
-    expect(stdout).toContain(
-      "git --git-dir /srv/repo.git log -p --stat --diff-merges=1 refs/service/salvage/x --not ",
-    );
+    expect(stdout).toMatch(/^Next +svc diff 6f1c1a52 +# see the change$/m);
     expect(stdout).not.toContain("\u001b");
     expect(code).toBe(1);
   });
@@ -143,10 +141,10 @@ describe("svc job --events", () => {
 });
 
 describe("svc job", () => {
-  test("names the cached clone in the commands for unfinished work", async () => {
+  test("names the commands for unfinished work", async () => {
     const { env } = await start(failed);
     const { code, stdout } = await svc(["job", queued.id], { env });
-    expect(stdout).toContain("git fetch /srv/repo.git refs/service/salvage/x:");
+    expect(stdout).toMatch(/^ +svc checkout 6f1c1a52 +# get the change$/m);
     expect(code).toBe(0);
   });
 

@@ -21,7 +21,7 @@ const withTerminal = (stream: "stdout" | "stderr") => [
 describe("svc worktrees prepare", () => {
   test("sends address and base, and prints the id alone", async () => {
     const { env, stub } = await start([ready]);
-    const run = await svc(["worktrees", "prepare", "./sub", "--base-ref", "dev"], { env, cwd: "/usr" });
+    const run = await svc(["worktrees", "prepare", "./sub", "--base", "dev"], { env, cwd: "/usr" });
     expect(JSON.parse(stub.requests[0]?.body ?? "")).toEqual({ repo_url: "/usr/sub", base_ref: "dev" });
     expect(run).toEqual({ code: 0, stdout: `${id}\n`, stderr: "" });
     expect(stub.requests).toHaveLength(1);

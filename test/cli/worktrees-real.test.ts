@@ -101,11 +101,31 @@ test("the work of a job without a repository can be restored with what svc print
     expect(existsSync(String(job.worktree_path))).toBe(ttl !== "1");
     const own = await temporaryDirectory();
     await git(own, "init", "--quiet");
-    const { look, fetch } = saidIn((await svc(["job", job.id], there)).stdout);
-    expect(await shell(look, own)).toContain("dirt.txt");
-    await shell(fetch, own);
-    expect(await git(own, "show", `salvaged-${job.id.slice(0, 8)}:dirt.txt`)).not.toBe("");
+    const page = (await svc(["job", job.id], there)).stdout;
+    const [look = "", fetch = ""] = [...page.matchAll(/svc (diff|apply) [0-9a-f]{8}/g)].map(([said]) => said);
+    const said = (line: string) => svc(line.split(" ").slice(1), { ...there, cwd: own });
+    expect((await said(look)).stdout).toContain("dirt.txt");
+    expect(await said(fetch)).toMatchObject({ code: 0 });
+    expect(existsSync(join(own, "dirt.txt"))).toBe(true);
   }
+});
+
+test("the beginning of its id, also in the name of its branch, is enough for one", async () => {
+  const { id, branch } = await prepared((await makeRemote()).path);
+  expect(branch).toBe(`service/wt-${id.slice(0, 8)}`);
+  const show = await svc(["worktrees", "show", branch], { env });
+  expect(show.stdout).toMatch(new RegExp(`^ID +${id}$`, "m"));
+  const { stdout } = await svc(["run", "scenario: sleep", "--worktree-id", id.slice(0, 8)], { env });
+  const { job } = await service.client.get_job({ job_id: stdout.trim() });
+  expect(job.worktree_id).toBe(id);
+  expect(await svc(["rm", id.slice(0, 6)], { env })).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^left/),
+  });
+  expect(await svc(["rm", "-f", id.slice(0, 6)], { env })).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^removed/),
+  });
 });
 
 test("a force ends the job at work in it and names it, and so does the try before", async () => {
@@ -149,8 +169,8 @@ test("bad input of each command says what is wrong: 1 for what is not there, 2 f
   await mkdir(foreign);
   const cases: [string[], number, RegExp][] = [
     [["worktrees", "show", "nosuch"], 1, /There is no worktree nosuch/],
-    [["worktrees", "show", ""], 1, /names nothing/],
-    [["worktrees", "show", id.slice(0, 8)], 1, /There is no worktree/],
+    [["worktrees", "show", ""], 1, /There is no worktree "": give/],
+    [["worktrees", "show", id.slice(0, 3)], 1, /There is no worktree .*at least four digits/],
     [["worktrees", "prepare", ""], 2, /URL is empty/],
     [["worktrees", "prepare", "ext::sh"], 2, /URL/],
     [["worktrees", "prepare", remote.path, "--base-ref", "a..b"], 2, /not a name that git takes/],

@@ -6,6 +6,7 @@ import { validate, ValidationSeverity } from "dockerfile-utils";
 import { beforeAll, describe, expect, test } from "vitest";
 import { afterFile } from "../cleanup.ts";
 import { spawnService } from "../service-process.ts";
+import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import {
   copiedFromRepository,
@@ -99,7 +100,7 @@ describe("the Containerfile", () => {
   test("has an init as process 1 and asks the service itself for its health", async () => {
     expect(await instructions("ENTRYPOINT")).toEqual(['["/usr/bin/tini", "--", "svc"]']);
     expect(await instructions("CMD")).toEqual(['["serve"]']);
-    expect((await instructions("HEALTHCHECK"))[0]).toMatch(/CMD \["svc", "status"\]$/);
+    expect((await instructions("HEALTHCHECK"))[0]).toContain("/health");
   });
 
   test("names no secret", async () => {
@@ -179,7 +180,7 @@ describe("the steps of the build, run here", () => {
     const [check = ""] = await instructions("HEALTHCHECK");
     const command = JSON.parse(check.slice(check.indexOf("["))) as string[];
     const variables = { SERVICE_PORT: new URL(service.url).port };
-    expect(await inImage(command, variables)).toContain("ok");
+    await inImage(command, variables);
     await service.stop();
     await expect(inImage(command, variables)).rejects.toMatchObject({ code: expect.any(Number) as unknown });
   });
@@ -198,7 +199,9 @@ describe("the steps of the build, run here", () => {
   test("drain with the command of the hook, in time when nothing runs", async () => {
     const command = serviceContainer(await render("cluster")).lifecycle?.preStop?.exec?.command ?? [];
     const { url } = await startRedis();
-    await inImage(command, { KV_URL: url, SERVICE_POD_NAME: "svc-0" });
+    const instance = { KV_URL: url, SERVICE_POD_NAME: "svc-0" };
+    await startService({ env: instance });
+    await inImage(command, instance);
     await expect(inImage(command)).rejects.toMatchObject({
       stderr: expect.stringContaining("KV_URL") as unknown,
     });

@@ -132,7 +132,7 @@ test("a clone that finds no room fails its job, names the disk, and works when t
     const job = await run(path);
     expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed", retryable: true });
     expect(job.error).toMatch(
-      /^Could not fetch .*: the disk is full\. Free some space, or point SERVICE_REPOS_ROOT/,
+      /^Could not fetch .*: the disk is full\. .*\nWhat to do: Free some space, or point SERVICE_REPOS_ROOT/,
     );
   }
   {
@@ -143,7 +143,7 @@ test("a clone that finds no room fails its job, names the disk, and works when t
     await using _readOnly = await makeReadOnly("repos");
     const job = await run(path);
     expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed", retryable: false });
-    expect(job.error).toMatch(/the file system is read-only\. Point SERVICE_REPOS_ROOT/);
+    expect(job.error).toMatch(/the file system is read-only\. .*\nWhat to do: Point SERVICE_REPOS_ROOT/);
   }
   await expectGoodJob(path);
 });
@@ -154,7 +154,9 @@ test("a checkout that finds no room fails its job, names the disk, and leaves no
     await using _full = await fill("worktrees", 128);
     const job = await run(path);
     expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed", retryable: true });
-    expect(job.error).toMatch(/^Could not make the worktree .* because the disk is full\. Free some space/);
+    expect(job.error).toMatch(
+      /^Could not make the worktree .* because the disk is full\. .*\nWhat to do: Free some space/,
+    );
     expect(await inside('find "$1" -path "*$2*"', directory("worktrees"), job.id)).toBe("");
   }
   {
@@ -166,7 +168,7 @@ test("a checkout that finds no room fails its job, names the disk, and leaves no
     const job = await run(path);
     expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed", retryable: false });
     expect(job.error).toMatch(
-      /the file system is read-only\. Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT/,
+      /the file system is read-only\. .*\nWhat to do: Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT/,
     );
   }
   await expectGoodJob(path);

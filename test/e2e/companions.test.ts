@@ -128,7 +128,7 @@ test("a job keeps the profile that it was claimed with, although a sync changes 
     "profiles/ours/profile.yml": "description: Ours\n",
     "profiles/ours/.claude/CLAUDE.md": "first",
   });
-  const service = await serve({ SERVICE_HOOKS_URL: hooks.url, SERVICE_MAX_PARALLEL_JOBS: "2" });
+  const service = await serve({ SERVICE_HOOKS_URL: hooks.url, SERVICE_MAX_PARALLEL_JOBS: "20" });
   const memoryOf = async (dir: string | null) => readFile(join(dir ?? "", "CLAUDE.md"), "utf8");
   const started = async () => {
     const { job } = await service.client.run_task({ task: 'scenario: hang {"after": 1}', profile: "ours" });

@@ -37,6 +37,14 @@ test.concurrent("the pull request goes to the base_ref that was asked for, also 
   expect(host.pullRequests.find(({ url }) => url === job.pr_url)).toMatchObject({ base: "release/2.x" });
 });
 
+test.concurrent("the pull request has the title and the branch that were asked for", async () => {
+  const repository = await host.createRepository("acme", "titled");
+  const options = { title: "Compare instants", branch: "fix/dates" };
+  const job = await runJob(service, "Fix it there", { repo_url: repository.url, options });
+  const pull = host.pullRequests.find(({ url }) => url === job.pr_url);
+  expect(pull).toMatchObject({ title: "Compare instants", head: "fix/dates" });
+});
+
 test.concurrent("a tag as base gets a pushed branch and the reason why there is no pull request", async () => {
   const repository = await host.createRepository("acme", "tagged");
   await git(repository.directory, "tag", "v1", "main");

@@ -22,11 +22,12 @@ test("a worktree goes when its time is over, after what was changed in it since 
   expect(await git(cache, "show", `refs/service/salvage/${job.id}:by-hand.txt`)).toContain("looked around");
 });
 
-test("an ended job is forgotten when its time is over: record, events, configuration and worktree", async () => {
+test("an ended job is forgotten when its time is over: record, events, files, configuration and worktree", async () => {
   const service = await startService({ env: { SERVICE_JOB_TTL: "2" } });
   const ask = asks(service);
   const remote = await makeRemote();
-  const { id, worktree_path } = await ask.run({ task: "Do it", repo_url: remote.path });
+  const options = { files: [{ name: "a.txt", content: "" }] };
+  const { id, worktree_path } = await ask.run({ task: "Do it", repo_url: remote.path, options });
   await until(
     async () => {
       const gone: unknown = await ask.get(id).catch((error: unknown) => error);
@@ -35,7 +36,7 @@ test("an ended job is forgotten when its time is over: record, events, configura
     { what: "the record to be removed" },
   );
   const left = await Promise.all(
-    ["jobs", "jobs/events", "jobs-config", "worktrees", "worktrees/.owned"].map((name) =>
+    ["jobs", "jobs/events", "jobs/files", "jobs-config", "worktrees", "worktrees/.owned"].map((name) =>
       readdir(join(service.home, ".service", name)).then((names) =>
         names.filter((entry) => entry.includes(id)),
       ),

@@ -23,6 +23,6 @@ test(`however ${kills} kills meet instances that share a store, every job ends b
   expect(tally.faults).toEqual([]);
   expect(tally.kills).toBeGreaterThanOrEqual(kills);
   // A run in which nothing was hit would prove nothing.
-  expect(Object.keys(tally.hits).length).toBeGreaterThan(2);
+  expect(Object.keys(tally.hits)).not.toEqual([]);
   expect(Math.max(...Object.values(tally.windows))).toBeGreaterThan(0);
 }, 180_000);

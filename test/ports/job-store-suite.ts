@@ -5,6 +5,7 @@ import type { JobStatus } from "../../src/contract/job.ts";
 import type { JobRecord } from "../../src/store/job-record.ts";
 import type { Creation, JobStore } from "../../src/store/job-store.ts";
 import { at, ended, sampleRecord } from "./job-record-sample.ts";
+import { jobStoreFindingTests } from "./job-store-finding-tests.ts";
 import { jobStoreSweepTests, type OpenJobStore } from "./job-store-sweep-tests.ts";
 
 /** An empty store, and how to reopen it as after a restart. */
@@ -254,5 +255,6 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
     });
 
     jobStoreSweepTests(open);
+    jobStoreFindingTests(open);
   });
 };

@@ -1,8 +1,21 @@
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
 import { until } from "../until.ts";
 import { newJob, type Row, type Scene } from "./scene.ts";
 
 const task = "do it";
 const unknownJob = () => ({ input: { job_id: "../../etc/passwd" } });
+
+/** The job whose agent does not end, with its worktree and the file that names the owner of it. */
+const atWork = async ({ roomy }: Scene): Promise<{ id: string; directory: string; owner: string }> => {
+  const [job] = (await roomy.client.list_jobs({ status: "running" })).jobs;
+  const directory = String(job?.worktree_path);
+  return {
+    id: String(job?.id),
+    directory,
+    owner: join(directory, "..", ".owned", `${job?.worktree_id}.json`),
+  };
+};
 
 export const jobRows = (scene: () => Scene): Row[] => [
   { operation: "run_task", outcome: "success", question: () => ({ input: { task } }), varies: newJob },
@@ -85,6 +98,16 @@ export const jobRows = (scene: () => Scene): Row[] => [
   },
   { operation: "get_job", outcome: "job_not_found", question: unknownJob },
   {
+    operation: "get_job",
+    outcome: "success",
+    question: async () => ({ input: { job_id: `service/${(await scene().submitted()).slice(0, 8)}` } }),
+  },
+  {
+    operation: "get_job",
+    outcome: "ambiguous_id",
+    question: () => ({ input: { job_id: "abcd" } }),
+  },
+  {
     operation: "list_jobs",
     outcome: "success",
     question: async () => {
@@ -105,6 +128,16 @@ export const jobRows = (scene: () => Scene): Row[] => [
       return { input: { limit: 1, status: "cancelled", session_id: String(session) } };
     },
   },
+  {
+    operation: "list_jobs",
+    outcome: "success",
+    question: async () => {
+      await scene().submitted();
+      const input = { status: "active", profile: "code", since: "2026-01-01", q: "QUEUE wait", limit: 1 };
+      return { input };
+    },
+  },
+  { operation: "list_jobs", outcome: "success", question: () => ({ input: { repo_url: "acme/app" } }) },
   { operation: "list_jobs", outcome: "invalid_request", question: () => ({ input: { cursor: "nowhere" } }) },
   {
     operation: "cancel_job",
@@ -121,6 +154,38 @@ export const jobRows = (scene: () => Scene): Row[] => [
       return { input: { job_id } };
     },
     after: () => scene().findStore(),
+  },
+  {
+    operation: "get_diff",
+    outcome: "success",
+    question: async () => ({ input: { job_id: (await atWork(scene())).id } }),
+  },
+  { operation: "get_diff", outcome: "job_not_found", question: unknownJob },
+  {
+    operation: "get_diff",
+    outcome: "change_not_found",
+    question: async () => {
+      const { id, owner } = await atWork(scene());
+      await rename(owner, `${owner}-away`);
+      return { input: { job_id: id } };
+    },
+    after: async () => {
+      const { owner } = await atWork(scene());
+      await rename(`${owner}-away`, owner);
+    },
+  },
+  {
+    operation: "get_diff",
+    outcome: "worktree_failed",
+    question: async () => {
+      const { id, directory } = await atWork(scene());
+      await rename(directory, `${directory}-away`);
+      return { input: { job_id: id } };
+    },
+    after: async () => {
+      const { directory } = await atWork(scene());
+      await rename(`${directory}-away`, directory);
+    },
   },
   { operation: "list_profiles", outcome: "success", question: () => ({ input: {} }) },
   {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { ErrorCode } from "../../src/contract/errors.ts";
 import type { Operations } from "../../src/contract/operations.ts";
 import type { Question } from "../doors.ts";
+import { ended } from "../ports/job-record-sample.ts";
 import { makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -96,6 +97,9 @@ export const openScene = async () => {
 
 export type Scene = Awaited<ReturnType<typeof openScene>>;
 
+/** Ids of two jobs that begin with the same four digits. */
+const alike = ["abcd0001-0000-4000-8000-000000000000", "abcd0002-0000-4000-8000-000000000000"];
+
 const agentMode = { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0", AGENT_MODE_KEEP_ALIVE: "0" };
 
 /** A service whose only permit has a job that does not end, so that every other job stays queued. */
@@ -103,6 +107,11 @@ const busy = async (scenario: string, env: Record<string, string> = {}): Promise
   const home = await temporaryDirectory();
   await mkdir(join(home, ".service", "profiles"), { recursive: true });
   await writeFile(join(home, ".service", "profiles", "broken.yml"), "claude: [");
+  await mkdir(join(home, ".service", "jobs"));
+  for (const id of alike) {
+    const record = ended({ id, ttl_seconds: 1e9, task: `${id.slice(0, 8)} of before` });
+    await writeFile(join(home, ".service", "jobs", `${id}.json`), JSON.stringify(record));
+  }
   const service = await startService({ home, env: { SERVICE_MAX_PARALLEL_JOBS: "1", ...env } });
   const { job } = await service.client.run_task({ task: `scenario: ${scenario}` });
   await until(async () => (await service.client.get_job({ job_id: job.id })).job.pid !== null, {

@@ -110,7 +110,7 @@ describe("what cannot be prepared", () => {
     expect(await codeOf(service.client.prepare_worktree({ repo_url: gone }))).toBe("clone_failed");
     const failed = (await list()).find(({ repo_url }) => repo_url === gone);
     expect(failed).toMatchObject({ status: "failed", size_bytes: null, pushed: null });
-    expect(failed?.error).toContain("there is no git repository at this URL");
+    expect(failed?.error).toContain("there is no git repository at this path");
     const worktree_id = String(failed?.worktree_id);
     expect(await codeOf(service.client.run_task({ task: "x", worktree_id }))).toBe("worktree_not_ready");
     const { removed } = await service.client.cleanup_worktrees({ paths: worktree_id });

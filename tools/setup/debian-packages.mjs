@@ -53,10 +53,22 @@ const programs = [
     why: "telemetry and costs are kept in a real PostgreSQL",
   },
   {
+    command: "tmux",
+    package: "tmux",
+    for: ["test"],
+    why: "what svc shows is looked at on real terminals of several widths",
+  },
+  {
     command: "kubectl",
     package: "kubernetes-client",
     for: ["test"],
     why: "the manifests of deploy/kubernetes are rendered by it; no cluster is asked",
+  },
+  {
+    command: "chromium",
+    package: "chromium",
+    for: ["test"],
+    why: "pages are used as their users do, in a real browser",
   },
   {
     command: "nginx",

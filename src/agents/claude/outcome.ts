@@ -134,52 +134,56 @@ const errorText = (judged: Judged): string => {
   return head + title + cutFront(errors, errorLimit - Buffer.byteLength(head + title));
 };
 
-const sentence = (failed: Failed): string =>
-  failed.verdict.reason === null
-    ? `The ${failed.words.what} was ended by the service: ${reasonText(failed.interruption)}.`
-    : sentences[failed.verdict.reason](failed);
+/** Of a job, what to do is a line of its own: `svc` shows it apart. */
+const sentence = (failed: Failed): string => {
+  const { verdict, words, interruption } = failed;
+  if (verdict.reason === null)
+    return `The ${words.what} was ended by the service: ${reasonText(interruption)}.`;
+  return sentences[verdict.reason](failed).replace("\n", words === jobWords ? "\nWhat to do: " : " ");
+};
 
+/** What went wrong; in the next line what to do about it, if anything. */
 const sentences: Record<Reason, (failed: Failed) => string> = {
   timeout: (failed) => {
     const { raise, resume } = failed.words;
-    return `The agent was ended at its time limit of ${failed.turn.timeoutSeconds} s. ${raise.timeout(failed)}, or ${resume} to continue.`;
+    return `The agent was ended at its time limit of ${failed.turn.timeoutSeconds} s.\n${raise.timeout(failed)}, or ${resume} to continue.`;
   },
   stalled: (failed) => stalled(failed),
   auth: ({ words }) =>
-    `The model provider refused the agent's credentials, or there are none. Set AGENT_CLI_OAUTH_TOKEN, or MODEL_API_AUTH_TOKEN, for the service and ${words.again}.`,
+    `The model provider refused the agent's credentials, or there are none.\nSet AGENT_CLI_OAUTH_TOKEN, or MODEL_API_AUTH_TOKEN, for the service and ${words.again}.`,
   rate_limited: ({ observed, words }) =>
-    `A usage limit of the model provider is reached. ${capital(words.again)}${after(observed.limitResetsAt)}${words.orResume}.`,
+    `A usage limit of the model provider is reached.\n${capital(words.again)}${after(observed.limitResetsAt)}${words.orResume}.`,
   api_error: ({ verdict, observed, words }) =>
-    `The model could not be used${status(observed.result?.api_status ?? null)}. ${
+    `The model could not be used${status(observed.result?.api_status ?? null)}.\n${
       verdict.retryable
         ? `It may pass: ${words.retry}.`
         : `Check the ${words.whose} model and MODEL_API_BASE_URL.`
     }`,
   max_turns: (failed) => {
     const { raise, resume } = failed.words;
-    return `The agent stopped at its limit of turns. ${raise.max_turns(failed)}, or ${resume} to continue.`;
+    return `The agent stopped at its limit of turns.\n${raise.max_turns(failed)}, or ${resume} to continue.`;
   },
   budget: (failed) => {
     const { raise, resume } = failed.words;
-    return `The agent stopped at its limit of cost. ${raise.max_budget_usd(failed)}, or ${resume} to continue.`;
+    return `The agent stopped at its limit of cost.\n${raise.max_budget_usd(failed)}, or ${resume} to continue.`;
   },
   cli_not_found: ({ settings }) =>
-    `The agent CLI "${settings.agentCliBinary}" could not be executed. Check its installation or SERVICE_AGENT_CLI_BINARY.`,
+    `The agent CLI "${settings.agentCliBinary}" could not be executed.\nCheck its installation or SERVICE_AGENT_CLI_BINARY.`,
   agent_error: ({ observed, words }) =>
     observed.facts.refused
-      ? `The model refused the task. Put it in other words, or choose another model${words.inProfile}.`
+      ? `The model refused the task.\nPut it in other words, or choose another model${words.inProfile}.`
       : "The agent reported that it failed.",
   agent_exit: (failed) => exit(failed),
   internal: ({ interruption, prompted, words }) =>
     words === jobWords && !prompted
       ? `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`
-      : `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}. ${capital(words.resumeIts)} to continue.`,
+      : `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}.\n${capital(words.resumeIts)} to continue.`,
 };
 
 const stalled = ({ cause, settings, words }: Failed): string =>
   cause === "first_output"
-    ? `The agent gave no sign of life within ${settings.agentCliFirstOutputTimeout} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT) and was ended. ${capital(words.again)}.`
-    : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended. ${capital(words.resumeIts)} to continue.`;
+    ? `The agent gave no sign of life within ${settings.agentCliFirstOutputTimeout} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT) and was ended.\n${capital(words.again)}.`
+    : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended.\n${capital(words.resumeIts)} to continue.`;
 
 /** Claims no more than is known: the transcript may have the answer although the output was lost. */
 const exit = ({
@@ -190,13 +194,13 @@ const exit = ({
   const advice = `${capital(words.retry)}.`;
   if (signal !== null) {
     const memory = signal === "SIGKILL" ? " The system may have run out of memory." : "";
-    return `The agent was killed by ${signal} before it gave a result.${memory} ${advice}`;
+    return `The agent was killed by ${signal} before it gave a result.${memory}\n${advice}`;
   }
   const how = `The agent exited with code ${exitCode ?? "unknown"}`;
   if (isLineCut) {
-    return `${how}, but its output breaks off in the middle of a line after ${stdoutBytes} bytes, so its result did not arrive. What it did is kept; its transcript may tell the rest. ${advice}`;
+    return `${how}, but its output breaks off in the middle of a line after ${stdoutBytes} bytes, so its result did not arrive. What it did is kept; its transcript may tell the rest.\n${advice}`;
   }
-  return `${how} without giving a result. ${exitCode === 0 ? advice : "See the agent's own message."}`;
+  return `${how} without giving a result.\n${exitCode === 0 ? advice : "Read the agent's own message below; svc doctor tries the agent CLI."}`;
 };
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -207,7 +211,7 @@ const status = (code: number | null): string => (code === null ? "" : ` (status 
 const reasonText = (reason: unknown): string => {
   const text =
     reason instanceof Error ? reason.message : typeof reason === "string" ? reason : "no reason was given";
-  return text.replace(/\.$/, "");
+  return text.replace(/\.$/, "").replaceAll(/\s+/g, " ");
 };
 
 type Raise = (what: { profile: string }) => string;

@@ -2,7 +2,8 @@ import type { ChatChunk, ChatEventType } from "../../client/chat.ts";
 import type { Visibility } from "../../contract/visibility.ts";
 import type { Kind } from "../options.ts";
 import type { Paint } from "../print.ts";
-import { cut, counted } from "../text/columns.ts";
+import { createLiveWrap, cut, counted } from "../text/columns.ts";
+import { bar, call, thought } from "../text/marks.ts";
 import { createLiveSanitiser, sanitise } from "../text/sanitise.ts";
 import { toolCall } from "../live/narration.ts";
 
@@ -30,6 +31,7 @@ type Block = "thinking" | "text" | "tools";
 
 export const createTranscript = ({ write, paint, columns, hide, full }: TranscriptOptions): Transcript => {
   const live = createLiveSanitiser();
+  const wrapping = createLiveWrap();
   const calls = new Map<string, string>();
   const shortened: string[] = [];
   let open: Block | null = null;
@@ -51,7 +53,8 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
   };
 
   const close = (): void => {
-    if (open === "thinking" || open === "text") writeProse(live.end(), open);
+    if (open === "thinking" || open === "text")
+      writeProse(wrapping.push(live.end(), room(open)) + wrapping.end(room(open)), open);
     if (!atLineStart) write("\n");
     atLineStart = true;
     breaks = "";
@@ -68,7 +71,7 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
       if (index > 0) write("\n");
       atLineStart = index > 0 || atLineStart;
       if (block === "text") write(line);
-      else write(paint(["dim", "italic"], (atLineStart ? bar : "") + line));
+      else write(paint(thought, (atLineStart ? bar : "") + line));
       atLineStart = false;
     }
   };
@@ -80,7 +83,7 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
   const prose = (text: string, block: "thinking" | "text", whole: boolean): void => {
     if (whole) close();
     enter(block);
-    writeProse(live.push(text), block);
+    writeProse(wrapping.push(live.push(text), room(block)), block);
     if (whole) close();
   };
 
@@ -89,7 +92,7 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
     calls.set(id, label);
     lastCall = id;
     enter("tools");
-    writeLines([paint("cyan", fit(`● ${label}`))]);
+    writeLines([paint("cyan", fit(`${call} ${label}`))]);
   };
 
   const toolResult = (id: string, isError: boolean, content: string): void => {
@@ -110,6 +113,8 @@ export const createTranscript = ({ write, paint, columns, hide, full }: Transcri
     writeLines(rows.map((row, index) => paint(isError ? "red" : "dim", (index === 0 ? mark : indent) + row)));
     if (shown.join("\n") !== all.join("\n")) shortened.push(harmless);
   };
+
+  const room = (block: Block): number => (columns() ?? Infinity) - (block === "thinking" ? bar.length : 0);
 
   /** The line, cut to the terminal below this many columns of margin. */
   const fit = (line: string, margin = 0): string => cut(line, Math.max(20, columns() ?? Infinity) - margin);
@@ -138,8 +143,6 @@ const isHidden = (type: ChatEventType | undefined, hide: ReadonlySet<Kind>): boo
   if (type === "narration" || type === "final" || type === "thinking") return hide.has(type);
   return type === undefined && hide.has("narration") && hide.has("final");
 };
-
-const bar = "│ ";
 
 const mark = "  ⎿ ";
 const indent = "    ";

@@ -25,12 +25,10 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
     return interruption.exit();
   }
   if (end.outcome === "late") throw late(podName, timeout, end.left);
-  if (end.outcome === "absent") note(`No instance ${podName} is running: there is nothing to wait for`);
-  else {
-    const { jobs, seconds } = end;
-    const waited = jobs.length === 0 ? "" : `; waited ${Math.round(seconds)} s for ${jobList(jobs)}`;
-    note(`${podName} runs no job${waited}`);
-  }
+  if (end.outcome === "absent") throw absent(podName, end.living);
+  const { jobs, seconds } = end;
+  const waited = jobs.length === 0 ? "" : `; waited ${Math.round(seconds)} s for ${jobList(jobs)}`;
+  note(`${podName} runs no job${waited}`);
   return exitCode.ok;
 };
 
@@ -39,6 +37,13 @@ const failure = (error: unknown): unknown =>
   isBug(error) || !(error instanceof Error) || error instanceof ServiceError
     ? error
     : new CliError(error.message, { code: "store_unavailable", cause: error });
+
+const absent = (name: string, living: string[]): CliError =>
+  usageError(
+    living.length === 0
+      ? `No instance ${name} is running, nor any other: there is nothing to wait for. If there should be one, check KV_URL and KV_KEY_PREFIX`
+      : `No instance ${name} is running. Set SERVICE_POD_NAME to one that is: ${living.toSorted().join(", ")}`,
+  );
 
 const late = (name: string, timeout: number, left: string | null): CliError => {
   const why =

@@ -1,9 +1,22 @@
-import { resolve } from "node:path";
-import { usageError } from "../failure.ts";
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { CliError, usageError } from "../failure.ts";
 import { note } from "../print.ts";
 
 /** The service has another working directory: a relative path is resolved here. */
 export const fromHere = (path: string): string => (/^\.{1,2}(\/|$)/.test(path) ? resolve(path) : path);
+
+/** A repository as a user names it: also `acme/app` and `github.com/acme/app`, where no such path exists. */
+export const repositoryOf = (word: string, gitHost: string): string => {
+  const path = fromHere(word);
+  if (path !== word || /^(\/|[a-z][a-z0-9+.-]*:)|@/i.test(word)) return path;
+  if (word !== "" && existsSync(word)) return resolve(word);
+  if (/^[\w-]+\/[\w.-]+$/.test(word)) return `https://${gitHost}/${word}`;
+  return /^[\w-]+(\.[\w-]+)+(\/[\w.-]+){2,}$/.test(word) ? `https://${word}` : word;
+};
 
 type Text = {
   noun: "task" | "message";
@@ -38,3 +51,20 @@ export const readText = async (
   if (text.length > longest) throw usageError(tooLong(text.length.toLocaleString("en")));
   return text;
 };
+
+/** What the user writes in the editor that git uses. */
+export const writeText = async (begin: string): Promise<string> => {
+  const directory = await mkdtemp(join(tmpdir(), "svc-"));
+  try {
+    const file = join(directory, "TASK.md");
+    await writeFile(file, begin);
+    const { status } = spawnSync("sh", ["-c", startEditor, "sh", file], { stdio: "inherit" });
+    if (status !== 0) throw new CliError("The editor failed, so nothing was submitted: set EDITOR");
+    return (await readFile(file, "utf8")).trimEnd();
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+};
+
+/** The variables may have options. */
+const startEditor = 'eval "$(git var GIT_EDITOR || echo "${VISUAL:-${EDITOR:-vi}}") \\"\\$1\\""';

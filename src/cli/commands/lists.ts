@@ -1,16 +1,13 @@
 import type { Instance, Overview } from "../../contract/instance.ts";
 import { connect } from "../connect.ts";
-import { type ExitCode, exitCode } from "../failure.ts";
-import { printAnswer, type Layout, layoutOf, note, print, printJson } from "../print.ts";
-import { table, wrap, factLines, type Column, age, counted, duration } from "../text/columns.ts";
+import type { ExitCode } from "../failure.ts";
+import { printAnswer, type Layout } from "../print.ts";
+import { table, wrap, factLines, age, counted, duration } from "../text/columns.ts";
 import { oneLine } from "../text/sanitise.ts";
 import type { Profile } from "../../contract/profile.ts";
-import { ClientError } from "../../client/client-error.ts";
-import type { Client } from "../../client/client.ts";
-import type { Job, JobStatus } from "../../contract/job.ts";
+import { rememberJob, resolveJobId } from "../job-id.ts";
 import { printEvents, waitForJob } from "../live/follow.ts";
 import { jobPage } from "../text/job-page.ts";
-import { paintStatus } from "../text/status.ts";
 
 /** `svc instances` */
 export const instances = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
@@ -82,83 +79,23 @@ export const profileEntry = (profile: Profile, { paint, columns = Infinity }: La
 
 const indent = "  ";
 
-export type JobsOptions = {
-  limit: number;
-  status?: JobStatus | "all";
-  session?: string;
-  cursor?: string;
-  json?: boolean;
-};
-
-/** `svc jobs` */
-export const jobs = async ({ limit, status, session, cursor, json }: JobsOptions): Promise<ExitCode> => {
-  const { client } = connect();
-  const body = await client.list_jobs({
-    limit,
-    status: status ?? "",
-    cursor: cursor ?? "",
-    // An older service does not know it.
-    ...(session !== undefined && { session_id: session }),
-  });
-  if (json === true) {
-    printJson(body);
-    return exitCode.ok;
-  }
-  const layout = layoutOf(process.stdout);
-  const below = await fleetLines(client, layout);
-  const ofSession = session === undefined ? "" : ` of session ${oneLine(session)}`;
-  if (body.jobs.length === 0)
-    print((status ?? "all") === "all" ? `No jobs${ofSession}` : `No jobs${ofSession} are ${status}`);
-  else print(jobTable(body.jobs, { ...layout, now: Date.now() }));
-  for (const line of below) print(line);
-  if (body.next_cursor !== null) {
-    const same = `-n ${limit}${status === undefined ? "" : ` -s ${status}`}${session === undefined ? "" : ` --session ${oneLine(session)}`}`;
-    note(`There are more: svc jobs ${same} --cursor ${oneLine(body.next_cursor)}`);
-  }
-  return exitCode.ok;
-};
-
-/** Empty where they are unavailable: an older service does not know its instances. */
-const fleetLines = async (client: Client, layout: Layout): Promise<string[]> => {
-  try {
-    return queueLines(await client.list_instances({}, { signal: AbortSignal.timeout(5000) }), layout);
-  } catch (error) {
-    if (error instanceof ClientError || (error instanceof Error && error.name === "TimeoutError")) return [];
-    throw error;
-  }
-};
-
-/** Width from which a list shows ages too. */
-const wideColumns = 100;
-
-/** The documented columns; a wide terminal shows ages too. */
-export const jobTable = (list: readonly Job[], { now, ...layout }: Layout & { now: number }): string => {
-  const ages: Column<Job> = ["AGE", (each) => age(now - Date.parse(each.created_at)), "right"];
-  return table(
-    list,
-    [
-      ["ID", ({ id }) => id],
-      ["STATUS", ({ status }) => paintStatus(status, layout.paint)],
-      ["PROFILE", ({ profile }) => oneLine(profile)],
-      ...((layout.columns ?? 0) >= wideColumns ? [ages] : []),
-      ["TASK", ({ task }) => oneLine(task.slice(0, 500))],
-    ],
-    layout,
-  ).join("\n");
-};
-
 export type JobOptions = { events?: boolean; json?: boolean };
 
 /** `svc job` */
-export const job = async (id: string, { events = false, json = false }: JobOptions): Promise<ExitCode> => {
+export const job = async (word: string, { events = false, json = false }: JobOptions): Promise<ExitCode> => {
   const { client } = connect();
-  const body = await client.get_job({ job_id: id });
+  const body = await client.get_job({ job_id: await resolveJobId(client, word) });
+  await rememberJob(body.job.id);
   if (events) return json ? printEvents(client, body.job.id) : waitForJob({ client, job: body.job, json });
   return printAnswer(body, json, (_, layout) => jobPage(body.job, { ...layout, now: Date.now() }));
 };
 
 /** `svc cancel` */
-export const cancel = async (id: string, { json }: { json?: boolean }): Promise<ExitCode> =>
-  printAnswer(await connect().client.cancel_job({ job_id: id }), json, ({ job: { id: known, status } }) =>
-    status === "cancelled" ? `Job ${known} is cancelled` : `Job ${known} had ended before: ${status}`,
+export const cancel = async (word: string, { json }: { json?: boolean }): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.cancel_job({ job_id: await resolveJobId(client, word) });
+  await rememberJob(body.job.id);
+  return printAnswer(body, json, ({ job: { id, status } }) =>
+    status === "cancelled" ? `Job ${id} is cancelled` : `Job ${id} had ended before: ${status}`,
   );
+};

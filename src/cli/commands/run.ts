@@ -1,13 +1,18 @@
 import type { Client } from "../../client/client.ts";
-import { connect } from "../connect.ts";
-import { exitCode, usageError, type ExitCode } from "../failure.ts";
+import { findCheckout } from "../checkout.ts";
+import { confirm } from "../confirm.ts";
+import { connect, type Connection } from "../connect.ts";
+import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { rememberJob } from "../job-id.ts";
 import { waitForJob } from "../live/follow.ts";
 import { note, print, printJson } from "../print.ts";
-import { profile } from "../text/job-page.ts";
-import { fromHere, readText } from "./input.ts";
+import { chosen } from "../text/job-page.ts";
+import { readText, repositoryOf, writeText } from "./input.ts";
+import { optionsOf, type JobFlags } from "./job-options.ts";
 
-export type RunOptions = {
-  repo?: string;
+export type RunOptions = JobFlags & {
+  /** False: none, and none is inferred. */
+  repo?: string | false;
   profile: string;
   baseRef?: string;
   worktreeId?: string;
@@ -16,40 +21,59 @@ export type RunOptions = {
   createRepo?: boolean;
   public?: boolean;
   idempotencyKey?: string;
+  editor?: boolean;
   wait?: boolean;
   json?: boolean;
 };
 
 /** `svc run` */
-export const run = async (argument: string, options: RunOptions): Promise<ExitCode> => {
-  const { wait = false, json = false, idempotencyKey } = options;
-  const input = { task: await readText(argument, task), ...inputOf(options) };
-  const { client } = connect();
-  if (input.repo_url === "" && input.worktree_id === "" && input.session_id === "")
-    note("No --repo: the agent will work in an empty directory, and nothing is pushed");
+export const run = async (argument: string | undefined, options: RunOptions): Promise<ExitCode> => {
+  checkFlags(options);
+  const task = await readTask(argument, options.editor);
+  const connection = connect();
+  const input = { task, ...(await placeOf(options, connection)), ...restOf(options) };
+  return await submit(connection.client, { ...input, ...(await optionsOf(options)) }, options);
+};
+
+type TaskInput = Parameters<Client["run_task"]>[0];
+
+type Following = Pick<RunOptions, "idempotencyKey" | "wait" | "json">;
+
+/** Submits, prints the id, and waits if asked to. */
+export const submit = async (
+  client: Client,
+  input: TaskInput,
+  { wait = false, json = false, idempotencyKey }: Following,
+): Promise<ExitCode> => {
   const body = await client.run_task(input, idempotencyKey === undefined ? {} : { idempotencyKey });
   const { job } = body;
+  await rememberJob(job.id);
   if (json && !wait) printJson(body);
   if (!json) print(job.id);
+  if (!json && (wait || process.stderr.isTTY)) note(`${job.status}, ${chosen(job)}`);
   if (wait) return waitForJob({ client, job, json });
-  if (process.stderr.isTTY && !json) {
-    note(`${job.status}, profile ${profile(job)}. Follow it with: svc job ${job.id} --events`);
-  }
+  if (process.stderr.isTTY && !json) note(`Follow it with: svc logs ${job.id} -f`);
   return exitCode.ok;
 };
 
+/** The task of the command line, of standard input, or of the user's editor. */
+export const readTask = async (argument: string | undefined, editor = false): Promise<string> => {
+  if (editor) return readText(await writeText(argument ?? ""), text);
+  const missing = 'give it in quotes, as svc run "…", on standard input, or in your editor with -e';
+  if (argument === undefined && process.stdin.isTTY) throw usageError(`There is no task: ${missing}`);
+  return readText(argument ?? "-", argument === undefined ? { ...text, empty: missing } : text);
+};
+
 /** `longest`: see `RunTaskInput` of the contract. */
-const task: Parameters<typeof readText>[1] = {
+const text: Parameters<typeof readText>[1] = {
   noun: "task",
   longest: 100_000,
   empty: "say in plain words what the agent is to do",
   tooLong: (length) =>
-    `The task has ${length} characters and may have 100,000: put the details in a file of the repository and name it in the task`,
+    `The task has ${length} characters and may have 100,000: put the details into a file and give it with --file`,
 };
 
-type TaskInput = Omit<Parameters<Client["run_task"]>[0], "task">;
-
-const inputOf = (options: RunOptions): TaskInput => {
+const checkFlags = (options: RunOptions): void => {
   // For example after a failed `ID=$(svc worktrees prepare …)`: the job would run in an empty directory.
   if (options.worktreeId?.trim() === "") {
     throw usageError("--worktree-id is empty: give the id of a worktree (svc worktrees list shows them)");
@@ -62,14 +86,34 @@ const inputOf = (options: RunOptions): TaskInput => {
   if (options.public === true && options.createRepo !== true) {
     throw usageError("--public says how a repository is created: it goes with --create-repo");
   }
-  return {
-    repo_url: fromHere(options.repo ?? ""),
-    profile: options.profile,
-    base_ref: options.baseRef ?? "",
-    session_id: options.sessionId ?? "",
-    file_path: options.filePath ?? "",
-    create_repo: options.createRepo ?? false,
-    private: options.public !== true,
-    worktree_id: options.worktreeId ?? "",
-  };
 };
+
+/** The repository and base that are named, or those of the checkout around the current directory. */
+const placeOf = async (
+  { repo, baseRef, worktreeId, sessionId, json }: RunOptions,
+  connection: Connection,
+): Promise<Pick<TaskInput, "repo_url" | "base_ref">> => {
+  const named = { repo_url: "", base_ref: baseRef ?? "" };
+  if (typeof repo === "string" && repo !== "")
+    return { ...named, repo_url: repositoryOf(repo, connection.gitHost) };
+  if (repo === false || (worktreeId ?? sessionId ?? "") !== "") return named;
+  const checkout = await findCheckout(baseRef, connection);
+  if (checkout !== null) {
+    note(checkout.note);
+    return { repo_url: checkout.repoUrl, base_ref: checkout.baseRef };
+  }
+  note("No --repo: the agent will work in an empty directory, and nothing is pushed");
+  // Scripts go on.
+  if (json !== true && !(await confirm("Go on? (y/N; --no-repo does not ask) ", true)))
+    throw new CliError("Nothing was submitted: give --repo");
+  return named;
+};
+
+const restOf = (options: RunOptions) => ({
+  profile: options.profile,
+  session_id: options.sessionId ?? "",
+  file_path: options.filePath ?? "",
+  create_repo: options.createRepo ?? false,
+  private: options.public !== true,
+  worktree_id: options.worktreeId ?? "",
+});

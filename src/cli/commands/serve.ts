@@ -6,7 +6,8 @@ import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
 import { CliError, exitCode, isBug, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
-import { note, print } from "../print.ts";
+import { layoutOf, note, print } from "../print.ts";
+import { startPage } from "../text/start-page.ts";
 
 export type ServeOptions = { host?: string; port?: number };
 
@@ -29,7 +30,10 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   // Stopped while it waited to start.
   if (service === null) return exitCode.ok;
   // On stdio, stdout belongs to the protocol.
-  if (service.url !== null) print(`${serviceName} ${version} listening on ${service.url}`);
+  if (service.url !== null) {
+    print(`${serviceName} ${version} listening on ${service.url}`);
+    if (process.stdout.isTTY) print(startPage(loaded.settings, service.url, layoutOf(process.stdout)));
+  }
   const ending = AbortSignal.any([stop.signal, service.mustEnd]);
   if (!ending.aborted) await once(ending, "abort");
   // Ctrl-C, or the end of a stdio client, must not wait for a drain.

@@ -1,30 +1,13 @@
 import { describeSettings } from "../../config/describe.ts";
 import { loadSettings } from "../../config/settings.ts";
-import { connect } from "../connect.ts";
 import { type ExitCode, CliError, usageError } from "../failure.ts";
 import { note, printAnswer, type Layout } from "../print.ts";
-import { factLines, table, type Column } from "../text/columns.ts";
+import { table, type Column } from "../text/columns.ts";
 import { oneLine } from "../text/sanitise.ts";
 import { resolve } from "node:path";
 import { initSharedFs, type SharedFs } from "../../main/init-shared-fs.ts";
 
 type Options = { json?: boolean };
-
-/** `svc status` */
-export const status = async ({ json }: Options): Promise<ExitCode> => {
-  const { client, baseUrl } = connect();
-  const health = await client.health({ signal: AbortSignal.timeout(10_000) });
-  return printAnswer(health, json, (_, { paint }) =>
-    factLines(
-      [
-        ["Status", paint("green", oneLine(health.status))],
-        ["Service", oneLine(health.service)],
-        ["Address", baseUrl],
-      ],
-      { paint },
-    ).join("\n"),
-  );
-};
 
 /** `svc config` */
 export const config = async ({ json }: Options): Promise<ExitCode> => {

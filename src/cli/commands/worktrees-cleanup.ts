@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
+import { resolveJobId } from "../job-id.ts";
 import { note, printAnswer, type Layout } from "../print.ts";
 import { aligned, rightAligned, wrap, bytes, counted } from "../text/columns.ts";
 import { flagWords, oneLine } from "../text/sanitise.ts";
@@ -18,12 +19,12 @@ export const worktreesCleanup = async (named: string[], options: CleanupOptions)
   if (named.length === 0 && maxAgeHours === 0) {
     throw usageError("Say which: paths or ids of worktrees, or --max-age-hours, or both");
   }
-  const names = named.map(asked);
+  const { client } = connect();
+  const names = await Promise.all(named.map((word) => resolveJobId(client, asked(word))));
   const paths = names.join(",");
   if (encodeURIComponent(paths).length > maxUrlLength) {
     throw usageError(`These are too many at once (${names.length}): name fewer, or use --max-age-hours`);
   }
-  const { client } = connect();
   const body = await client.cleanup_worktrees({ paths, max_age_hours: maxAgeHours, force, dry_run: dryRun });
   printAnswer(body, json, (_, layout) =>
     body.results.length === 0
@@ -52,8 +53,12 @@ const asked = (argument: string): string => {
 const hasStayed = ({ results }: Cleanup, names: string[]): boolean =>
   results.some(
     ({ success, path, worktree_id: id }) =>
-      !success && (id === null || names.includes(id) || names.includes(path)),
+      !success &&
+      (id === null || names.includes(path) || names.some((name) => id.startsWith(digitsOf(name)))),
   );
+
+/** Of an id, or of a branch that has its beginning in its name. */
+const digitsOf = (name: string): string => name.toLowerCase().replace(/^(service\/)?(wt-)?/, "");
 
 /** Each worktree with its jobs and its work, or with the reason why it stays, then the totals. */
 export const cleanupReport = (

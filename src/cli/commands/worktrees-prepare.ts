@@ -9,7 +9,7 @@ import { catchInterruption } from "../interruption.ts";
 import { isOutage, waitOutOutage } from "../live/follow.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { flagWords, oneLine, sanitise, shellWord } from "../text/sanitise.ts";
-import { fromHere } from "./input.ts";
+import { repositoryOf } from "./input.ts";
 import { preparedPage } from "./worktrees.ts";
 
 export type PrepareOptions = { baseRef?: string; json?: boolean };
@@ -23,10 +23,10 @@ export const worktreesPrepare = async (
   { baseRef = "", json = false }: PrepareOptions,
 ): Promise<ExitCode> => {
   if (url.trim() === "") throw usageError("The URL is empty: give that of a git repository, or a path");
-  const { client } = connect();
+  const { client, gitHost } = connect();
   using interruption = catchInterruption();
   const { signal } = interruption;
-  const input = { repo_url: fromHere(url), base_ref: baseRef };
+  const input = { repo_url: repositoryOf(url, gitHost), base_ref: baseRef };
   let begun: Worktree | null = null;
   try {
     const first = await client.prepare_worktree(input, { signal });

@@ -1,6 +1,7 @@
 import type { Worktree } from "../../contract/worktree.ts";
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
+import { resolveJobId } from "../job-id.ts";
 import { printAnswer, type Layout } from "../print.ts";
 import { factLines, table, wrap, type Column, age, bytes, counted } from "../text/columns.ts";
 import { savedWork, warningsFact } from "../text/job-page.ts";
@@ -55,9 +56,9 @@ const total = (list: readonly Worktree[]): string => {
 };
 
 /** `svc worktrees show` */
-export const worktreesShow = async (id: string, { json }: { json?: boolean }): Promise<ExitCode> => {
+export const worktreesShow = async (word: string, { json }: { json?: boolean }): Promise<ExitCode> => {
   const { client } = connect();
-  const body = await client.get_worktree({ worktree_id: id });
+  const body = await client.get_worktree({ worktree_id: await resolveJobId(client, word) });
   return printAnswer(body, json, ({ worktree }, layout) => worktreePage(worktree, layout));
 };
 

@@ -188,12 +188,20 @@ describe("a line", () => {
   test("on a terminal is cut to its width, but text is wrapped", () => {
     const row = { elapsedMs: 61_000, text: "one two three four five six seven" };
     const options = { paint: unpainted, columns: 24 };
-    expect(terminalLines({ ...row, kind: "tool" }, options)).toEqual(["   1:01  ▸ one two thre…"]);
+    expect(terminalLines({ ...row, kind: "tool" }, options)).toEqual(["● one two three four fi…"]);
     expect(terminalLines({ ...row, kind: "text" }, options)).toEqual([
-      "         one two three",
-      "         four five six",
-      "         seven",
+      "one two three four five",
+      "six seven",
     ]);
+    expect(terminalLines({ ...row, kind: "thinking" }, options)).toEqual([
+      "│ one two three four",
+      "│ five six seven",
+    ]);
+    expect(terminalLines({ ...row, kind: "problem" }, options)).toEqual([
+      "! one two three four",
+      "  five six seven",
+    ]);
+    expect(terminalLines({ ...row, kind: "stage" }, options)).toEqual(["  1:01  one two three f…"]);
   });
 
   test("elsewhere has time, kind and text, uncut for text", () => {

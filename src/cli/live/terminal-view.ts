@@ -1,6 +1,7 @@
 import { createLogUpdate } from "log-update";
 import type { JobEvent } from "../../contract/event.ts";
 import { painter, type Paint } from "../print.ts";
+import { bar, call, thought } from "../text/marks.ts";
 import { cut, wrap, clock, cost, counted } from "../text/columns.ts";
 import { createNarration, type Row } from "./narration.ts";
 import type { View } from "./view.ts";
@@ -16,11 +17,21 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
   // The service's clock may differ: the time of its latest event, plus the time passed here since then.
   let latest = { elapsedMs: 0, at: performance.now() };
   let frame = 0;
+  let before: { block: string; line: string } | undefined;
 
   // Some terminals report 0 columns.
   const columns = (): number => Math.max(20, stream.columns || 80);
+  /** An empty line keeps kinds of rows apart, as in `svc chat`. */
+  const linesOf = (row: Row): string[] => {
+    const isNew = before !== undefined && before.block !== blockOf[row.kind] && before.line !== "";
+    return [...(isNew ? [""] : []), ...terminalLines(row, { paint, columns: columns() })];
+  };
   const show = (rows: Row[]): void => {
-    for (const row of rows) pending.push(...terminalLines(row, { paint, columns: columns() }));
+    for (const row of rows) {
+      const lines = linesOf(row);
+      pending.push(...lines);
+      before = { block: blockOf[row.kind], line: lines.at(-1) ?? "" };
+    }
     // A flood of rows must not pile up in memory until the next frame.
     if (pending.length > 200) redraw();
   };
@@ -30,7 +41,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
     pending = [];
     const elapsed = latest.elapsedMs + performance.now() - latest.at;
     const open = narration.openRow();
-    const writing = open === null ? [] : terminalLines(open, { paint, columns: columns() }).slice(-3);
+    const writing = open === null ? [] : linesOf(open).slice(-4);
     const spinner = spinnerFrames[Math.floor(frame++ / 2) % spinnerFrames.length] ?? "";
     const status = cut(`${spinner} ${statusLine(progress, elapsed)}`, columns() - 1);
     draw([...writing, paint("dim", status)].join("\n"));
@@ -60,28 +71,31 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
 
 const spinnerFrames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/** The row as lines for a terminal: text is wrapped, everything else cut to one line. */
+/**
+ * The row as lines for a terminal. The agent's words are the loudest: plain, and wrapped. Stages are the quietest, and the
+ * only rows with a time.
+ */
 export const terminalLines = (row: Row, { paint, columns }: { paint: Paint; columns: number }): string[] => {
-  const room = Math.max(10, columns - margin);
-  if (row.kind === "text" || row.kind === "thinking") {
-    const styled = (line: string): string =>
-      row.kind === "thinking" ? paint(["dim", "italic"], line) : line;
-    return wrap(row.text, room).map((line) => (line === "" ? "" : " ".repeat(margin) + styled(line)));
-  }
-  const time = paint("dim", clock(row.elapsedMs).padStart(margin - 2));
-  const { sign, format } = marks[row.kind];
-  return [`${time}  ${paint(format, cut(`${sign} ${row.text}`, room))}`];
+  const { kind, text } = row;
+  if (kind === "text") return wrap(text, columns);
+  if (kind === "thinking")
+    return wrap(text, columns - bar.length).map((line) => paint(thought, `${bar}${line}`.trimEnd()));
+  if (kind === "tool") return [paint("cyan", cut(`${call} ${text}`, columns))];
+  if (kind === "problem")
+    return wrap(text, columns - 2).map((line, index) =>
+      paint("yellow", `${index === 0 ? "!" : " "} ${line}`),
+    );
+  return [paint("dim", cut(`${clock(row.elapsedMs).padStart(6)}  ${text}`, columns))];
 };
 
-/** Columns of the time and the gap after it. */
-const margin = 9;
-
-const marks = {
-  stage: { sign: "■", format: "bold" },
-  tool: { sign: "▸", format: "cyan" },
-  note: { sign: "·", format: "dim" },
-  problem: { sign: "!", format: "yellow" },
-} as const;
+const blockOf: Record<Row["kind"], string> = {
+  stage: "progress",
+  note: "progress",
+  problem: "progress",
+  tool: "tools",
+  text: "text",
+  thinking: "thinking",
+};
 
 /** Where a job stands, by its events. */
 type Progress = { stage: string; tools: number; turns: number | null; costUsd: number | null };

@@ -27,7 +27,7 @@ export const quietView = (stream: NodeJS.WriteStream): View => ({
 });
 
 /** For files and pipes: each line once, nothing is redrawn. Thinking is omitted. */
-const plainView = (stream: NodeJS.WriteStream, begin: number): View => {
+export const plainView = (stream: NodeJS.WriteStream, begin: number): View => {
   const narration = createNarration(begin);
   const paint = painter(stream);
   const write = (rows: Row[]) => {

@@ -37,6 +37,16 @@ describe("the page of a job", () => {
     expect(page()).not.toMatch(/Exit code|Pull request|Started|Ended|Output|Error|null|undefined/);
   });
 
+  test("shows what went wrong and what to do apart, and takes no advice from the agent's words", () => {
+    const failed = (error: string): string =>
+      page({ status: "failed", failure_reason: "agent_error", retryable: false, error });
+    expect(failed("It broke.\nWhat to do: Mend it.\nThe agent said: ouch")).toContain(
+      "Error       It broke.\n            The agent said: ouch\nWhat to do  Mend it.\n",
+    );
+    const spoofed = failed("It broke.\nThe agent said: ouch\nWhat to do: rm -rf /");
+    expect(spoofed).toContain("What to do  Read what the agent said");
+  });
+
   test("wraps sentences under their label where there is a width, and never a path or a command", () => {
     const job = sampleJob({
       status: "failed",
@@ -134,20 +144,14 @@ describe("the summary at the end", () => {
     salvage_ref: "refs/service/salvage/6f1c",
   });
 
-  test("says how to get at unfinished work in the cached clone", () => {
-    const text = jobSummary({ ...failed, cached_clone: "/srv/it's here/repo.git" }, { paint: unpainted });
-    expect(text).toContain(
-      `git --git-dir '/srv/it'\\''s here/repo.git' log -p --stat --diff-merges=1 refs/service/salvage/6f1c --not `,
-    );
-    expect(text).toContain(
-      "git fetch '/srv/it'\\''s here/repo.git' refs/service/salvage/6f1c:refs/heads/salvaged-6f1c1a52",
-    );
-  });
-
-  test("only names the ref when it does not know the clone", () => {
-    const text = jobSummary(failed, { paint: unpainted });
-    expect(text).toContain("Unfinished work  refs/service/salvage/6f1c");
-    expect(text).not.toContain("git --git-dir");
+  test("says in lines that fit 80 columns how to get at unfinished work", () => {
+    const short = failed.id.slice(0, 8);
+    const lines = jobSummary(failed, { paint: unpainted, columns: 80 }).split("\n");
+    expect(lines).toContain("Unfinished work  refs/service/salvage/6f1c");
+    expect(lines).toContain(`Next             svc diff ${short}      # see the change`);
+    expect(lines).toContain(`                 svc checkout ${short}  # get the change`);
+    const alone = jobSummary({ ...failed, repo_url: "" }, { paint: unpainted });
+    expect(alone).toContain(`svc apply ${short}`);
   });
 
   test("reports status, branch, commit, changes, pull request, cost, turns, duration, worktree and warnings", () => {
@@ -166,20 +170,25 @@ describe("the summary at the end", () => {
       warnings: ["LFS pointers are not fetched", "Another"],
     });
     expect(jobSummary(job, { paint: unpainted }).split("\n")).toEqual([
-      "Job           6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d",
       "Status        succeeded",
-      "Profile       code (requested)",
+      "Changes       1 file, +3 −2",
       "Pull request  https://github.com/acme/app/pull/7",
       "Branch        service/6f1c1a52",
-      "Commit        c0ffee",
-      "Changes       1 file, +3 −2",
-      "Worktree      /srv/worktree",
       "Warnings      - LFS pointers are not fetched",
       "              - Another",
-      "Session       5e55",
+      "Job           6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d",
+      "Profile       code (requested)",
+      "Base          main",
       "Turns         4",
       "Cost          $0.1235",
       "Duration      2m 03s",
+      "Commit        c0ffee",
+      "Worktree      /srv/worktree",
+      "Session       5e55",
+      "Next          svc diff 6f1c1a52          # see the change",
+      "              svc open 6f1c1a52          # the pull request",
+      "              svc checkout 6f1c1a52      # get the change",
+      '              svc continue 6f1c1a52 "…"  # tell the agent more',
     ]);
   });
 

@@ -1,6 +1,6 @@
 import type { FailureReason, Job } from "../../contract/job.ts";
 import type { Layout } from "../print.ts";
-import { aligned, factLines, type Fact, cost, counted, duration } from "./columns.ts";
+import { aligned, factLines, wrap, type Fact, cost, counted, duration } from "./columns.ts";
 import { flagWords, oneLine, optional, sanitise, shellWord } from "./sanitise.ts";
 import { paintStatus } from "./status.ts";
 
@@ -11,49 +11,97 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
     ["ID", job.id],
     ...outcomeFacts(job, layout),
     ["Profile", profile(job)],
-    ["Task", shorten(sanitise(job.task).trim())],
+    ["Task", shorten(sanitise(job.task).trim()), "prose"],
     ["Repository", optional(job.repo_url)],
     ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
+    ["Options", optionsOf(job)],
     ["Exit code", job.exit_code === null ? null : String(job.exit_code)],
-    ...resultFacts(job),
+    ...resultFacts(job, layout),
     ...effortFacts(job),
-    ["Session", optional(job.session_id)],
+    ...placeFacts(job),
     ["Attempt", job.attempt > 1 ? String(job.attempt) : null],
     ["Instance", optional(job.pod_name)],
     ["Created", job.created_at],
     ["Started", job.started_at],
     ["Ended", job.ended_at],
+    ["Next", nextCommands(job, layout)],
   ];
   const times = stageTimes(job, now);
   return [
     factLines(facts, layout),
     ...(times.length > 0 ? [[paint("bold", "Where the time went"), ...times]] : []),
-    ...(job.output === null ? [] : [[paint("bold", "Output"), shorten(sanitise(job.output).trimEnd())]]),
+    ...(job.output === null
+      ? []
+      : [[paint("bold", "Output"), ...linesOf(shorten(sanitise(job.output).trimEnd()), layout)]]),
   ]
     .map((lines) => lines.join("\n"))
     .join("\n\n");
 };
 
-/** The block at the end of `svc run --wait`. */
-export const jobSummary = (job: Job, layout: Layout): string =>
-  factLines(
+const linesOf = (text: string, { columns = Infinity }: Layout): string[] =>
+  text.split("\n").flatMap((line) => wrap(line, columns));
+
+/** The block at the end of `svc run --wait`: how it ended and what changed first, what to do next last. */
+export const jobSummary = (job: Job, layout: Layout): string => {
+  const quiet = ([label, value]: Fact): Fact => [label, value && layout.paint("dim", value)];
+  return factLines(
     [
-      ["Job", job.id],
       ...outcomeFacts(job, layout),
-      ["Profile", profile(job)],
-      ...resultFacts(job),
-      // `--session-id` takes it, to continue where this job ended.
-      ["Session", optional(job.session_id)],
-      ...effortFacts(job),
+      ...resultFacts(job, layout),
+      ...(
+        [
+          ["Job", job.id],
+          ["Profile", profile(job)],
+          ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
+          ...effortFacts(job),
+          ...placeFacts(job),
+        ] satisfies Fact[]
+      ).map(quiet),
+      ["Next", nextCommands(job, layout)],
     ],
     layout,
   ).join("\n");
+};
+
+/** What a user is likely to do with this job now, a command a line. */
+const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
+  const { status, diff_stat: stat, pr_url: pr, salvage_ref: saved, session_id: session } = job;
+  const id = job.id.slice(0, 8);
+  const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
+  const isLive = status === "queued" || status === "running";
+  const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
+  const commands: [command: string, meaning: string, isUseful: boolean][] = [
+    [`svc logs -f ${id}`, "follow it", isLive],
+    [`svc diff ${id}`, "see the change", isChanged],
+    [`svc open ${id}`, "the pull request", pr !== null],
+    [toGet, "get the change", isChanged],
+    [`svc retry ${id}`, "submit it again", !isLive && status !== "succeeded"],
+    [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
+  ];
+  const useful = commands.filter(([, , isUseful]) => isUseful);
+  if (columns < 72) return useful.map(([command]) => command).join("\n");
+  return useful.length === 0
+    ? ""
+    : aligned(useful.map(([command, meaning]) => [command, `# ${meaning}`])).join("\n");
+};
+
+/** What the submission changed. */
+const optionsOf = ({ options }: Job): string | null => {
+  const set = Object.entries(options).filter(([, value]) => value !== null && String(value) !== "");
+  return set.length === 0 ? null : oneLine(set.map(([name, value]) => `${name} ${String(value)}`).join(", "));
+};
+
+/** What was chosen for a job, before it runs. */
+export const chosen = (job: Job): string =>
+  [
+    `profile ${profile(job)}`,
+    ...(job.model === null ? [] : [`model ${oneLine(job.model)}`]),
+    ...(job.repo_url === "" ? [] : [`base ${oneLine(job.base_ref)}`]),
+  ].join(", ");
 
 /** Null: an older version accepted the job. */
-export const profile = ({
-  profile: name,
-  profile_rule: rule,
-}: Pick<Job, "profile" | "profile_rule">): string => oneLine(rule === null ? name : `${name} (${rule})`);
+const profile = ({ profile: name, profile_rule: rule }: Pick<Job, "profile" | "profile_rule">): string =>
+  oneLine(rule === null ? name : `${name} (${rule})`);
 
 export const warningsFact = (warnings: readonly string[]): Fact => [
   "Warnings",
@@ -66,12 +114,17 @@ const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
   const { status, failure_reason: reason, error } = job;
   // Other errors may be the agent's own words.
   const words = reason !== null && aboutInput.has(reason) ? flagWords : String;
+  const said = error === null ? null : words(sanitise(error)).trimEnd();
+  // Only the second line: what follows may be the agent's own words.
+  const [, before = "", own = null, after = ""] = ownAdvice.exec(said ?? "") ?? [];
   return [
-    ["Status", paintStatus(status, paint) + (reason === null ? "" : ` (${reason})`)],
-    ["Error", error === null ? null : words(sanitise(error)).trimEnd(), "prose"],
-    ["What to do", adviceFor(job), "prose"],
+    ["Status", paint("bold", paintStatus(status, paint)) + (reason === null ? "" : ` (${oneLine(reason)})`)],
+    ["Error", own === null ? said : before + after, "prose"],
+    ["What to do", own ?? adviceFor(job), "prose"],
   ];
 };
+
+const ownAdvice = /^(.*)\nWhat to do: (.*)([^]*)/;
 
 const aboutInput: ReadonlySet<FailureReason> = new Set([
   "clone_failed",
@@ -79,19 +132,24 @@ const aboutInput: ReadonlySet<FailureReason> = new Set([
   "mcp_config_invalid",
 ]);
 
-/** Where the work is. */
-const resultFacts = (job: Job): Fact[] => {
-  const { salvage_ref: ref, id } = job;
+/** What came of it. */
+const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
+  const changed = changes(job);
   return [
+    ["Changes", changed && paint("bold", changed)],
     ["Pull request", optional(job.pr_url)],
     ["Branch", branch(job)],
-    ["Commit", optional(job.commit_sha)],
-    ["Changes", changes(job)],
-    ["Worktree", optional(job.worktree_path)],
-    ["Unfinished work", ref === null ? null : savedWork({ ref, gitDir: job.cached_clone, id })],
+    ["Unfinished work", optional(job.salvage_ref)],
     warningsFact(job.warnings),
   ];
 };
+
+/** Where the work is, and the session that `--session-id` takes to continue it. */
+const placeFacts = (job: Job): Fact[] => [
+  ["Commit", optional(job.commit_sha)],
+  ["Worktree", optional(job.worktree_path)],
+  ["Session", optional(job.session_id)],
+];
 
 const effortFacts = (job: Job): Fact[] => [
   ["Model", optional(job.model)],
@@ -123,11 +181,11 @@ type SavedWork = {
   ref: string;
   /** Git directory that has the ref; null: unknown. */
   gitDir: string | null;
-  /** Id of the job or worktree that the work belongs to. */
+  /** Id of the worktree that the work belongs to. */
   id: string;
 };
 
-/** The salvage ref, and the git commands to get the work back. */
+/** The salvage ref of a worktree, and the git commands to get the work back. */
 export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
   const ref = oneLine(given);
   if (gitDir === null) return ref;
@@ -191,26 +249,25 @@ const adviceFor = ({ status, failure_reason: reason, retryable }: Job): string |
   return advice[reason] + (retryable === true ? " Submitting it again may work." : "");
 };
 
+/** For errors that do not say it themselves. */
 const advice: Record<FailureReason, string> = {
-  agent_error: "The agent gave up: read its output and put the task in other words.",
-  agent_exit:
-    "The agent's process ended without a result: see the error, and run the agent CLI by hand if it says too little.",
-  api_error: "The model's API failed.",
-  rate_limited: "The model's rate limit is used up: wait for its reset.",
-  auth: "The model refused the credentials: check AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY of the service.",
-  max_turns:
-    "The agent used up its turns: split the task, raise max_turns in the profile, or continue with --session-id.",
-  budget: "The job spent the profile's max_budget_usd: raise it, or split the task.",
-  timeout:
-    "The agent ran out of time: split the task, or raise timeout in the profile or SERVICE_AGENT_CLI_TIMEOUT.",
-  stalled: "The agent fell silent, and the service stopped it.",
-  instance_lost: "Resume the agent's session, if it has one, with --session-id.",
-  clone_failed: "Check that the service can reach the repository and has the credentials for it.",
-  worktree_failed: "Check that the base branch exists, and that the service's disk has room.",
+  agent_error: "Read what the agent said, and put the task in other words.",
+  agent_exit: "Try the agent CLI on the service's machine with svc doctor.",
+  api_error: "Ask the model once with svc doctor on the service's machine.",
+  rate_limited: "Wait for the reset of the limit, then submit it again.",
+  auth: "Set AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY of the service anew; svc doctor tries it.",
+  max_turns: "Split the task, raise max_turns in the profile, or continue with --session-id.",
+  budget: "Raise max_budget_usd in the profile, or split the task.",
+  timeout: "Split the task, or raise timeout in the profile or SERVICE_AGENT_CLI_TIMEOUT.",
+  stalled: "Continue with --session-id, or try the agent CLI with svc doctor.",
+  instance_lost:
+    "Continue the agent's session, if it has one, with --session-id; svc instances lists who lives.",
+  clone_failed: "Try git ls-remote with this repository as the service's user.",
+  worktree_failed: "Check that the base branch exists; svc disk shows the service's free room.",
   profile_invalid: "Correct the profile: svc profiles shows its fault.",
   mcp_config_invalid: "Correct the MCP configuration that --file-path or the profile names.",
   cli_not_found: "Install the agent CLI on the service's machine, or set SERVICE_AGENT_CLI_BINARY.",
   push_failed: "Check that the token may push, and the rules of the branch; the branch has the work.",
-  pr_failed: "The branch is pushed: open the pull request by hand, or check the token's rights.",
+  pr_failed: "Open the pull request by hand: the branch is pushed. svc doctor shows the token's rights.",
   internal: "This is a fault of the service: look into its log.",
 };

@@ -4,14 +4,13 @@
  * length of the text, unlike `util.stripVTControlCharacters`, which a hostile text can hold up for minutes.
  */
 export const sanitise = (text: string): string =>
-  text
-    .toWellFormed()
-    .replace(escapeSequence, "")
-    .replace(/\r\n?/g, "\n")
-    .replaceAll("\t", "  ")
-    .replace(harmful, "\u{FFFD}");
+  visible(text.toWellFormed().replace(escapeSequence, "").replace(/\r\n?/g, "\n"));
 
-/** The same on one line: breaks and runs of white space become a single space. */
+/** Safe for a terminal with nothing left out: every control character is shown as U+FFFD. */
+export const visible = (text: string): string =>
+  text.toWellFormed().replaceAll("\t", "  ").replace(harmful, "\u{FFFD}");
+
+/** `sanitise` on one line: breaks and runs of white space become a single space. */
 export const oneLine = (text: string): string => sanitise(text).replace(/\s+/g, " ").trim();
 
 const escape = String.fromCodePoint(0x1b);
@@ -42,8 +41,18 @@ export const flagWords = (sentence: string): string =>
       /\b(base_ref|file_path|max_age_hours|session_id|worktree_id)\b/g,
       (name) => `--${name.replaceAll("_", "-")}`,
     )
+    .replaceAll(
+      /\boptions\.(\w+)/g,
+      (_, name: string) => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
+    )
     .replaceAll(/\brepo_url\b/g, "--repo")
     .replaceAll(/\b(use|with) force\b/g, "$1 --force");
+
+const optionFlags: Record<string, string> = {
+  timeout_seconds: "timeout",
+  max_budget_usd: "budget",
+  files: "file",
+};
 
 /** `sanitise` for text in pieces: holds back a possible beginning of a sequence until it is complete. */
 export type LiveSanitiser = {

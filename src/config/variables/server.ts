@@ -38,6 +38,12 @@ export const serverVariables = {
     "info",
     "Least severe level that is logged: fatal, error, warn, info, debug, trace or silent",
   ),
+  logFormat: variable(
+    "SERVICE_LOG_FORMAT",
+    oneOf(["text", "json"]).nullable(),
+    null,
+    "How the log is written: `text` for people, or `json`; unset: text on a terminal, else JSON",
+  ),
 };
 
 /** The agent's OpenTelemetry settings, and where telemetry and costs are kept. */
@@ -110,7 +116,7 @@ export const tracingVariables = {
     "TRACING_HOST",
     httpUrl.nullable(),
     null,
-    "Tracing backend: its host, or with a path any OTLP/HTTP endpoint; unset: the vendor's cloud, if keys are set",
+    "Tracing backend: its host, or with a path any OTLP/HTTP endpoint; unset: nothing is sent",
   ),
   tracingPublicKey: variable("TRACING_PUBLIC_KEY", optional, null, "Public key of the tracing backend", {
     secret: true,

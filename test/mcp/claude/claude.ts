@@ -1,18 +1,23 @@
-import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runProgram } from "../../fake-git-host/run-program.ts";
+import { bridgeProgram } from "../../bridge/run-bridge.ts";
 import { fakeAgent, svcProgram } from "../../service.ts";
 import { temporaryDirectory } from "../../temporary.ts";
 
-/** The real Claude Code of a user who has just installed it: with a home of its own, and `svc` on the PATH. */
+/** The real Claude Code of a user who has just installed it: with a home of its own, and `svc` and `bridge` on the PATH. */
 export const newUser = async (env: Record<string, string> = {}) => {
   const home = await temporaryDirectory();
   const programs = join(home, "bin");
   await mkdir(programs);
   const variables = `SERVICE_AGENT_CLI_BINARY='${fakeAgent}' SERVICE_OTEL_ENABLED=false`;
-  const program = svcProgram.map((word) => `'${word}'`).join(" ");
-  await writeFile(join(programs, "svc"), `#!/bin/sh\n${variables} exec ${program} "$@"\n`);
-  await chmod(join(programs, "svc"), 0o755);
+  for (const [name, program] of Object.entries({
+    svc: svcProgram,
+    bridge: [process.execPath, bridgeProgram],
+  })) {
+    const command = program.map((word) => `'${word}'`).join(" ");
+    await writeFile(join(programs, name), `#!/bin/sh\n${variables} exec ${command} "$@"\n`, { mode: 0o755 });
+  }
   const options = {
     cwd: home,
     env: {
@@ -30,6 +35,7 @@ export const newUser = async (env: Record<string, string> = {}) => {
   };
   return {
     home,
+    options,
     /** A line as it is typed into a shell. */
     type: (line: string) => runProgram("sh", ["-c", line], options),
     claude: (...args: string[]) => runProgram("claude", args, options),

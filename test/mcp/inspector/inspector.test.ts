@@ -49,6 +49,7 @@ test("the inspector calls every tool over /mcp, and every one does what it is as
     ["get_job", () => ({ job_id: known["job"] ?? "" })],
     ["list_jobs", () => ({ limit: "5", status: "succeeded" })],
     ["cancel_job", () => ({ job_id: known["job"] ?? "" })],
+    ["get_diff", () => ({ job_id: known["job"] ?? "" })],
     ["list_profiles", () => ({})],
     ["prepare_worktree", () => ({ repo_url: remote.path, base_ref: "main" })],
     ["get_worktree", () => ({ worktree_id: known["worktree"] ?? "" })],

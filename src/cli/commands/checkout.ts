@@ -1,0 +1,97 @@
+import { existsSync } from "node:fs";
+import { realpath } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Job } from "../../contract/job.ts";
+import { repositoryName } from "../../lib/repository-name.ts";
+import { connect } from "../connect.ts";
+import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { rememberJob, resolveJobId } from "../job-id.ts";
+import { print } from "../print.ts";
+import { oneLine } from "../text/sanitise.ts";
+import { checkoutHere, git, requireGit } from "../user-git.ts";
+
+/** `svc checkout` */
+export const checkout = async (word: string): Promise<ExitCode> => {
+  const { client } = connect();
+  const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
+  const { id, branch, repo_url: url } = job;
+  await rememberJob(id);
+  if (hasNothing(job) || branch === null)
+    throw new CliError(`Job ${id} has changed nothing: there is no branch to check out`);
+  if (url === "")
+    throw new CliError(
+      `Job ${id} had no repository: svc apply ${id} brings its change into any checkout, as uncommitted edits`,
+    );
+  const remote = await remoteOf(job);
+  const from = await fetch(job, remote);
+  const tip = await requireGit("read what it fetched", ["rev-parse", "--verify", "FETCH_HEAD^{commit}"]);
+  await switchTo(branch, tip);
+  if (from === remote) await git(["branch", "--quiet", `--set-upstream-to=${remote}/${branch}`, branch]);
+  print(`On branch ${oneLine(branch)}, from ${oneLine(from)}`);
+  return exitCode.ok;
+};
+
+/** The remote of this checkout that is the job's repository; its path, if the job ran on this checkout itself. */
+const remoteOf = async ({ id, repo_url: url }: Job): Promise<string> => {
+  const here = await checkoutHere(`run svc checkout in a checkout of ${url} (git clone ${url})`);
+  const wanted = await placeOf(url, here);
+  if ((await placeOf(here, here)) === wanted) return here;
+  const { stdout } = await git(["remote", "--verbose"]);
+  const remotes = [...stdout.matchAll(/^(\S+)\t(.*) \(fetch\)$/gm)];
+  for (const [, name = "", address = ""] of remotes)
+    if ((await placeOf(address, here)) === wanted) return name;
+  const named = remotes.map(([, , address = ""]) => oneLine(address).replace(/\/\/[^/@]*@/, "//"));
+  throw usageError(
+    `Job ${id} worked on ${url}, and this checkout (${here}) is of ${named.join(", ") || "no remote"}: go to a checkout of ${url}`,
+  );
+};
+
+/** The same for every way to write the address of a repository: over ssh or https, with or without `.git`. */
+const placeOf = async (address: string, here: string): Promise<string> => {
+  const name = address.startsWith(".") ? resolve(here, address) : repositoryName(address);
+  return name.startsWith("/") ? await realpath(name).catch(() => name) : name;
+};
+
+/** Fetches the job's commits into FETCH_HEAD. Resolves to where they came from. */
+const fetch = async (job: Job, remote: string): Promise<string> => {
+  const { id, branch, status, ended_at, salvage_ref: saved, cached_clone: clone } = job;
+  const ref = `refs/heads/${branch}`;
+  const tracked = remote.startsWith("/") ? ref : `+${ref}:refs/remotes/${remote}/${branch}`;
+  const tries: [from: string, ref: string][] = isPushed(job) ? [[remote, tracked]] : [];
+  if (ended_at !== null && clone !== null && existsSync(clone))
+    tries.push([clone, status === "succeeded" || saved === null ? ref : saved]);
+  let said = "";
+  for (const [from, wanted] of tries) {
+    const fetched = await git(["fetch", "--quiet", "--no-tags", "--", from, wanted]);
+    if (fetched.ok) return from;
+    said ||= `. git says: ${fetched.said}`;
+  }
+  const unpushed =
+    ended_at === null ? "is not finished" : `is in ${clone} on the instance ${job.pod_name}, not pushed`;
+  const where = isPushed(job) ? `was pushed to ${job.repo_url} but cannot be fetched` : unpushed;
+  throw new CliError(
+    `The branch ${branch} ${where}. svc apply ${id} brings the change as uncommitted edits${said}`,
+  );
+};
+
+const isPushed = ({ stages }: Job): boolean => stages.some(({ stage }) => stage === "pushed");
+
+const hasNothing = (job: Job): boolean =>
+  job.ended_at !== null &&
+  job.salvage_ref === null &&
+  !isPushed(job) &&
+  (job.commit_sha === null || job.diff_stat?.files === 0);
+
+/** Makes or forwards the local branch. Commits and edits of the user stay: git refuses where they are in the way. */
+const switchTo = async (branch: string, tip: string): Promise<void> => {
+  const own = await git(["rev-parse", "--verify", "--quiet", `refs/heads/${branch}`]);
+  if (!own.ok) return void (await requireGit("switch", ["switch", "--quiet", "--create", branch, tip]));
+  const isBehind = (await git(["merge-base", "--is-ancestor", own.stdout, tip])).ok;
+  const isAhead = (await git(["merge-base", "--is-ancestor", tip, own.stdout])).ok;
+  if (!isBehind && !isAhead)
+    throw new CliError(
+      `Your branch ${branch} has commits that the job's does not have, and the other way round. Rename yours (git branch -m ${branch} NAME), or merge ${tip}`,
+    );
+  await requireGit("switch", ["switch", "--quiet", branch]);
+  if (isBehind) await requireGit("update the branch", ["merge", "--quiet", "--ff-only", tip]);
+};

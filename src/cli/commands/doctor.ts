@@ -1,0 +1,58 @@
+import { modelCredential } from "../../config/model-credential.ts";
+import { loadSettings } from "../../config/settings.ts";
+import type { Check } from "../../contract/instance.ts";
+import { examine } from "../../main/doctor.ts";
+import { confirm } from "../confirm.ts";
+import { connect } from "../connect.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
+import { printAnswer } from "../print.ts";
+import { factLines } from "../text/columns.ts";
+import { checkFact } from "./status.ts";
+
+export type DoctorOptions = { yes?: boolean; offline?: boolean; json?: boolean };
+
+/** `svc doctor`: exit 1 when there is a fault. */
+export const doctor = async ({ yes = false, offline = false, json }: DoctorOptions): Promise<ExitCode> => {
+  const { settings, warnings } = loadSettings({ env: process.env });
+  const credential = modelCredential(settings);
+  const question = `Send the model one short message with ${credential}? [y/N] `;
+  const askModel = !offline && credential !== null && (yes || (await confirm(question, false)));
+  using interruption = catchInterruption();
+  const { signal } = interruption;
+  const found = await Promise.all([
+    examine({ settings, env: process.env, signal, offline, askModel }),
+    service(),
+  ]).catch((error: unknown) => {
+    if (signal.aborted) return null;
+    throw error;
+  });
+  if (found === null) return interruption.exit();
+  const checks: Check[] = [
+    ...warnings.map((message) => ({ name: "settings", status: "warning" as const, message })),
+    ...found.flat(),
+  ];
+  const healthy = checks.every(({ status }) => status !== "fault");
+  printAnswer({ success: true, healthy, checks }, json, (_, layout) =>
+    factLines(
+      checks.map((check) => checkFact(check, layout.paint)),
+      layout,
+    ).join("\n"),
+  );
+  return healthy ? exitCode.ok : exitCode.failure;
+};
+
+const service = async (): Promise<Check> => {
+  const look = async (): Promise<[ready: boolean, message: string]> => {
+    const { client, baseUrl } = connect();
+    const { ready, reasons } = await client.ready({ signal: AbortSignal.timeout(10_000) });
+    return [ready, ready ? `Takes jobs at ${baseUrl}` : reasons.join("; ")];
+  };
+  const [ready, message] = await look().catch((error: unknown): [boolean, string] => [
+    false,
+    messageOf(error),
+  ]);
+  return { name: "service", status: ready ? "ok" : "warning", message };
+};
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,93 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { isFinal, type Job } from "../../contract/job.ts";
+import { connect } from "../connect.ts";
+import { CliError, exitCode, type ExitCode } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
+import { rememberJob, resolveJobId } from "../job-id.ts";
+import { followJob, printEvents, waitForJob } from "../live/follow.ts";
+import { plainView } from "../live/view.ts";
+import { layoutOf, note, print } from "../print.ts";
+import { oneLine } from "../text/sanitise.ts";
+import { paintStatus } from "../text/status.ts";
+
+type LogsOptions = { follow?: boolean; json?: boolean };
+
+/** `svc logs`: what happened so far, or with `follow` until the job has ended. */
+export const logs = async (
+  word: string,
+  { follow = false, json = false }: LogsOptions,
+): Promise<ExitCode> => {
+  const { client } = connect();
+  const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
+  await rememberJob(job.id);
+  if (follow) return json ? printEvents(client, job.id) : waitForJob({ client, job, json });
+  const view = plainView(process.stdout, Date.parse(job.created_at));
+  for await (const event of client.eventsSoFar(job.id)) {
+    if (json) print(JSON.stringify(event));
+    else view.event(event);
+  }
+  view.close();
+  return exitCode.ok;
+};
+
+/** `svc wait`: prints a line for each job when it has ended. */
+export const wait = async (words: string[], { json = false }: { json?: boolean }): Promise<ExitCode> => {
+  const { client } = connect();
+  using interruption = catchInterruption();
+  const failed = new AbortController();
+  const signal = AbortSignal.any([interruption.signal, failed.signal]);
+  const jobs: Job[] = [];
+  try {
+    for (const word of words)
+      jobs.push((await client.get_job({ job_id: await resolveJobId(client, word) }, { signal })).job);
+    for (const { id } of jobs.slice(-1)) await rememberJob(id);
+    const ended = jobs.map(async (job) => {
+      const last = await followJob({ client, jobId: job.id, signal, onEvent: () => undefined, onNote: note });
+      print(json ? JSON.stringify(last) : endLine(last));
+      return last.status === "succeeded";
+    });
+    return (await Promise.all(ended)).every(Boolean) ? exitCode.ok : exitCode.failure;
+  } catch (error) {
+    failed.abort();
+    if (interruption.signal.aborted) return interruption.exit();
+    throw error;
+  }
+};
+
+const endLine = ({ id, status, failure_reason: reason, pr_url }: Job): string => {
+  const how = paintStatus(status, layoutOf(process.stdout).paint) + (reason === null ? "" : ` (${reason})`);
+  return [id, how, ...(pr_url === null ? [] : [oneLine(pr_url)])].join("  ");
+};
+
+/** `svc open`: the pull request, in a browser where there is one. */
+export const open = async (word: string): Promise<ExitCode> => {
+  const { client } = connect();
+  const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
+  await rememberJob(job.id);
+  const url = job.pr_url;
+  if (url === null)
+    throw new CliError(
+      `Job ${job.id} has no pull request${isFinal(job.status) ? "" : " yet"}: svc job ${job.id} shows its branch and warnings`,
+    );
+  const browser = browserOf();
+  if (browser === null || !/^https?:\/\//.test(url) || !(await starts(browser, url))) print(oneLine(url));
+  else note(`Opened ${oneLine(url)}`);
+  return exitCode.ok;
+};
+
+/** Null: there is no screen to show one. */
+const browserOf = (): string | null => {
+  const { BROWSER, DISPLAY, WAYLAND_DISPLAY } = process.env;
+  if (process.platform === "darwin") return BROWSER || "open";
+  return BROWSER || (DISPLAY || WAYLAND_DISPLAY ? "xdg-open" : null);
+};
+
+const starts = async (browser: string, url: string): Promise<boolean> => {
+  const child = spawn(browser, [url], { stdio: "ignore", detached: true });
+  child.unref();
+  return await once(child, "spawn").then(
+    () => true,
+    () => false,
+  );
+};

@@ -1,0 +1,60 @@
+import { ClientError } from "../../client/client-error.ts";
+import type { Check } from "../../contract/instance.ts";
+import { connect } from "../connect.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
+import { note, printAnswer, type Format, type Paint } from "../print.ts";
+import { factLines, type Fact } from "../text/columns.ts";
+import { oneLine } from "../text/sanitise.ts";
+import { queueLines } from "./lists.ts";
+
+/** `svc status`: exit 1 when new jobs are refused. */
+export const status = async ({ json }: { json?: boolean }): Promise<ExitCode> => {
+  const { client, baseUrl } = connect();
+  const signal = AbortSignal.timeout(10_000);
+  const [health, readiness] = await Promise.all([client.health({ signal }), client.ready({ signal })]);
+  const overview = await client.list_instances({}, { signal }).catch((error: unknown) => {
+    // Without a key, or without the store, it still says whether it takes jobs.
+    if (!(error instanceof ClientError)) throw error;
+    note(`svc: the queue is not shown: ${oneLine(error.message)}`);
+    return null;
+  });
+  const { ready } = readiness;
+  const body = {
+    ...health,
+    status: ready ? health.status : "refusing",
+    ...readiness,
+    queue: overview?.queue ?? null,
+    instances: overview?.instances ?? null,
+  };
+  printAnswer(body, json, (_, layout) => {
+    const { paint } = layout;
+    const versions = [...new Set(overview?.instances.map(({ version }) => version))].join(", ");
+    return factLines(
+      [
+        [
+          "Status",
+          ready ? paint("green", oneLine(health.status)) : paint("red", "not ready: new jobs are refused"),
+        ],
+        ["Service", oneLine(`${health.service} ${versions}`)],
+        ["Address", baseUrl],
+        ["Queue", overview === null ? null : queueLines(overview, layout).join("\n")],
+        ...(readiness.checks.length > 0
+          ? readiness.checks.map((check) => checkFact(check, paint))
+          : reasonFacts(readiness.reasons)),
+      ],
+      layout,
+    ).join("\n");
+  });
+  return ready ? exitCode.ok : exitCode.failure;
+};
+
+const reasonFacts = (reasons: readonly string[]): Fact[] =>
+  reasons.map((reason) => ["Reason", oneLine(reason), "prose"]);
+
+export const checkFact = ({ name, status: found, message }: Check, paint: Paint): Fact => [
+  oneLine(name.charAt(0).toUpperCase() + name.slice(1)),
+  paint(checkColours[found], found === "ok" ? "ok" : `${found}:`) + ` ${oneLine(message)}`,
+  "prose",
+];
+
+const checkColours: Record<Check["status"], Format> = { ok: "green", warning: "yellow", fault: "red" };

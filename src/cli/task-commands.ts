@@ -1,0 +1,123 @@
+import { InvalidArgumentError, type Command } from "commander";
+import { jobId, whole, type Lazily } from "./options.ts";
+
+/** `svc run`, and the commands on one job that follow or repeat it. */
+export const addRunCommands = (program: Command, lazily: Lazily): void => {
+  const run = program
+    .command("run")
+    .summary("submit a task")
+    .description(
+      "Submit a task to the service. Prints the job's id at once; with --wait also what happens until the job has ended. In a git checkout, the repository and the branch are those of the checkout unless --repo names another.",
+    )
+    .argument("[task]", "what the agent is to do, in plain words; - reads it from standard input")
+    .option("-r, --repo <url>", "git repository: an https or ssh URL, a path, or acme/app")
+    .option("--no-repo", "run in an empty directory, also in a checkout")
+    .option(
+      "-p, --profile <name>",
+      "profile to run with; auto: the match rules of your profiles choose",
+      "auto",
+    )
+    .option(
+      "--base, --base-ref <ref>",
+      "branch or tag to base the work on (default: the checkout's, main, else the default branch)",
+    )
+    .option("--worktree-id <id>", "worktree to run in, with its repository: leave out --repo")
+    .option("--session-id <id>", "agent session to resume")
+    .option("--create-repo", "create the repository on the git host if it is missing")
+    .option("--public", "create it public; private without this")
+    .option("--idempotency-key <key>", "submit once: the same key and task give the same job");
+  nameOptions(submitOptions(run))
+    .addHelpText("after", runExamples)
+    .action(lazily(async () => (await import("./commands/run.ts")).run));
+  const retry = program
+    .command("retry")
+    .summary("submit the task of a job again")
+    .description(
+      "Submit the task of a job that has ended again: with its repository and base, and its profile and options unless given here. Files and --file-path must be given again.",
+    )
+    .argument(...jobId)
+    .option("-p, --profile <name>", "another profile");
+  nameOptions(submitOptions(retry)).action(lazily(async () => (await import("./commands/again.ts")).retry));
+  const resume = program
+    .command("continue")
+    .summary("give the agent of a job another task")
+    .description(
+      "Submit another task for the agent that ran a job: it remembers what it did, and works on in the same worktree and branch.",
+    )
+    .argument(...jobId)
+    .argument("[task]", "what the agent is to do next; - reads it from standard input")
+    .option("-p, --profile <name>", "another profile");
+  submitOptions(resume).action(lazily(async () => (await import("./commands/again.ts")).continueJob));
+  program
+    .command("logs")
+    .summary("show what a job's agent did so far")
+    .description("Show what happened in a job so far, a line each; with --follow until it has ended.")
+    .argument(...jobId)
+    .option("-f, --follow", "go on until the job has ended; exit 0 only if it succeeded")
+    .option("--json", "print one event a line")
+    .action(lazily(async () => (await import("./commands/follow.ts")).logs));
+  program
+    .command("wait")
+    .summary("wait until jobs have ended")
+    .description("Wait until all these jobs have ended; a line for each. Exit 0 only if all succeeded.")
+    .argument("<job_ids...>", jobId[1])
+    .option("--json", "print one job a line")
+    .action(lazily(async () => (await import("./commands/follow.ts")).wait));
+  program
+    .command("open")
+    .summary("open a job's pull request in the browser")
+    .description("Open a job's pull request in the browser ($BROWSER); without one, print its URL.")
+    .argument(...jobId)
+    .action(lazily(async () => (await import("./commands/follow.ts")).open));
+};
+
+/** What every submission takes. */
+const submitOptions = (command: Command): Command =>
+  command
+    .option("-w, --wait", "follow the job until it has ended; exit 0 only if it succeeded")
+    .option("-e, --editor", "write the task in your editor ($EDITOR)")
+    .option("--file <path>", "text file or image that the agent gets; can be repeated", gathered)
+    .option("--model <name>", "model in place of the profile's: opus, sonnet, haiku or a full name")
+    .option("--timeout <time>", "end the agent after this time: 90s, 30m, 2h", seconds)
+    .option("--budget <usd>", "end the agent when it has spent this many US dollars", dollars)
+    .option("--max-turns <number>", "end the agent after this many calls of the model", whole(1, 1_000_000))
+    .option("--file-path <path>", "MCP configuration on the shared file system to add to the job's")
+    .option("--json", "print the service's answer as JSON; with --wait only the final one");
+
+const nameOptions = (command: Command): Command =>
+  command
+    .option("--branch <name>", "name of the job's branch (default: service/ID)")
+    .option("--title <text>", "title of the pull request (default: the task's first line)");
+
+const gathered = (path: string, before: string[] = []): string[] => [...before, path];
+
+const units = { s: 1, m: 60, h: 3600 };
+
+const seconds = (text: string): number => {
+  const [, count, unit = "s"] = /^(\d{1,9})([smh])?$/.exec(text) ?? [];
+  const value = Number(count) * units[unit as keyof typeof units];
+  if (!(value >= 1 && value <= 604_800))
+    throw new InvalidArgumentError("It must be a time of at most seven days, such as 90s, 30m or 2h.");
+  return value;
+};
+
+const dollars = (text: string): number => {
+  const value = Number(text.replace(/^\$/, ""));
+  if (!(value > 0 && value <= 1_000_000))
+    throw new InvalidArgumentError("It must be an amount in US dollars, such as 2.50.");
+  return value;
+};
+
+const runExamples = `
+Examples:
+  svc run "Fix the failing date test" --wait        # in a checkout
+  svc run "Fix the failing date test" --repo acme/app --wait
+  svc run "Review the error handling" -p review --model opus --timeout 30m
+  svc run "Make it look like this" --file sketch.png --branch new-look
+  svc run - -r git@github.com:acme/app.git < task.md
+  svc logs -f "$(svc run "Update the docs")"
+  svc run "Now add a test" --worktree-id "$ID"
+
+Put two dashes before a task that begins with a dash:
+  svc run -r . -- "-O3 breaks the build: find out why"
+`;

@@ -1,0 +1,42 @@
+import { z } from "zod";
+import { runGh } from "./git-host.ts";
+import { createTokens, type TokenSettings } from "./tokens.ts";
+
+type Request = {
+  settings: TokenSettings & { gitTimeout: number };
+  env: NodeJS.ProcessEnv;
+  signal: AbortSignal;
+};
+
+export type HostAnswer = {
+  /** Who the token belongs to, in words. */
+  owner: string;
+  /** Of a classic token; null: its rights are per repository, and the host does not name them. */
+  scopes: string[] | null;
+  /** The host's clock. */
+  date: Date | null;
+};
+
+/**
+ * Asks the git host by `gh` whom its token belongs to, and what it may do. Null: no token is set.
+ * @throws Error in the host's words, without the token
+ */
+export const askGitHost = async ({ settings, env, signal }: Request): Promise<HostAnswer | null> => {
+  const token = await createTokens(settings, () => undefined).get(null, signal);
+  if (token === null) return null;
+  const isApp = settings.gitHostAppId !== null && token !== settings.gitHostToken;
+  const path = isApp ? "installation/repositories?per_page=1" : "user";
+  const output = await runGh({ settings, env }, ["api", "--include", path], { repo: null, token, signal });
+  const [head = "", ...body] = output.split(/\r?\n\r?\n/);
+  const header = (name: string): string | undefined =>
+    new RegExp(`^${name}: *(.*?)\\r?$`, "im").exec(head)?.[1];
+  const { login } = Answer.parse(JSON.parse(body.join("\n")));
+  const date = header("date");
+  return {
+    owner: login ?? `the app ${settings.gitHostAppId}`,
+    scopes: header("x-oauth-scopes")?.split(/, */).filter(Boolean) ?? null,
+    date: date === undefined ? null : new Date(date),
+  };
+};
+
+const Answer = z.object({ login: z.string().optional() });

@@ -1,0 +1,75 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { hostVariables, startHost } from "../e2e/hosted.ts";
+import { fakeAgent } from "../service-process.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { svc } from "./run-svc.ts";
+
+type Report = { healthy: boolean; checks: { name: string; status: string; message: string }[] };
+
+const machine = async (): Promise<Record<string, string>> => ({
+  HOME: await temporaryDirectory(),
+  SERVICE_PORT: "9",
+  SERVICE_AGENT_CLI_BINARY: fakeAgent,
+  ANTHROPIC_API_KEY: "canary-of-the-model",
+});
+
+const checksOf = (stdout: string): Record<string, string> =>
+  Object.fromEntries(
+    (JSON.parse(stdout) as Report).checks.map(({ name, status, message }) => [name, `${status}: ${message}`]),
+  );
+
+test("svc doctor tries model and git host as jobs use them, and shows no secret", async () => {
+  const host = await startHost();
+  const env = { ...(await machine()), ...hostVariables(host, host.createToken()) };
+  const { code, stdout, stderr } = await svc(["doctor", "--yes", "--json"], { env });
+  const checks = checksOf(stdout);
+  expect(checks).toMatchObject({
+    git: expect.stringMatching(/^ok: git version \d/) as string,
+    agent: expect.stringMatching(/^ok: \d.* \(fake agent\)/) as string,
+    model: expect.stringMatching(/^ok: fake-sonnet answered \(ANTHROPIC_API_KEY, \$0\.\d+\)$/) as string,
+    "git host": expect.stringMatching(/as robot, with repo, read:org; without workflow/) as string,
+    disk: expect.stringMatching(/^ok: .* GiB free at /) as string,
+    store: expect.stringMatching(/^ok: Files in /) as string,
+    clock: "ok: As the git host's",
+    service: expect.stringMatching(/^warning: No service answers .*svc serve/) as string,
+  });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).not.toContain("canary");
+  expect(stdout).not.toContain(env["GIT_HOST_TOKEN"]);
+
+  const asked = host.requests.length;
+  const offline = await svc(["doctor", "--yes", "--offline", "--json"], { env });
+  expect(checksOf(offline.stdout)).toMatchObject({
+    model: expect.stringMatching(/^warning: .* was not tried/) as string,
+    "git host": expect.stringMatching(/^warning: .* was not tried/) as string,
+  });
+  expect(host.requests).toHaveLength(asked);
+});
+
+test("svc doctor names each fault with what to do, and ends with 1", async () => {
+  const { ANTHROPIC_API_KEY: _key, ...env } = await machine();
+  const { code, stdout } = await svc(["doctor"], {
+    env: {
+      ...env,
+      SERVICE_AGENT_CLI_BINARY: join(env["HOME"] ?? "", "no-agent"),
+      KV_URL: "redis://127.0.0.1:9",
+    },
+  });
+  expect(stdout).toMatch(/^Agent +fault: .*no-agent does not exist\. .*SERVICE_AGENT_CLI_BINARY/m);
+  expect(stdout).toMatch(/^Model +fault: No model credential is set.*claude setup-token/m);
+  expect(stdout).toMatch(/^Git host +warning: No token for github\.com.*Set GIT_HOST_TOKEN/m);
+  expect(stdout).toMatch(/^Store +fault: .*127\.0\.0\.1:9/m);
+  expect(code).toBe(1);
+});
+
+test("svc doctor says what the model's refusal is", async () => {
+  const env = {
+    ...(await machine()),
+    FAKE_AGENT_SCENARIO: "auth-error",
+    SERVICE_AGENT_ENV: "FAKE_AGENT_SCENARIO",
+  };
+  const { code, stdout } = await svc(["doctor", "--yes"], { env });
+  expect(stdout).toMatch(/^Model +fault: ANTHROPIC_API_KEY: The model provider refused/m);
+  expect(code).toBe(1);
+});

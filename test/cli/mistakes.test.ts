@@ -1,0 +1,122 @@
+import { join } from "node:path";
+import { beforeAll, describe, test } from "vitest";
+import { git } from "../remote.ts";
+import { startService } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { svc } from "./run-svc.ts";
+
+type Settings = Record<string, string>;
+type Mistake = [typed: string[], exit: number, said: string, settings?: Settings];
+
+const unknown = (id: string): string =>
+  `There is no job ${id}; list the jobs to see those there are, and give at least four digits of an id`;
+const invalid = (option: string, given: string, rest: string): string =>
+  `option '${option}' argument '${given}' is invalid. ${rest}\nTry: svc jobs --help`;
+const statuses = "queued, running, succeeded, failed, cancelled, expired, active, all";
+
+/** What people get wrong, and what svc says. URL and HERE stand for those of the test. */
+const mistakes: Mistake[] = [
+  [["rnu", "fix it"], 2, "unknown command 'rnu'\n(Did you mean run?)\nTry: svc --help"],
+  [["log", "latest"], 2, "unknown command 'log'\n(Did you mean logs?)\nTry: svc --help"],
+  [["build"], 2, "unknown command 'build'\nTry: svc --help"],
+  [["agents"], 2, "agents is not in this version; svc --help lists what is"],
+  [["diff"], 2, "missing required argument 'job_id'\nTry: svc diff --help"],
+  [
+    ["run"],
+    2,
+    'The task is empty: give it in quotes, as svc run "…", on standard input, or in your editor with -e',
+  ],
+  [
+    ["run", "fix", "the", "test"],
+    2,
+    "too many arguments for 'run'. Expected 1 argument but got 3: fix, the, test.\nPut the task in quotes.\nTry: svc run --help",
+  ],
+  [["run", "x", "--repo"], 2, "option '-r, --repo <url>' argument missing\nTry: svc run --help"],
+  [
+    ["run", "x", "-r", "./nope"],
+    2,
+    "There is no git repository at HERE/nope; give the path of one, or an https or ssh URL",
+  ],
+  [
+    ["run", "x", "--no-repo", "-p", "nope"],
+    2,
+    'There is no profile "nope"; use one of code, review, or leave it empty',
+  ],
+  [
+    ["run", "x", "-r", "repo", "--base", "a..b"],
+    2,
+    '"a..b" is not a name that git takes for a branch or tag. Give one like main, release/1.2 or v3.0.',
+  ],
+  [
+    ["run", "x", "--base-reff", "main"],
+    2,
+    "unknown option '--base-reff'\n(Did you mean --base-ref?)\nTry: svc run --help",
+  ],
+  [["job", "abc"], 1, unknown("abc")],
+  [["diff", "00000000-0000-4000-8000-000000000000"], 1, unknown("00000000-0000-4000-8000-000000000000")],
+  [["job", "latest"], 2, "latest is the newest job, and there is none: submit one with svc run"],
+  [["jobs", "-s", "done"], 2, invalid("-s, --status <status>", "done", `Allowed choices are ${statuses}.`)],
+  [
+    ["jobs", "-n", "lots"],
+    2,
+    invalid("-n, --limit <number>", "lots", "It must be a whole number from 1 to 1000."),
+  ],
+  [
+    ["jobs", "--since", "yesterday"],
+    2,
+    invalid(
+      "--since <time>",
+      "yesterday",
+      "It must be a time such as 30m, 2h, 3d, 2026-03-02 or 2026-03-02T09:15.",
+    ),
+  ],
+  [["chat", "hello"], 1, "This service has no agent to talk to: start it with AGENT_MODE=true svc serve"],
+  [
+    ["drain"],
+    2,
+    "svc drain needs KV_URL; a single instance drains by itself on SIGTERM (SERVICE_DRAIN_TIMEOUT)",
+  ],
+  [
+    ["jobs"],
+    1,
+    "No service answers at http://127.0.0.1:1; start it with svc serve, or set SERVICE_HOST and SERVICE_PORT",
+    { SERVICE_PORT: "1" },
+  ],
+  [
+    ["jobs"],
+    1,
+    'The configuration cannot be used: SERVICE_PORT is "abc": it must be a whole number from 0 to 65535',
+    { SERVICE_PORT: "abc" },
+  ],
+  [
+    ["jobs"],
+    1,
+    "http://URL asks for an API key: set SERVICE_API_KEY to one of the keys in the service's SERVICE_API_KEYS",
+    { SERVICE_API_KEY: "" },
+  ],
+  [
+    ["jobs"],
+    1,
+    "http://URL does not accept the API key that was sent: set SERVICE_API_KEY to one of the keys in the service's SERVICE_API_KEYS",
+    { SERVICE_API_KEY: "another-long-key" },
+  ],
+];
+
+const key = "the-key-of-this-test";
+let port: string;
+let home: string;
+beforeAll(async () => {
+  const service = await startService({ env: { SERVICE_API_KEYS: key } });
+  port = new URL(service.url).port;
+  home = await temporaryDirectory();
+  await git(home, "init", "--quiet", join(home, "repo"));
+});
+
+describe("what people get wrong", () => {
+  test.concurrent.for(mistakes)("svc %j", async ([typed, exit, said, settings = {}], { expect }) => {
+    const env = { HOME: home, SERVICE_PORT: port, SERVICE_API_KEY: key, ...settings };
+    const { code, stderr, stdout } = await svc(typed, { cwd: home, env });
+    const plain = stderr.replaceAll(home, "HERE").replaceAll(`127.0.0.1:${port}`, "URL");
+    expect({ code, stdout, said: plain }).toEqual({ code: exit, stdout: "", said: `svc: ${said}\n` });
+  });
+});
