@@ -217,26 +217,19 @@ describe("what is not understood ends with 2 and calls nothing", () => {
     [["agent", "--logs", "svc-2"], /A name goes with --compose-enter and --compose-logs/],
     [["agent", "--compose-logs", "--", "--tail=1"], /that of a service in the stack file/],
     [["agent", "--compose-enter", ""], /that of a service in the stack file/],
-    [["push"], /No registry is set: set CONTAINER_REGISTRY/, {}],
+    [["push"], /^svc: CONTAINER_REGISTRY is not set: it must be a host/, {}],
     [["push", "--build-only", "--push-only"], /'--build-only' cannot be used with option '--push-only'/],
     ...["", "-x", "a/b", "x".repeat(129), "\u001b[2J"].map((tag): [string[], RegExp] => [
       ["push", `--tag=${tag}`],
       /1 to 128 letters, digits and \._-/,
     ]),
-    ...[
-      "https://ghcr.io",
-      "--all",
-      "ghcr.io/",
-      "Ghcr.io/acme",
-      "a b",
-      "a;b",
-      "\u001b[2J",
-      "a".repeat(201),
-    ].map((CONTAINER_REGISTRY): [string[], RegExp, Record<string, string>] => [
-      ["push", `--tag=${CONTAINER_REGISTRY.length}`],
-      /^svc: CONTAINER_REGISTRY must be a host/,
-      { CONTAINER_REGISTRY },
-    ]),
+    ...["https://ghcr.io", "--all", "ghcr.io/", "Ghcr.io/acme", "a;b", "\u001b[2J", "a".repeat(201)].map(
+      (CONTAINER_REGISTRY): [string[], RegExp, Record<string, string>] => [
+        ["push", `--tag=${CONTAINER_REGISTRY.length}`],
+        /^svc: CONTAINER_REGISTRY must be a host/,
+        { CONTAINER_REGISTRY },
+      ],
+    ),
   ])("%j", async (args, message, env = { CONTAINER_REGISTRY: "ghcr.io/acme" }) => {
     const { code, stdout, stderr, calls } = await run(args, { env });
     expect(stderr).toMatch(message);

@@ -8,10 +8,9 @@ export type PushOptions = { tag: string; buildOnly?: boolean; pushOnly?: boolean
 /** `svc push`: prints the image's reference when it is done. */
 export const push = async ({ tag, buildOnly, pushOnly, cache }: PushOptions): Promise<ExitCode> => {
   const { CONTAINER_REGISTRY: registry = "" } = process.env;
-  if (registry === "") throw usageError("No registry is set: set CONTAINER_REGISTRY, as in ghcr.io/acme");
   if (registry.length > 200 || !registryForm.test(registry))
     throw usageError(
-      "CONTAINER_REGISTRY must be a host with a path in lower case, as in ghcr.io/acme, without https:// and without a slash at its end",
+      `CONTAINER_REGISTRY ${registry === "" ? "is not set: it must" : "must"} be a host with a path in lower case, as in ghcr.io/acme, without https:// and without a slash at its end`,
     );
   const reference = `${registry}/svc:${tag}`;
   const tool = await findContainerTool();
