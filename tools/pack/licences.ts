@@ -23,6 +23,9 @@ const entryOf = async (directory: string): Promise<{ title: string; text: string
   const names = (await readdir(directory)).filter((name) => licenceFile.test(name)).toSorted();
   const texts = await Promise.all(names.map((name) => readFile(join(directory, name), "utf8")));
   if (texts.length === 0) texts.push(...(await ofReadme(directory)));
+  // It asks for no text to be passed on.
+  if (texts.length === 0 && manifest.license === "Unlicense")
+    texts.push("Released into the public domain: https://unlicense.org");
   if (texts.length === 0 && manifest.license === undefined) throw new Error(`${directory} has no licence`);
   if (texts.length === 0)
     texts.push(`The package has no licence file; its manifest says: ${manifest.license}`);
