@@ -25,7 +25,7 @@ import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
 import { createTaskCheck, createHandlers } from "./handlers.ts";
 import { createCluster, createInstancesView } from "./cluster.ts";
-import { openDoors } from "./doors.ts";
+import { openDoors, publicAddress } from "./doors.ts";
 import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.ts";
 import { createObservers } from "./observers.ts";
 import { createReadiness } from "./readiness.ts";
@@ -254,7 +254,8 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     ],
     signal: ending.signal,
   });
-  cluster.start(facts);
+  const address = publicAddress(settings, doors.url);
+  cluster.start(() => ({ ...facts(), address }));
   const retention = startRetention({
     ...settling,
     worktreeTtl: settings.worktreeTtl,
