@@ -254,8 +254,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     ],
     signal: ending.signal,
   });
-  const address = publicAddress(settings, doors.url);
-  cluster.start(() => ({ ...facts(), address }));
+  cluster.start(() => ({ ...facts(), address: publicAddress(settings, doors.url) }));
   const retention = startRetention({
     ...settling,
     worktreeTtl: settings.worktreeTtl,

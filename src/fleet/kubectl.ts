@@ -1,0 +1,190 @@
+import { z } from "zod";
+import { CommandMissingError, runCommand, type CommandResult } from "../lib/command.ts";
+import type { Takeover } from "./fleet.ts";
+
+/** A pod of the service. */
+export type Pod = {
+  name: string;
+  namespace: string;
+  /** The container with the service, and the port it listens on there. */
+  container: string;
+  port: number;
+  /** By its own variables; those of a config map are not seen. */
+  agentMode: boolean;
+  state: "ready" | "running" | "ending" | "stopped";
+  /** Of a pod that is not running: Pending, Failed … */
+  phase: string;
+};
+
+type Options = {
+  env: Record<string, string>;
+  /** How long kubectl may take to answer, seconds. */
+  patience: number;
+};
+
+export const label = "app.kubernetes.io/component=service";
+
+/** The cluster of kubectl's current context. Every function rejects with a sentence that says what to do. */
+export const createKubectl = ({ env, patience }: Options) => {
+  const command = "kubectl";
+  let context: string | null = null;
+
+  const start = (args: readonly string[], more: Pick<Start, "signal" | "timeoutSeconds" | "onOutput">) =>
+    runCommand({ command, args, cwd: process.cwd(), env, ...more }).catch((cause: unknown) => {
+      if (!(cause instanceof CommandMissingError)) throw cause;
+      throw new Error("kubectl is not installed: install it to see instances in Kubernetes", { cause });
+    });
+
+  const read = async (args: readonly string[], signal: AbortSignal, seconds = patience): Promise<string> => {
+    const result = await start(args, { signal, timeoutSeconds: seconds });
+    if (result.exitCode !== 0) throw failure(args, result, seconds);
+    return result.stdout;
+  };
+
+  /** The context is the first one for good: a switch elsewhere must not lead an action to a pod of another cluster. */
+  const readContext = async (signal: AbortSignal): Promise<string> =>
+    (context ??= (await read(["config", "current-context"], signal)).trim());
+
+  const at = ({ namespace }: Pod): string[] => [`--context=${context}`, `--namespace=${namespace}`];
+
+  return {
+    /** Those in the namespace of the current context. */
+    pods: async (signal: AbortSignal): Promise<Pod[]> => {
+      const scope = [`--context=${await readContext(signal)}`, `--request-timeout=${patience}s`];
+      const text = await read([...scope, "get", "pods", `--selector=${label}`, "--output=json"], signal);
+      return podsOf(text);
+    },
+    /** Forwards a free port of this machine to the pod, until it is disposed of or the signal aborts. */
+    forward: async (pod: Pod, signal: AbortSignal): Promise<AsyncDisposable & { url: string }> => {
+      const stop = new AbortController();
+      const { promise, resolve, reject } = Promise.withResolvers<string>();
+      const args = [...at(pod), "port-forward", "--address=127.0.0.1", `pod/${pod.name}`, `:${pod.port}`];
+      let output = "";
+      const onOutput = (piece: string): void => {
+        output = (output + piece).slice(-1000);
+        const port = /^Forwarding from 127\.0\.0\.1:(\d+) /m.exec(output)?.[1];
+        if (port !== undefined) resolve(`http://127.0.0.1:${port}`);
+      };
+      const both = AbortSignal.any([signal, stop.signal]);
+      const ended = start(args, { signal: both, timeoutSeconds: longestForward, onOutput }).then(
+        (result) => reject(failure(args, result, longestForward)),
+        reject,
+      );
+      const late = new Error(`kubectl port-forward has not reached ${pod.name} within ${patience} s`);
+      const timer = setTimeout(() => reject(late), patience * 1000);
+      const end = async (): Promise<void> => {
+        stop.abort();
+        await ended;
+      };
+      try {
+        return { url: await promise, [Symbol.asyncDispose]: end };
+      } catch (error) {
+        await end();
+        throw error;
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    /** Runs `svc hooks sync` in the pod: result by target. */
+    sync: async (pod: Pod, signal: AbortSignal): Promise<Record<string, string>> => {
+      const inside = ["exec", `pod/${pod.name}`, `--container=${pod.container}`, "--"];
+      const args = [...at(pod), ...inside, "svc", "hooks", "sync", "--json"];
+      const result = await start(args, { signal, timeoutSeconds: longestSync });
+      const results = SyncResults.safeParse(parsedJson(result.stdout));
+      // It ends with 1 when one of the targets could not be fetched: the results say which.
+      if (results.success) return results.data;
+      throw failure(args, result, longestSync);
+    },
+    shell: (pod: Pod): Takeover => ({
+      program: command,
+      args: [
+        ...[...at(pod), "exec", "--stdin", "--tty", `pod/${pod.name}`, `--container=${pod.container}`],
+        ...["--", "bash"],
+      ],
+    }),
+    logs: (pod: Pod): Takeover => ({
+      program: command,
+      args: [...at(pod), "logs", "--follow", "--tail=200", `pod/${pod.name}`, `--container=${pod.container}`],
+    }),
+  };
+};
+
+/** Result by target. */
+export const SyncResults = z.record(z.string(), z.string());
+
+type Start = Parameters<typeof runCommand>[0];
+
+/** Seconds: a day, more than anybody looks at one instance. */
+const longestForward = 86_400;
+/** Seconds; as long as fetches of three repositories may take. */
+const longestSync = 900;
+
+const failure = (args: readonly string[], { ended, stderr }: CommandResult, seconds: number): Error => {
+  const verb = args.find((argument) => !argument.startsWith("-")) ?? "";
+  if (ended === "timed_out")
+    return new Error(
+      `kubectl ${verb} has not answered within ${seconds} s: check the cluster of its context`,
+    );
+  const said = stderr.trim().split("\n").at(-1)?.slice(0, 500) || "it says nothing";
+  return new Error(`kubectl ${verb} failed: ${said}`);
+};
+
+/** Names become arguments: only those that Kubernetes itself allows. */
+const Name = z.string().regex(/^[a-z0-9][a-z0-9.-]{0,252}$/, "is no name of Kubernetes");
+
+const PodList = z.object({
+  items: z.array(
+    z.object({
+      metadata: z.object({ name: Name, namespace: Name, deletionTimestamp: z.string().nullish() }),
+      spec: z.object({
+        containers: z.array(
+          z.object({
+            name: Name,
+            ports: z.array(z.object({ name: z.string().nullish(), containerPort: z.int() })).nullish(),
+            env: z.array(z.object({ name: z.string(), value: z.string().nullish() })).nullish(),
+          }),
+        ),
+      }),
+      status: z.object({
+        phase: z.string().default("Unknown"),
+        conditions: z.array(z.object({ type: z.string(), status: z.string() })).nullish(),
+      }),
+    }),
+  ),
+});
+type PodObject = z.infer<typeof PodList>["items"][number];
+
+const podsOf = (text: string): Pod[] => {
+  const list = PodList.safeParse(parsedJson(text));
+  if (list.success) return list.data.items.flatMap(podOf);
+  const [issue] = list.error.issues;
+  throw new Error(`kubectl get pods printed no list of pods: ${issue?.path.join(".")} ${issue?.message}`);
+};
+
+const podOf = ({ metadata, spec, status }: PodObject): Pod[] => {
+  const portOf = ({ ports }: (typeof spec.containers)[number]): number | undefined =>
+    ports?.find(({ name }) => name === "http")?.containerPort;
+  const container = spec.containers.find((each) => portOf(each) !== undefined) ?? spec.containers[0];
+  if (container === undefined) return [];
+  const isReady = status.conditions?.some((each) => each.type === "Ready" && each.status === "True") === true;
+  const running = metadata.deletionTimestamp != null ? "ending" : isReady ? "ready" : "running";
+  return [
+    {
+      name: metadata.name,
+      namespace: metadata.namespace,
+      container: container.name,
+      port: portOf(container) ?? 8200,
+      agentMode: container.env?.some(({ name, value }) => name === "AGENT_MODE" && value === "true") === true,
+      state: status.phase === "Running" ? running : "stopped",
+      phase: status.phase,
+    },
+  ];
+};
+
+const parsedJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
