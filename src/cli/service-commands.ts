@@ -1,4 +1,4 @@
-import { Option, type Command } from "commander";
+import { Argument, Option, type Command } from "commander";
 import { json, whole, type Lazily } from "./options.ts";
 
 /** As in the contract, whose import would make each start slower. */
@@ -53,6 +53,30 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description("list the instances and what they run, and how many jobs wait")
     .option(...json)
     .action(lazily(async () => (await import("./commands/lists.ts")).instances));
+  program
+    .command("agents")
+    .summary("chat with, give jobs to and look after the instances of a fleet")
+    .description(
+      "Instances of the service (in Kubernetes, on one store, or those of SERVICE_REMOTES) and agent packages on this machine. With --headless one command each, for scripts: JSON on stdout, errors on stderr.",
+    )
+    .addArgument(
+      new Argument("[command]", "what to do, with --headless").choices([
+        ...["list", "chat", "job", "sync", "health", "local"],
+      ]),
+    )
+    .option("--headless", "run one command instead of the screen")
+    .option("--pod <name>", "instance, or the beginning of its name: for chat, job, sync and health")
+    .option("--agent <name>", "agent package: for local")
+    .option(
+      "--agentihub-dir <directory>",
+      "checkout of the agent hub (default: HUB_DIR, else that of SERVICE_HUB_PATH or SERVICE_HUB_URL)",
+    )
+    .option("--message <text>", "what to say; -: standard input: for chat")
+    .option("--task <text>", "what the agent is to do; -: standard input: for job")
+    .option("--repo <url>", "repository: for job")
+    .option("--no-wait", "do not wait for the answer of a chat")
+    .addHelpText("after", agentsEnd)
+    .action(lazily(async () => (await import("./commands/agents.ts")).agents));
   program
     .command("usage")
     .summary("show runs, success and cost, by day or another grouping")
@@ -116,6 +140,17 @@ SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends them and saves their work.
 A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves
 their work and exits. A further signal may kill the process before that; the
 next start then ends the agents and saves the work.
+`;
+
+const agentsEnd = `
+Examples:
+  svc agents --headless list | jq -r '.remotes[] | "\\(.state) \\(.name)"'
+  svc agents --headless chat --pod svc-0 --message "Why does the build fail?"
+  svc agents --headless job --pod svc-1 --repo acme/app --task "Fix the test"
+  svc agents --headless sync --pod svc-0
+
+chat goes to instances with AGENT_MODE=true, job to the others.
+Exit: 0 success, 1 failure, 2 invalid input.
 `;
 
 const doctorEnd = `

@@ -13,7 +13,7 @@ type Options = {
   baseUrl: string;
   apiKey: string | undefined;
   /** Environment of kubectl. */
-  env: Record<string, string>;
+  env: NodeJS.ProcessEnv;
   /** How long kubectl may take to answer, seconds. */
   patience?: number;
 };

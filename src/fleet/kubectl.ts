@@ -17,7 +17,7 @@ export type Pod = {
 };
 
 type Options = {
-  env: Record<string, string>;
+  env: NodeJS.ProcessEnv;
   /** How long kubectl may take to answer, seconds. */
   patience: number;
 };

@@ -7,7 +7,7 @@ import { jobStatuses } from "../../src/contract/job.ts";
 import { usageGroups } from "../../src/contract/usage.ts";
 import { svc } from "./run-svc.ts";
 
-const later = ["update", "agent", "push", "agents"];
+const later = ["update", "agent", "push"];
 
 describe("help", () => {
   test("lists each command of this version and none of a later one", async () => {
@@ -39,6 +39,7 @@ describe("help", () => {
       "status",
       "doctor",
       "instances",
+      "agents",
       "usage",
       "config",
       "hooks",
