@@ -2,7 +2,7 @@ import pLimit from "p-limit";
 import { createClient } from "../client/client.ts";
 import type { Instance } from "../contract/instance.ts";
 import { listedRemotes, messageOf, storeRemotes } from "./addressed.ts";
-import type { Fleet, Remote } from "./fleet.ts";
+import type { Fleet, Reached, Remote } from "./fleet.ts";
 import { createKubectl, label, SyncResults, type Pod } from "./kubectl.ts";
 import { askOverview, remoteOf, selfOf } from "./overview.ts";
 
@@ -14,7 +14,7 @@ type Options = {
   apiKey: string | undefined;
   /** Environment of kubectl. */
   env: NodeJS.ProcessEnv;
-  /** How long kubectl may take to answer, seconds. */
+  /** How long kubectl, and an instance, may take to answer, seconds. */
   patience?: number;
 };
 
@@ -39,7 +39,7 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
     const ask = async (pod: Pod): Promise<void> => {
       try {
         await using way = await kubectl.forward(pod, signal);
-        const overview = await askOverview(way.url, { apiKey, signal });
+        const overview = await askOverview(way.url, { apiKey, patience, signal });
         for (const instance of overview.instances) seen.set(instance.name, instance);
         seen.set(pod.name, selfOf(overview) ?? seen.get(pod.name) ?? null);
       } catch (error) {
@@ -69,9 +69,10 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
   };
 
   const list: Fleet["list"] = async (signal) => {
-    if (urls.length > 0) return { remotes: await listedRemotes(urls, { apiKey, signal }), faults: [] };
+    const how = { apiKey, patience, signal };
+    if (urls.length > 0) return { remotes: await listedRemotes(urls, how), faults: [] };
     const faults: string[] = [];
-    for (const way of [kubernetesRemotes, () => storeRemotes(baseUrl, { apiKey, signal })]) {
+    for (const way of [kubernetesRemotes, () => storeRemotes(baseUrl, how)]) {
       try {
         return { remotes: (await way(signal)).toSorted((a, b) => (a.name < b.name ? -1 : 1)), faults };
       } catch (error) {
@@ -82,7 +83,7 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
     return { remotes: [], faults };
   };
 
-  const reach: Fleet["reach"] = async (remote, signal) => {
+  const reach = async (remote: Remote, signal: AbortSignal): Promise<Reached> => {
     if (remote.source === "kubernetes") {
       const way = await kubectl.forward(podOf(remote), signal);
       return { ...way, client: createClient({ baseUrl: way.url, apiKey }) };

@@ -87,8 +87,7 @@ export const createKubectl = ({ env, patience }: Options) => {
     },
     /** Runs `svc hooks sync` in the pod: result by target. */
     sync: async (pod: Pod, signal: AbortSignal): Promise<Record<string, string>> => {
-      const inside = ["exec", `pod/${pod.name}`, `--container=${pod.container}`, "--"];
-      const args = [...at(pod), ...inside, "svc", "hooks", "sync", "--json"];
+      const args = [...at(pod), "exec", ...containerOf(pod), "--", "svc", "hooks", "sync", "--json"];
       const result = await start(args, { signal, timeoutSeconds: longestSync });
       const results = SyncResults.safeParse(parsedJson(result.stdout));
       // It ends with 1 when one of the targets could not be fetched: the results say which.
@@ -97,20 +96,19 @@ export const createKubectl = ({ env, patience }: Options) => {
     },
     shell: (pod: Pod): Takeover => ({
       program: command,
-      args: [
-        ...[...at(pod), "exec", "--stdin", "--tty", `pod/${pod.name}`, `--container=${pod.container}`],
-        ...["--", "bash"],
-      ],
+      args: [...at(pod), "exec", "--stdin", "--tty", ...containerOf(pod), "--", "bash"],
     }),
     logs: (pod: Pod): Takeover => ({
       program: command,
-      args: [...at(pod), "logs", "--follow", "--tail=200", `pod/${pod.name}`, `--container=${pod.container}`],
+      args: [...at(pod), "logs", "--follow", "--tail=200", ...containerOf(pod)],
     }),
   };
 };
 
 /** Result by target. */
 export const SyncResults = z.record(z.string(), z.string());
+
+const containerOf = ({ name, container }: Pod): string[] => [`pod/${name}`, `--container=${container}`];
 
 type Start = Parameters<typeof runCommand>[0];
 
@@ -167,7 +165,7 @@ const podOf = ({ metadata, spec, status }: PodObject): Pod[] => {
   const container = spec.containers.find((each) => portOf(each) !== undefined) ?? spec.containers[0];
   if (container === undefined) return [];
   const isReady = status.conditions?.some((each) => each.type === "Ready" && each.status === "True") === true;
-  const running = metadata.deletionTimestamp != null ? "ending" : isReady ? "ready" : "running";
+  const running = typeof metadata.deletionTimestamp === "string" ? "ending" : isReady ? "ready" : "running";
   return [
     {
       name: metadata.name,

@@ -8,13 +8,11 @@ import type { Remote } from "./fleet.ts";
 const Overview = z.object({ answered_by: z.string().nullable().default(null), instances: z.array(Instance) });
 type Overview = z.infer<typeof Overview>;
 
-export type Way = { apiKey: string | undefined; signal: AbortSignal };
-
-/** How long an instance may take to answer, seconds. */
-const patience = 5;
+/** `patience`: how long an instance may take to answer, seconds. */
+export type Way = { apiKey: string | undefined; patience: number; signal: AbortSignal };
 
 /** What the service at `url` says of the instances that share its store. Rejects with a sentence that says what to do. */
-export const askOverview = async (url: string, { apiKey, signal }: Way): Promise<Overview> => {
+export const askOverview = async (url: string, { apiKey, patience, signal }: Way): Promise<Overview> => {
   const limit = AbortSignal.timeout(patience * 1000);
   try {
     const client = createClient({ baseUrl: url, apiKey });
@@ -22,12 +20,12 @@ export const askOverview = async (url: string, { apiKey, signal }: Way): Promise
     return Overview.parse(answer);
   } catch (cause) {
     signal.throwIfAborted();
-    throw new Error(faultOf(cause, url, limit), { cause });
+    const late = `${url} has not answered within ${patience} s: look into the instance's log`;
+    throw new Error(limit.aborted ? late : faultOf(cause, url), { cause });
   }
 };
 
-const faultOf = (cause: unknown, url: string, limit: AbortSignal): string => {
-  if (limit.aborted) return `${url} has not answered within ${patience} s: look into the instance's log`;
+const faultOf = (cause: unknown, url: string): string => {
   if (cause instanceof ClientError && cause.code === "unreachable")
     return `No service answers at ${url}: start it with svc serve, or correct its address (SERVICE_HOST and SERVICE_PORT, SERVICE_REMOTES, SERVICE_ADDRESS)`;
   if (cause instanceof z.ZodError) return `${url} did not answer with a list of instances: check the address`;

@@ -1,10 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import type { Client } from "../../client/client.ts";
+import { untilAnswered } from "../../client/completion.ts";
 import { loadSettings } from "../../config/settings.ts";
-import { isCompletionFinal } from "../../contract/completion.ts";
 import { createFleet } from "../../fleet/create-fleet.ts";
 import type { Fleet, Remote } from "../../fleet/fleet.ts";
 import { suggestion } from "../../lib/nearest.ts";
@@ -38,10 +36,12 @@ export type Place = {
 
 /** `svc agents` */
 export const agents = async (name: Action | undefined, options: AgentsOptions): Promise<ExitCode> => {
-  if (options.headless !== true) {
-    const ask = `svc agents --headless ${name ?? "list"}`;
-    throw usageError(`svc agents has no screen in this version: ask one thing at a time, as ${ask}`);
-  }
+  if (options.headless !== true && name !== undefined)
+    throw usageError(`${name} is a command for scripts: svc agents --headless ${name}`);
+  if (options.headless !== true)
+    throw usageError(
+      "svc agents has no screen in this version: svc agents --headless list shows the instances",
+    );
   if (name === undefined)
     throw usageError(`--headless needs a command, one of ${Object.keys(actions).join(", ")}`);
   using interruption = catchInterruption();
@@ -115,21 +115,6 @@ const chat = async (call: Call): Promise<ExitCode> => {
   printJson({ success, ...completion });
   if (!success) note(`svc: ${oneLine(completion.error ?? `the completion is ${completion.status}`)}`);
   return success ? exitCode.ok : exitCode.failure;
-};
-
-/** Asks again and again: an answer may take an hour, and no connection has to last as long. Interrupted, it cancels. */
-const untilAnswered = async (client: Client, uuid: string, signal: AbortSignal) => {
-  try {
-    for (let pause = 100; ; pause = Math.min(1000, pause * 2)) {
-      const { completion } = await client.get_completion({ uuid }, { signal });
-      if (isCompletionFinal(completion.status)) return completion;
-      await delay(pause, undefined, { signal });
-    }
-  } catch (error) {
-    const limit = AbortSignal.timeout(5000);
-    if (signal.aborted) await client.cancel_completion({ uuid }, { signal: limit }).catch(() => undefined);
-    throw error;
-  }
 };
 
 const job = async (call: Call): Promise<ExitCode> => {
