@@ -47,24 +47,16 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
         faults.set(pod.name, messageOf(error));
       }
     };
-    const running = pods.filter(({ state }) => state !== "stopped");
-    const first = running.find(({ state }) => state === "ready") ?? running[0];
-    if (first !== undefined) await ask(first);
+    const running = pods.filter(({ phase }) => phase === "Running");
+    await Promise.all(running.slice(0, 1).map(ask));
     // Those that share the first one's store have been described by it.
     const others = running.filter(({ name }) => !seen.has(name) && !faults.has(name));
     await pLimit(8).map(others, ask);
-    return pods.map((pod): Remote => {
-      const { name, phase, state } = pod;
+    return pods.map(({ name, phase }): Remote => {
       const stopped =
-        state === "stopped" ? `The pod is ${phase}: kubectl describe pod ${name} says why` : null;
-      const instance = seen.get(name) ?? null;
+        phase === "Running" ? null : `The pod is ${phase}: kubectl describe pod ${name} says why`;
       const fault = stopped ?? (seen.has(name) ? null : (faults.get(name) ?? null));
-      const remote = remoteOf({ name, source: "kubernetes", url: null, instance, fault });
-      return {
-        ...remote,
-        ...(pod.agentMode && { kind: "agent" }),
-        ...(state === "ending" && remote.state === "ready" && { state: "draining" }),
-      };
+      return remoteOf({ name, source: "kubernetes", url: null, instance: seen.get(name) ?? null, fault });
     });
   };
 

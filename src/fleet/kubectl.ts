@@ -6,13 +6,7 @@ import type { Takeover } from "./fleet.ts";
 export type Pod = {
   name: string;
   namespace: string;
-  /** The container with the service, and the port it listens on there. */
-  container: string;
-  port: number;
-  /** By its own variables; those of a config map are not seen. */
-  agentMode: boolean;
-  state: "ready" | "running" | "ending" | "stopped";
-  /** Of a pod that is not running: Pending, Failed … */
+  /** Running, Pending, Failed … */
   phase: string;
 };
 
@@ -58,7 +52,7 @@ export const createKubectl = ({ env, patience }: Options) => {
     forward: async (pod: Pod, signal: AbortSignal): Promise<AsyncDisposable & { url: string }> => {
       const stop = new AbortController();
       const { promise, resolve, reject } = Promise.withResolvers<string>();
-      const args = [...at(pod), "port-forward", "--address=127.0.0.1", `pod/${pod.name}`, `:${pod.port}`];
+      const args = [...at(pod), "port-forward", "--address=127.0.0.1", `pod/${pod.name}`, ":http"];
       let output = "";
       const onOutput = (piece: string): void => {
         output = (output + piece).slice(-1000);
@@ -87,7 +81,7 @@ export const createKubectl = ({ env, patience }: Options) => {
     },
     /** Runs `svc hooks sync` in the pod: result by target. */
     sync: async (pod: Pod, signal: AbortSignal): Promise<Record<string, string>> => {
-      const args = [...at(pod), "exec", ...containerOf(pod), "--", "svc", "hooks", "sync", "--json"];
+      const args = [...at(pod), "exec", `pod/${pod.name}`, "--", "svc", "hooks", "sync", "--json"];
       const result = await start(args, { signal, timeoutSeconds: longestSync });
       const results = SyncResults.safeParse(parsedJson(result.stdout));
       // It ends with 1 when one of the targets could not be fetched: the results say which.
@@ -96,19 +90,17 @@ export const createKubectl = ({ env, patience }: Options) => {
     },
     shell: (pod: Pod): Takeover => ({
       program: command,
-      args: [...at(pod), "exec", "--stdin", "--tty", ...containerOf(pod), "--", "bash"],
+      args: [...at(pod), "exec", "--stdin", "--tty", `pod/${pod.name}`, "--", "bash"],
     }),
     logs: (pod: Pod): Takeover => ({
       program: command,
-      args: [...at(pod), "logs", "--follow", "--tail=200", ...containerOf(pod)],
+      args: [...at(pod), "logs", "--follow", "--tail=200", `pod/${pod.name}`],
     }),
   };
 };
 
 /** Result by target. */
 export const SyncResults = z.record(z.string(), z.string());
-
-const containerOf = ({ name, container }: Pod): string[] => [`pod/${name}`, `--container=${container}`];
 
 type Start = Parameters<typeof runCommand>[0];
 
@@ -133,50 +125,17 @@ const Name = z.string().regex(/^[a-z0-9][a-z0-9.-]{0,252}$/, "is no name of Kube
 const PodList = z.object({
   items: z.array(
     z.object({
-      metadata: z.object({ name: Name, namespace: Name, deletionTimestamp: z.string().nullish() }),
-      spec: z.object({
-        containers: z.array(
-          z.object({
-            name: Name,
-            ports: z.array(z.object({ name: z.string().nullish(), containerPort: z.int() })).nullish(),
-            env: z.array(z.object({ name: z.string(), value: z.string().nullish() })).nullish(),
-          }),
-        ),
-      }),
-      status: z.object({
-        phase: z.string().default("Unknown"),
-        conditions: z.array(z.object({ type: z.string(), status: z.string() })).nullish(),
-      }),
+      metadata: z.object({ name: Name, namespace: Name }),
+      status: z.object({ phase: z.string().default("Unknown") }),
     }),
   ),
 });
-type PodObject = z.infer<typeof PodList>["items"][number];
 
 const podsOf = (text: string): Pod[] => {
   const list = PodList.safeParse(parsedJson(text));
-  if (list.success) return list.data.items.flatMap(podOf);
+  if (list.success) return list.data.items.map(({ metadata, status }) => ({ ...metadata, ...status }));
   const [issue] = list.error.issues;
   throw new Error(`kubectl get pods printed no list of pods: ${issue?.path.join(".")} ${issue?.message}`);
-};
-
-const podOf = ({ metadata, spec, status }: PodObject): Pod[] => {
-  const portOf = ({ ports }: (typeof spec.containers)[number]): number | undefined =>
-    ports?.find(({ name }) => name === "http")?.containerPort;
-  const container = spec.containers.find((each) => portOf(each) !== undefined) ?? spec.containers[0];
-  if (container === undefined) return [];
-  const isReady = status.conditions?.some((each) => each.type === "Ready" && each.status === "True") === true;
-  const running = typeof metadata.deletionTimestamp === "string" ? "ending" : isReady ? "ready" : "running";
-  return [
-    {
-      name: metadata.name,
-      namespace: metadata.namespace,
-      container: container.name,
-      port: portOf(container) ?? 8200,
-      agentMode: container.env?.some(({ name, value }) => name === "AGENT_MODE" && value === "true") === true,
-      state: status.phase === "Running" ? running : "stopped",
-      phase: status.phase,
-    },
-  ];
 };
 
 const parsedJson = (text: string): unknown => {

@@ -24,10 +24,7 @@ beforeAll(async () => {
 
 const pod = (name: string, more: object = {}) => ({
   metadata: { name, namespace: "svc" },
-  spec: {
-    containers: [{ name: "proxy" }, { name: "svc", ports: [{ name: "http", containerPort: 8211 }] }],
-  },
-  status: { phase: "Running", conditions: [{ type: "Ready", status: "True" }] },
+  status: { phase: "Running" },
   ...more,
 });
 let clusters = 0;
@@ -70,17 +67,15 @@ const get = [
 ];
 const scope = ["--context=kind-test", "--namespace=svc"];
 const forward = (name: string): string[] => {
-  return [...scope, "port-forward", "--address=127.0.0.1", `pod/${name}`, ":8211"];
+  return [...scope, "port-forward", "--address=127.0.0.1", `pod/${name}`, ":http"];
 };
 
 test.concurrent("pods on one store are asked through one forwarded port; those that do not run are listed as such", async () => {
   const waiting = pod("work-9", { status: { phase: "Pending" } });
-  const leaving = pod("work-0", {
-    metadata: { name: "work-0", namespace: "svc", deletionTimestamp: "2026-03-02T08:00:00Z" },
-  });
-  const containers = [{ name: "svc", env: [{ name: "AGENT_MODE", value: "true" }] }];
-  const broken = pod("none-0", { spec: { containers } });
-  const { env, asked, recorded } = await cluster([leaving, waiting, pod("chat-0"), broken, pod("renamed-0")]);
+  const { env, asked, recorded } = await cluster([
+    waiting,
+    ...["chat-0", "none-0", "renamed-0", "work-0"].map((name) => pod(name)),
+  ]);
   const { code, body } = await headless(["list"], env);
   expect(code).toBe(0);
   expect(byName(body)).toMatchObject({
@@ -91,10 +86,9 @@ test.concurrent("pods on one store are asked through one forwarded port; those t
       state: "ready",
       instance: { name: "chat-0" },
     },
-    "work-0": { kind: "orchestrator", state: "draining" },
+    "work-0": { kind: "orchestrator", state: "ready", instance: { name: "work-0" } },
     "work-9": { state: "unreachable", fault: expect.stringContaining("The pod is Pending") },
     "none-0": {
-      kind: "agent",
       state: "unreachable",
       fault: expect.stringContaining("unable to forward port"),
     },
@@ -103,8 +97,7 @@ test.concurrent("pods on one store are asked through one forwarded port; those t
   });
   const calls = await asked();
   expect(calls.slice(0, 3)).toEqual([current, get, forward("chat-0")]);
-  const direct = [...scope, "port-forward", "--address=127.0.0.1", "pod/none-0", ":8200"];
-  expect(new Set(calls.slice(3))).toEqual(new Set([direct, forward("renamed-0")]));
+  expect(new Set(calls.slice(3))).toEqual(new Set([forward("none-0"), forward("renamed-0")]));
   // The forwarded port is closed when svc has ended.
   for (const { pid } of await recorded()) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
 });
@@ -119,7 +112,7 @@ test.concurrent("chat, job and health go through a forwarded port, sync runs svc
     body: JSON.parse(results) as object,
     stderr: "svc: hub: error: no\n",
   });
-  const inside = ["exec", "pod/work-0", "--container=svc", "--", "svc", "hooks", "sync", "--json"];
+  const inside = ["exec", "pod/work-0", "--", "svc", "hooks", "sync", "--json"];
   const listing = [current, get, forward("chat-0")];
   expect(await asked()).toEqual([...listing, forward("chat-0"), ...listing, [...scope, ...inside]]);
 });
@@ -154,11 +147,11 @@ test.concurrent("shell and log are kubectl's; of an instance that is known by it
   if (remote === undefined) throw new Error("there is no pod");
   expect(fleet.shell(remote)).toEqual({
     program: "kubectl",
-    args: [...scope, "exec", "--stdin", "--tty", "pod/chat-0", "--container=svc", "--", "bash"],
+    args: [...scope, "exec", "--stdin", "--tty", "pod/chat-0", "--", "bash"],
   });
   expect(fleet.logs(remote)).toEqual({
     program: "kubectl",
-    args: [...scope, "logs", "--follow", "--tail=200", "pod/chat-0", "--container=svc"],
+    args: [...scope, "logs", "--follow", "--tail=200", "pod/chat-0"],
   });
   expect(() => fleet.shell({ ...remote, source: "store" })).toThrow("log in to its machine");
 });

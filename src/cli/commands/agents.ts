@@ -98,7 +98,10 @@ const local = async ({ place, options }: Call): Promise<ExitCode> => {
 };
 
 const chat = async (call: Call): Promise<ExitCode> => {
-  const message = await readText(given(call.options.message, "--message", "what to say"), messageForm);
+  const message = await readText(
+    given(call.options.message, "--message", "what to say"),
+    form("message", 1_000_000),
+  );
   const remote = await usableRemote(call);
   if (remote.kind !== "agent")
     throw usageError(`${remote.name} answers no chats: use job, or an instance with AGENT_MODE=true`);
@@ -118,7 +121,10 @@ const chat = async (call: Call): Promise<ExitCode> => {
 };
 
 const job = async (call: Call): Promise<ExitCode> => {
-  const task = await readText(given(call.options.task, "--task", "what the agent is to do"), taskForm);
+  const task = await readText(
+    given(call.options.task, "--task", "what the agent is to do"),
+    form("task", 100_000),
+  );
   const repo = repositoryOf(given(call.options.repo, "--repo", "the repository"), call.place.gitHost);
   const remote = await usableRemote(call);
   if (remote.kind !== "orchestrator")
@@ -191,7 +197,9 @@ const failureOf = (error: unknown): unknown =>
     ? new CliError(error.message, { cause: error })
     : error;
 
-type Form = Parameters<typeof readText>[1];
-const tooLong = (length: string): string => `The text has ${length} characters: put it into a file`;
-const messageForm: Form = { noun: "message", longest: 1_000_000, empty: "say something", tooLong };
-const taskForm: Form = { noun: "task", longest: 100_000, empty: "say what the agent is to do", tooLong };
+const form = (noun: "task" | "message", longest: number): Parameters<typeof readText>[1] => ({
+  noun,
+  longest,
+  empty: "say what the agent is to do",
+  tooLong: (length) => `The ${noun} has ${length} characters: put the details into a file, and name that`,
+});
