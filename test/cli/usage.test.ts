@@ -7,7 +7,7 @@ import { jobStatuses } from "../../src/contract/job.ts";
 import { usageGroups } from "../../src/contract/usage.ts";
 import { svc } from "./run-svc.ts";
 
-const later = ["update", "agent", "push", "agents"];
+const later = ["agent", "push", "agents"];
 
 describe("help", () => {
   test("lists each command of this version and none of a later one", async () => {
@@ -36,6 +36,7 @@ describe("help", () => {
       "disk",
       "serve",
       "drain",
+      "update",
       "status",
       "doctor",
       "instances",
