@@ -1,20 +1,15 @@
 import { loadSettings } from "../../config/settings.ts";
 import { runUpdate } from "../../main/update/update.ts";
 import { confirm } from "../confirm.ts";
-import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
+import { CliError, isBug, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, printAnswer } from "../print.ts";
 import { oneLine } from "../text/sanitise.ts";
 
-export type UpdateOptions = { source?: string; rollback?: boolean; yes?: boolean; json?: boolean };
+type Options = { source?: string; rollback?: boolean; yes?: boolean; json?: boolean };
 
 /** `svc update`: says each step on stderr, and on stdout what came of it. */
-export const update = async ({
-  source,
-  rollback = false,
-  yes = false,
-  json,
-}: UpdateOptions): Promise<ExitCode> => {
+export const update = async ({ source, rollback = false, yes = false, json }: Options): Promise<ExitCode> => {
   if (rollback && source !== undefined)
     throw usageError("--rollback goes back to the version before: leave out --source");
   if (!yes && !(process.stdin.isTTY && process.stderr.isTTY))
@@ -26,7 +21,9 @@ export const update = async ({
     source: rollback ? null : (source ?? "svc-agent"),
     settings,
     env: process.env,
-    confirm: async (question) => yes || (await confirm(question, false)),
+    confirm: async (question) => {
+      if (!yes && !(await confirm(question, false))) throw new Error("Not confirmed");
+    },
     say: (sentence) => note(oneLine(sentence)),
     signal,
   }).catch((error: unknown) => {
@@ -35,14 +32,11 @@ export const update = async ({
     throw new CliError(`${error.message}. Nothing was changed`, { code: "update_failed", cause: error });
   });
   if (done === null) {
-    note("Interrupted: the version is the one before. A service that was asked to stop still does");
+    note("Interrupted: nothing was changed, but a service that was asked to stop still does");
     return interruption.exit();
   }
-  const { changed, to, service, start } = done;
-  if (!changed) throw new CliError("Nothing was changed", { code: "update_declined" });
-  return printAnswer({ success: true, ...done }, json, () =>
-    service === "stopped"
-      ? `svc ${to} is installed. Start the service, in the environment that it had: ${start}`
-      : `svc ${to} is installed${service === "started" ? ", and the service runs" : ""}`,
-  );
+  const { to, start } = done;
+  const what =
+    start === null ? "" : `. Start the service again, in the environment that it had: ${oneLine(start)}`;
+  return printAnswer({ success: true, ...done }, json, () => `svc ${to} is installed${what}`);
 };

@@ -64,16 +64,20 @@ export const requireWritable = async ({ modules, bin }: Installation): Promise<v
 /** One update at a time. @throws Error when another one is under way */
 export const lockInstallation = async ({ modules }: Installation, signal: AbortSignal): Promise<FileLock> => {
   const path = join(modules, `.${packageName}.lock`);
-  return await lockFile({ path, timeoutSeconds: 0.1, signal }).catch((cause: unknown) => {
+  return await lockFile({ path, timeoutSeconds: 2, signal }).catch((cause: unknown) => {
     if (!(cause instanceof LockTimeoutError)) throw cause;
     throw new Error(`Another update of ${modules} is under way; wait until it has ended`, { cause });
   });
 };
 
-/** Null: there is none. */
+/** Null: there is none that can be read. */
 export const readPackage = async (directory: string): Promise<Package | null> => {
-  const text = await readFile(join(directory, "package.json"), "utf8").catch(() => null);
-  return text === null ? null : { ...Manifest.parse(JSON.parse(text)), directory };
+  try {
+    const text = await readFile(join(directory, "package.json"), "utf8");
+    return { ...Manifest.parse(JSON.parse(text)), directory };
+  } catch {
+    return null;
+  }
 };
 
 /** Moves a package into the place that is not in use; what was there is removed. */

@@ -3,7 +3,7 @@ import { readdir, readFile, readlink, realpath } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Settings } from "../../config/variables.ts";
 import { identify, isAlive, type ProcessIdentity } from "../../lib/process/identity.ts";
-import { drainInstance, jobList } from "../drain.ts";
+import { drainInstance } from "../drain.ts";
 import { holderOf, lockPath, stateDirectory } from "../instance-lock.ts";
 
 export type RunningService = {
@@ -65,10 +65,8 @@ export const stopService = async (
   if (kvUrl !== null) {
     // First it takes no more jobs from the queue, while the other instances go on.
     const timeout = Math.max(1, drainTimeout);
-    const end = await drainInstance({ ...settings, kvUrl }, { timeout, signal, say });
+    await drainInstance({ ...settings, kvUrl }, { timeout, signal, say });
     signal.throwIfAborted();
-    if (end.outcome === "late") say(`${podName} still runs ${end.left ?? "what it has not named"}`);
-    if (end.outcome === "drained" && end.jobs.length > 0) say(`Waited for ${jobList(end.jobs)}`);
   }
   const who = `the service at ${service.url} (process ${service.process.pid})`;
   say(`Stopping ${who}: what runs gets its SERVICE_DRAIN_TIMEOUT to finish`);

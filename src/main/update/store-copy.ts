@@ -1,5 +1,6 @@
 import { copyFile, mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { z } from "zod";
 import type { Settings } from "../../config/variables.ts";
 import { connectKv } from "../../kv/connect.ts";
 import { createLog } from "../../lib/log.ts";
@@ -65,8 +66,9 @@ const exportRecords = async (
   }
 };
 
-/** How many records there are of each kind, and jobs of each status: what this version can read of a copy. */
-export type Tally = Record<string, number>;
+/** How many records there are of each kind, and jobs of each status: what a version can read of a copy. */
+export const Tally = z.record(z.string(), z.number());
+export type Tally = z.infer<typeof Tally>;
 
 export const readCopy = async (directory: string): Promise<Tally> => {
   const open = <T extends object>(kind: Kind<T>, name: string) =>
@@ -75,7 +77,7 @@ export const readCopy = async (directory: string): Promise<Tally> => {
   const count = async <T extends object>(kind: Kind<T>, name: string): Promise<number> =>
     (await (await open(kind, name)).all()).length;
   return {
-    ...Object.fromEntries(Object.entries(jobs).map(([status, number]) => [`${status} jobs`, number])),
+    ...jobs,
     worktrees: await count(worktreeKind, "worktrees"),
     conversations: await count(conversationKind(1), "conversations"),
     completions: await count(completionKind(1), "completions"),

@@ -10,22 +10,15 @@ import { createLog } from "../../lib/log.ts";
 import { startOrchestrator } from "../orchestrator.ts";
 import { version } from "../version.ts";
 import type { Package } from "./installation.ts";
-import { copyStore, readCopy } from "./store-copy.ts";
-
-/** What a version on trial answers. Later versions must answer the same: the one before asks. */
-const Trial = z.object({ version: z.string(), records: z.record(z.string(), z.number()) });
-type Trial = z.infer<typeof Trial>;
+import { copyStore, readCopy, Tally } from "./store-copy.ts";
 
 type Proof = { settings: Settings; env: NodeJS.ProcessEnv; signal: AbortSignal };
 
 /**
- * Starts another version on a copy of the store. Resolves to what it reads of it.
+ * Starts another version on a copy of the store.
  * @throws Error with a sentence for the user when it does not start, or reads other records than this version
  */
-export const prove = async (
-  candidate: Package,
-  { settings, env, signal }: Proof,
-): Promise<Trial["records"]> => {
+export const prove = async (candidate: Package, { settings, env, signal }: Proof): Promise<void> => {
   const directory = await mkdtemp(join(tmpdir(), "svc-trial-"));
   try {
     const copy = join(directory, "jobs");
@@ -39,21 +32,20 @@ export const prove = async (
       timeoutSeconds: longestTrial,
       signal,
     });
-    const answer = result.exitCode === 0 ? parse(result.stdout) : null;
     const name = `svc ${candidate.version}`;
-    if (answer === null) {
-      const last = result.stderr.trim().split("\n").at(-1)?.slice(-500) ?? "";
-      const why = result.ended === "timed_out" ? `it was not ready within ${longestTrial} s` : last;
-      throw new Error(`${name} does not start on a copy of the store: ${why || "it says nothing"}`);
+    const found = result.exitCode === 0 ? parse(result.stdout) : null;
+    if (found === null) {
+      const last = result.stderr.trim().split("\n").at(-1)?.slice(-500);
+      const why = result.ended === "timed_out" ? `not within ${longestTrial} s` : (last ?? "");
+      throw new Error(`${name} does not start on a copy of the store: ${why}`);
     }
     const wrong = Object.entries(expected)
-      .map(([kind, count]) => ({ kind, count, found: answer.records[kind] ?? 0 }))
-      .filter(({ count, found }) => found !== count)
-      .map(({ kind, count, found }) => `${kind}: ${found} instead of ${count}`);
-    if (wrong.length === 0) return answer.records;
-    throw new Error(
-      `${name} does not read the records as svc ${version} does (${wrong.join(", ")}): their format differs`,
-    );
+      .filter(([kind, count]) => (found[kind] ?? 0) !== count)
+      .map(([kind, count]) => `${kind}: ${found[kind] ?? 0} instead of ${count}`);
+    if (wrong.length > 0) {
+      const what = `the records as svc ${version} does (${wrong.join(", ")})`;
+      throw new Error(`${name} does not read ${what}: their format differs`);
+    }
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -62,9 +54,9 @@ export const prove = async (
 /** Seconds: 100,000 records are read in a few. */
 const longestTrial = 120;
 
-const parse = (stdout: string): Trial | null => {
+const parse = (stdout: string): Tally | null => {
   try {
-    return Trial.parse(JSON.parse(stdout.trim().split("\n").at(-1) ?? ""));
+    return Tally.parse(JSON.parse(stdout.trim().split("\n").at(-1) ?? ""));
   } catch {
     return null;
   }
@@ -72,27 +64,24 @@ const parse = (stdout: string): Trial | null => {
 
 /**
  * The other side, `svc serve --trial DIRECTORY`: reads the copy, starts on it until it is ready, and ends. Whatever it
- * may write to is below the directory; it knows neither the real store nor databases, backends and companions.
+ * may write to is below the directory; it knows neither the real store nor databases, backends and companions. Later
+ * versions must answer the same: the version before asks.
  */
 export const runTrial = async (
   { settings, warnings }: LoadedSettings,
   env: NodeJS.ProcessEnv,
   directory: string,
-): Promise<Trial> => {
+): Promise<Tally> => {
   const records = await readCopy(join(directory, "jobs"));
   const { kvUrl: url, kvKeyPrefix: prefix } = settings;
   // Connecting asks the store for its version and policy, and writes nothing.
   if (url !== null) await (await connectKv({ url, prefix, log: createLog("silent", String) })).close();
-  const service = await startOrchestrator({
-    settings: isolated(settings, directory),
-    warnings,
-    env,
-    isTrial: true,
-  });
+  const alone = isolated(settings, directory);
+  const service = await startOrchestrator({ settings: alone, warnings, env, isTrial: true });
   const ready = await fetch(`${service.url}/ready`);
   if (!ready.ok) throw new Error(`The service has started, but is not ready: ${await ready.text()}`);
   await service.stop();
-  return { version, records };
+  return records;
 };
 
 const isolated = (settings: Settings, directory: string): Settings => ({
@@ -104,7 +93,6 @@ const isolated = (settings: Settings, directory: string): Settings => ({
   worktreeRoot: join(directory, "worktrees"),
   reposRoot: join(directory, "repos"),
   agentModeWorkspaces: join(directory, "workspaces"),
-  agentHome: join(directory, "home"),
   sharedFsRoot: null,
   kvUrl: null,
   telemetryDb: null,

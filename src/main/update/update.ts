@@ -21,15 +21,14 @@ type Request = {
   source: string | null;
   settings: Settings;
   env: NodeJS.ProcessEnv;
-  /** Whether to stop the service and change the version, asked once everything else is done. */
-  confirm: (question: string) => Promise<boolean>;
+  /** Asks whether to stop the service and change the version, once everything else is done; rejects to stop here. */
+  confirm: (question: string) => Promise<void>;
   say: (sentence: string) => void;
   signal: AbortSignal;
 };
 
-/** `service`: what became of the service; `start`: the command that starts it, null when it need not be started. */
+/** `service`: what became of it; `start`: the command that starts it, null when it need not be started. */
 export type Updated = {
-  changed: boolean;
   from: string;
   to: string;
   service: "none" | "stopped" | "started";
@@ -47,10 +46,9 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
   await requireWritable(found);
   await using _lock = await lockInstallation(found, signal);
   const installation = await findInstallation();
-  const { active, modules } = installation;
   // A service that cannot be stopped is a refusal, which should not come after minutes.
   await findService(settings, signal);
-  const staging = join(modules, `.${packageName}.new`);
+  const staging = join(installation.modules, `.${packageName}.new`);
   await rm(staging, { recursive: true, force: true });
   await mkdir(staging);
   try {
@@ -58,31 +56,25 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
       source === null
         ? await versionBefore(installation)
         : await fetchPackage({ ...request, source, staging });
-    const change = { from: active.version, to: next.version };
-    say(`Starting svc ${next.version} on a copy of the store`);
-    const records = await prove(next, request);
-    const jobs = Object.entries(records).reduce(
-      (sum, [kind, count]) => sum + (kind.endsWith(" jobs") ? count : 0),
-      0,
-    );
-    say(`It starts, and reads ${jobs === 1 ? "1 job" : `${jobs} jobs`} as this version does`);
+    const [from, to] = [installation.active.version, next.version];
+    say(`Starting svc ${to} on a copy of the store`);
+    await prove(next, request);
+    say(`It is ready, and reads the records as svc ${from} does`);
     const running = await findService(settings, signal);
-    const what = `${source === null ? "Go back" : "Change"} from svc ${change.from} to ${change.to}`;
-    const question =
-      running === null ? `${what}? [y/N] ` : `${what}, and stop the service at ${running.url}? [y/N] `;
-    if (!(await confirm(question))) return { changed: false, ...change, service: "none", start: null };
+    const stopping = running === null ? "" : `, and stop the service at ${running.url}`;
+    await confirm(`Change svc from ${from} to ${to}${stopping}? [y/N] `);
     if (running === null) say(`No service runs on ${settings.jobsDir}: nothing to drain`);
     else await stopService(running, request);
     await activate(installation, source === null ? next : await moveIn(installation, next));
-    say(`svc is ${change.to} now; svc update --rollback goes back to ${change.from}`);
-    return { changed: true, ...change, ...(await startAgain(running, installation, request)) };
+    say(`svc is ${to} now; svc update --rollback goes back to ${from}`);
+    return { from, to, ...(await startAgain(running, installation, request)) };
   } finally {
     await rm(staging, { recursive: true, force: true });
   }
 };
 
 const versionBefore = async ({ other }: Installation): Promise<Package> => {
-  const before = await readPackage(other).catch(() => null);
+  const before = await readPackage(other);
   if (before !== null) return before;
   throw new Error("There is no version before: svc update has not changed this installation yet");
 };
