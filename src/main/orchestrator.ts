@@ -50,10 +50,9 @@ export type Orchestrator = {
   stop: (how?: { drainSeconds: number; hurry: AbortSignal }) => Promise<void>;
 };
 
-/** `isTrial`: it answers, but runs, recovers and removes nothing. */
 type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv; isTrial?: boolean };
 
-/** The composition root of the job orchestrator: reading it shows the system. */
+/** The composition root of the job orchestrator: reading it shows the system. A trial starts no work of its own. */
 export const startOrchestrator = async (start: Start): Promise<Orchestrator> => {
   const { settings, warnings, env: given, isTrial = false } = start;
   // No text ends in `~`: masking holds back an end of a text that may be the beginning of a secret.

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, readdir, realpath, writeFile } from "node:fs/promises";
+import { cp, mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { lockFile } from "../../src/lib/file-lock.ts";
@@ -39,25 +39,34 @@ describe("refused, with the service untouched:", () => {
       {
         replace: [`const version = "0.2.0"`, `const version = "0.2.0"; throw new Error("no luck")`] as const,
       },
-      /svc 0\.2\.0 does not start on a copy of the store: .*no luck/,
-    ],
-    [
-      "a version that dies while it starts",
-      {
-        replace: ["const lock = await lockDirectories(", "process.exit(7); await lockDirectories("] as const,
-      },
-      /svc 0\.2\.0 does not start on a copy of the store/,
-    ],
-    [
-      "a version that reads the records in another format",
-      { replace: ["if (format !== 2)", "if (format !== 3)"] as const },
-      /does not read the records as svc 0\.1\.0 does \(succeeded: 0 instead of 1\): their format differs/,
+      /svc 0\.2\.0 does not start on a copy of the store: [^]*no luck/,
     ],
   ])("%s", async (_, change, message) => {
     const { code, stdout, stderr } = await installed.update(await makePackage("0.2.0", change)).ended;
     expect(stderr).toMatch(message);
     expect(stderr).toMatch(/Nothing was changed\n$/);
     expect(JSON.parse(stdout)).toMatchObject({ success: false, code: "update_failed" });
+    expect(code).toBe(1);
+    await nothingHasChanged();
+  });
+
+  test.each([
+    [
+      "dies while it starts",
+      ["const lock = await lockDirectories(", "process.exit(7); await lockDirectories("],
+      /svc 0\.0\.9 does not start on a copy of the store/,
+    ],
+    [
+      "cannot read the records, whose format the version in use has changed",
+      ["if (format !== 2)", "if (format !== 1)"],
+      /svc 0\.0\.9 does not read the records as svc 0\.1\.0 does \(succeeded: 0 instead of 1\): their format differs/,
+    ],
+  ] as const)("the way back to a version that %s", async (_, replace, message) => {
+    const other = join(installed.modules, "svc-agent.other");
+    await cp(await makePackage("0.0.9", { replace }), other, { recursive: true });
+    const { code, stderr } = await installed.rollback().ended;
+    await rm(other, { recursive: true });
+    expect(stderr).toMatch(message);
     expect(code).toBe(1);
     await nothingHasChanged();
   });
@@ -123,11 +132,9 @@ test.each([
 });
 
 test("a program that npm has installed for one project is left to npm", async () => {
-  const project = await realpath(await temporaryDirectory());
-  execFileSync("cp", ["-r", join(original.modules, "svc-agent"), join(project, "node_modules")]);
-  await mkdir(join(project, "p", "node_modules"), { recursive: true });
-  execFileSync("mv", [join(project, "node_modules"), join(project, "p", "node_modules", "svc-agent")]);
-  const program = [join(project, "p", "node_modules", "svc-agent", "dist", "svc.mjs")];
+  const directory = join(await realpath(await temporaryDirectory()), "node_modules", "svc-agent");
+  await cp(join(original.modules, "svc-agent"), directory, { recursive: true });
+  const program = [join(directory, "dist", "svc.mjs")];
   const { stderr } = await svc(["update", "--yes"], { program });
   expect(stderr).toMatch(/was not installed with "npm install --global"/);
 });

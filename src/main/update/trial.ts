@@ -35,8 +35,8 @@ export const prove = async (candidate: Package, { settings, env, signal }: Proof
     const name = `svc ${candidate.version}`;
     const found = result.exitCode === 0 ? parse(result.stdout) : null;
     if (found === null) {
-      const last = result.stderr.trim().split("\n").at(-1)?.slice(-500);
-      const why = result.ended === "timed_out" ? `not within ${longestTrial} s` : (last ?? "");
+      const why =
+        result.ended === "timed_out" ? `not within ${longestTrial} s` : result.stderr.trim().slice(-500);
       throw new Error(`${name} does not start on a copy of the store: ${why}`);
     }
     const wrong = Object.entries(expected)
