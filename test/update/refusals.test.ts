@@ -44,7 +44,7 @@ describe("refused, with the service untouched:", () => {
   ])("%s", async (_, change, message) => {
     const { code, stdout, stderr } = await installed.update(await makePackage("0.2.0", change)).ended;
     expect(stderr).toMatch(message);
-    expect(stderr).toMatch(/Nothing was changed\n$/);
+    expect(stderr).toMatch(/svc was not changed\n$/);
     expect(JSON.parse(stdout)).toMatchObject({ success: false, code: "update_failed" });
     expect(code).toBe(1);
     await nothingHasChanged();
@@ -123,7 +123,11 @@ test("who may not write to the installation is told before anything else", async
 test.each([
   [["update", "--rollback", "--source", "svc-agent"], 2, /--rollback goes back/],
   [["update"], 2, /without a terminal to ask on, it needs --yes/],
-  [["update", "--yes"], 1, /runs from a source checkout .*git pull\. Nothing was changed/],
+  [
+    ["update", "--yes"],
+    1,
+    /is not what "npm install --global" has installed: update a checkout with git pull.*\. svc was not changed/,
+  ],
 ])("%j from a checkout ends with %i", async (args, exit, message) => {
   const program = [process.execPath, join(import.meta.dirname, "..", "..", "src", "cli", "main.ts")];
   const { code, stderr } = await svc(args, { program });
@@ -136,5 +140,7 @@ test("a program that npm has installed for one project is left to npm", async ()
   await cp(join(original.modules, "svc-agent"), directory, { recursive: true });
   const program = [join(directory, "dist", "svc.mjs")];
   const { stderr } = await svc(["update", "--yes"], { program });
-  expect(stderr).toMatch(/was not installed with "npm install --global"/);
+  expect(stderr).toMatch(
+    /is not what "npm install --global" has installed.* another package as it was installed/,
+  );
 });

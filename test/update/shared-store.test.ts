@@ -39,7 +39,7 @@ test("with a shared store: the trial writes nothing to it, and the instance is d
   await until(async () => (await second.client.get_job({ job_id: atWork.id })).job.status === "running");
   const { code, stdout, stderr } = await installed.rollback(env).ended;
   expect(stderr).toMatch(/Waiting for (1 job|one to take no new jobs)[^]*Stopping the service/);
-  expect(JSON.parse(stdout)).toMatchObject({ from: "0.1.0", to: "0.2.0", service: "stopped" });
+  expect(JSON.parse(stdout)).toMatchObject({ from: "0.1.0", to: "0.2.0" });
   expect(code).toBe(0);
   const third = await serve();
   expect(third.output.stdout).toContain("svc 0.2.0 listening");

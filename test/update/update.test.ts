@@ -70,7 +70,6 @@ test("to another version and back with jobs at work: none is lost, none is run t
     success: true,
     from: "0.1.0",
     to: "0.2.0",
-    service: "stopped",
     start: `${installed.program[0]} serve --port ${new URL(service.url).port}`,
   });
   expect(await installed.versions()).toEqual(["svc 0.2.0", "bridge 0.2.0"]);

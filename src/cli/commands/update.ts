@@ -20,7 +20,7 @@ export const update = async ({ source, rollback = false, yes = false, json }: Op
   const done = await runUpdate({
     source: rollback ? null : (source ?? "svc-agent"),
     settings,
-    env: process.env,
+    env: process.env as Record<string, string>,
     confirm: async (question) => {
       if (!yes && !(await confirm(question, false))) throw new Error("Not confirmed");
     },
@@ -29,14 +29,13 @@ export const update = async ({ source, rollback = false, yes = false, json }: Op
   }).catch((error: unknown) => {
     if (signal.aborted) return null;
     if (isBug(error) || !(error instanceof Error)) throw error;
-    throw new CliError(`${error.message}. Nothing was changed`, { code: "update_failed", cause: error });
+    throw new CliError(`${error.message}. svc was not changed`, { code: "update_failed", cause: error });
   });
   if (done === null) {
-    note("Interrupted: nothing was changed, but a service that was asked to stop still does");
+    note("Interrupted: svc was not changed; a service that was asked to stop still does");
     return interruption.exit();
   }
   const { to, start } = done;
-  const what =
-    start === null ? "" : `. Start the service again, in the environment that it had: ${oneLine(start)}`;
-  return printAnswer({ success: true, ...done }, json, () => `svc ${to} is installed${what}`);
+  const what = start === null ? "" : `. Start the service again, in the environment that it had: ${start}`;
+  return printAnswer({ success: true, ...done }, json, () => oneLine(`svc ${to} is installed${what}`));
 };

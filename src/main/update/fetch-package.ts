@@ -1,6 +1,6 @@
 import { readdir, stat } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
-import { CommandMissingError, runCommand } from "../../lib/command.ts";
+import { runCommand } from "../../lib/command.ts";
 import { git, withoutCredentials } from "../../lib/git.ts";
 import { packageName, readPackage, type Package } from "./installation.ts";
 
@@ -9,7 +9,7 @@ type Request = {
   source: string;
   /** An empty directory for what is fetched, on the file system of the installation. */
   staging: string;
-  env: NodeJS.ProcessEnv;
+  env: Record<string, string>;
   signal: AbortSignal;
   say: (sentence: string) => void;
 };
@@ -87,17 +87,9 @@ const npm = async (
     args: ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", ...args],
     cwd: staging,
     // npm must judge by the Node that svc runs on.
-    env: { ...env, PATH: `${dirname(process.execPath)}${delimiter}${env["PATH"] ?? ""}` } as Record<
-      string,
-      string
-    >,
+    env: { ...env, PATH: `${dirname(process.execPath)}${delimiter}${env["PATH"] ?? ""}` },
     timeoutSeconds,
     signal,
-  }).catch((error: unknown) => {
-    if (!(error instanceof CommandMissingError)) throw error;
-    throw new Error("npm fetches packages, and is not there: install it, or put it on PATH", {
-      cause: error,
-    });
   });
   if (result.exitCode === 0) return;
   const needed = /Required: \{.*?"node":"([^"]*)"/.exec(result.stderr)?.[1];

@@ -1,5 +1,5 @@
 import { access, constants, readFile, realpath, rename, rm, symlink } from "node:fs/promises";
-import { basename, dirname, join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { z } from "zod";
 import { syncDirectory } from "../../lib/atomic-file.ts";
 import { lockFile, LockTimeoutError, type FileLock } from "../../lib/file-lock.ts";
@@ -41,28 +41,21 @@ export const findInstallation = async (program = import.meta.dirname): Promise<I
     const other = places[0] === place ? places[1] : places[0];
     return { modules, bin, active, other: join(modules, other) };
   }
-  if (basename(modules) === "node_modules") {
-    throw new Error(
-      `${root} was not installed with "npm install --global" and cannot be updated in place; update it as it was installed`,
-    );
-  }
-  throw new Error(
-    "This svc runs from a source checkout and is no installed package; update it with: git pull",
-  );
+  const wayOut = "update a checkout with git pull, another package as it was installed";
+  throw new Error(`${root} is not what "npm install --global" has installed: ${wayOut}`);
 };
 
-/** @throws Error that names the directory that this user may not write to */
-export const requireWritable = async ({ modules, bin }: Installation): Promise<void> => {
+/** One update at a time. @throws Error when another one is under way, or this user may not change the installation */
+export const lockInstallation = async (
+  { modules, bin }: Installation,
+  signal: AbortSignal,
+): Promise<FileLock> => {
   for (const directory of [modules, bin]) {
     await access(directory, constants.W_OK).catch((cause: unknown) => {
       const wayOut = "run svc update as a user who may; in a container, use an image of the new version";
       throw new Error(`This user may not write to ${directory}: ${wayOut}`, { cause });
     });
   }
-};
-
-/** One update at a time. @throws Error when another one is under way */
-export const lockInstallation = async ({ modules }: Installation, signal: AbortSignal): Promise<FileLock> => {
   const path = join(modules, `.${packageName}.lock`);
   return await lockFile({ path, timeoutSeconds: 2, signal }).catch((cause: unknown) => {
     if (!(cause instanceof LockTimeoutError)) throw cause;

@@ -21,17 +21,12 @@ const kinds = ["", "worktrees", "conversations", "completions"];
  * Copies the records into a directory, laid out as SERVICE_JOBS_DIR is, and only reads the store: no lock, no events, no
  * submitted files. From a key-value store come jobs and worktrees; a copy within it would need its memory twice.
  */
-export const copyStore = async (
-  settings: Settings,
-  directory: string,
-  signal: AbortSignal,
-): Promise<void> => {
+export const copyStore = async (settings: Settings, directory: string): Promise<void> => {
   for (const kind of kinds) await mkdir(join(directory, kind), { recursive: true, mode: 0o700 });
-  if (settings.kvUrl !== null) return await exportRecords(settings, settings.kvUrl, directory, signal);
+  if (settings.kvUrl !== null) return await exportRecords(settings, settings.kvUrl, directory);
   for (const kind of kinds) {
     const entries = await readdir(join(settings.jobsDir, kind), { withFileTypes: true }).catch(noneIfMissing);
     for (const entry of entries) {
-      signal.throwIfAborted();
       if (!entry.isFile() || !entry.name.endsWith(".json")) continue;
       // A running service may have removed it.
       await copyFile(join(settings.jobsDir, kind, entry.name), join(directory, kind, entry.name)).catch(
@@ -45,9 +40,8 @@ const exportRecords = async (
   { kvKeyPrefix: prefix, podName }: Settings,
   url: string,
   directory: string,
-  signal: AbortSignal,
 ): Promise<void> => {
-  const kv = await connectKv({ url, prefix, log, signal });
+  const kv = await connectKv({ url, prefix, log });
   try {
     const options = { kv, now: kv.now, log };
     const jobs = createJobStore(openRedisRecords(jobKind(podName), options), podName);
@@ -57,7 +51,6 @@ const exportRecords = async (
       const page = await jobs.list({ limit: 500, status: "", cursor });
       for (const record of page.records) await write(record.id, record);
       cursor = page.next;
-      signal.throwIfAborted();
     }
     for (const record of await createWorktreeStore(openRedisRecords(worktreeKind, options)).list())
       await write(join("worktrees", record.worktree_id), record);

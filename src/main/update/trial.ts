@@ -12,7 +12,7 @@ import { version } from "../version.ts";
 import type { Package } from "./installation.ts";
 import { copyStore, readCopy, Tally } from "./store-copy.ts";
 
-type Proof = { settings: Settings; env: NodeJS.ProcessEnv; signal: AbortSignal };
+type Proof = { settings: Settings; env: Record<string, string>; signal: AbortSignal };
 
 /**
  * Starts another version on a copy of the store.
@@ -22,13 +22,13 @@ export const prove = async (candidate: Package, { settings, env, signal }: Proof
   const directory = await mkdtemp(join(tmpdir(), "svc-trial-"));
   try {
     const copy = join(directory, "jobs");
-    await copyStore(settings, copy, signal);
+    await copyStore(settings, copy);
     const expected = await readCopy(copy);
     const result = await runCommand({
       command: process.execPath,
       args: [join(candidate.directory, candidate.bin["svc"] ?? ""), "serve", "--trial", directory],
       cwd: directory,
-      env: env as Record<string, string>,
+      env,
       timeoutSeconds: longestTrial,
       signal,
     });

@@ -9,7 +9,6 @@ import {
   moveIn,
   packageName,
   readPackage,
-  requireWritable,
   type Installation,
   type Package,
 } from "./installation.ts";
@@ -20,20 +19,15 @@ type Request = {
   /** Where the new version comes from; null: back to the version before. */
   source: string | null;
   settings: Settings;
-  env: NodeJS.ProcessEnv;
+  env: Record<string, string>;
   /** Asks whether to stop the service and change the version, once everything else is done; rejects to stop here. */
   confirm: (question: string) => Promise<void>;
   say: (sentence: string) => void;
   signal: AbortSignal;
 };
 
-/** `service`: what became of it; `start`: the command that starts it, null when it need not be started. */
-export type Updated = {
-  from: string;
-  to: string;
-  service: "none" | "stopped" | "started";
-  start: string | null;
-};
+/** `start`: the command that starts the service that was stopped; null: none was, or systemd has started it. */
+export type Updated = { from: string; to: string; start: string | null };
 
 /**
  * Replaces the installed package. Until the last step nothing of what is installed has changed, and the service is
@@ -42,9 +36,7 @@ export type Updated = {
  */
 export const runUpdate = async (request: Request): Promise<Updated> => {
   const { source, settings, confirm, say, signal } = request;
-  const found = await findInstallation();
-  await requireWritable(found);
-  await using _lock = await lockInstallation(found, signal);
+  await using _lock = await lockInstallation(await findInstallation(), signal);
   const installation = await findInstallation();
   // A service that cannot be stopped is a refusal, which should not come after minutes.
   await findService(settings, signal);
@@ -52,10 +44,9 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
   await rm(staging, { recursive: true, force: true });
   await mkdir(staging);
   try {
-    const next =
-      source === null
-        ? await versionBefore(installation)
-        : await fetchPackage({ ...request, source, staging });
+    const next = await (source === null
+      ? versionBefore(installation)
+      : fetchPackage({ ...request, source, staging }));
     const [from, to] = [installation.active.version, next.version];
     say(`Starting svc ${to} on a copy of the store`);
     await prove(next, request);
@@ -67,7 +58,7 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
     else await stopService(running, request);
     await activate(installation, source === null ? next : await moveIn(installation, next));
     say(`svc is ${to} now; svc update --rollback goes back to ${from}`);
-    return { from, to, ...(await startAgain(running, installation, request)) };
+    return { from, to, start: running && (await startAgain(running, installation, request)) };
   } finally {
     await rm(staging, { recursive: true, force: true });
   }
@@ -79,19 +70,18 @@ const versionBefore = async ({ other }: Installation): Promise<Package> => {
   throw new Error("There is no version before: svc update has not changed this installation yet");
 };
 
+/** The command that is left to the user. */
 const startAgain = async (
-  running: RunningService | null,
+  { unit, url }: RunningService,
   { bin }: Installation,
   { settings, say, signal }: Request,
-): Promise<Pick<Updated, "service" | "start">> => {
-  if (running === null) return { service: "none", start: null };
-  const { unit, url } = running;
+): Promise<string | null> => {
   if (unit !== null) {
     say(`Waiting until systemd starts ${unit.name} again`);
-    if (await isBack(settings, signal)) return { service: "started", start: null };
-    return { service: "stopped", start: `systemctl ${unit.ofUser ? "--user " : ""}start ${unit.name}` };
+    if (await isBack(settings, signal)) return null;
+    return `systemctl ${unit.ofUser ? "--user " : ""}start ${unit.name}`;
   }
   const { port } = new URL(url);
   const option = port === String(settings.port) ? "" : ` --port ${port}`;
-  return { service: "stopped", start: `${join(bin, "svc")} serve${option}` };
+  return `${join(bin, "svc")} serve${option}`;
 };
