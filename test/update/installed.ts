@@ -44,7 +44,7 @@ const replaceIn = async (directory: string, from: string, to: string): Promise<v
 };
 
 /** What npm and svc get of the environment: nothing of this machine's settings, and nowhere to download from. */
-export const npmEnvironment = {
+const npmEnvironment = {
   PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`,
   npm_config_offline: "true",
   npm_config_userconfig: "/nonexistent",

@@ -1,7 +1,6 @@
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { unitOf } from "../../src/main/update/running-service.ts";
 import { openKv } from "../kv.ts";
 import { startRedis } from "../redis.ts";
 import { startService } from "../service.ts";
@@ -46,18 +45,4 @@ test("with a shared store: the trial writes nothing to it, and the instance is d
   const { status, attempt } = (await third.client.get_job({ job_id: atWork.id })).job;
   expect([status, attempt]).toEqual(["succeeded", 1]);
   await third.stop();
-});
-
-test.each([
-  ["0::/system.slice/svc.service\n", { name: "svc.service", ofUser: false }],
-  [
-    "0::/user.slice/user-7.slice/user@7.service/app.slice/svc.service\n",
-    { name: "svc.service", ofUser: true },
-  ],
-  ["0::/user.slice/user-7.slice/session-3.scope\n", null],
-  ["0::/user.slice/user-7.slice/user@7.service/app.slice/run-1.scope\n", null],
-  ["0::/\n", null],
-  ["", null],
-])("the unit of a process in the cgroup %j is known", (cgroup, unit) => {
-  expect(unitOf(cgroup)).toEqual(unit);
 });

@@ -61,7 +61,7 @@ export const stopService = async (
   service: RunningService,
   { settings, signal, say }: Stop,
 ): Promise<void> => {
-  const { kvUrl, podName, drainTimeout } = settings;
+  const { kvUrl, drainTimeout } = settings;
   if (kvUrl !== null) {
     // First it takes no more jobs from the queue, while the other instances go on.
     const timeout = Math.max(1, drainTimeout);

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { z } from "zod";
 import type { LoadedSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/variables.ts";
 import { connectKv } from "../../kv/connect.ts";
