@@ -102,7 +102,7 @@ test("a git URL is fetched, at the branch that it names", async () => {
   git("add", "package.json");
   git("commit", "--quiet", "-m", "a fork");
   const { stderr } = await installed.update(`git+file://user:secret@${repository}#next`).ended;
-  expect(stderr).toMatch(/checkout is the package svc-fork, not svc-agent/);
+  expect(stderr).toMatch(/svc-update-\w+ is the package svc-fork, not svc-agent/);
   expect(stderr).not.toContain("secret");
 });
 

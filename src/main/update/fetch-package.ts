@@ -1,4 +1,5 @@
-import { readdir, stat } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { runCommand } from "../../lib/command.ts";
 import { git, withoutCredentials } from "../../lib/git.ts";
@@ -34,7 +35,7 @@ const specOf = async (request: Request): Promise<string> => {
   const { source, say } = request;
   const isName = new RegExp(`^${packageName}(@[\\w.^~<>=*-]+)?$`).test(source);
   if (!isName && /^(git\+)?((https?|ssh|file):\/\/|[\w.-]+@[\w.-]+:)./.test(source))
-    return await pack(request, await clone(request));
+    return await packClone(request);
   const path = resolve(source);
   const found = isName || source === "" ? null : await stat(path).catch(() => null);
   if (found?.isDirectory() === true) return await pack(request, path);
@@ -46,14 +47,20 @@ const specOf = async (request: Request): Promise<string> => {
   return isName ? source : path;
 };
 
-const clone = async ({ source, staging, env, signal, say }: Request): Promise<string> => {
+const packClone = async (request: Request): Promise<string> => {
+  const { source, env, signal, say } = request;
   const [url = "", ref = ""] = source.replace(/^git\+/, "").split("#");
-  const directory = join(staging, "checkout");
-  say(`Fetching ${withoutCredentials(url)}`);
-  const branch = ref === "" ? [] : [`--branch=${ref}`];
-  const args = ["clone", "--quiet", "--depth=1", ...branch, "--", url, directory];
-  await git(args, { cwd: staging, env, signal, timeoutSeconds: 600 });
-  return directory;
+  // Elsewhere than the installation: Node runs no TypeScript, of which the build is written, below node_modules.
+  const directory = await mkdtemp(join(tmpdir(), "svc-update-"));
+  try {
+    say(`Fetching ${withoutCredentials(url)}`);
+    const branch = ref === "" ? [] : [`--branch=${ref}`];
+    const args = ["clone", "--quiet", "--depth=1", ...branch, "--", url, directory];
+    await git(args, { env, signal, timeoutSeconds: 600 });
+    return await pack(request, directory);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 };
 
 /** The tarball of a directory. Its name is checked first: packing runs its scripts. */
@@ -98,6 +105,6 @@ const npm = async (
     throw new Error(`The package needs Node ${needed}, and this is ${here}: install that one first`);
   }
   const said = withoutCredentials(result.stderr).replaceAll(/^npm error( code .*| A complete log.*)?/gm, "");
-  const why = result.ended === "timed_out" ? ` in ${timeoutSeconds} s` : `: ${said.trim().slice(-500)}`;
+  const why = result.ended === "timed_out" ? ` in ${timeoutSeconds} s` : `: ${said.trim().slice(-1000)}`;
   throw new Error(`npm ${args[0]} did not succeed${why}`);
 };
