@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { LoadedSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/variables.ts";
@@ -11,42 +9,41 @@ import { version } from "../version.ts";
 import type { Package } from "./installation.ts";
 import { copyStore, readCopy, Tally } from "./store-copy.ts";
 
-type Proof = { settings: Settings; env: Record<string, string>; signal: AbortSignal };
+/** `directory`: for the copy and all that the version may write. */
+type Proof = { settings: Settings; directory: string; env: Record<string, string>; signal: AbortSignal };
 
 /**
  * Starts another version on a copy of the store.
  * @throws Error with a sentence for the user when it does not start, or reads other records than this version
  */
-export const prove = async (candidate: Package, { settings, env, signal }: Proof): Promise<void> => {
-  const directory = await mkdtemp(join(tmpdir(), "svc-trial-"));
-  try {
-    const copy = join(directory, "jobs");
-    await copyStore(settings, copy);
-    const expected = await readCopy(copy);
-    const result = await runCommand({
-      command: process.execPath,
-      args: [join(candidate.directory, candidate.bin["svc"] ?? ""), "serve", "--trial", directory],
-      cwd: directory,
-      env,
-      timeoutSeconds: longestTrial,
-      signal,
-    });
-    const name = `svc ${candidate.version}`;
-    const found = result.exitCode === 0 ? parse(result.stdout) : null;
-    if (found === null) {
-      const why =
-        result.ended === "timed_out" ? `not within ${longestTrial} s` : result.stderr.trim().slice(-500);
-      throw new Error(`${name} does not start on a copy of the store: ${why}`);
-    }
-    const wrong = Object.entries(expected)
-      .filter(([kind, count]) => (found[kind] ?? 0) !== count)
-      .map(([kind, count]) => `${kind}: ${found[kind] ?? 0} instead of ${count}`);
-    if (wrong.length > 0) {
-      const what = `the records as svc ${version} does (${wrong.join(", ")})`;
-      throw new Error(`${name} does not read ${what}: their format differs`);
-    }
-  } finally {
-    await rm(directory, { recursive: true, force: true });
+export const prove = async (
+  candidate: Package,
+  { settings, directory, env, signal }: Proof,
+): Promise<void> => {
+  const copy = join(directory, "jobs");
+  await copyStore(settings, copy);
+  const expected = await readCopy(copy);
+  const result = await runCommand({
+    command: process.execPath,
+    args: [join(candidate.directory, candidate.bin["svc"] ?? ""), "serve", "--trial", directory],
+    cwd: directory,
+    env,
+    timeoutSeconds: longestTrial,
+    signal,
+  });
+  const name = `svc ${candidate.version}`;
+  const found = result.exitCode === 0 ? parse(result.stdout) : null;
+  if (found === null) {
+    const why =
+      result.ended === "timed_out" ? `not within ${longestTrial} s` : result.stderr.trim().slice(-500);
+    throw new Error(`${name} does not start on a copy of the store: ${why}`);
+  }
+  const wrong = Object.entries(expected)
+    .filter(([kind, count]) => (found[kind] ?? 0) !== count)
+    .map(([kind, count]) => `${kind}: ${found[kind] ?? 0} instead of ${count}`);
+  if (wrong.length > 0) {
+    const what = `the records as svc ${version} does (${wrong.join(", ")})`;
+    throw new Error(`${name} does not read ${what}: their format differs`);
   }
 };
 

@@ -42,14 +42,15 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
   await findService(settings, signal);
   const staging = join(installation.modules, `.${packageName}.new`);
   await rm(staging, { recursive: true, force: true });
-  await mkdir(staging);
+  // Job records come into it, which are for their user only.
+  await mkdir(staging, { mode: 0o700 });
   try {
     const next = await (source === null
       ? versionBefore(installation)
       : fetchPackage({ ...request, source, staging }));
     const [from, to] = [installation.active.version, next.version];
     say(`Starting svc ${to} on a copy of the store`);
-    await prove(next, request);
+    await prove(next, { ...request, directory: join(staging, "trial") });
     say(`It is ready, and reads the records as svc ${from} does`);
     const running = await findService(settings, signal);
     const stopping = running === null ? "" : `, and stop the service at ${running.url}`;
