@@ -1,7 +1,6 @@
 import { Command } from "commander";
 import { addCompletionCommands } from "../completion-commands.ts";
 import { fitHelp } from "../text/fit-help.ts";
-import type { ExitCode } from "../failure.ts";
 import { examples, whole, type Lazily } from "../options.ts";
 import { runProgram } from "../run-program.ts";
 
@@ -13,7 +12,7 @@ const project = ["-p, --project <text>", "only projects whose path contains this
 const limit = (value: number) => ["-n, --limit <number>", "how many at most", whole(1, 500), value] as const;
 
 /** As `createProgram` of svc. */
-export const createProgram = (finish: (code: ExitCode) => void): Command => {
+export const createProgram = (finish: (code: number) => void): Command => {
   const lazily: Lazily =
     (load) =>
     async (...args) =>
