@@ -1,5 +1,5 @@
-import { Option, type Command } from "commander";
-import { json, whole, type Lazily } from "./options.ts";
+import { Argument, Option, type Command } from "commander";
+import { examples, json, whole, type Lazily } from "./options.ts";
 
 /** As in the contract, whose import would make each start slower. */
 const companionTargets = ["hooks", "bundle", "hub"];
@@ -18,6 +18,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
       whole(0, 65_535),
     )
     .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
+    .addOption(new Option("--trial <directory>").hideHelp())
     .addHelpText("after", serveEnd)
     .action(lazily(async () => (await import("./commands/serve.ts")).serve));
   program
@@ -30,12 +31,25 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .addHelpText("after", drainEnd)
     .action(lazily(async () => (await import("./commands/drain.ts")).drain));
   program
+    .command("update")
+    .summary("install another version of svc, and let the service finish its work first")
+    .description(
+      "Fetch another version, start it on a copy of the store to prove it, let the service finish what it runs, and replace the program.",
+    )
+    .option("--source <source>", "svc-agent[@version], a git URL, a directory or a .tgz (default: svc-agent)")
+    .option("--rollback", "go back to the version before")
+    .option("-y, --yes", "stop the service without asking")
+    .option("--json", "print what came of it as JSON")
+    .addHelpText("after", updateEnd)
+    .action(lazily(async () => (await import("./commands/update.ts")).update));
+  program
     .command("status")
     .summary("show whether the service takes jobs, its queue and its checks")
     .description(
       "Show whether the service takes jobs, its queue, and what it checks: store, free room, credential. Exit 1 when it is down or refuses jobs.",
     )
     .option(...json)
+    .addHelpText(...examples("svc status"))
     .action(lazily(async () => (await import("./commands/status.ts")).status));
   program
     .command("doctor")
@@ -52,7 +66,32 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .command("instances")
     .description("list the instances and what they run, and how many jobs wait")
     .option(...json)
+    .addHelpText(...examples("svc instances"))
     .action(lazily(async () => (await import("./commands/lists.ts")).instances));
+  program
+    .command("agents")
+    .summary("chat with, give jobs to and look after the instances of a fleet")
+    .description(
+      "Instances of the service (in Kubernetes, on one store, or those of SERVICE_REMOTES) and agent packages on this machine. With --headless one command each, for scripts: JSON on stdout, errors on stderr.",
+    )
+    .addArgument(
+      new Argument("[command]", "what to do, with --headless").choices([
+        ...["list", "chat", "job", "sync", "health", "local"],
+      ]),
+    )
+    .option("--headless", "run one command instead of the screen")
+    .option("--pod <name>", "instance, or the beginning of its name: for chat, job, sync and health")
+    .option("--agent <name>", "agent package: for local")
+    .option(
+      "--agentihub-dir <directory>",
+      "checkout of the agent hub (default: HUB_DIR, else that of SERVICE_HUB_PATH or SERVICE_HUB_URL)",
+    )
+    .option("--message <text>", "what to say; -: standard input: for chat")
+    .option("--task <text>", "what the agent is to do; -: standard input: for job")
+    .option("--repo <url>", "repository: for job")
+    .option("--no-wait", "do not wait for the answer of a chat")
+    .addHelpText("after", agentsEnd)
+    .action(lazily(async () => (await import("./commands/agents.ts")).agents));
   program
     .command("usage")
     .summary("show runs, success and cost, by day or another grouping")
@@ -68,11 +107,13 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .addOption(new Option("--kind <kind>", "only jobs, or only turns of agent mode").choices(["job", "chat"]))
     .option("--csv", "print the rows with all their figures as CSV")
     .option(...json)
+    .addHelpText(...examples("svc usage --by repository --since 2026-03-01", "svc usage --csv > usage.csv"))
     .action(lazily(async () => (await import("./commands/usage.ts")).usage));
   program
     .command("config")
     .description("show the settings and where each comes from, secrets masked")
     .option("--json", "print them as JSON")
+    .addHelpText(...examples("svc config"))
     .action(lazily(async () => (await import("./commands/service.ts")).config));
   const hooks = program
     .command("hooks")
@@ -107,6 +148,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .command("version")
     .description("print program name and version")
     .option("--json", "print them as JSON")
+    .addHelpText(...examples("svc version"))
     .action(lazily(async () => (await import("./commands/version.ts")).version));
 };
 
@@ -116,11 +158,30 @@ SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends them and saves their work.
 A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves
 their work and exits. A further signal may kill the process before that; the
 next start then ends the agents and saves the work.
+
+Examples:
+  svc serve
+  AGENT_MODE=true svc serve --port 8300 2> svc.log
+`;
+
+const agentsEnd = `
+Examples:
+  svc agents --headless list | jq -r '.remotes[] | "\\(.state) \\(.name)"'
+  svc agents --headless chat --pod svc-0 --message "Why does the build fail?"
+  svc agents --headless job --pod svc-1 --repo acme/app --task "Fix the test"
+  svc agents --headless sync --pod svc-0
+
+chat goes to instances with AGENT_MODE=true, job to the others.
+Exit: 0 success, 1 failure, 2 invalid input.
 `;
 
 const doctorEnd = `
 Run it as the service's user, in the service's environment. On a terminal it
 asks before it sends the model a message; otherwise only with --yes.
+
+Examples:
+  svc doctor
+  svc doctor --yes --json
 `;
 
 const drainEnd = `
@@ -130,12 +191,26 @@ instance's own environment. It waits for chat turns and completions too.
 After a drain, or an interruption, the instance takes jobs again until it is
 stopped. When jobs are left after the time-out, the instance takes none for
 another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+
+Example:
+  svc drain --timeout 600
+`;
+
+const updateEnd = `
+Run it as a user who may write to the installation and signal the service, in
+the service's environment. Until the last step nothing is changed.
+Examples:
+  svc update --source svc-agent@0.2.0
+  svc update --source ./svc-agent-0.2.0.tgz --yes
+  svc update --rollback
 `;
 
 const hooksSyncEnd = `
 With --url the service uses the files once SERVICE_HOOKS_URL names the same URL.
 A running service fetches with: curl -X POST 'URL/admin/sync?target=hooks'
-Example: svc hooks sync --target bundle
+
+Example:
+  svc hooks sync --target bundle
 `;
 
 const initSharedFsEnd = `
@@ -143,4 +218,7 @@ Set for every instance SERVICE_SHARED_FS_ROOT=ROOT, and to share the clones
 SERVICE_REPOS_ROOT=ROOT/repos.
 A copied profile wins over the bundled one of its name, also with a newer svc:
 remove the copy to use the new one.
+
+Example:
+  svc init-shared-fs --shared-root /srv/shared
 `;
