@@ -144,6 +144,7 @@ next start then ends the agents and saves the work.
 
 const agentsEnd = `
 Examples:
+  svc agents
   svc agents --headless list | jq -r '.remotes[] | "\\(.state) \\(.name)"'
   svc agents --headless chat --pod svc-0 --message "Why does the build fail?"
   svc agents --headless job --pod svc-1 --repo acme/app --task "Fix the test"
