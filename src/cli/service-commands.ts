@@ -18,6 +18,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
       whole(0, 65_535),
     )
     .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
+    .addOption(new Option("--trial <directory>").hideHelp())
     .addHelpText("after", serveEnd)
     .action(lazily(async () => (await import("./commands/serve.ts")).serve));
   program
@@ -29,6 +30,18 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .option("--timeout <seconds>", "how long to wait, 1 to 86400", whole(1, 86_400), 300)
     .addHelpText("after", drainEnd)
     .action(lazily(async () => (await import("./commands/drain.ts")).drain));
+  program
+    .command("update")
+    .summary("install another version of svc, and let the service finish its work first")
+    .description(
+      "Fetch another version, start it on a copy of the store to prove it, let the service finish what it runs, and replace the program.",
+    )
+    .option("--source <source>", "svc-agent[@version], a git URL, a directory or a .tgz (default: svc-agent)")
+    .option("--rollback", "go back to the version before")
+    .option("-y, --yes", "stop the service without asking")
+    .option("--json", "print what came of it as JSON")
+    .addHelpText("after", updateEnd)
+    .action(lazily(async () => (await import("./commands/update.ts")).update));
   program
     .command("status")
     .summary("show whether the service takes jobs, its queue and its checks")
@@ -166,6 +179,15 @@ instance's own environment. It waits for chat turns and completions too.
 After a drain, or an interruption, the instance takes jobs again until it is
 stopped. When jobs are left after the time-out, the instance takes none for
 another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+`;
+
+const updateEnd = `
+Run it as a user who may write to the installation and signal the service, in
+the service's environment. Until the last step nothing is changed.
+Examples:
+  svc update --source svc-agent@0.2.0
+  svc update --source ./svc-agent-0.2.0.tgz --yes
+  svc update --rollback
 `;
 
 const hooksSyncEnd = `
