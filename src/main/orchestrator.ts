@@ -211,6 +211,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
       disks,
       instances: view,
       telemetry,
+      budgets,
       settings,
       agentMode,
     }),
