@@ -166,6 +166,7 @@ Examples:
 
 const agentsEnd = `
 Examples:
+  svc agents
   svc agents --headless list | jq -r '.remotes[] | "\\(.state) \\(.name)"'
   svc agents --headless chat --pod svc-0 --message "Why does the build fail?"
   svc agents --headless job --pod svc-1 --repo acme/app --task "Fix the test"
