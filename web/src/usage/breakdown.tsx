@@ -28,7 +28,7 @@ export const Breakdown = ({ answer, by, change }: Props) => {
         </select>
       </header>
       <div className="scrolled">
-        <table>
+        <table className="ledger">
           <thead>
             <tr>
               <th scope="col">{answer.by === "key" ? "API key" : answer.by}</th>

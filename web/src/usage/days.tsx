@@ -48,7 +48,7 @@ export const Days = ({ rows, since, until }: Props) => {
         Show the days as a table
       </button>
       <div className={isTable ? "scrolled" : "visually-hidden"}>
-        <table>
+        <table className="ledger">
           <caption className="visually-hidden">Figures by day</caption>
           <thead>
             <tr>

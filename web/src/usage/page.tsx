@@ -11,6 +11,7 @@ import { Breakdown } from "./breakdown.tsx";
 import { Budgets } from "./budgets.tsx";
 import { Days } from "./days.tsx";
 import { measures, shown } from "./figures.ts";
+import "../parts/ledger.css";
 import "./usage.css";
 
 type Change = (changes: Record<string, string>) => void;
