@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { copyAssets, packagesOfAssets } from "./pack/assets.ts";
 import { bundle } from "./pack/bundle.ts";
 import { collectLicences } from "./pack/licences.ts";
+import { buildWeb } from "./pack/web.ts";
 
 /**
  * Makes a directory of the program with everything it needs, so that the published package depends on nothing but Node.
@@ -14,7 +15,8 @@ export const build = async (root: string, target = join(root, "dist")): Promise<
   try {
     const { packages } = await bundle({ root, directory: fresh });
     await copyAssets({ root, directory: fresh });
-    const licences = await collectLicences([...packages, ...packagesOfAssets(root)]);
+    const ofPage = await buildWeb({ root, directory: join(fresh, "web") });
+    const licences = await collectLicences([...packages, ...ofPage, ...packagesOfAssets(root)]);
     await writeFile(join(fresh, "LICENSES.txt"), licences);
     await chmod(fresh, 0o755);
     for (const program of ["svc.mjs", "bridge.mjs"]) await chmod(join(fresh, program), 0o755);

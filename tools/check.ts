@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 /** Everything that can be said about the code without running it. All are run; one that fails fails the check. */
 const steps: [string, string[]][] = [
   ["tsc", ["-p", "."]],
+  ["tsc", ["-p", "web"]],
   [
     "oxlint",
     [
@@ -13,13 +14,14 @@ const steps: [string, string[]][] = [
       "bench",
       "demo",
       "tools",
+      "web",
       "vitest.config.ts",
       "vitest.fast.config.ts",
     ],
   ],
   [
     "oxfmt",
-    ["--check", "src", "test", "bench", "demo", "tools", "vitest.config.ts", "vitest.fast.config.ts"],
+    ["--check", "src", "test", "bench", "demo", "tools", "web", "vitest.config.ts", "vitest.fast.config.ts"],
   ],
   ["knip", []],
   ["vitest", ["run", "test/architecture.test.ts"]],

@@ -1,4 +1,4 @@
-import { brokenOff, ClientError, notTheService, parsedJson, PublicFailure } from "./client-error.ts";
+import { brokenOff, ClientError, notTheService, parsedJson, publicFailureIn } from "./client-error.ts";
 import { messages, type Transport } from "./transport.ts";
 
 /** The kind of a chunk, beyond the public format; a chunk without one is the role, live text, or the end. */
@@ -105,8 +105,8 @@ async function* chat(
 
 const chunkOf = (data: string, base: string): ChatChunk => {
   const value = parsedJson(data);
-  const failure = PublicFailure.safeParse(value);
-  if (failure.success) throw new ClientError(failure.data.error, { status: 200, code: failure.data.code });
+  const failure = publicFailureIn(value);
+  if (failure !== null) throw new ClientError(failure.error, { status: 200, code: failure.code });
   if (isChunk(value)) return value;
   throw new ClientError(
     `${base} sent what is no piece of an answer: ${data.slice(0, 100)}; check SERVICE_HOST, SERVICE_PORT and any proxy between`,

@@ -1,5 +1,3 @@
-import { z } from "zod";
-
 type Details = { status: number; code: string; retryAfter?: number | undefined; cause?: unknown };
 
 /** Why a call failed. `message` is a sentence for the user. */
@@ -27,17 +25,17 @@ export const errorOfAnswer = (
   { baseUrl, keyed }: { baseUrl: string; keyed: boolean },
 ): ClientError => {
   const { status } = response;
-  const parsed = FailureBody.safeParse(parsedJson(text));
-  if (status === 401 && parsed.success) {
+  const failure = failureIn(parsedJson(text));
+  if (status === 401 && failure !== null) {
     const way = "set SERVICE_API_KEY to one of the keys in the service's SERVICE_API_KEYS";
     const what = keyed ? "does not accept the API key that was sent" : "asks for an API key";
     return new ClientError(`${baseUrl} ${what}: ${way}`, { status, code: "unauthorized" });
   }
-  if (!parsed.success || parsed.data.code === undefined) return notTheService(response, baseUrl);
+  if (failure?.code === undefined) return notTheService(response, baseUrl);
   const retryAfter = Number(response.headers.get("retry-after") ?? Number.NaN);
-  return new ClientError(parsed.data.error, {
+  return new ClientError(failure.error, {
     status,
-    code: parsed.data.code,
+    code: failure.code,
     retryAfter: Number.isFinite(retryAfter) ? retryAfter : undefined,
   });
 };
@@ -72,13 +70,25 @@ export const brokenOff = (cause: unknown, baseUrl: string): ClientError =>
 const noAnswer = (message: string, cause: unknown): ClientError =>
   new ClientError(message, { status: 0, code: "no_answer", cause });
 
-/** Failure body of the chat endpoints, and a failure inside a stream, in the public format. */
-export const PublicFailure = z
-  .object({ error: z.object({ message: z.string(), type: z.string(), code: z.string().nullish() }) })
-  .transform(({ error: { message, type, code } }) => ({ error: message, code: code ?? type }));
+type FailureText = { error: string; code?: string };
 
-/** Failure bodies, including that of 401, which has no code. */
-const FailureBody = z.union([z.object({ error: z.string(), code: z.string().optional() }), PublicFailure]);
+/** Reads a failure body, of the service (that of 401 has no code) or as `publicFailureIn`. Null: it is neither. */
+const failureIn = (value: unknown): FailureText | null => {
+  const { error, code } = fieldsOf(value);
+  if (typeof error !== "string") return publicFailureIn(value);
+  return { error, ...(typeof code === "string" && { code }) };
+};
+
+/** Reads a failure body of the chat endpoints, or a failure inside a stream, in the public format. Null: it is none. */
+export const publicFailureIn = (value: unknown): Required<FailureText> | null => {
+  const { message, type, code } = fieldsOf(fieldsOf(value)["error"]);
+  if (typeof message !== "string" || typeof type !== "string") return null;
+  return { error: message, code: typeof code === "string" ? code : type };
+};
+
+// By hand: a schema library would be half of the page in the browser.
+const fieldsOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 
 /** The value of a JSON text; undefined for any other text. */
 export const parsedJson = (text: string): unknown => {

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { Readiness, type Health } from "../contract/instance.ts";
+import type { Health, Readiness } from "../contract/instance.ts";
 import { hasBody, type Operation } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
 import { statusOf } from "../contract/errors.ts";
@@ -12,7 +12,6 @@ import {
   messages,
   type Transport,
 } from "./transport.ts";
-import { setTimeout as delay } from "node:timers/promises";
 import type { JobEvent } from "../contract/event.ts";
 import type { Job } from "../contract/job.ts";
 
@@ -69,7 +68,7 @@ export const createClient = (options: ClientOptions): Client => {
     health: ({ signal } = {}) =>
       transport.json({ method: "GET", target: "/health", signal }) as Promise<Health>,
     ready: async ({ signal } = {}) =>
-      Readiness.parse(await transport.json({ method: "GET", target: "/ready", signal, answers: [503] })),
+      (await transport.json({ method: "GET", target: "/ready", signal, answers: [503] })) as Readiness,
     ...chatMethods(transport),
     events: (jobId, follow = {}) => followEvents(transport, jobId, follow),
     eventsSoFar: (jobId, { signal } = {}) => readEvents(transport, jobId, signal),
@@ -160,7 +159,7 @@ async function* followEvents(
     }
     brokenSince ??= performance.now();
     if (isFinal(failure, everConnected && performance.now() - brokenSince <= patienceMs)) throw failure;
-    await delay(pause(waits, failure), undefined, { signal });
+    await delay(pause(waits, failure), signal);
     waits += 1;
   }
 }
@@ -186,3 +185,12 @@ const pause = (waits: number, error: unknown): number => {
   if (asked !== undefined) return Math.min(asked, 30) * 1000;
   return Math.min(10_000, 250 * 2 ** Math.min(waits, 10)) * (0.75 + Math.random() / 2);
 };
+
+/** Resolves after that many ms; rejects with the signal's reason. Not Node's own: the client also runs in browsers. */
+const delay = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const stop = (): void => (clearTimeout(timer), reject(signal?.reason as Error));
+    const timer = setTimeout(() => (signal?.removeEventListener("abort", stop), resolve()), ms);
+    signal?.addEventListener("abort", stop, { once: true });
+    if (signal?.aborted === true) stop();
+  });

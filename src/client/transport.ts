@@ -104,24 +104,25 @@ export async function* messages(
 ): AsyncGenerator<EventSourceMessage, void> {
   const connection = new AbortController();
   const ended = AbortSignal.any([connection.signal, ...(signal === undefined ? [] : [signal])]);
-  // Only the service's silence counts, not the time that the consumer takes.
-  let waiting = true;
-  const watchdog = setTimeout(() => waiting && connection.abort(), silenceMs);
+  /** Only the service's silence counts, not the time that the consumer takes. */
+  const watched = <Value>(next: Promise<Value>): Promise<Value> => {
+    const silence = setTimeout(() => connection.abort(), silenceMs);
+    return next.finally(() => clearTimeout(silence));
+  };
   try {
     const headers = { accept: "text/event-stream", ...ask.headers };
-    const response = await transport.open({ ...ask, headers, signal: ended });
+    const response = await watched(transport.open({ ...ask, headers, signal: ended }));
     onOpen?.(response);
     const received: EventSourceMessage[] = [];
     const parser = createParser({ onEvent: (message) => received.push(message), maxBufferSize: 67_108_864 });
-    for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      waiting = false;
-      parser.feed(text);
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    while (reader !== undefined) {
+      const { done, value } = await watched(reader.read());
+      if (done) return;
+      parser.feed(value);
       yield* received.splice(0);
-      waiting = true;
-      watchdog.refresh();
     }
   } finally {
-    clearTimeout(watchdog);
     connection.abort();
   }
 }

@@ -25,6 +25,7 @@ import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
 import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
+import { uiRoutes } from "./ui-routes.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
 import {
   failureOf,
@@ -72,6 +73,7 @@ export const createApp = (deps: AppDependencies): Hono => {
   const routes: Route[] = [
     ...statusRoutes(deps),
     ...docsRoutes(() => (openapi ??= describe())),
+    ...uiRoutes(),
     ...operationRoutes(handlers, parts),
     eventsRoute({ ...deps, getJob: handlers.get_job }),
     ...(deps.routes ?? []),

@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { ServiceError } from "../contract/errors.ts";
+import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
+import { anonymous } from "./access.ts";
 import { json, type Reply, type Route } from "./route.ts";
 
 /**
@@ -10,7 +11,13 @@ import { json, type Reply, type Route } from "./route.ts";
  * the key that it was opened with (`/docs?api_key=…`).
  */
 export const docsRoutes = (openapi: () => string): Route[] => [
-  { method: "get", path: "/", handle: ({ request }) => root(request) },
+  {
+    method: "get",
+    path: "/",
+    // A browser sends no key before the page has asked for it.
+    open: true,
+    handle: ({ request, principal }) => root(request, principal),
+  },
   {
     method: "get",
     path: "/openapi.json",
@@ -35,10 +42,12 @@ export const docsRoutes = (openapi: () => string): Route[] => [
 ];
 
 /** A browser wants the page; others learn where to look. */
-const root = ({ headers, url }: Request): Reply =>
-  headers.get("accept")?.includes("text/html")
-    ? { status: 302, headers: { location: `docs${keyQuery(url)}` }, body: null }
-    : json(200, { docs: "/docs", openapi: "/openapi.json", jobs: "/jobs", mcp: "/mcp" });
+const root = ({ headers }: Request, principal: string): Reply => {
+  if (headers.get("accept")?.includes("text/html"))
+    return { status: 302, headers: { location: "ui/" }, body: null };
+  if (principal === anonymous) throw new ServiceError("unauthorized", unauthorizedBody.error);
+  return json(200, { page: "/ui/", docs: "/docs", openapi: "/openapi.json", jobs: "/jobs", mcp: "/mcp" });
+};
 
 /** The bundled program has the page's files beside it; from source they are in the package. */
 const directory = (): string => {

@@ -76,12 +76,12 @@ test("its paths are grouped, each under one of the listed tags", () => {
   expect(paths["/instances"]?.["get"]?.tags).toEqual(["Service"]);
 });
 
-test("the root sends a browser to the page, with its key, and tells others where to look", async () => {
+test("the root sends a browser to the page, and tells others where to look", async () => {
   const { app } = createTestApp({ apiKeys: ["sesame"] });
-  const browser = await app.request("/?api_key=sesame", { headers: { accept: "text/html,*/*;q=0.8" } });
-  expect([browser.status, browser.headers.get("location")]).toEqual([302, "docs?api_key=sesame"]);
+  const browser = await app.request("/", { headers: { accept: "text/html,*/*;q=0.8" } });
+  expect([browser.status, browser.headers.get("location")]).toEqual([302, "ui/"]);
   const other = await app.request("/", { headers: { "x-api-key": "sesame", accept: "*/*" } });
-  expect(await other.json()).toMatchObject({ docs: "/docs", openapi: "/openapi.json" });
+  expect(await other.json()).toMatchObject({ page: "/ui/", docs: "/docs", openapi: "/openapi.json" });
   expect((await app.request("/")).status).toBe(401);
 });
 

@@ -28,7 +28,7 @@ export type Call = {
 
 export type Route = {
   method: "get" | "post" | "delete" | "options";
-  /** With parameters in braces, as in the contract: `/jobs/{job_id}`. */
+  /** With parameters in braces, as in the contract: `/jobs/{job_id}`; `*` at the end is the rest of a path. */
   path: string;
   /** Answers without a key. */
   open?: boolean;
@@ -60,7 +60,12 @@ export const methodsAt = (routes: readonly Route[], path: string): string[] => {
 };
 
 const patternOf = (path: string): RegExp =>
-  new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`);
+  new RegExp(
+    `^${path
+      .replaceAll(".", "\\.")
+      .replaceAll(/\{\w+\}/g, "[^/]+")
+      .replace("/*", "(/.*)?")}$`,
+  );
 
 /** An answer as plain data. The boundary adds the common headers and makes a `Response` of it. */
 export type Reply = {

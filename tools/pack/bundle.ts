@@ -50,7 +50,7 @@ const checkImports = (chunks: OutputChunk[]): void => {
 };
 
 /** The package directories that these modules lie in. */
-const packagesOf = (modules: string[]): string[] => {
+export const packagesOf = (modules: readonly string[]): string[] => {
   const directories = modules.flatMap((module) => {
     const directory = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(module)?.[0];
     return directory === undefined ? [] : [directory];

@@ -1,0 +1,29 @@
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { onTestFinished } from "vitest";
+import type { Service } from "../service-process.ts";
+
+/** A tab of a user who has come for the first time, and what went wrong in it. */
+export const openPage = async (
+  browser: Browser,
+  { url }: Pick<Service, "url">,
+  path = "/",
+  options: BrowserContextOptions = {},
+): Promise<{ page: Page; faults: string[] }> => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const faults: string[] = [];
+  page.on("pageerror", (error) => faults.push(error.message));
+  page.on("console", (message) => {
+    // A status that the page handles is listed by the browser all the same.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
+      faults.push(message.text());
+  });
+  page.on("request", (request) => {
+    if (new URL(request.url()).origin !== url && !request.url().startsWith("data:"))
+      faults.push(request.url());
+  });
+  await page.goto(url + path);
+  return { page, faults };
+};

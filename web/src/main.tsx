@@ -1,0 +1,17 @@
+import "./tokens.css";
+import "./base.css";
+import "./shell/shell.css";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { App } from "./shell/app.tsx";
+import { applyTheme } from "./shell/theme.ts";
+
+applyTheme();
+const page = document.getElementById("page");
+if (page !== null) {
+  createRoot(page).render(
+    <StrictMode>
+      <App />
+    </StrictMode>,
+  );
+}

@@ -1,0 +1,51 @@
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { ClientError } from "../../../src/client/client-error.ts";
+
+/** There is nothing: says why, and what to do. */
+export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
+  <div className="state">
+    <h2>{title}</h2>
+    {children && <p>{children}</p>}
+  </div>
+);
+
+/** Shown only when the wait is felt, so that nothing flickers. */
+export const Loading = ({ what = "Loading" }: { what?: string }) => (
+  <div className="state loading" role="status">
+    <p>{what}…</p>
+  </div>
+);
+
+/** What went wrong, in the service's words, and a way on. */
+export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) => {
+  const status = error instanceof ClientError ? error.status : 0;
+  // The prompt for the key is over the page.
+  if (status === 401) return <Loading what="Waiting for a key" />;
+  return (
+    <div className="state failed" role="alert">
+      <h2>{titles[status] ?? "This could not be read"}</h2>
+      <p>{error.message}</p>
+      {retry && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+};
+
+const titles: Record<number, string> = {
+  0: "The service does not answer",
+  403: "This is not permitted",
+  404: "There is no such thing",
+};
+
+type AnswerProps<Data> = { query: UseQueryResult<Data>; children: (data: Data) => ReactNode };
+
+/** What a query has read, or the state it is in. Data that was read stays when reading it again fails. */
+export const Answer = <Data,>({ query, children }: AnswerProps<Data>) => {
+  if (query.data !== undefined) return children(query.data);
+  if (query.error) return <Failed error={query.error} retry={() => void query.refetch()} />;
+  return <Loading />;
+};

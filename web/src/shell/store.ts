@@ -1,0 +1,21 @@
+import { useSyncExternalStore } from "react";
+
+/** A value outside of React that components can follow. */
+export const createStore = <Value>(initial: Value) => {
+  let current = initial;
+  const listeners = new Set<() => void>();
+  const subscribe = (listener: () => void): (() => void) => {
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  };
+  const get = (): Value => current;
+  return {
+    get,
+    set: (value: Value): void => {
+      if (Object.is(value, current)) return;
+      current = value;
+      for (const listener of listeners) listener();
+    },
+    use: (): Value => useSyncExternalStore(subscribe, get),
+  };
+};
