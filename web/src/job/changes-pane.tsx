@@ -1,0 +1,216 @@
+import { useQuery } from "@tanstack/react-query";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { counted } from "../../../src/cli/text/quantities.ts";
+import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { Answer, Empty } from "../parts/states.tsx";
+import { client } from "../shell/service.ts";
+import { useShortcut } from "../shell/shortcuts.tsx";
+import type { Follower } from "./follow.ts";
+import { highlight, loaded } from "./highlight.ts";
+import { readPatch, type Patch, type PatchFile, type PatchRow } from "./patch.ts";
+import { pause } from "./pause.ts";
+
+/** Browsers draw no longer pages than some 16 million pixels. */
+const mostRows = 500_000;
+const rowHeight = 20;
+
+/** Milliseconds between two readings of the change while the agent edits. */
+const readAgainMs = 3000;
+
+/** What the job has changed so far; read again after the agent's edits. */
+export const ChangesPane = ({
+  id,
+  follower,
+  isFinal,
+}: {
+  id: string;
+  follower: Follower;
+  isFinal: boolean;
+}) => {
+  follower.version.use();
+  const edits = useSettled(follower.conversation.facts.edits, isFinal);
+  const change = useQuery({
+    queryKey: ["diff", id, edits],
+    queryFn: async ({ signal }) => {
+      const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
+      const patch = await readPatch(answer.diff, answer.files, async () => {
+        await pause();
+        signal.throwIfAborted();
+      });
+      return { ...answer, diff: "", patch };
+    },
+    placeholderData: (before) => before,
+    // Patches are large, and reading them is cheap.
+    gcTime: 0,
+    structuralSharing: false,
+  });
+  return (
+    <Answer query={change}>
+      {({ patch, note, truncated, source }) =>
+        patch.files.length === 0 ? (
+          <Empty title={isFinal ? "This job has changed nothing" : "Nothing is changed yet"}>{note}</Empty>
+        ) : (
+          <>
+            {(note !== null || truncated || source === "salvage") && (
+              <p className="notice">
+                {source === "salvage" && "This is the work that was saved when the job failed. "}
+                {truncated && `Not all of it: svc checkout ${id} brings the rest. `}
+                {note !== null && oneLine(note)}
+              </p>
+            )}
+            <PatchView patch={patch} />
+          </>
+        )
+      }
+    </Answer>
+  );
+};
+
+/** The number, at most every few seconds; at once when nothing follows. */
+const useSettled = (value: number, isFinal: boolean): string => {
+  const [settled, setSettled] = useState(value);
+  const latest = useRef(value);
+  latest.current = value;
+  const isBehind = settled !== value;
+  useEffect(() => {
+    if (!isBehind) return;
+    const timer = setTimeout(() => setSettled(latest.current), readAgainMs);
+    return () => clearTimeout(timer);
+  }, [isBehind, settled]);
+  return isFinal ? "final" : String(settled);
+};
+
+const PatchView = ({ patch }: { patch: Patch }) => {
+  const scroller = useRef<HTMLDivElement>(null);
+  const count = Math.min(patch.rows, mostRows);
+  loaded.use();
+  const rows = useVirtualizer({
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowHeight,
+    overscan: 20,
+  });
+  const shown = patch.row(Math.floor((rows.scrollOffset ?? 0) / rowHeight))?.file;
+  const go = (file: PatchFile | undefined): void => {
+    if (file !== undefined) rows.scrollToIndex(file.row, { align: "start" });
+  };
+  const beside = (step: number): PatchFile | undefined =>
+    patch.files[(shown === undefined ? 0 : patch.files.indexOf(shown)) + step];
+  useShortcut("]", "Next file", () => go(beside(1)));
+  useShortcut("[", "File before", () => go(beside(-1)));
+  return (
+    <div className="changes">
+      <FileTree files={patch.files} shown={shown} go={go} />
+      <div ref={scroller} className="scroller patch" tabIndex={0} role="region" aria-label="Changed lines">
+        <div className="rows" style={{ height: rows.getTotalSize() }}>
+          {rows.getVirtualItems().map(({ index, start }) => {
+            const row = patch.row(index);
+            return (
+              row && (
+                <div
+                  key={index}
+                  className={`line ${row.kind}`}
+                  style={{ transform: `translateY(${start}px)` }}
+                >
+                  <Line row={row} />
+                </div>
+              )
+            );
+          })}
+        </div>
+        {patch.rows > count && (
+          <p className="notice">{counted(patch.rows - count, "more line")} are not shown.</p>
+        )}
+      </div>
+    </div>
+  );
+};
+
+const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) => {
+  if (kind === "file") {
+    return (
+      <>
+        <strong dir="auto">{oneLine(text)}</strong> <Counts file={file} />
+      </>
+    );
+  }
+  if (kind === "hunk" || kind === "note") return <span className="note">{text}</span>;
+  return (
+    <>
+      <span className="number" aria-hidden="true">
+        {before}
+      </span>
+      <span className="number" aria-hidden="true">
+        {after}
+      </span>
+      <span className="sign">{kind === "added" ? "+" : kind === "deleted" ? "−" : " "}</span>
+      <code>
+        {highlight(text, file.path).map(({ text: piece, style }, index) => (
+          <span key={index} className={style || undefined}>
+            {piece}
+          </span>
+        ))}
+      </code>
+    </>
+  );
+};
+
+const Counts = ({ file: { insertions, deletions, binary, status, old_path } }: { file: PatchFile }) => (
+  <span className="number counts">
+    {status !== "modified" && <span className="note">{status.replace("_", " ")} </span>}
+    {old_path !== null && <span className="note">from {oneLine(old_path)} </span>}
+    {binary && <span className="note">binary </span>}
+    {insertions > 0 && <span className="added">+{insertions} </span>}
+    {deletions > 0 && <span className="deleted">−{deletions}</span>}
+  </span>
+);
+
+type TreeProps = { files: PatchFile[]; shown: PatchFile | undefined; go: (file: PatchFile) => void };
+
+/** The files by their directories, of which only what is seen is in the page. */
+const FileTree = ({ files, shown, go }: TreeProps) => {
+  const scroller = useRef<HTMLElement>(null);
+  const lines = useMemo(() => treeOf(files), [files]);
+  const rows = useVirtualizer({
+    count: lines.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 26,
+    overscan: 10,
+  });
+  return (
+    <nav ref={scroller} className="tree" aria-label="Changed files">
+      <div className="rows" style={{ height: rows.getTotalSize() }}>
+        {rows.getVirtualItems().map(({ index, start }) => {
+          const line = lines[index];
+          const style = { transform: `translateY(${start}px)` };
+          if (line === undefined) return null;
+          return typeof line === "string" ? (
+            <div key={index} className="row note mono" style={style}>
+              {oneLine(line)}
+            </div>
+          ) : (
+            <button
+              key={index}
+              type="button"
+              className="row quiet"
+              style={style}
+              aria-current={line === shown || undefined}
+              onClick={() => go(line)}
+            >
+              <span dir="auto">{oneLine(nameOf(line.path))}</span> <Counts file={line} />
+            </button>
+          );
+        })}
+      </div>
+    </nav>
+  );
+};
+
+/** Each directory, followed by its files. */
+const treeOf = (files: PatchFile[]): (string | PatchFile)[] =>
+  [...Map.groupBy(files, ({ path }) => path.slice(0, -nameOf(path).length))]
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .flatMap(([directory, inside]) => (directory === "" ? inside : [directory, ...inside]));
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);

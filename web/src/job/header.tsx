@@ -1,0 +1,241 @@
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useId, useState, type FormEvent, type ReactNode } from "react";
+import { useLocation } from "wouter";
+import { continueInput, retryInput } from "../../../src/client/again.ts";
+import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
+import { cost, duration } from "../../../src/cli/text/quantities.ts";
+import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { Dialog } from "../parts/dialog.tsx";
+import { client, queries } from "../shell/service.ts";
+import { useShortcut } from "../shell/shortcuts.tsx";
+import { Copy, copyText } from "./copy.tsx";
+import { jobKey, type Follower } from "./follow.ts";
+import { Stages } from "./stages.tsx";
+
+type Props = { job: Job; follower: Follower };
+
+/** What the job is, how it stands, and what can be done with it. */
+export const JobHeader = ({ job, follower }: Props) => {
+  follower.version.use();
+  const { facts } = follower.conversation;
+  const now = useNow(!isFinal(job.status));
+  const model = job.model ?? facts.model;
+  const usd = job.cost_usd ?? facts.costUsd;
+  const usage = job.usage ?? facts.usage;
+  const took = job.duration_ms ?? (job.started_at === null ? null : now - Date.parse(job.started_at));
+  return (
+    <header className="job-header">
+      <div className="headline">
+        <h1 dir="auto" title={job.task}>
+          {oneLine(job.task.slice(0, 500))}
+        </h1>
+        <Actions job={job} />
+      </div>
+      <ul className="facts">
+        <li>
+          <span className={`status ${job.status}`} role="status">
+            {job.status}
+            {job.failure_reason !== null && ` (${job.failure_reason.replaceAll("_", " ")})`}
+          </span>
+        </li>
+        {job.repo_url !== "" && (
+          <li className="mono" title={oneLine(job.repo_url)}>
+            {oneLine(job.repo_url.replace(/^[a-z]+:\/\/([^/@]*@)?|\.git$/g, ""))}
+          </li>
+        )}
+        {job.branch !== null && (
+          <li className="mono">
+            {oneLine(job.base_ref)} → {oneLine(job.branch)}
+          </li>
+        )}
+        <li title={job.profile_rule === null ? undefined : oneLine(job.profile_rule)}>
+          {oneLine(job.profile)}
+          {job.profile_rule !== null && <span className="note"> ({oneLine(job.profile_rule)})</span>}
+        </li>
+        {model !== null && <li>{oneLine(model)}</li>}
+        {usd !== null && <li className="number">{cost(usd)}</li>}
+        {usage !== null && <li className="number">{tokens(usage)}</li>}
+        {took !== null && <li className="number">{duration(Math.max(0, took))}</li>}
+      </ul>
+      <Stages job={job} live={facts.stages} now={now} />
+    </header>
+  );
+};
+
+const tokens = (usage: Usage): string => {
+  const read = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
+  return `${short.format(read)} in, ${short.format(usage.output_tokens)} out`;
+};
+
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** The time, each second while something runs. */
+const useNow = (isRunning: boolean): number => {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!isRunning) return;
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, [isRunning]);
+  return now;
+};
+
+type Asking = "cancel" | "again" | "continue" | null;
+
+const Actions = ({ job }: { job: Job }) => {
+  const [asking, ask] = useState<Asking>(null);
+  const hasEnded = isFinal(job.status);
+  const close = (): void => ask(null);
+  const checkout = `svc checkout ${job.id}`;
+  const canContinue = hasEnded && job.session_id !== null;
+  useShortcut("x", "Cancel the job", () => !hasEnded && ask("cancel"));
+  useShortcut("r", "Run the task again", () => hasEnded && ask("again"));
+  useShortcut("c", "Continue the session", () => canContinue && ask("continue"));
+  useShortcut(
+    "o",
+    "Open the pull request",
+    () => isWeb(job.pr_url) && window.open(job.pr_url, "_blank", "noopener"),
+  );
+  useShortcut("y", "Copy the checkout line", () => void copyText(checkout));
+  return (
+    <div className="actions">
+      {isWeb(job.pr_url) && (
+        <a href={job.pr_url} target="_blank" rel="noreferrer">
+          Pull request
+        </a>
+      )}
+      {job.branch !== null && <Copy text={checkout}>Copy checkout</Copy>}
+      {canContinue && (
+        <button type="button" onClick={() => ask("continue")}>
+          Continue
+        </button>
+      )}
+      {hasEnded ? (
+        <button type="button" onClick={() => ask("again")}>
+          Run again
+        </button>
+      ) : (
+        <button type="button" onClick={() => ask("cancel")}>
+          Cancel
+        </button>
+      )}
+      {asking === "cancel" && <CancelDialog job={job} close={close} />}
+      {asking === "again" && <AgainDialog job={job} close={close} />}
+      {asking === "continue" && <ContinueDialog job={job} close={close} />}
+    </div>
+  );
+};
+
+/** The host of a pull request is not ours: its address must not run as script. */
+const isWeb = (url: string | null): url is string => url !== null && /^https?:\/\//.test(url);
+
+type DialogProps = { job: Job; close: () => void };
+
+const CancelDialog = ({ job: { id }, close }: DialogProps) => {
+  const cancel = useMutation({
+    mutationFn: () => client().cancel_job({ job_id: id }),
+    onSuccess: (answer) => {
+      queries.setQueryData(jobKey(id), answer);
+      close();
+    },
+  });
+  return (
+    <Question title="Cancel this job?" yes="Cancel the job" action={cancel} close={close}>
+      The agent is stopped. What it has done so far is kept.
+    </Question>
+  );
+};
+
+const AgainDialog = ({ job, close }: DialogProps) => {
+  const { files } = job.options;
+  const again = useSubmission(() => retryInput(client(), job));
+  return (
+    <Question
+      title="Run this task again?"
+      yes="Run again"
+      action={again}
+      close={close}
+      isRefused={files.length > 0}
+    >
+      {files.length === 0
+        ? "A new job gets the same task, repository, profile and options, and begins anew."
+        : `The service does not give the job's files back: svc retry ${job.id} --file names them again.`}
+    </Question>
+  );
+};
+
+type QuestionProps = {
+  title: string;
+  yes: string;
+  children: ReactNode;
+  action: { mutate: () => void; error: Error | null; isPending: boolean };
+  close: () => void;
+  isRefused?: boolean;
+};
+
+const Question = ({ title, yes, children, action, close, isRefused = false }: QuestionProps) => (
+  <Dialog title={title} onClose={close}>
+    <form onSubmit={submitting(action.mutate)}>
+      <p>{children}</p>
+      <Fault error={action.error} />
+      <button type="submit" className="primary" disabled={action.isPending || isRefused} autoFocus>
+        {yes}
+      </button>
+    </form>
+  </Dialog>
+);
+
+const ContinueDialog = ({ job, close }: DialogProps) => {
+  const [task, setTask] = useState("");
+  const field = useId();
+  const next = useSubmission(() => continueInput(job, job.session_id ?? "", task));
+  const isReady = task.trim() !== "" && !next.isPending;
+  return (
+    <Dialog title="Continue the session" onClose={close} wide>
+      <form onSubmit={submitting(() => isReady && next.mutate())}>
+        <label htmlFor={field}>What should the agent do next? It knows the conversation so far.</label>
+        <textarea
+          id={field}
+          rows={5}
+          autoFocus
+          maxLength={100_000}
+          value={task}
+          onChange={({ target }) => setTask(target.value)}
+          onKeyDown={({ key, ctrlKey, metaKey }) =>
+            key === "Enter" && (ctrlKey || metaKey) && isReady && next.mutate()
+          }
+        />
+        <Fault error={next.error} />
+        <button type="submit" className="primary" disabled={!isReady}>
+          Continue <kbd>Ctrl Enter</kbd>
+        </button>
+      </form>
+    </Dialog>
+  );
+};
+
+type TaskInput = Parameters<ReturnType<typeof client>["run_task"]>[0];
+
+/** Submits once, however often it is asked to, and goes to the new job. */
+const useSubmission = (inputOf: () => TaskInput | Promise<TaskInput>) => {
+  const [, navigate] = useLocation();
+  const [idempotencyKey] = useState(() => randomId());
+  return useMutation({
+    mutationFn: async () => client().run_task(await inputOf(), { idempotencyKey }),
+    onSuccess: ({ job }) => navigate(`/jobs/${job.id}`),
+  });
+};
+
+/** `crypto.randomUUID` is missing where the page is not served from loopback or over TLS. */
+const randomId = (): string => crypto.getRandomValues(new BigUint64Array(2)).join("-");
+
+const submitting = (run: () => void) => (event: FormEvent) => {
+  event.preventDefault();
+  run();
+};
+
+const Fault = ({ error }: { error: Error | null }) => (
+  <p role="alert" className="fault">
+    {error?.message}
+  </p>
+);
