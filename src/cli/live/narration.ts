@@ -1,5 +1,5 @@
 import type { JobEvent } from "../../contract/event.ts";
-import { duration } from "../text/quantities.ts";
+import { duration } from "../../lib/quantities.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
 
 /** One row of a job's progress, before it is fitted to a terminal or a file. */

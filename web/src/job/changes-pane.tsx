@@ -1,13 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { counted } from "../../../src/cli/text/quantities.ts";
+import { counted } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { coloured, useColours } from "../parts/code.tsx";
 import { Answer, Empty } from "../parts/states.tsx";
+import { VirtualList } from "../parts/virtual-list.tsx";
 import { client } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import type { Follower } from "./follow.ts";
-import { highlight, loaded } from "./highlight.ts";
 import { readPatch, type Patch, type PatchFile, type PatchRow } from "./patch.ts";
 import { pause } from "./pause.ts";
 
@@ -84,12 +85,11 @@ const useSettled = (value: number, isFinal: boolean): string => {
 const PatchView = ({ patch }: { patch: Patch }) => {
   const scroller = useRef<HTMLDivElement>(null);
   const count = Math.min(patch.rows, mostRows);
-  loaded.use();
   const rows = useVirtualizer({
     count,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
-    overscan: 20,
+    overscan: 8,
   });
   const shown = patch.row(Math.floor((rows.scrollOffset ?? 0) / rowHeight))?.file;
   const go = (file: PatchFile | undefined): void => {
@@ -131,7 +131,8 @@ const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) =
   if (kind === "file") {
     return (
       <>
-        <strong dir="auto">{oneLine(text)}</strong> <Counts file={file} />
+        <strong dir="auto">{oneLine(text)}</strong> <Counts file={file} />{" "}
+        <span className="note">{noteOf(file)}</span>
       </>
     );
   }
@@ -144,66 +145,73 @@ const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) =
       <span className="number" aria-hidden="true">
         {after}
       </span>
-      <span className="sign">{kind === "added" ? "+" : kind === "deleted" ? "−" : " "}</span>
+      <span className="side">{kind === "added" ? "+" : kind === "deleted" ? "−" : " "}</span>
       <code>
-        {highlight(text, file.path).map(({ text: piece, style }, index) => (
-          <span key={index} className={style || undefined}>
-            {piece}
-          </span>
-        ))}
+        <Coloured text={text} path={file.path} />
       </code>
     </>
   );
 };
 
-const Counts = ({ file: { insertions, deletions, binary, status, old_path } }: { file: PatchFile }) => (
-  <span className="number counts">
-    {status !== "modified" && <span className="note">{status.replace("_", " ")} </span>}
-    {old_path !== null && <span className="note">from {oneLine(old_path)} </span>}
-    {binary && <span className="note">binary </span>}
+/** A longer line has no colours: minified code would hold the page up. */
+const longestColoured = 400;
+
+/** Each line by itself: comments and texts over several lines are coloured as code. */
+const Coloured = ({ text, path }: { text: string; path: string }) => {
+  const language = path.slice(path.lastIndexOf(".") + 1);
+  const colours = useColours(language, text.length <= longestColoured);
+  return colours === null ? text : coloured(colours, language, text);
+};
+
+const Counts = ({ file: { insertions, deletions } }: { file: PatchFile }) => (
+  <span className="number">
     {insertions > 0 && <span className="added">+{insertions} </span>}
-    {deletions > 0 && <span className="deleted">−{deletions}</span>}
+    {deletions > 0 && <span className="removed">−{deletions}</span>}
   </span>
 );
 
+/** What happened to a file besides lines. */
+const noteOf = ({ status, old_path, binary }: PatchFile): string =>
+  [
+    status === "modified" ? "" : status.replace("_", " "),
+    old_path === null ? "" : `from ${oneLine(old_path)}`,
+    binary ? "binary" : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+
 type TreeProps = { files: PatchFile[]; shown: PatchFile | undefined; go: (file: PatchFile) => void };
 
-/** The files by their directories, of which only what is seen is in the page. */
+/** The files by their directories. */
 const FileTree = ({ files, shown, go }: TreeProps) => {
-  const scroller = useRef<HTMLElement>(null);
   const lines = useMemo(() => treeOf(files), [files]);
-  const rows = useVirtualizer({
-    count: lines.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => 26,
-    overscan: 10,
-  });
   return (
-    <nav ref={scroller} className="tree" aria-label="Changed files">
-      <div className="rows" style={{ height: rows.getTotalSize() }}>
-        {rows.getVirtualItems().map(({ index, start }) => {
-          const line = lines[index];
-          const style = { transform: `translateY(${start}px)` };
-          if (line === undefined) return null;
-          return typeof line === "string" ? (
-            <div key={index} className="row note mono" style={style}>
-              {oneLine(line)}
-            </div>
-          ) : (
-            <button
-              key={index}
-              type="button"
-              className="row quiet"
-              style={style}
-              aria-current={line === shown || undefined}
-              onClick={() => go(line)}
-            >
-              <span dir="auto">{oneLine(nameOf(line.path))}</span> <Counts file={line} />
-            </button>
-          );
-        })}
-      </div>
+    <nav className="tree" aria-label="Changed files">
+      <VirtualList
+        count={lines.length}
+        estimate={26}
+        rowKey={(index) => index}
+        active={shown === undefined ? -1 : lines.indexOf(shown)}
+        row={(index) => <TreeLine line={lines[index]} shown={shown} go={go} />}
+      />
     </nav>
+  );
+};
+
+type LineProps = Omit<TreeProps, "files"> & { line: string | PatchFile | undefined };
+
+const TreeLine = ({ line, shown, go }: LineProps) => {
+  if (line === undefined) return null;
+  if (typeof line === "string") return <div className="note mono">{oneLine(line)}</div>;
+  return (
+    <button
+      type="button"
+      className="quiet"
+      aria-current={line === shown || undefined}
+      onClick={() => go(line)}
+    >
+      <span dir="auto">{oneLine(nameOf(line.path))}</span> <Counts file={line} />
+    </button>
   );
 };
 

@@ -46,7 +46,7 @@ export const ConversationPane = ({ follower, begin, hasEnded }: Props) => {
     return () => window.removeEventListener("hashchange", read);
   }, []);
   useEffect(() => {
-    if (at >= 0) rows.scrollToIndex(at, { align: "center" });
+    if (at >= 0) rows.scrollToIndex(at, { align: "auto" });
   }, [at, rows]);
   const hasBegun = count > 0;
   useEffect(() => {
@@ -60,10 +60,10 @@ export const ConversationPane = ({ follower, begin, hasEnded }: Props) => {
     history.replaceState(history.state, "", `#e${entry.seq}`);
     setSelected(entry.seq);
   };
-  const current = (): number =>
-    at >= 0 ? at : (rows.getVirtualItemForOffset(rows.scrollOffset ?? 0)?.index ?? 0);
-  useShortcut("j", "Next entry of the conversation", () => select(at < 0 ? current() : at + 1));
-  useShortcut("k", "Entry before", () => select(current() - 1));
+  useShortcut("j", "Next entry of the conversation", () =>
+    select(at >= 0 ? at + 1 : (rows.range?.startIndex ?? 0)),
+  );
+  useShortcut("k", "Entry before", () => select(at >= 0 ? at - 1 : (rows.range?.endIndex ?? 0)));
   useShortcut("e", "Open or close the entry", () => {
     const fold = scroller.current?.querySelector<HTMLDetailsElement>("[aria-current] details");
     if (fold) fold.open = !fold.open;

@@ -8,7 +8,8 @@ import { Copy } from "./copy.tsx";
 /** The agent's final words, and why the job failed. */
 export const OutputPane = ({ job }: { job: Job }) => {
   const { output, error } = job;
-  const advice = adviceFor(job);
+  // Many errors say it themselves.
+  const advice = error?.includes("\nWhat to do: ") === true ? null : adviceFor(job);
   if (output === null && error === null)
     return <Empty title="No output yet">It comes when the agent is done.</Empty>;
   return (

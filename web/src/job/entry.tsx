@@ -1,7 +1,8 @@
 import { memo, useState, type ReactNode } from "react";
 import { sanitise, visible } from "../../../src/cli/text/sanitise.ts";
-import { clock, counted } from "../../../src/cli/text/quantities.ts";
+import { clock, counted } from "../../../src/lib/quantities.ts";
 import { toolCall } from "../../../src/cli/live/narration.ts";
+import { Markdown } from "../parts/markdown.tsx";
 import type { Entry, ToolEntry } from "./conversation.ts";
 import { editOf, textAt, type Edit } from "./edits.ts";
 
@@ -35,7 +36,9 @@ type BodyProps = Omit<Props, "begin" | "isSelected" | "changes">;
 const Body = ({ entry, worktree, isOpen, toggle }: BodyProps): ReactNode => {
   switch (entry.kind) {
     case "text":
-      return <Long text={entry.text} className={entry.isDropped ? "dropped" : "words"} />;
+      if (entry.text.length <= longestMarkdown && !entry.isDropped)
+        return <Markdown text={sanitise(entry.text)} />;
+      return <Long text={entry.text} className={entry.isDropped ? "words dropped" : "words"} />;
     case "thinking":
       return (
         <Fold isOpen={isOpen ?? false} toggle={(open) => toggle(entry.seq, open)} summary={thought(entry)}>
@@ -58,6 +61,9 @@ const Body = ({ entry, worktree, isOpen, toggle }: BodyProps): ReactNode => {
   }
 };
 
+/** A longer text is shown as it was written. */
+const longestMarkdown = 10_000;
+
 const thought = ({ text, isOpen }: { text: string; isOpen: boolean }): string => {
   const [line = ""] = text.trimStart().slice(0, 200).split("\n", 1);
   return `${isOpen ? "Thinking" : "Thought"}  ${sanitise(line)}`;
@@ -76,7 +82,7 @@ const Tool = ({ entry, worktree, isOpen, toggle }: ToolProps) => {
       toggle={(open) => toggle(entry.seq, open)}
       summary={
         <>
-          <span className={`sign ${entry.state}`}>{signs[entry.state]}</span>{" "}
+          <span className={`sign ${entry.state}`} />{" "}
           <code>{toolCall(entry.name || "A call that is not in the log", entry.input, worktree)}</code>
           <span className="visually-hidden"> {entry.state}</span>
         </>
@@ -91,14 +97,6 @@ const Tool = ({ entry, worktree, isOpen, toggle }: ToolProps) => {
       )}
     </Fold>
   );
-};
-
-const signs: Record<ToolEntry["state"], string> = {
-  writing: "…",
-  running: "●",
-  done: "✓",
-  failed: "✗",
-  unanswered: "–",
 };
 
 const inputText = (input: unknown): string => {
@@ -134,7 +132,7 @@ const Calls = ({ entry: { calls }, worktree }: { entry: ToolEntry; worktree: str
 };
 
 const EditLines = ({ edit: { lines, left } }: { edit: Edit }) => (
-  <pre className="edit" tabIndex={0} aria-label="The edit">
+  <pre className="edit" tabIndex={0}>
     {lines.map(({ sign, text }, index) => (
       <span key={index} className={lineClasses[sign]}>{`${sign} ${visible(text.slice(0, 1000))}\n`}</span>
     ))}
@@ -142,7 +140,7 @@ const EditLines = ({ edit: { lines, left } }: { edit: Edit }) => (
   </pre>
 );
 
-const lineClasses = { "+": "added", "-": "deleted", " ": "same" };
+const lineClasses = { "+": "added", "-": "removed", " ": "" };
 
 type FoldProps = {
   isOpen: boolean;

@@ -1,11 +1,14 @@
 import { useMutation } from "@tanstack/react-query";
-import { useEffect, useId, useState, type FormEvent, type ReactNode } from "react";
+import { useId, useState, type FormEvent, type ReactNode } from "react";
 import { useLocation } from "wouter";
 import { continueInput, retryInput } from "../../../src/client/again.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
-import { cost, duration } from "../../../src/cli/text/quantities.ts";
+import { cost } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import { Dialog } from "../parts/dialog.tsx";
+import { State } from "../parts/state.tsx";
+import { Duration } from "../parts/time.tsx";
+import { Title } from "../parts/title.tsx";
 import { client, queries } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { Copy, copyText } from "./copy.tsx";
@@ -18,49 +21,44 @@ type Props = { job: Job; follower: Follower };
 export const JobHeader = ({ job, follower }: Props) => {
   follower.version.use();
   const { facts } = follower.conversation;
-  const now = useNow(!isFinal(job.status));
-  const model = job.model ?? facts.model;
-  const usd = job.cost_usd ?? facts.costUsd;
   const usage = job.usage ?? facts.usage;
-  const took = job.duration_ms ?? (job.started_at === null ? null : now - Date.parse(job.started_at));
   return (
     <header className="job-header">
       <div className="headline">
-        <h1 dir="auto" title={job.task}>
-          {oneLine(job.task.slice(0, 500))}
-        </h1>
+        <Title>{oneLine(job.task.slice(0, 500))}</Title>
         <Actions job={job} />
       </div>
       <ul className="facts">
         <li>
-          <span className={`status ${job.status}`} role="status">
-            {job.status}
-            {job.failure_reason !== null && ` (${job.failure_reason.replaceAll("_", " ")})`}
+          <span role="status">
+            <State status={job.status} />
           </span>
         </li>
-        {job.repo_url !== "" && (
-          <li className="mono" title={oneLine(job.repo_url)}>
-            {oneLine(job.repo_url.replace(/^[a-z]+:\/\/([^/@]*@)?|\.git$/g, ""))}
+        {job.failure_reason !== null && (
+          <li className="removed">{job.failure_reason.replaceAll("_", " ")}</li>
+        )}
+        <Fact mono>{job.repo_url.replace(/^[a-z]+:\/\/([^/@]*@)?|\.git$/g, "")}</Fact>
+        <Fact mono>{job.branch === null ? null : `${job.base_ref} → ${job.branch}`}</Fact>
+        <Fact>{job.profile + (job.profile_rule === null ? "" : ` (${job.profile_rule})`)}</Fact>
+        <Fact>{job.model ?? facts.model}</Fact>
+        <Fact mono>{nullOr(job.cost_usd ?? facts.costUsd, cost)}</Fact>
+        <Fact mono>{nullOr(usage, tokens)}</Fact>
+        {job.started_at !== null && (
+          <li>
+            <Duration from={job.started_at} to={job.ended_at} />
           </li>
         )}
-        {job.branch !== null && (
-          <li className="mono">
-            {oneLine(job.base_ref)} → {oneLine(job.branch)}
-          </li>
-        )}
-        <li title={job.profile_rule === null ? undefined : oneLine(job.profile_rule)}>
-          {oneLine(job.profile)}
-          {job.profile_rule !== null && <span className="note"> ({oneLine(job.profile_rule)})</span>}
-        </li>
-        {model !== null && <li>{oneLine(model)}</li>}
-        {usd !== null && <li className="number">{cost(usd)}</li>}
-        {usage !== null && <li className="number">{tokens(usage)}</li>}
-        {took !== null && <li className="number">{duration(Math.max(0, took))}</li>}
       </ul>
-      <Stages job={job} live={facts.stages} now={now} />
+      <Stages job={job} live={facts.stages} />
     </header>
   );
 };
+
+const Fact = ({ children, mono = false }: { children: string | null; mono?: boolean }) =>
+  children === null || children === "" ? null : <li className={mono ? "mono" : ""}>{oneLine(children)}</li>;
+
+const nullOr = <Value,>(value: Value | null, text: (value: Value) => string): string | null =>
+  value === null ? null : text(value);
 
 const tokens = (usage: Usage): string => {
   const read = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
@@ -68,17 +66,6 @@ const tokens = (usage: Usage): string => {
 };
 
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-
-/** The time, each second while something runs. */
-const useNow = (isRunning: boolean): number => {
-  const [now, setNow] = useState(Date.now);
-  useEffect(() => {
-    if (!isRunning) return;
-    const timer = setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, [isRunning]);
-  return now;
-};
 
 type Asking = "cancel" | "again" | "continue" | null;
 

@@ -2,7 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useParams } from "wouter";
 import { isFinal, type Job } from "../../../src/contract/job.ts";
+import { Change } from "../parts/change.tsx";
 import { Answer } from "../parts/states.tsx";
+import { Title } from "../parts/title.tsx";
 import { client } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { ChangesPane } from "./changes-pane.tsx";
@@ -18,7 +20,12 @@ export default function JobPage() {
     queryKey: jobKey(id),
     queryFn: ({ signal }) => client().get_job({ job_id: id }, { signal }),
   });
-  return <Answer query={job}>{({ job: found }) => <OneJob key={found.id} job={found} />}</Answer>;
+  return (
+    <>
+      {job.data === undefined && <Title hidden>Job</Title>}
+      <Answer query={job}>{({ job: found }) => <OneJob key={found.id} job={found} />}</Answer>
+    </>
+  );
 }
 
 const OneJob = ({ job }: { job: Job }) => {
@@ -46,12 +53,7 @@ const Panes = ({ job, follower }: { job: Job; follower: Follower }) => {
     {
       name: "changes",
       title: "Changes",
-      count: job.diff_stat && (
-        <span className="number">
-          <span className="added">+{job.diff_stat.insertions}</span>{" "}
-          <span className="deleted">−{job.diff_stat.deletions}</span>
-        </span>
-      ),
+      count: job.diff_stat !== null && job.diff_stat.files > 0 && <Change stat={job.diff_stat} />,
       content: () => <ChangesPane id={job.id} follower={follower} isFinal={hasEnded} />,
     },
     { name: "output", title: "Output", content: () => <OutputPane job={job} /> },

@@ -1,16 +1,18 @@
 import type { Job } from "../../../src/contract/job.ts";
-import { duration } from "../../../src/cli/text/quantities.ts";
+import { duration } from "../../../src/lib/quantities.ts";
+import { useNow } from "../parts/time.tsx";
 
 type Stages = Job["stages"];
 
 /** The job's stages in time: each as wide as it took. */
-export const Stages = ({ job, live, now }: { job: Job; live: Stages; now: number }) => {
+export const Stages = ({ job, live }: { job: Job; live: Stages }) => {
+  const now = useNow();
   // Events come before the job is read again.
   const stages = live.length > job.stages.length ? live : job.stages;
   const times = stages.map(({ at }) => Date.parse(at));
   const hasEnded = job.ended_at !== null;
   return (
-    <ol className="stages" aria-label="Stages" tabIndex={0}>
+    <ol className="stages" aria-label="Stages">
       {stages.map(({ stage, at, attempt }, index) => {
         const until = times[index + 1] ?? (hasEnded ? (times[index] ?? 0) : now);
         const took = Math.max(0, until - (times[index] ?? 0));
@@ -23,9 +25,11 @@ export const Stages = ({ job, live, now }: { job: Job; live: Stages; now: number
             // The root keeps short stages in sight beside one of an hour.
             style={{ flexGrow: Math.sqrt(took) }}
           >
-            {stage.replaceAll("_", " ")}
-            {attempt > 1 && <span className="note"> {attempt}</span>}
-            {!(isLast && hasEnded) && <span className="number"> {duration(took)}</span>}
+            <span>
+              {stage.replaceAll("_", " ")}
+              {attempt > 1 && ` ${attempt}`}
+              {!(isLast && hasEnded) && <span className="number"> {duration(took)}</span>}
+            </span>
           </li>
         );
       })}
