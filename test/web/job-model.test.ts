@@ -136,7 +136,7 @@ describe("a conversation", () => {
         duration_ms: 1,
       },
     );
-    expect(facts).toMatchObject({ seq: 3, model: "m", session: "s", worktree: "/work", costUsd: 0.5, usage });
+    expect(facts).toMatchObject({ seq: 3, model: "m", worktree: "/work", costUsd: 0.5, usage });
   });
 
   test("events of a later version and results without a call do no harm", () => {

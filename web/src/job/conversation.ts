@@ -38,7 +38,6 @@ type Facts = {
   /** Number of the last event; 0: none. */
   seq: number;
   model: string | null;
-  session: string | null;
   worktree: string | null;
   costUsd: number | null;
   usage: Usage | null;
@@ -47,7 +46,7 @@ type Facts = {
   edits: number;
 };
 
-export type Conversation = {
+type Conversation = {
   /** In order of their first events. Grows and changes in place. */
   entries: Entry[];
   facts: Facts;
@@ -69,34 +68,20 @@ export const createConversation = (): Conversation => {
   const facts: Facts = {
     seq: 0,
     model: null,
-    session: null,
     worktree: null,
     costUsd: null,
     usage: null,
     stages: [],
     edits: 0,
   };
-  /** Index of the entry, for events that did not begin it and are no pieces of text. */
-  const places = new Map<number, number>();
-  const indexes = new Map<Entry, number>();
   const tools = new Map<string, ToolEntry>();
   const waiting = new Set<ToolEntry>();
   /** Texts by their block, of one attempt. */
   let blocks = new Map<number, TextEntry>();
   let attempt = 0;
 
-  const push = <Pushed extends Entry>(entry: Pushed): Pushed => {
-    entries.push(entry);
-    return entry;
-  };
-
-  const changed = (entry: Entry, seq: number): void => {
-    entry.changes += 1;
-    if (entry.kind !== "tool") return;
-    let top = entry;
-    for (; top.parent !== null; top = top.parent) top.parent.changes += 1;
-    const index = indexes.get(top);
-    if (index !== undefined) places.set(seq, index);
+  const changed = (entry: ToolEntry): void => {
+    for (let each: ToolEntry | null = entry; each !== null; each = each.parent) each.changes += 1;
   };
 
   const takeText = (event: Of<"text" | "thinking">): void => {
@@ -107,7 +92,9 @@ export const createConversation = (): Conversation => {
       return;
     }
     const text = { kind: event.type, text: event.text, isOpen: true, isDropped: false };
-    blocks.set(event.block, push({ ...base(event), ...text }));
+    const entry: TextEntry = { ...base(event), ...text };
+    blocks.set(event.block, entry);
+    entries.push(entry);
   };
 
   const closeBlock = (block: number, isDropped: boolean): void => {
@@ -125,13 +112,8 @@ export const createConversation = (): Conversation => {
     let parent = parentId === null ? null : (tools.get(parentId) ?? null);
     if (parent !== null && depthOf(parent) >= deepest) parent = parent.parent;
     const entry: ToolEntry = { ...base(event), kind: "tool", ...call, result: null, calls: [], parent };
-    if (parent === null) {
-      indexes.set(entry, entries.length);
-      entries.push(entry);
-    } else {
-      parent.calls.push(entry);
-      changed(entry, event.seq);
-    }
+    (parent?.calls ?? entries).push(entry);
+    changed(entry);
     waiting.add(entry);
     return entry;
   };
@@ -144,7 +126,7 @@ export const createConversation = (): Conversation => {
       return;
     }
     Object.assign(written, call);
-    changed(written, event.seq);
+    changed(written);
   };
 
   const takeResult = (event: Of<"tool_result">): void => {
@@ -152,7 +134,7 @@ export const createConversation = (): Conversation => {
     const entry = tools.get(id) ?? begin(event, { name: "", input: null, state: "running" }, event.parent);
     Object.assign(entry, { result: { seq, at, content }, state: failed ? "failed" : "done" });
     waiting.delete(entry);
-    changed(entry, seq);
+    changed(entry);
     if (!readers.has(entry.name)) facts.edits += 1;
   };
 
@@ -162,7 +144,7 @@ export const createConversation = (): Conversation => {
     blocks = new Map();
     for (const entry of waiting) {
       entry.state = "unanswered";
-      changed(entry, entry.seq);
+      changed(entry);
     }
     waiting.clear();
   };
@@ -170,7 +152,7 @@ export const createConversation = (): Conversation => {
   const tell = (event: JobEvent): void => {
     const row = describeEvent(event, facts.worktree);
     if (row !== null)
-      push({ ...base(event), kind: row.kind === "problem" ? "problem" : "note", text: row.text });
+      entries.push({ ...base(event), kind: row.kind === "problem" ? "problem" : "note", text: row.text });
   };
 
   const takers: { [Type in JobEvent["type"]]: (event: Of<Type>) => void } = {
@@ -185,11 +167,10 @@ export const createConversation = (): Conversation => {
       const { stage, detail, at } = event;
       if (stage === "worktree_ready") facts.worktree = detail;
       facts.stages.push({ stage, at, attempt: event.attempt });
-      push({ ...base(event), kind: "stage", stage, detail });
+      entries.push({ ...base(event), kind: "stage", stage, detail });
     },
     started: (event) => {
       facts.model = event.model;
-      facts.session = event.session_id;
       tell(event);
     },
     retry: tell,
@@ -201,7 +182,13 @@ export const createConversation = (): Conversation => {
     result: (event) => {
       facts.costUsd = event.cost_usd ?? facts.costUsd;
       facts.usage = event.usage ?? facts.usage;
-      push({ ...base(event), kind: "result", ok: event.ok, text: event.text, turns: event.num_turns });
+      entries.push({
+        ...base(event),
+        kind: "result",
+        ok: event.ok,
+        text: event.text,
+        turns: event.num_turns,
+      });
     },
     exited: (event) => {
       closeAll();
@@ -219,11 +206,18 @@ export const createConversation = (): Conversation => {
       // The key is the event's own type, which the compiler cannot relate to the row. A later version may send others.
       (takers[event.type] as ((event: JobEvent) => void) | undefined)?.(event);
     },
-    indexOf: (seq) => places.get(seq) ?? entries.findLastIndex((entry) => entry.seq <= seq),
+    indexOf: (seq) => {
+      const exact = entries.findIndex((entry) => holds(entry, seq));
+      return exact === -1 ? entries.findLastIndex((entry) => entry.seq <= seq) : exact;
+    },
   };
 };
 
 type Of<Type extends JobEvent["type"]> = Extract<JobEvent, { type: Type }>;
+
+const holds = (entry: Entry, seq: number): boolean =>
+  entry.seq === seq ||
+  (entry.kind === "tool" && (entry.result?.seq === seq || entry.calls.some((call) => holds(call, seq))));
 
 const base = ({ seq, at, attempt }: JobEvent): Base => ({ seq, at, attempt, changes: 0 });
 

@@ -1,30 +1,17 @@
-import { useState, type ReactNode } from "react";
-
-/** Browsers give no clipboard to a page that is served without TLS beyond loopback: there the selection is copied. */
-export const copyText = async (text: string): Promise<void> => {
-  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
-  const field = document.createElement("textarea");
-  field.value = text;
-  document.body.append(field);
-  field.select();
-  document.execCommand("copy");
-  field.remove();
-};
+import { useState } from "react";
 
 /** A button that copies a text, and says so. */
-export const Copy = ({ text, children = "Copy" }: { text: string; children?: ReactNode }) => {
+export const Copy = ({ text, label = "Copy" }: { text: string; label?: string }) => {
   const [said, say] = useState<string | null>(null);
   const copy = async (): Promise<void> => {
-    const result = await copyText(text).then(
-      () => "Copied",
-      () => "Not copied",
-    );
-    say(result);
-    setTimeout(() => say(null), 1500);
+    // Browsers give a page no clipboard that is served without TLS beyond loopback.
+    await navigator.clipboard?.writeText(text);
+    say(navigator.clipboard === undefined ? `Copy it by hand: ${text}` : "Copied");
+    setTimeout(() => say(null), 5000);
   };
   return (
     <button type="button" title={text} onClick={() => void copy()}>
-      <span role="status">{said ?? children}</span>
+      <span role="status">{said ?? label}</span>
     </button>
   );
 };

@@ -25,7 +25,7 @@ export const OutputPane = ({ job }: { job: Job }) => {
           <p className="words" dir="auto">
             {sanitise(output)}
           </p>
-          <Copy text={output}>Copy output</Copy>
+          <Copy text={output} label="Copy output" />
         </>
       )}
     </div>
@@ -109,9 +109,6 @@ const facts = [
   ["Cached clone", "cached_clone"],
   ["Worktree", "worktree_path"],
   ["Instance", "pod_name"],
-  ["Exit code", "exit_code"],
-  ["Attempt", "attempt"],
-  ["Turns", "num_turns"],
   ["Created", "created_at"],
   ["Started", "started_at"],
   ["Ended", "ended_at"],

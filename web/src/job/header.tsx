@@ -11,7 +11,7 @@ import { Duration } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 import { client, queries } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
-import { Copy, copyText } from "./copy.tsx";
+import { Copy } from "./copy.tsx";
 import { jobKey, type Follower } from "./follow.ts";
 import { Stages } from "./stages.tsx";
 
@@ -83,7 +83,7 @@ const Actions = ({ job }: { job: Job }) => {
     "Open the pull request",
     () => isWeb(job.pr_url) && window.open(job.pr_url, "_blank", "noopener"),
   );
-  useShortcut("y", "Copy the checkout line", () => void copyText(checkout));
+  useShortcut("y", "Copy the checkout line", () => void navigator.clipboard?.writeText(checkout));
   return (
     <div className="actions">
       {isWeb(job.pr_url) && (
@@ -91,7 +91,7 @@ const Actions = ({ job }: { job: Job }) => {
           Pull request
         </a>
       )}
-      {job.branch !== null && <Copy text={checkout}>Copy checkout</Copy>}
+      {job.branch !== null && <Copy text={checkout} label="Copy checkout" />}
       {canContinue && (
         <button type="button" onClick={() => ask("continue")}>
           Continue
