@@ -13,6 +13,7 @@ import {
   type Transport,
 } from "./transport.ts";
 import type { JobEvent } from "../contract/event.ts";
+import type { JobChange } from "../contract/job-list.ts";
 import type { Job } from "../contract/job.ts";
 
 type CallOptions = {
@@ -40,6 +41,11 @@ export type Client = Methods &
     ready: (options?: Pick<CallOptions, "signal">) => Promise<Readiness>;
     /** The job's events, live, across broken connections, until the job has ended; returns the final job. */
     events: (jobId: string, options?: Follow) => ReturnType<typeof followEvents>;
+    /**
+     * Changes of jobs, live, until the connection ends. What changed before `onOpen` is in the list; connect again after
+     * the end, and read the list again.
+     */
+    changes: (options?: Pick<Follow, "signal"> & { onOpen?: () => void }) => AsyncIterable<JobChange>;
     /** Those so far, also of a job that still runs. */
     eventsSoFar: (jobId: string, options?: Pick<CallOptions, "signal">) => AsyncIterable<JobEvent>;
   };
@@ -71,6 +77,7 @@ export const createClient = (options: ClientOptions): Client => {
       (await transport.json({ method: "GET", target: "/ready", signal, answers: [503] })) as Readiness,
     ...chatMethods(transport),
     events: (jobId, follow = {}) => followEvents(transport, jobId, follow),
+    changes: (options = {}) => readChanges(transport, options),
     eventsSoFar: (jobId, { signal } = {}) => readEvents(transport, jobId, signal),
   };
 };
@@ -172,6 +179,20 @@ async function* readEvents(
   const target = `/jobs/${encodeURIComponent(jobId)}/events?follow=false`;
   for await (const { event, data } of messages(transport, { method: "GET", target, headers: {}, signal }))
     if (event !== "end") yield JSON.parse(data) as JobEvent;
+}
+
+async function* readChanges(
+  transport: Transport,
+  { signal, onOpen }: { signal?: AbortSignal; onOpen?: () => void },
+): AsyncGenerator<JobChange, void, void> {
+  const open = onOpen === undefined ? {} : { onOpen };
+  for await (const { data } of messages(transport, {
+    method: "GET",
+    target: "/jobs/changes",
+    signal,
+    ...open,
+  }))
+    yield JSON.parse(data) as JobChange;
 }
 
 /** Whether a retry is useless: the patience is over, or the service refuses for good. */

@@ -42,6 +42,18 @@ const ListJobsInput = z.strictObject({
 });
 export type ListJobsInput = z.infer<typeof ListJobsInput>;
 
+/** A change of the jobs, for those who show them. */
+export const JobChange = z
+  .discriminatedUnion("type", [
+    /** A job that is new, or in another state, stage or place. */
+    z.object({ type: z.literal("job"), job: Job }),
+    z.object({ type: z.literal("removed"), id: z.string() }),
+    /** More has changed than is told: read the list again. */
+    z.object({ type: z.literal("behind") }),
+  ])
+  .meta({ id: "JobChange" });
+export type JobChange = z.infer<typeof JobChange>;
+
 export const jobListOperations = {
   list_jobs: operation({
     name: "list_jobs",

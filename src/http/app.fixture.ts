@@ -38,6 +38,7 @@ export const createTestApp = (
   const app = createApp({
     handlers: memoryHandlers(jobs, contexts),
     events,
+    changes: async function* () {},
     settings: { host, apiKeys, agentMode },
     readiness: async () => ({ ready: true, reasons: [], checks: [], companions: [] }),
     metrics: async () => ({ contentType: "text/plain; version=0.0.4; charset=utf-8", body: "jobs 0\n" }),

@@ -21,6 +21,7 @@ import {
   type Identity,
   type Served,
 } from "./access.ts";
+import { changesRoute, type ReadChanges } from "./changes-route.ts";
 import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
 import { errorResponses, openapiDocument } from "./openapi.ts";
@@ -41,6 +42,7 @@ import {
 export type AppDependencies = {
   handlers: Handlers<Operations>;
   events: Pick<EventLog, "read">;
+  changes: ReadChanges;
   settings: { host: string; apiKeys: readonly string[]; agentMode: boolean };
   readiness: () => Promise<Readiness>;
   metrics: () => Promise<{ contentType: string; body: string }>;
@@ -74,6 +76,7 @@ export const createApp = (deps: AppDependencies): Hono => {
     ...statusRoutes(deps),
     ...docsRoutes(() => (openapi ??= describe())),
     ...uiRoutes(),
+    changesRoute(deps),
     ...operationRoutes(handlers, parts),
     eventsRoute({ ...deps, getJob: handlers.get_job }),
     ...(deps.routes ?? []),

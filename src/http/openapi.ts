@@ -9,6 +9,7 @@ import {
 } from "zod-openapi";
 import { Failure, statusOf, unauthorizedBody, type ErrorCode } from "../contract/errors.ts";
 import { JobEvent } from "../contract/event.ts";
+import { JobChange } from "../contract/job-list.ts";
 import { hasBody, isOffered, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { pathParameters, type Route } from "./route.ts";
@@ -40,7 +41,7 @@ export const openapiDocument = ({ name, version, keyed, parts, routes }: Describ
       tags: [...new Set(Object.values(tags))].map((tag) => ({ name: tag })),
       security: [{ header: [] }, { bearer: [] }, { query: [] }, ...(keyed ? [] : [{}])],
       paths: { ...operationPaths(parts), ...routePaths(routes) },
-      components: { securitySchemes, schemas: { JobEvent } },
+      components: { securitySchemes, schemas: { JobEvent, JobChange } },
     }),
   );
 

@@ -21,7 +21,7 @@ export const createRedisNotifier = ({
   kv: Kv;
   log: Log;
 }): Notifier & { close: () => Promise<void> } => {
-  const { notify, waitFor } = createNotifier(maxWait);
+  const { notify, waitFor, listen } = createNotifier(maxWait);
   const channel = kv.key("bell");
   const self = randomUUID();
   const subscriber = kv.dedicated();
@@ -54,6 +54,7 @@ export const createRedisNotifier = ({
       pending.add(name);
     },
     waitFor,
+    listen,
     close: async () => subscriber.disconnect(),
   };
 };

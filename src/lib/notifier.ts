@@ -4,11 +4,18 @@
  */
 export const createNotifier = (maxWait: number | null = null) => {
   const waiting = new Map<string, Set<() => void>>();
+  const listeners = new Set<(name: string) => void>();
 
   return {
     notify: (name: string): void => {
       for (const resolve of waiting.get(name) ?? []) resolve();
       waiting.delete(name);
+      for (const listener of listeners) listener(name);
+    },
+    /** Called at each `notify`, of every name. Returns the function that ends this. */
+    listen: (listener: (name: string) => void): (() => void) => {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
     },
     /** Resolves at the next `notify` of the name, or when the signal aborts. */
     waitFor: (name: string, signal: AbortSignal): Promise<void> =>

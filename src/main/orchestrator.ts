@@ -216,6 +216,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     }),
     agentMode,
     events,
+    changes: stores.changes,
     settings,
     readiness: createReadiness({
       store,
@@ -243,7 +244,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
   const recovered = recover({
     ...settling,
-    queue,
     spool,
     settleLost: runner.settleLost,
     wasOwn: wasOurs,

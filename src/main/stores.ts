@@ -2,6 +2,8 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { isFinal } from "../contract/job.ts";
+import type { ReadChanges } from "../http/changes-route.ts";
+import { announcing, createJobChanges } from "../jobs/changes.ts";
 import { createInstanceLease, type InstanceLease } from "../jobs/membership.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
 import { createPresence, type Presence } from "../jobs/presence.ts";
@@ -38,8 +40,9 @@ export type Stores = {
   taskFiles: TaskFiles;
   events: EventLog;
   queue: Queue;
-  /** Notified with its id when a job has ended. */
+  /** Notified with its id when a job has ended, and of each change of one: see `jobs/changes.ts`. */
   jobEnds: Notifier;
+  changes: ReadChanges;
   locks: Locks;
   instances: Instances;
   /** The lease on this instance's name. */
@@ -71,7 +74,8 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const { jobsDir } = settings;
   const now = (): Date => new Date();
   const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
-  const jobs = createJobStore(await open(jobKind(null), jobsDir), null);
+  const jobEnds = createNotifier();
+  const jobs = announcing(createJobStore(await open(jobKind(null), jobsDir), null), jobEnds);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
   const events = createEventLog({
@@ -93,7 +97,8 @@ const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
     taskFiles,
     events,
     queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
-    jobEnds: createNotifier(),
+    jobEnds,
+    changes: createJobChanges({ store: jobs, notifier: jobEnds }),
     locks: createLocalLocks(),
     ...membersOf(instances, settings, () => Number.NEGATIVE_INFINITY),
     isLiving: () => true,
@@ -120,10 +125,10 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
   const { now } = kv;
   const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
-  const jobs = createJobStore(await open(jobKind(podName), ""), podName);
+  const notifier = createRedisNotifier({ kv, log });
+  const jobs = announcing(createJobStore(await open(jobKind(podName), ""), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, ""));
   const taskFiles = createTaskFiles(await open(taskFilesKind, ""));
-  const notifier = createRedisNotifier({ kv, log });
   const self = await identify(process.pid);
   const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
   const members = membersOf(instances, settings, kv.backSince);
@@ -156,6 +161,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     events,
     queue,
     jobEnds: notifier,
+    changes: createJobChanges({ store: jobs, notifier }),
     locks,
     ...members,
     isLiving,

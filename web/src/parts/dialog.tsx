@@ -8,13 +8,14 @@ type Props = {
   wide?: boolean;
 };
 
-/** A dialog over the page, which cannot be used meanwhile. Escape closes it. */
+/** A dialog over the page, which cannot be used meanwhile. Escape closes it. Its first field has the focus. */
 export const Dialog = ({ title, children, onClose, wide = false }: Props) => {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => {
     const element = dialog.current;
     element?.showModal();
+    element?.querySelector<HTMLElement>("textarea, input, select")?.focus();
     return () => element?.close();
   }, []);
   return (

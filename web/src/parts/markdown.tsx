@@ -11,6 +11,19 @@ export const Markdown = ({ text }: { text: string }) => (
 const blocks = (tokens: readonly Token[] | undefined): ReactNode[] =>
   (tokens ?? []).map((token, at) => <Piece key={at} token={token} />);
 
+const Piece = ({ token }: { token: Token }): ReactNode => {
+  const inner = "tokens" in token ? token.tokens : undefined;
+  const Tag = tags[token.type];
+  if (Tag !== undefined) return <Tag>{blocks(inner)}</Tag>;
+  const known = Object.hasOwn(pieces, token.type) ? pieces[token.type as keyof typeof pieces] : undefined;
+  if (known === undefined) return inner === undefined && "text" in token ? shownText(token) : blocks(inner);
+  return known(token as never);
+};
+
+/** Markup is shown as it was written. */
+const shownText = (token: Token): string =>
+  token.type === "html" || !("text" in token) ? token.raw : String(token.text);
+
 /** Pieces that are an element around others. */
 const tags: Record<string, "p" | "blockquote" | "strong" | "em" | "del"> = {
   paragraph: "p",
@@ -20,42 +33,18 @@ const tags: Record<string, "p" | "blockquote" | "strong" | "em" | "del"> = {
   del: "del",
 };
 
-const Piece = ({ token }: { token: Token }): ReactNode => {
-  const inner = "tokens" in token ? token.tokens : undefined;
-  const Tag = tags[token.type];
-  if (Tag !== undefined) return <Tag>{blocks(inner)}</Tag>;
-  switch (token.type) {
-    case "space":
-    case "def":
-      return null;
-    case "heading":
-      return <p className="heading">{blocks(inner)}</p>;
-    case "list":
-      return <List list={token as Tokens.List} />;
-    case "code": {
-      const { text, lang } = token as Tokens.Code;
-      return <Code text={text} {...(lang && { language: lang.split(/\s/)[0] ?? "" })} />;
-    }
-    case "table":
-      return <Table table={token as Tokens.Table} />;
-    case "hr":
-      return <hr />;
-    case "br":
-      return <br />;
-    case "codespan":
-      return <code>{(token as Tokens.Codespan).text}</code>;
-    case "link":
-    case "image": {
-      const { href, text } = token as Tokens.Link;
-      return <Outside href={href}>{inner === undefined ? text || href : blocks(inner)}</Outside>;
-    }
-    case "escape":
-      return (token as Tokens.Escape).text;
-    case "text":
-      return inner === undefined ? (token as Tokens.Text).text : blocks(inner);
-    default:
-      return token.raw;
-  }
+const pieces = {
+  space: () => null,
+  def: () => null,
+  heading: ({ tokens }: Tokens.Heading) => <p className="heading">{blocks(tokens)}</p>,
+  list: (list: Tokens.List) => <List list={list} />,
+  code: ({ text, lang = "" }: Tokens.Code) => <Code text={text} language={lang.split(/\s/)[0] ?? ""} />,
+  table: (table: Tokens.Table) => <Table table={table} />,
+  hr: () => <hr />,
+  br: () => <br />,
+  codespan: ({ text }: Tokens.Codespan) => <code>{text}</code>,
+  link: ({ href, tokens }: Tokens.Link) => <Outside href={href}>{blocks(tokens)}</Outside>,
+  image: ({ href, text }: Tokens.Image) => <Outside href={href}>{text || href}</Outside>,
 };
 
 /** A link to elsewhere, if it leads to a page; else its words. */

@@ -4,7 +4,7 @@ import { ClientError } from "../../../src/client/client-error.ts";
 
 /** There is nothing: says why, and what to do. */
 export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
-  <div className="state">
+  <div className="page-state">
     <h2>{title}</h2>
     {children && <p>{children}</p>}
   </div>
@@ -12,7 +12,7 @@ export const Empty = ({ title, children }: { title: string; children?: ReactNode
 
 /** Shown only when the wait is felt, so that nothing flickers. */
 export const Loading = ({ what = "Loading" }: { what?: string }) => (
-  <div className="state loading" role="status">
+  <div className="page-state loading" role="status">
     <p>{what}…</p>
   </div>
 );
@@ -23,7 +23,7 @@ export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) =
   // The prompt for the key is over the page.
   if (status === 401) return <Loading what="Waiting for a key" />;
   return (
-    <div className="state failed" role="alert">
+    <div className="page-state failed" role="alert">
       <h2>{titles[status] ?? "This could not be read"}</h2>
       <p>{error.message}</p>
       {retry && (

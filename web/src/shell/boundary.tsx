@@ -16,7 +16,7 @@ export class Boundary extends Component<Props, { error: Error | null }> {
     // After an update of the service the files of this version are gone.
     const isOld = /dynamically imported module|Importing a module/i.test(error.message);
     return (
-      <div className="state failed" role="alert">
+      <div className="page-state failed" role="alert">
         <h2>{isOld ? "The service was updated" : "This page failed"}</h2>
         <p>{isOld ? "Load the page again to go on with the new version." : error.message}</p>
         <button type="button" onClick={() => location.reload()}>

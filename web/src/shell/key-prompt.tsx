@@ -35,7 +35,6 @@ const Prompt = () => {
           type="password"
           autoComplete="off"
           spellCheck={false}
-          autoFocus
           value={key}
           onChange={({ target }) => setKey(target.value)}
           aria-invalid={fault !== null}

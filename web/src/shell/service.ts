@@ -73,10 +73,10 @@ export const queries = new QueryClient({
   },
 });
 
-const longestPause = 10_000;
+const longestPause = 5_000;
 
 /** Asks until the service answers again, then reads everything anew. */
-const lost = (): void => {
+export const lost = (): void => {
   if (connection.get() === "offline") return;
   connection.set("offline");
   const ask = async (pause: number): Promise<void> => {

@@ -16,6 +16,17 @@ export const createStore = <Value>(initial: Value) => {
       current = value;
       for (const listener of listeners) listener();
     },
+    /** Resolves when the value is one of those that are waited for. */
+    until: (isWanted: (value: Value) => boolean): Promise<void> =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          if (!isWanted(current)) return;
+          listeners.delete(look);
+          resolve();
+        };
+        listeners.add(look);
+        look();
+      }),
     use: (): Value => useSyncExternalStore(subscribe, get),
   };
 };

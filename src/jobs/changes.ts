@@ -1,0 +1,87 @@
+import type { JobChange } from "../contract/job-list.ts";
+import type { Notifier } from "../lib/notifier.ts";
+import { toJob } from "../store/job-record.ts";
+import type { JobStore } from "../store/job-store.ts";
+
+const topic = "changed:";
+
+/** The store, which notifies all instances of each change of a job. */
+export const announcing = (store: JobStore, { notify }: Pick<Notifier, "notify">): JobStore => ({
+  ...store,
+  create: async (...given) => {
+    const answer = await store.create(...given);
+    if ("created" in answer && answer.created) notify(topic + answer.record.id);
+    return answer;
+  },
+  update: async (id, ...given) => {
+    const record = await store.update(id, ...given);
+    if (record !== null) notify(topic + id);
+    return record;
+  },
+  remove: async (id) => {
+    await store.remove(id);
+    notify(topic + id);
+  },
+});
+
+/** Most jobs that are read at once, and most changes that wait for a slow reader. */
+const limit = 500;
+
+type Dependencies = {
+  store: Pick<JobStore, "get">;
+  notifier: Pick<Notifier, "listen">;
+  /** How long changes are collected before the jobs are read, ms. */
+  gatherMs?: number;
+};
+
+/**
+ * Changes of jobs on all instances. However many read them, each job is read once, when it has changed, and then only
+ * as often as `gatherMs` allows. Notifications of other instances may get lost.
+ */
+export const createJobChanges = ({ store, notifier, gatherMs = 200 }: Dependencies) => {
+  const readers = new Set<(changes: readonly JobChange[]) => void>();
+  let changed = new Set<string>();
+
+  const read = async (id: string): Promise<JobChange> => {
+    const record = await store.get(id);
+    return record === null ? { type: "removed", id } : { type: "job", job: toJob(record) };
+  };
+
+  const publish = async (): Promise<void> => {
+    const ids = [...changed];
+    changed = new Set();
+    const behind: JobChange[] = [{ type: "behind" }];
+    // While the store is away, the next change that can be read makes up for it.
+    const changes = ids.length > limit ? behind : await Promise.all(ids.map(read)).catch(() => behind);
+    for (const reader of readers) reader(changes);
+  };
+
+  notifier.listen((name) => {
+    if (readers.size === 0 || !name.startsWith(topic)) return;
+    if (changed.size === 0) setTimeout(() => void publish(), gatherMs);
+    changed.add(name.slice(topic.length));
+  });
+
+  /** From now on, until the signal aborts. */
+  return async function* (signal: AbortSignal): AsyncGenerator<JobChange, void> {
+    let waiting: JobChange[] = [];
+    let wake = Promise.withResolvers<void>();
+    const reader = (changes: readonly JobChange[]): void => {
+      waiting = waiting.length + changes.length > limit ? [{ type: "behind" }] : [...waiting, ...changes];
+      wake.resolve();
+    };
+    const end = (): void => wake.resolve();
+    readers.add(reader);
+    signal.addEventListener("abort", end, { once: true });
+    try {
+      while (!signal.aborted) {
+        await wake.promise;
+        wake = Promise.withResolvers();
+        yield* waiting.splice(0);
+      }
+    } finally {
+      readers.delete(reader);
+      signal.removeEventListener("abort", end);
+    }
+  };
+};

@@ -1,0 +1,61 @@
+import { memo, useEffect, useRef } from "react";
+import { Link } from "wouter";
+import type { Job } from "../../../src/contract/job.ts";
+import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { Change } from "../parts/change.tsx";
+import { Money } from "../parts/money.tsx";
+import { Repository } from "../parts/repository.tsx";
+import { State } from "../parts/state.tsx";
+import { Ago, Duration } from "../parts/time.tsx";
+
+const columns = ["State", "Task", "Repository", "Profile", "Change", "Cost", "Time", "Age"];
+
+export const Heads = () => (
+  <div role="row" aria-rowindex={1} className="job-row heads">
+    {columns.map((name) => (
+      <span key={name} role="columnheader" className={name.toLowerCase()}>
+        {name}
+      </span>
+    ))}
+  </div>
+);
+
+type Props = { job: Job; index: number; isSelected: boolean };
+
+export const Row = memo(({ job, index, isSelected }: Props) => {
+  const link = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    if (isSelected) link.current?.focus({ preventScroll: true });
+  }, [isSelected]);
+  const { id, status, task, repo_url, profile, diff_stat, cost_usd, created_at, started_at, ended_at } = job;
+  return (
+    <div role="row" aria-rowindex={index + 2} className="job-row" data-selected={isSelected}>
+      <span role="cell" className="state">
+        <State status={status} />
+      </span>
+      <span role="cell" className="task">
+        <Link ref={link} href={`/jobs/${id}`}>
+          {oneLine(task.slice(0, 300))}
+        </Link>
+      </span>
+      <span role="cell" className="repository">
+        <Repository url={repo_url} />
+      </span>
+      <span role="cell" className="profile">
+        {profile}
+      </span>
+      <span role="cell" className="change">
+        <Change stat={diff_stat} />
+      </span>
+      <span role="cell" className="cost">
+        <Money usd={cost_usd} />
+      </span>
+      <span role="cell" className="time">
+        {started_at !== null && <Duration from={started_at} to={ended_at} />}
+      </span>
+      <span role="cell" className="age">
+        <Ago at={created_at} />
+      </span>
+    </div>
+  );
+});

@@ -1,0 +1,16 @@
+import { useCallback, useSyncExternalStore } from "react";
+
+/** Whether the window is as narrow as a phone. */
+export const useIsNarrow = (): boolean => useMedia("(max-width: 44rem)");
+
+const useMedia = (query: string): boolean => {
+  const subscribe = useCallback(
+    (listener: () => void) => {
+      const list = matchMedia(query);
+      list.addEventListener("change", listener);
+      return () => list.removeEventListener("change", listener);
+    },
+    [query],
+  );
+  return useSyncExternalStore(subscribe, () => matchMedia(query).matches);
+};

@@ -1,0 +1,12 @@
+import { repositoryName } from "../../../src/lib/repository-name.ts";
+import { oneLine } from "../../../src/cli/text/sanitise.ts";
+
+/** A repository by its last two parts, `acme/app`; pointed at, its whole address. Empty: none. */
+export const shortRepository = (url: string): string =>
+  url === "" ? "" : oneLine(repositoryName(url).split("/").filter(Boolean).slice(-2).join("/"));
+
+export const Repository = ({ url }: { url: string }) => (
+  <span className="mono" title={oneLine(url)}>
+    {shortRepository(url)}
+  </span>
+);
