@@ -4,9 +4,12 @@ import { useState } from "react";
 export const Copy = ({ text, label = "Copy" }: { text: string; label?: string }) => {
   const [said, say] = useState<string | null>(null);
   const copy = async (): Promise<void> => {
-    // Browsers give a page no clipboard that is served without TLS beyond loopback.
-    await navigator.clipboard?.writeText(text);
-    say(navigator.clipboard === undefined ? `Copy it by hand: ${text}` : "Copied");
+    // Browsers give a page no clipboard that is served without TLS beyond loopback, and ask the user elsewhere.
+    const isCopied = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    );
+    say(isCopied === true ? "Copied" : `Copy it by hand: ${text}`);
     setTimeout(() => say(null), 5000);
   };
   return (

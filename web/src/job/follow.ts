@@ -1,26 +1,25 @@
 import { useEffect, useState } from "react";
 import { ClientError } from "../../../src/client/client-error.ts";
-import type { JobEvent } from "../../../src/contract/event.ts";
+import type { Job } from "../../../src/contract/job.ts";
+import { onChanges } from "../shell/changes.ts";
 import { client, needsKey, queries } from "../shell/service.ts";
 import { createStore } from "../shell/store.ts";
 import { createConversation } from "./conversation.ts";
 import { pause } from "./pause.ts";
-
-/** After these the job itself has changed. */
-const changing: ReadonlySet<JobEvent["type"]> = new Set(["stage", "started", "result", "warning"]);
 
 /** Milliseconds of work after which the browser may paint and answer. */
 const sliceMs = 8;
 
 export const jobKey = (id: string) => ["job", id];
 
-/** A job's conversation, and `use`, with which a component follows how it grows. */
+export const setJob = (job: Job): void => void queries.setQueryData(jobKey(job.id), { success: true, job });
+
+/** A job's conversation, which grows; `version` changes with it. */
 const createFollower = (id: string) => {
   const conversation = createConversation();
   const version = createStore(0);
   const failure = createStore<Error | null>(null);
   let shown: ReturnType<typeof setTimeout> | undefined;
-  let asked: ReturnType<typeof setTimeout> | undefined;
 
   /** A long conversation is shown less often: each time costs a little for each of its entries. */
   const show = (): void => {
@@ -33,24 +32,13 @@ const createFollower = (id: string) => {
     );
   };
 
-  const readJob = (): void => {
-    asked ??= setTimeout(() => {
-      asked = undefined;
-      void queries.invalidateQueries({ queryKey: jobKey(id) });
-    }, 1000);
-  };
-
   const readEvents = async (signal: AbortSignal): Promise<void> => {
     const events = client().events(id, { after: conversation.facts.seq, signal, patienceMs: Infinity });
     let sliceEnd = performance.now() + sliceMs;
     for (let next = await events.next(); ; next = await events.next()) {
       show();
-      if (next.done === true) {
-        queries.setQueryData(jobKey(id), { success: true, job: next.value });
-        return;
-      }
+      if (next.done === true) return setJob(next.value);
       conversation.add(next.value);
-      if (changing.has(next.value.type)) readJob();
       if (performance.now() < sliceEnd) continue;
       await pause();
       sliceEnd = performance.now() + sliceMs;
@@ -87,5 +75,15 @@ export const useFollower = (id: string): Follower => {
     void follower.run(stop.signal);
     return () => stop.abort();
   }, [follower, isLocked]);
+  useEffect(
+    () =>
+      onChanges((changes) => {
+        for (const change of changes) {
+          if (change.type === "job" && change.job.id === id) setJob(change.job);
+          if (change.type === "behind") void queries.invalidateQueries({ queryKey: jobKey(id) });
+        }
+      }),
+    [id],
+  );
   return follower;
 };

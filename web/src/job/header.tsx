@@ -1,18 +1,19 @@
 import { useMutation } from "@tanstack/react-query";
-import { useId, useState, type FormEvent, type ReactNode } from "react";
+import { useEffect, useId, useRef, useState, type FormEvent, type ReactNode } from "react";
 import { useLocation } from "wouter";
 import { continueInput, retryInput } from "../../../src/client/again.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
 import { cost } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import { Dialog } from "../parts/dialog.tsx";
+import { Repository } from "../parts/repository.tsx";
 import { State } from "../parts/state.tsx";
 import { Duration } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
-import { client, queries } from "../shell/service.ts";
+import { client } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { Copy } from "./copy.tsx";
-import { jobKey, type Follower } from "./follow.ts";
+import { setJob, type Follower } from "./follow.ts";
 import { Stages } from "./stages.tsx";
 
 type Props = { job: Job; follower: Follower };
@@ -37,7 +38,11 @@ export const JobHeader = ({ job, follower }: Props) => {
         {job.failure_reason !== null && (
           <li className="removed">{job.failure_reason.replaceAll("_", " ")}</li>
         )}
-        <Fact mono>{job.repo_url.replace(/^[a-z]+:\/\/([^/@]*@)?|\.git$/g, "")}</Fact>
+        {job.repo_url !== "" && (
+          <li>
+            <Repository url={job.repo_url} />
+          </li>
+        )}
         <Fact mono>{job.branch === null ? null : `${job.base_ref} → ${job.branch}`}</Fact>
         <Fact>{job.profile + (job.profile_rule === null ? "" : ` (${job.profile_rule})`)}</Fact>
         <Fact>{job.model ?? facts.model}</Fact>
@@ -122,7 +127,7 @@ const CancelDialog = ({ job: { id }, close }: DialogProps) => {
   const cancel = useMutation({
     mutationFn: () => client().cancel_job({ job_id: id }),
     onSuccess: (answer) => {
-      queries.setQueryData(jobKey(id), answer);
+      setJob(answer.job);
       close();
     },
   });
@@ -160,17 +165,21 @@ type QuestionProps = {
   isRefused?: boolean;
 };
 
-const Question = ({ title, yes, children, action, close, isRefused = false }: QuestionProps) => (
-  <Dialog title={title} onClose={close}>
-    <form onSubmit={submitting(action.mutate)}>
-      <p>{children}</p>
-      <Fault error={action.error} />
-      <button type="submit" className="primary" disabled={action.isPending || isRefused} autoFocus>
-        {yes}
-      </button>
-    </form>
-  </Dialog>
-);
+const Question = ({ title, yes, children, action, close, isRefused = false }: QuestionProps) => {
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => button.current?.focus(), []);
+  return (
+    <Dialog title={title} onClose={close}>
+      <form onSubmit={submitting(action.mutate)}>
+        <p>{children}</p>
+        <Fault error={action.error} />
+        <button ref={button} type="submit" className="primary" disabled={action.isPending || isRefused}>
+          {yes}
+        </button>
+      </form>
+    </Dialog>
+  );
+};
 
 const ContinueDialog = ({ job, close }: DialogProps) => {
   const [task, setTask] = useState("");
@@ -184,7 +193,6 @@ const ContinueDialog = ({ job, close }: DialogProps) => {
         <textarea
           id={field}
           rows={5}
-          autoFocus
           maxLength={100_000}
           value={task}
           onChange={({ target }) => setTask(target.value)}
