@@ -35,7 +35,7 @@ const tab = (page: Page, name: string) => page.getByRole("tab", { name });
 
 test("submit, watch, see the change while the agent works, cancel: by keys alone", async () => {
   const job = await ask.submit({
-    task: `Count the steps\n${scenario("paced", { ms: 200, until: "never" })}`,
+    task: `Count the steps\n${scenario("paced", { ms: 700, until: "never" })}`,
     repo_url: remote.path,
   });
   const { page, faults } = await open(job.id);

@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useMemo, useRef } from "react";
 import { counted } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import { coloured, useColours } from "../parts/code.tsx";
 import { Answer, Empty } from "../parts/states.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
-import { client } from "../shell/service.ts";
+import { client, queries } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import type { Follower } from "./follow.ts";
 import { readPatch, type Patch, type PatchFile, type PatchRow } from "./patch.ts";
@@ -19,28 +19,33 @@ const rowHeight = 20;
 /** Milliseconds between two readings of the change while the agent edits. */
 const readAgainMs = 3000;
 
+type Props = { id: string; follower: Follower; isFinal: boolean };
+
 /** What the job has changed so far; read again after the agent's edits. */
-export const ChangesPane = ({
-  id,
-  follower,
-  isFinal,
-}: {
-  id: string;
-  follower: Follower;
-  isFinal: boolean;
-}) => {
-  follower.version.use();
-  const edits = useSettled(follower.conversation.facts.edits, isFinal);
+export const ChangesPane = ({ id, follower, isFinal }: Props) => {
+  const queryKey = ["diff", id, isFinal];
+  const readChange = async (signal: AbortSignal) => {
+    const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
+    const patch = await readPatch(answer.diff, answer.files, async () => {
+      await pause();
+      signal.throwIfAborted();
+    });
+    const notices = [
+      answer.source === "salvage" ? "This is the work that was saved when the job failed." : "",
+      answer.truncated ? `Not all of it: svc checkout ${id} brings the rest.` : "",
+      oneLine(answer.note ?? ""),
+    ];
+    return { patch, notice: notices.filter(Boolean).join(" ") };
+  };
+  type Change = Awaited<ReturnType<typeof readChange>> & { edits: number };
   const change = useQuery({
-    queryKey: ["diff", id, edits],
-    queryFn: async ({ signal }) => {
-      const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
-      const patch = await readPatch(answer.diff, answer.files, async () => {
-        await pause();
-        signal.throwIfAborted();
-      });
-      return { ...answer, diff: "", patch };
+    queryKey,
+    queryFn: async ({ signal }): Promise<Change> => {
+      const { edits } = follower.conversation.facts;
+      const last = queries.getQueryData<Change>(queryKey);
+      return last?.edits === edits ? last : { ...(await readChange(signal)), edits };
     },
+    refetchInterval: isFinal ? false : readAgainMs,
     placeholderData: (before) => before,
     // Patches are large, and reading them is cheap.
     gcTime: 0,
@@ -48,41 +53,18 @@ export const ChangesPane = ({
   });
   return (
     <Answer query={change}>
-      {({ patch, note, truncated, source }) =>
+      {({ patch, notice }) =>
         patch.files.length === 0 ? (
-          <Empty title={isFinal ? "This job has changed nothing" : "Nothing is changed yet"}>{note}</Empty>
+          <Empty title={isFinal ? "This job has changed nothing" : "Nothing is changed yet"}>{notice}</Empty>
         ) : (
-          <>
-            {(note !== null || truncated || source === "salvage") && (
-              <p className="notice">
-                {source === "salvage" && "This is the work that was saved when the job failed. "}
-                {truncated && `Not all of it: svc checkout ${id} brings the rest. `}
-                {note !== null && oneLine(note)}
-              </p>
-            )}
-            <PatchView patch={patch} />
-          </>
+          <PatchView patch={patch} notice={notice} />
         )
       }
     </Answer>
   );
 };
 
-/** The number, at most every few seconds; at once when nothing follows. */
-const useSettled = (value: number, isFinal: boolean): string => {
-  const [settled, setSettled] = useState(value);
-  const latest = useRef(value);
-  latest.current = value;
-  const isBehind = settled !== value;
-  useEffect(() => {
-    if (!isBehind) return;
-    const timer = setTimeout(() => setSettled(latest.current), readAgainMs);
-    return () => clearTimeout(timer);
-  }, [isBehind, settled]);
-  return isFinal ? "final" : String(settled);
-};
-
-const PatchView = ({ patch }: { patch: Patch }) => {
+const PatchView = ({ patch, notice }: { patch: Patch; notice: string }) => {
   const scroller = useRef<HTMLDivElement>(null);
   const count = Math.min(patch.rows, mostRows);
   const rows = useVirtualizer({
@@ -119,10 +101,12 @@ const PatchView = ({ patch }: { patch: Patch }) => {
             );
           })}
         </div>
-        {patch.rows > count && (
-          <p className="notice">{counted(patch.rows - count, "more line")} are not shown.</p>
-        )}
       </div>
+      {(notice !== "" || patch.rows > count) && (
+        <p className="notice">
+          {notice} {patch.rows > count && `${counted(patch.rows - count, "more line")} are not shown.`}
+        </p>
+      )}
     </div>
   );
 };
