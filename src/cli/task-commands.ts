@@ -65,9 +65,12 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/follow.ts")).wait));
   program
     .command("open")
-    .summary("open a job's pull request in the browser")
-    .description("Open a job's pull request in the browser ($BROWSER); without one, print its URL.")
-    .argument(...jobId)
+    .summary("open a job in the browser")
+    .description(
+      "Open a job's pull request in the browser ($BROWSER), or its page of the service while it has none; without an ID the page of all jobs. Where there is no browser, print the URL.",
+    )
+    .argument("[job_id]", jobId[1])
+    .option("--page", "the job's page, also when it has a pull request")
     .action(lazily(async () => (await import("./commands/follow.ts")).open));
 };
 

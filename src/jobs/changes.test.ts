@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import type { JobChange } from "../contract/job-list.ts";
-import { createNotifier } from "../lib/notifier.ts";
+import { createNotifier, missed } from "../lib/notifier.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import { announcing, createJobChanges } from "./changes.ts";
@@ -71,7 +71,7 @@ test("where nobody reads, nothing is read; who stops is told nothing more", asyn
   expect(reads()).toBe(1);
 });
 
-test("a reader that does not keep up, and a burst, are told to read the list again", async () => {
+test("a reader that does not keep up, a burst, and lost notifications: readers are told to read the list again", async () => {
   const { store, notifier, made, changes, follow } = opened();
   const stop = new AbortController();
   const slow = changes(stop.signal);
@@ -88,5 +88,9 @@ test("a reader that does not keep up, and a burst, are told to read the list aga
   expect(nameOf((await slow.next()).value as JobChange)).toBe("behind");
   for (let n = 0; n < 501; n += 1) notifier.notify(`changed:${n}`);
   await until(() => quick.seen.at(-1) === "behind");
+  const before = quick.seen.length;
+  notifier.notify(missed);
+  await until(() => quick.seen.length > before);
+  expect(quick.seen.at(-1)).toBe("behind");
   stop.abort();
 });

@@ -1,5 +1,5 @@
 import type { JobChange } from "../contract/job-list.ts";
-import type { Notifier } from "../lib/notifier.ts";
+import { missed, type Notifier } from "../lib/notifier.ts";
 import { toJob } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 
@@ -24,6 +24,8 @@ export const announcing = (store: JobStore, { notify }: Pick<Notifier, "notify">
   },
 });
 
+const behind: readonly JobChange[] = [{ type: "behind" }];
+
 /** Most jobs that are read at once, and most changes that wait for a slow reader. */
 const limit = 500;
 
@@ -36,7 +38,7 @@ type Dependencies = {
 
 /**
  * Changes of jobs on all instances. However many read them, each job is read once, when it has changed, and then only
- * as often as `gatherMs` allows. Notifications of other instances may get lost.
+ * as often as `gatherMs` allows.
  */
 export const createJobChanges = ({ store, notifier, gatherMs = 200 }: Dependencies) => {
   const readers = new Set<(changes: readonly JobChange[]) => void>();
@@ -50,13 +52,13 @@ export const createJobChanges = ({ store, notifier, gatherMs = 200 }: Dependenci
   const publish = async (): Promise<void> => {
     const ids = [...changed];
     changed = new Set();
-    const behind: JobChange[] = [{ type: "behind" }];
     // While the store is away, the next change that can be read makes up for it.
     const changes = ids.length > limit ? behind : await Promise.all(ids.map(read)).catch(() => behind);
     for (const reader of readers) reader(changes);
   };
 
   notifier.listen((name) => {
+    if (name === missed) for (const reader of readers) reader(behind);
     if (readers.size === 0 || !name.startsWith(topic)) return;
     if (changed.size === 0) setTimeout(() => void publish(), gatherMs);
     changed.add(name.slice(topic.length));
@@ -67,7 +69,7 @@ export const createJobChanges = ({ store, notifier, gatherMs = 200 }: Dependenci
     let waiting: JobChange[] = [];
     let wake = Promise.withResolvers<void>();
     const reader = (changes: readonly JobChange[]): void => {
-      waiting = waiting.length + changes.length > limit ? [{ type: "behind" }] : [...waiting, ...changes];
+      waiting = waiting.length + changes.length > limit ? [...behind] : [...waiting, ...changes];
       wake.resolve();
     };
     const end = (): void => wake.resolve();

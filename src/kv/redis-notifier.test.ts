@@ -5,6 +5,7 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
+import { missed } from "../lib/notifier.ts";
 import { createRedisNotifier } from "./redis-notifier.ts";
 
 let redis: TestRedis;
@@ -38,6 +39,19 @@ test("a notification reaches the other instance, and only those who wait for its
   await Promise.all(waits);
   // The other name was not notified: its wait ended by the time limit.
   expect(order).toEqual(["with: colons and späße", "other"]);
+});
+
+test("who listens hears what other instances notify, and after a reconnect that some may be lost", async () => {
+  const prefix = `test-${randomUUID()}`;
+  const [a, b] = [await openNotifier(prefix), await openNotifier(prefix)];
+  await until(async () => (await subscribers(a)) === 2);
+  const heard: string[] = [];
+  b.notifier.listen((name) => heard.push(name));
+  a.notifier.notify("changed");
+  await until(() => heard.includes("changed"));
+  await redis.kill();
+  await redis.restart();
+  await until(() => heard.includes(missed));
 });
 
 test("notifications arrive again after a reconnect, and a lost one does not block its waiter for ever", async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import { createNotifier, type Notifier } from "../lib/notifier.ts";
+import { createNotifier, missed, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { Kv } from "./kv.ts";
 
@@ -34,9 +34,13 @@ export const createRedisNotifier = ({
   // escape as an unhandled rejection. The client of a Cluster subscribes by itself.
   if (subscriber instanceof Redis) subscriber.options.autoResubscribe = false;
   subscriber.on("ready", () => {
-    subscriber.subscribe(channel).catch((err: unknown) => {
-      log.debug({ err }, "notifications of other instances cannot be received at present; they are late");
-    });
+    subscriber.subscribe(channel).then(
+      // Those who listen have missed what others notified while the connection was broken.
+      () => notify(missed),
+      (err: unknown) => {
+        log.debug({ err }, "notifications of other instances cannot be received at present; they are late");
+      },
+    );
   });
 
   const pending = new Set<string>();

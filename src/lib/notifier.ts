@@ -1,3 +1,6 @@
+/** The name that listeners hear when notifications may have been lost. */
+export const missed = "";
+
 /**
  * Wakes up parts of this process that wait for a name. A waiter that aborts leaves nothing behind. `maxWait`: ms after which
  * every wait ends without a notification.

@@ -127,7 +127,7 @@ test("wait is interrupted also before the service has answered", async () => {
   expect(await waiting.ended).toEqual({ code: 130, stdout: "", stderr: "" });
 });
 
-test("open hands the pull request to the browser, and prints it where there is none", async () => {
+test("open hands the pull request or the page to the browser, and prints its URL where there is none", async () => {
   const url = "https://github.com/acme/app/pull/7";
   const [job, bare] = [sampleJob({ pr_url: url }), { ...sampleJob(), id: "bare" }];
   const stub = await stubService({
@@ -143,9 +143,13 @@ test("open hands the pull request to the browser, and prints it where there is n
   const opened = await svc(["open", job.id], { env: { ...at, BROWSER: browser } });
   expect(opened).toMatchObject({ code: 0, stdout: "", stderr: `Opened ${url}\n` });
   await until(async () => (await readFile(seen, "utf8").catch(() => "")) === `${url}\n`);
-  expect(await svc(["open", "bare"], { env: { ...at, HOME: directory } })).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining("has no pull request"),
-  });
+  const page = `http://127.0.0.1:${stub.port}/ui/jobs`;
+  for (const [args, shown] of [
+    [["bare"], `${page}/bare`],
+    [["--page", job.id], `${page}/${job.id}`],
+    [[], page],
+  ] as const)
+    expect(await svc(["open", ...args], { env: at })).toMatchObject({ code: 0, stdout: `${shown}\n` });
+  await svc(["open", "bare"], { env: { ...at, HOME: directory } });
   expect(await lastJob(directory)).toBe("bare\n");
 });

@@ -104,16 +104,20 @@ test("by keys alone: the list of shortcuts, the colours, the way past the naviga
   expect(await accessibilityFaults(page)).toEqual([]);
 });
 
-test("it says when the service is away, and goes on by itself when it is back", async () => {
-  const home = open.home;
-  const { page } = await openPage(browser, open, "/ui/");
-  await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
+test("it says when the service is away, goes on by itself when it is back, and offers a newer page", async () => {
+  const { home } = open;
+  const [{ page }, { page: old }] = await Promise.all([openPage(browser, open), openPage(browser, open)]);
+  const tabs = [page, old];
+  await Promise.all(tabs.map((tab) => tab.getByRole("heading", { name: "No jobs yet" }).waitFor()));
   await open.stop();
   const behind = page.getByText("The service does not answer");
-  await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
   await behind.waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
-  await startService({ home, env: { SERVICE_PORT: port } });
+  await old.route("**/ui/", (route) => route.fulfill({ body: "<script src=/ui/assets/newer.js>" }));
+  const { client } = await startService({ home, env: { SERVICE_PORT: port } });
   await behind.waitFor({ state: "detached" });
-  await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
+  await client.run_task({ task: "Seen after the restart" });
+  await page.getByRole("link", { name: "Seen after the restart" }).waitFor();
+  await old.getByRole("button", { name: "Load the new page" }).click();
+  await old.getByRole("link", { name: "Seen after the restart" }).waitFor();
 });

@@ -10,7 +10,7 @@ import { storeJobs } from "./stored-jobs.ts";
 /* The list of jobs and the form for a new one, in a real browser, with the real service. */
 
 const home = await temporaryDirectory();
-await storeJobs(home, 1000);
+await storeJobs(home, 450);
 const [service, browser] = await Promise.all([startService({ home }), openBrowser()]);
 const listed = '[role="row"]:not(.heads)';
 
@@ -19,12 +19,12 @@ test("the list scrolls to its last job page by page, and few rows are made", asy
   const rows = page.locator(listed);
   await rows.first().waitFor();
   expect(await rows.count()).toBeLessThan(60);
-  await page.getByText("200+ jobs").waitFor();
+  await page.getByText("100+ jobs").waitFor();
   await until(async () => {
     await page.evaluate("document.querySelector('.job-table').scrollTo(0, 1e9)");
-    return (await page.getByText("1,000 jobs").count()) > 0;
+    return (await page.locator('a[href^="/ui/jobs/000001c1-"]').count()) > 0;
   });
-  await page.locator('a[href="/ui/jobs/000003e7-0000-4000-8000-000000000000"]').waitFor();
+  await page.getByText("450 jobs").waitFor();
   expect(await rows.count()).toBeLessThan(60);
   expect(faults).toEqual([]);
 });
@@ -49,7 +49,7 @@ test("filters and search narrow the list, stand in the address, and come back wi
   expect(await page.getByLabel("Profile").inputValue()).toBe("review");
   await page.getByLabel("Search tasks").fill("no such words");
   await page.getByRole("button", { name: "Show all jobs" }).click();
-  await page.getByText("200+ jobs").waitFor();
+  await page.getByText("100+ jobs").waitFor();
   await page.goBack();
   await page.waitForURL("**/ui/jobs?status=failed&profile=review&q=*");
 });

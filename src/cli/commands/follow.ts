@@ -60,16 +60,18 @@ const endLine = ({ id, status, failure_reason: reason, pr_url }: Job): string =>
   return [id, how, ...(pr_url === null ? [] : [oneLine(pr_url)])].join("  ");
 };
 
-/** `svc open`: the pull request, in a browser where there is one. */
-export const open = async (word: string): Promise<ExitCode> => {
-  const { client } = connect();
-  const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
-  await rememberJob(job.id);
-  const url = job.pr_url;
-  if (url === null)
-    throw new CliError(
-      `Job ${job.id} has no pull request${isFinal(job.status) ? "" : " yet"}: svc job ${job.id} shows its branch and warnings`,
-    );
+/** `svc open`: the pull request, or where there is none or `page` is set the page of the service; a URL without a screen. */
+export const open = async (
+  word: string | undefined,
+  { page = false }: { page?: boolean },
+): Promise<ExitCode> => {
+  const { client, baseUrl } = connect();
+  let url = `${baseUrl}/ui/jobs`;
+  if (word !== undefined) {
+    const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
+    await rememberJob(job.id);
+    url = page || job.pr_url === null ? `${url}/${job.id}` : job.pr_url;
+  }
   const browser = browserOf();
   if (browser === null || !/^https?:\/\//.test(url) || !(await starts(browser, url))) print(oneLine(url));
   else note(`Opened ${oneLine(url)}`);

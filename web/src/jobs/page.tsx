@@ -1,4 +1,4 @@
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useCallback, useState } from "react";
 import { useLocation } from "wouter";
 import { Empty, Failed, Loading } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
@@ -25,6 +25,7 @@ export default function JobsPage() {
   const id = selected.use();
   const at = jobs.findIndex((job) => job.id === id);
   const isNarrow = useIsNarrow();
+  const rowKey = useCallback((index: number) => jobs[index]?.id ?? index, [jobs]);
 
   const select = (index: number): void =>
     selected.set(jobs[Math.max(0, Math.min(jobs.length - 1, index))]?.id ?? null);
@@ -74,7 +75,7 @@ export default function JobsPage() {
           className="job-table"
           count={jobs.length}
           estimate={isNarrow ? 58 : 36}
-          rowKey={(index) => jobs[index]?.id ?? index}
+          rowKey={rowKey}
           active={at}
           onNearEnd={more}
           head={<Heads />}

@@ -8,6 +8,7 @@ type Props = HTMLAttributes<HTMLDivElement> & {
   estimate: number;
   /** Rows differ in height. */
   measured?: boolean;
+  /** Another function makes it measure all rows anew. */
   rowKey: (index: number) => string | number;
   row: (index: number) => ReactNode;
   /** Kept in view. */
