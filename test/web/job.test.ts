@@ -105,8 +105,12 @@ test("a job that has ended reads as a conversation; links lead to its events; ev
     await page.getByRole("tabpanel").getByText(seen, { exact: true }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
   }
-  await page.reload();
+  await page.goto(`${service.url}/ui/jobs/${job.id.slice(0, 8)}?pane=details`);
   await page.getByText(`svc continue ${job.id}`).waitFor();
+  expect(new URL(page.url()).pathname).toBe(`/ui/jobs/${job.id}`);
+  await page.keyboard.press("g");
+  await page.keyboard.press("j");
+  await page.waitForURL("**/ui/jobs");
 });
 
 test("on a phone in the dark nothing is wider than the screen", async () => {

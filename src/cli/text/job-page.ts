@@ -2,7 +2,7 @@ import type { FailureReason, Job } from "../../contract/job.ts";
 import type { Layout } from "../print.ts";
 import { adviceFor } from "./advice.ts";
 import { aligned, factLines, wrap, type Fact, cost, counted, duration } from "./columns.ts";
-import { flagWords, oneLine, optional, sanitise, shellWord } from "./sanitise.ts";
+import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
 import { paintStatus } from "./status.ts";
 
 /** Everything about a job, as `svc job` shows it. */

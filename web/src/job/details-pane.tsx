@@ -2,6 +2,7 @@ import type { Job } from "../../../src/contract/job.ts";
 import { adviceFor } from "../../../src/cli/text/advice.ts";
 import { oneLine, sanitise } from "../../../src/cli/text/sanitise.ts";
 import { savedWork } from "../../../src/cli/text/saved-work.ts";
+import { Markdown } from "../parts/markdown.tsx";
 import { Empty } from "../parts/states.tsx";
 import { Copy } from "./copy.tsx";
 
@@ -22,9 +23,7 @@ export const OutputPane = ({ job }: { job: Job }) => {
       )}
       {output !== null && (
         <>
-          <p className="words" dir="auto">
-            {sanitise(output)}
-          </p>
+          <Markdown text={sanitise(output)} />
           <Copy text={output} label="Copy output" />
         </>
       )}

@@ -1,4 +1,4 @@
-export type EditLine = { sign: "+" | "-" | " "; text: string };
+type EditLine = { sign: "+" | "-" | " "; text: string };
 
 /** A change of a file as a tool call asks for it. */
 export type Edit = {

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
-import { useParams } from "wouter";
+import { Redirect, useParams } from "wouter";
 import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { Change } from "../parts/change.tsx";
 import { Answer } from "../parts/states.tsx";
@@ -23,7 +23,16 @@ export default function JobPage() {
   return (
     <>
       {job.data === undefined && <Title hidden>Job</Title>}
-      <Answer query={job}>{({ job: found }) => <OneJob key={found.id} job={found} />}</Answer>
+      <Answer query={job}>
+        {({ job: found }) =>
+          // The address may have only the beginning of the id.
+          found.id === id ? (
+            <OneJob key={id} job={found} />
+          ) : (
+            <Redirect to={`/jobs/${found.id}${location.search}${location.hash}`} replace />
+          )
+        }
+      </Answer>
     </>
   );
 }
