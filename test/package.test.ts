@@ -79,6 +79,7 @@ describe("the published package", () => {
         "dist/LICENSES.txt",
         "dist/docs-ui/swagger-ui-bundle.js",
         "dist/docs-ui/swagger-ui.css",
+        "dist/web/index.html.br",
         "dist/prebuilds/linux-arm64/fs-native-extensions.node",
         "dist/prebuilds/linux-x64/fs-native-extensions.node",
         "dist/profiles/code/profile.yml",
@@ -87,7 +88,15 @@ describe("the published package", () => {
     );
     expect(files.filter((file) => /(?<!\.test)\.ts$/.test(file))).toEqual([]);
     const licences = await readFile(join(packageDirectory(), "dist", "LICENSES.txt"), "utf8");
-    for (const name of ["commander", "zod", "hono", "pino", "fs-native-extensions", "swagger-ui-dist"]) {
+    for (const name of [
+      "commander",
+      "zod",
+      "hono",
+      "pino",
+      "fs-native-extensions",
+      "swagger-ui-dist",
+      "react-dom",
+    ]) {
       expect(licences).toMatch(new RegExp(`^${name} \\d`, "m"));
     }
     expect(licences).not.toContain("has no licence file");

@@ -1,11 +1,12 @@
 import { Command } from "commander";
 import { nearest } from "../lib/nearest.ts";
 import { addChangeCommands } from "./change-commands.ts";
-import type { ExitCode } from "./failure.ts";
+import { addContainerCommands } from "./container-commands.ts";
 import { addJobsCommand } from "./find-commands.ts";
 import { jobId, json, kindList, whole, type Lazily } from "./options.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { fitHelp } from "./text/fit-help.ts";
+import { sanitise } from "./text/sanitise.ts";
 import { addRunCommands } from "./task-commands.ts";
 import { addWorktreeCommands } from "./worktree-commands.ts";
 
@@ -13,7 +14,7 @@ import { addWorktreeCommands } from "./worktree-commands.ts";
  * The commands with their options. A command's code is imported when it is called: imports make a start slow.
  * @param finish called with the exit code of the command that ran
  */
-export const createProgram = (finish: (code: ExitCode) => void): Command => {
+export const createProgram = (finish: (code: number) => void): Command => {
   const lazily: Lazily =
     (load) =>
     async (...args) =>
@@ -29,7 +30,7 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
     .configureHelp({ showGlobalOptions: false, minWidthToWrap: 20 })
     .configureOutput({
       writeOut: (text) => void process.stdout.write(fitHelp(text, process.stdout.columns)),
-      outputError: (text, write) => write(usageText(text)),
+      outputError: (text, write) => write(sanitise(usageText(text))),
     })
     .showHelpAfterError("Try: svc --help")
     .exitOverride()
@@ -38,6 +39,7 @@ export const createProgram = (finish: (code: ExitCode) => void): Command => {
   addChangeCommands(program, lazily);
   addChatCommand(program, lazily);
   addWorktreeCommands(program, lazily);
+  addContainerCommands(program, lazily);
   addServiceCommands(program, lazily);
   hintAtHelp(program, "svc");
   return program;
@@ -111,10 +113,10 @@ const ifNear = (text: string, typed: string, names: string): string =>
   nearest(typed, names.replaceAll(/(?<![^ ])-+/g, "").split(", ")) === undefined ? "" : text;
 
 const helpEnd = `
-Commands other than serve, config, doctor, hooks, init-shared-fs and version
-call the service at SERVICE_HOST (127.0.0.1) and SERVICE_PORT (8200), with the
-key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS. drain calls the
-key-value store at KV_URL.
+Commands other than serve, agent, push, config, doctor, hooks, init-shared-fs
+and version call the service at SERVICE_HOST (127.0.0.1) and SERVICE_PORT
+(8200), with the key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS.
+drain calls the key-value store at KV_URL.
 
 Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
 

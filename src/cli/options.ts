@@ -1,7 +1,6 @@
 import { InvalidArgumentError } from "commander";
-import type { ExitCode } from "./failure.ts";
 
-type Action<Args extends unknown[]> = (...args: Args) => Promise<ExitCode>;
+type Action<Args extends unknown[]> = (...args: Args) => Promise<number>;
 
 /** Turns a function that imports an action into the action of a command. */
 export type Lazily = <Args extends unknown[]>(

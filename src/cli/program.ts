@@ -15,4 +15,4 @@ export const run = async (argv: string[]): Promise<number> => {
 };
 
 /** Documented commands of a later version. Help does not list them: it does not promise what is not built. */
-const later = new Set(["update", "agent", "push", "agents"]);
+const later = new Set(["update", "agents"]);

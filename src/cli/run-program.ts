@@ -1,8 +1,8 @@
 import { CommanderError, type Command } from "commander";
-import { exitCode, type ExitCode } from "./failure.ts";
+import { exitCode } from "./failure.ts";
 import { note } from "./print.ts";
 
-type Create = (finish: (code: ExitCode) => void) => Command;
+type Create = (finish: (code: number) => void) => Command;
 
 /** Runs a program of this package; resolves to the exit code, never rejects. */
 export const runProgram = async (name: string, create: Create, argv: string[]): Promise<number> => {

@@ -7,7 +7,7 @@ import { jobStatuses } from "../../src/contract/job.ts";
 import { usageGroups } from "../../src/contract/usage.ts";
 import { svc } from "./run-svc.ts";
 
-const later = ["update", "agent", "push", "agents"];
+const later = ["update", "agents"];
 
 describe("help", () => {
   test("lists each command of this version and none of a later one", async () => {
@@ -34,6 +34,8 @@ describe("help", () => {
       "worktrees",
       "rm",
       "disk",
+      "agent",
+      "push",
       "serve",
       "drain",
       "status",

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { accessibilityFaults, openBrowser } from "../browser.ts";
-import { makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
@@ -55,7 +54,6 @@ test("filters and search narrow the list, stand in the address, and come back wi
 });
 
 test("by keys alone a job is written and submitted, and is one job however often it is sent", async () => {
-  const { path: url } = await makeRemote();
   const { page, faults } = await openPage(browser, service, "/ui/jobs");
   await page.locator(listed).first().waitFor();
   await page.keyboard.press("n");
@@ -71,7 +69,7 @@ test("by keys alone a job is written and submitted, and is one job however often
   const repository = page.getByRole("dialog").getByLabel("Repository");
   await page.getByText('The repository URL "not a repository" has white space').waitFor();
   expect(await repository.getAttribute("aria-invalid")).toBe("true");
-  await repository.fill(url);
+  await repository.fill("");
   // The first answer is lost on its way: the page sends it again.
   let sent = 0;
   await page.route("**/jobs", async (route) => {

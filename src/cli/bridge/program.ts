@@ -1,6 +1,5 @@
 import { Command } from "commander";
 import { fitHelp } from "../text/fit-help.ts";
-import type { ExitCode } from "../failure.ts";
 import { whole, type Lazily } from "../options.ts";
 import { runProgram } from "../run-program.ts";
 
@@ -11,7 +10,7 @@ const json = ["--json", "print the tool's answer as JSON"] as const;
 const project = ["-p, --project <text>", "only projects whose path contains this text"] as const;
 const limit = (value: number) => ["-n, --limit <number>", "how many at most", whole(1, 500), value] as const;
 
-const createProgram = (finish: (code: ExitCode) => void): Command => {
+const createProgram = (finish: (code: number) => void): Command => {
   const lazily: Lazily =
     (load) =>
     async (...args) =>

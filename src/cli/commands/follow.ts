@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { isFinal, type Job } from "../../contract/job.ts";
+import type { Job } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, type ExitCode } from "../failure.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { rememberJob, resolveJobId } from "../job-id.ts";
 import { followJob, printEvents, waitForJob } from "../live/follow.ts";

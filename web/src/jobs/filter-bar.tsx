@@ -19,14 +19,14 @@ export const FilterBar = ({ filters, change, jobs, onNew, children }: Props) => 
     <Search text={filters.q} change={(q) => change({ q })} />
     <Choice
       label="Status"
-      any="Any status"
+      any="Status"
       value={filters.status}
       offered={statuses.filter((status) => status !== "")}
       change={(status) => change({ status: status as Filters["status"] })}
     />
     <Choice
       label="Repository"
-      any="Any repository"
+      any="Repository"
       value={filters.repo_url}
       offered={useValues(jobs, "repo_url")}
       name={shortRepository}
@@ -34,14 +34,14 @@ export const FilterBar = ({ filters, change, jobs, onNew, children }: Props) => 
     />
     <Choice
       label="Profile"
-      any="Any profile"
+      any="Profile"
       value={filters.profile}
       offered={useValues(jobs, "profile")}
       change={(profile) => change({ profile })}
     />
     <Choice
       label="Time"
-      any="Any time"
+      any="Time"
       value={filters.since}
       offered={[daysAgo(0), daysAgo(7), daysAgo(30)]}
       name={(since) => names[[daysAgo(0), daysAgo(7), daysAgo(30)].indexOf(since)] ?? `Since ${since}`}

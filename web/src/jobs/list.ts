@@ -44,7 +44,7 @@ export const useJobList = (filters: Filters) => {
 };
 
 /** The pages after the changes: jobs are replaced where they stand, new ones come first, others leave. */
-export const changed = (pages: Pages, changes: readonly JobChange[], filters: Filters): Pages => {
+const changed = (pages: Pages, changes: readonly JobChange[], filters: Filters): Pages => {
   const latest = new Map<string, Job | null>();
   for (const change of changes) {
     if (change.type === "job") latest.set(change.job.id, change.job);
