@@ -33,8 +33,9 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   oauth: { rooms: ["contract", "lib", "config", "http"], packages: ["zod"] },
   openai: { rooms: ["contract", "lib", "http", "chat"], packages: ["zod", "zod-openapi"] },
   client: { rooms: ["contract"], packages: ["eventsource-parser", "zod"] },
+  fleet: { rooms: ["contract", "lib", "config", "client"], packages: ["p-limit", "zod"] },
   cli: {
-    rooms: ["contract", "lib", "config", "client", "main"],
+    rooms: ["contract", "lib", "config", "client", "fleet", "main"],
     packages: ["cli-truncate", "commander", "log-update", "string-width", "wrap-ansi"],
   },
   main: {

@@ -113,10 +113,10 @@ const ifNear = (text: string, typed: string, names: string): string =>
   nearest(typed, names.replaceAll(/(?<![^ ])-+/g, "").split(", ")) === undefined ? "" : text;
 
 const helpEnd = `
-Commands other than serve, agent, push, config, doctor, hooks, init-shared-fs
-and version call the service at SERVICE_HOST (127.0.0.1) and SERVICE_PORT
-(8200), with the key in SERVICE_API_KEY, or else the first of SERVICE_API_KEYS.
-drain calls the key-value store at KV_URL.
+Commands other than serve, update, agent, push, config, doctor, hooks,
+init-shared-fs and version call the service at SERVICE_HOST (127.0.0.1) and
+SERVICE_PORT (8200), with the key in SERVICE_API_KEY, or else the first of
+SERVICE_API_KEYS. drain calls the key-value store at KV_URL.
 
 Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
 

@@ -1,4 +1,4 @@
-import { Option, type Command } from "commander";
+import { Argument, Option, type Command } from "commander";
 import { json, whole, type Lazily } from "./options.ts";
 
 /** As in the contract, whose import would make each start slower. */
@@ -18,6 +18,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
       whole(0, 65_535),
     )
     .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
+    .addOption(new Option("--trial <directory>").hideHelp())
     .addHelpText("after", serveEnd)
     .action(lazily(async () => (await import("./commands/serve.ts")).serve));
   program
@@ -29,6 +30,18 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .option("--timeout <seconds>", "how long to wait, 1 to 86400", whole(1, 86_400), 300)
     .addHelpText("after", drainEnd)
     .action(lazily(async () => (await import("./commands/drain.ts")).drain));
+  program
+    .command("update")
+    .summary("install another version of svc, and let the service finish its work first")
+    .description(
+      "Fetch another version, start it on a copy of the store to prove it, let the service finish what it runs, and replace the program.",
+    )
+    .option("--source <source>", "svc-agent[@version], a git URL, a directory or a .tgz (default: svc-agent)")
+    .option("--rollback", "go back to the version before")
+    .option("-y, --yes", "stop the service without asking")
+    .option("--json", "print what came of it as JSON")
+    .addHelpText("after", updateEnd)
+    .action(lazily(async () => (await import("./commands/update.ts")).update));
   program
     .command("status")
     .summary("show whether the service takes jobs, its queue and its checks")
@@ -53,6 +66,30 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description("list the instances and what they run, and how many jobs wait")
     .option(...json)
     .action(lazily(async () => (await import("./commands/lists.ts")).instances));
+  program
+    .command("agents")
+    .summary("chat with, give jobs to and look after the instances of a fleet")
+    .description(
+      "Instances of the service (in Kubernetes, on one store, or those of SERVICE_REMOTES) and agent packages on this machine. With --headless one command each, for scripts: JSON on stdout, errors on stderr.",
+    )
+    .addArgument(
+      new Argument("[command]", "what to do, with --headless").choices([
+        ...["list", "chat", "job", "sync", "health", "local"],
+      ]),
+    )
+    .option("--headless", "run one command instead of the screen")
+    .option("--pod <name>", "instance, or the beginning of its name: for chat, job, sync and health")
+    .option("--agent <name>", "agent package: for local")
+    .option(
+      "--agentihub-dir <directory>",
+      "checkout of the agent hub (default: HUB_DIR, else that of SERVICE_HUB_PATH or SERVICE_HUB_URL)",
+    )
+    .option("--message <text>", "what to say; -: standard input: for chat")
+    .option("--task <text>", "what the agent is to do; -: standard input: for job")
+    .option("--repo <url>", "repository: for job")
+    .option("--no-wait", "do not wait for the answer of a chat")
+    .addHelpText("after", agentsEnd)
+    .action(lazily(async () => (await import("./commands/agents.ts")).agents));
   program
     .command("usage")
     .summary("show runs, success and cost, by day or another grouping")
@@ -118,6 +155,17 @@ their work and exits. A further signal may kill the process before that; the
 next start then ends the agents and saves the work.
 `;
 
+const agentsEnd = `
+Examples:
+  svc agents --headless list | jq -r '.remotes[] | "\\(.state) \\(.name)"'
+  svc agents --headless chat --pod svc-0 --message "Why does the build fail?"
+  svc agents --headless job --pod svc-1 --repo acme/app --task "Fix the test"
+  svc agents --headless sync --pod svc-0
+
+chat goes to instances with AGENT_MODE=true, job to the others.
+Exit: 0 success, 1 failure, 2 invalid input.
+`;
+
 const doctorEnd = `
 Run it as the service's user, in the service's environment. On a terminal it
 asks before it sends the model a message; otherwise only with --yes.
@@ -130,6 +178,15 @@ instance's own environment. It waits for chat turns and completions too.
 After a drain, or an interruption, the instance takes jobs again until it is
 stopped. When jobs are left after the time-out, the instance takes none for
 another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+`;
+
+const updateEnd = `
+Run it as a user who may write to the installation and signal the service, in
+the service's environment. Until the last step nothing is changed.
+Examples:
+  svc update --source svc-agent@0.2.0
+  svc update --source ./svc-agent-0.2.0.tgz --yes
+  svc update --rollback
 `;
 
 const hooksSyncEnd = `

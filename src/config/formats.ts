@@ -31,6 +31,13 @@ export const paths = text.transform((value) => items(value)).pipe(path.array());
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: "must be an http:// or https:// URL" });
 
+/** Of an instance; its paths are added to it. */
+export const serviceUrl = httpUrl.refine(
+  (value) => !/[?#]|\/\/[^/]*@/.test(value),
+  "must not hold credentials (set SERVICE_API_KEY), ? or #",
+);
+export const serviceUrls = list.pipe(serviceUrl.array());
+
 /** Of a repository; credentials would end up in logs and files. */
 export const gitUrl = text
   .regex(/^((https?|ssh|file):\/\/|\/|[\w.-]+@[\w.-]+:)[^\s\\]+$/, "must be the URL of a git repository")

@@ -17,6 +17,11 @@ export const Instance = z
       example: 2,
     }),
     draining: z.boolean().meta({ description: "It accepts no new jobs", example: false }),
+    address: z.string().nullable().default(null).meta({
+      description: "URL at which others can reach it; null: unknown",
+      example: "http://build-1.internal:8200",
+    }),
+    agent_mode: z.boolean().default(false).meta({ description: "It answers chats", example: false }),
   })
   .meta({ id: "Instance" });
 export type Instance = z.infer<typeof Instance>;
@@ -46,7 +51,12 @@ export const instanceOperations = {
     summary:
       "The instances that share the queue, what each one runs, how many jobs are queued and for how long.",
     input: z.strictObject({}),
-    output: z.object({ success: z.literal(true), count: z.int().meta({ example: 1 }), ...Overview.shape }),
+    output: z.object({
+      success: z.literal(true),
+      count: z.int().meta({ example: 1 }),
+      ...Overview.shape,
+      answered_by: z.string().meta({ description: "The instance that answers", example: "build-1" }),
+    }),
     http: { method: "get", path: "/instances" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: [],

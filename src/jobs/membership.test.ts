@@ -26,6 +26,8 @@ test("an instance knows since when its own renewals have succeeded: not while th
     max_parallel_jobs: 1,
     turns: 0,
     draining: false,
+    address: null,
+    agent_mode: false,
   });
   const membership = createMembership({
     instances,

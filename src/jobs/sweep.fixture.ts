@@ -122,6 +122,8 @@ export const startSweep = async (
       max_parallel_jobs: 1,
       turns: 0,
       draining: false,
+      address: null,
+      agent_mode: false,
     }),
     running: (podName: string, of: string, patch: Partial<JobRecord> = {}): Promise<string> =>
       make({

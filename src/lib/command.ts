@@ -9,7 +9,7 @@ export type Command = {
   args: readonly string[];
   cwd: string;
   /** The whole environment of the process. */
-  env: Record<string, string>;
+  env: NodeJS.ProcessEnv;
   timeoutSeconds: number;
   signal: AbortSignal;
   /** Standard input; absent: none. */

@@ -18,6 +18,8 @@ const facts = {
   max_parallel_jobs: 3,
   turns: 0,
   draining: false,
+  address: null,
+  agent_mode: false,
 };
 
 const opened = async () => {

@@ -95,6 +95,8 @@ export const createCluster = ({
         max_parallel_jobs: settings.maxParallelJobs,
         turns: turns(),
         draining: isDraining(),
+        address: null,
+        agent_mode: settings.agentMode,
       });
       await lease.join(facts());
       // Without a first reading, other instances would seem to be missing.

@@ -80,5 +80,10 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
 };
 
 /** A service that listens on all addresses is reached on loopback. */
-export const otlpUrl = (url: string): string =>
-  `${url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//127.0.0.1:")}/otlp`;
+export const otlpUrl = (url: string): string => `${url.replace(everywhere, "//127.0.0.1:")}/otlp`;
+
+/** Where others reach the service: SERVICE_ADDRESS, else where it listens; null: it listens on all addresses. */
+export const publicAddress = ({ address }: Pick<Settings, "address">, url: string | null): string | null =>
+  address ?? (url === null || everywhere.test(url) ? null : url);
+
+const everywhere = /\/\/(0\.0\.0\.0|\[::\]):/;

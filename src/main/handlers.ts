@@ -1,5 +1,6 @@
 import { targetsOf, type Companions } from "../companions/companions.ts";
 import type { Completions } from "../chat/completions.ts";
+import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Overview } from "../contract/instance.ts";
 import type { Handlers } from "../contract/operation.ts";
@@ -30,7 +31,7 @@ type Dependencies = {
   disks: { volumes: () => Promise<Volume[]> };
   instances: { overview: () => Promise<Overview> };
   telemetry: Pick<TelemetrySink, "usage">;
-  settings: { minFreeDiskBytes: number };
+  settings: Pick<Settings, "minFreeDiskBytes" | "podName">;
   agentMode: { completions: Completions } | null;
 };
 
@@ -92,7 +93,7 @@ const handlersOf = ({
   },
   list_instances: async () => {
     const overview = await instances.overview();
-    return { success: true, count: overview.instances.length, ...overview };
+    return { success: true, count: overview.instances.length, ...overview, answered_by: settings.podName };
   },
   sync_companions: ({ target }, { signal }) => companions.sync(targetsOf(target), signal),
   get_usage: (input) => telemetry.usage(input),

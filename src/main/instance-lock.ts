@@ -122,7 +122,8 @@ export const holderOf = async (
   }
 };
 
-const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
+/** The file that a service of this directory holds locked. */
+export const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
 
 /** Null: it is being written. */
 const readHolder = async (jobsDir: string): Promise<Holder | null> => {

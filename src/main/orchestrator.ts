@@ -25,7 +25,7 @@ import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
 import { createTaskCheck, createHandlers } from "./handlers.ts";
 import { createCluster, createInstancesView } from "./cluster.ts";
-import { openDoors } from "./doors.ts";
+import { openDoors, publicAddress } from "./doors.ts";
 import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.ts";
 import { createObservers } from "./observers.ts";
 import { createReadiness } from "./readiness.ts";
@@ -50,10 +50,11 @@ export type Orchestrator = {
   stop: (how?: { drainSeconds: number; hurry: AbortSignal }) => Promise<void>;
 };
 
-type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
+type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv; isTrial?: boolean };
 
-/** The composition root of the job orchestrator: reading it shows the system. */
-export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
+/** The composition root of the job orchestrator: reading it shows the system. A trial starts no work of its own. */
+export const startOrchestrator = async (start: Start): Promise<Orchestrator> => {
+  const { settings, warnings, env: given, isTrial = false } = start;
   // No text ends in `~`: masking holds back an end of a text that may be the beginning of a secret.
   const telemetryToken = `~${randomBytes(32).toString("hex")}`;
   const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
@@ -194,9 +195,8 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     now,
     log,
   }).catch(giveUp);
-  const root = process.getuid?.() === 0;
-  for (const warning of await startWarnings({ settings, env, profiles, root, signal: closing.signal }))
-    log.warn(warning);
+  const user = { root: process.getuid?.() === 0, signal: closing.signal };
+  for (const warning of await startWarnings({ settings, env, profiles, ...user })) log.warn(warning);
   const chat = (): { turns: number; processes: number } | null => agentMode?.counts() ?? null;
   metrics.watch({ running: worker.runningCount, chat });
   const facts = await cluster.join(() => chat()?.turns ?? 0).catch(giveUp);
@@ -239,6 +239,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   if (doors.otlpUrl !== null) receiver = { endpoint: doors.otlpUrl, token: telemetryToken };
   lock.publish(doors.url);
   doors.clientLeft.addEventListener("abort", () => mustEnd.abort(), { once: true });
+  if (isTrial) return { url: doors.url, mustEnd: mustEnd.signal, stop: () => doors.close(1000) };
 
   const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
@@ -254,7 +255,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     ],
     signal: ending.signal,
   });
-  cluster.start(facts);
+  cluster.start(() => ({ ...facts(), address: publicAddress(settings, doors.url) }));
   const retention = startRetention({
     ...settling,
     worktreeTtl: settings.worktreeTtl,

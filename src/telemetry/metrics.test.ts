@@ -2,7 +2,14 @@ import { expect, test } from "vitest";
 import type { Overview } from "../contract/instance.ts";
 import { createMetrics } from "./metrics.ts";
 
-const instance = { version: "1.0.0", started_at: "2026-05-01T12:00:00.000Z", max_parallel_jobs: 3, turns: 0 };
+const instance = {
+  version: "1.0.0",
+  started_at: "2026-05-01T12:00:00.000Z",
+  max_parallel_jobs: 3,
+  turns: 0,
+  address: null,
+  agent_mode: false,
+};
 
 const metricsOf = (store: { overview: Overview | null }) => {
   const metrics = createMetrics({

@@ -37,6 +37,8 @@ const playedInstance = async ({ server = redis, prefix, epoch = randomUUID() }: 
     max_parallel_jobs: 3,
     turns: 0,
     draining: false,
+    address: null,
+    agent_mode: false,
     ...changes,
   });
   const env = { KV_URL: server.url, KV_KEY_PREFIX: kv.prefix, SERVICE_POD_NAME: "worker" };

@@ -16,6 +16,8 @@ export const sampleFacts = (over: Partial<InstanceFacts> = {}): InstanceFacts =>
   max_parallel_jobs: 3,
   turns: 0,
   draining: false,
+  address: null,
+  agent_mode: false,
   ...over,
 });
 

@@ -9,10 +9,11 @@ import { catchInterruption } from "../interruption.ts";
 import { layoutOf, note, print } from "../print.ts";
 import { startPage } from "../text/start-page.ts";
 
-export type ServeOptions = { host?: string; port?: number };
+/** `trial`: the directory with the copy of a store on which `svc update` tries this version. */
+export type ServeOptions = { host?: string; port?: number; trial?: string };
 
 /** `svc serve`: runs until a signal stops it. */
-export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => {
+export const serve = async ({ host, port, trial }: ServeOptions): Promise<ExitCode> => {
   const loaded = loadSettings({
     env: {
       ...process.env,
@@ -20,6 +21,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
+  if (trial !== undefined) return await tryOut(loaded, trial);
   keepMemorySteady();
   process.title = serviceTitle;
   using stop = catchInterruption({ hangup: true, patient: true });
@@ -45,6 +47,13 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
     return exitCode.ok;
   note(`svc: ${service.mustEnd.reason.message}`);
   return exitCode.failure;
+};
+
+/** Prints what it reads for the version that asks, and ends: nothing has been started that would have to be stopped. */
+const tryOut = async (loaded: LoadedSettings, directory: string): Promise<never> => {
+  const { runTrial } = await import("../../main/update/trial.ts");
+  print(JSON.stringify(await runTrial(loaded, process.env, directory)));
+  process.exit(exitCode.ok);
 };
 
 /** Each import is a good part of the program: only the one that runs is loaded. */

@@ -50,6 +50,8 @@ const instance = {
   max_parallel_jobs: 3,
   turns: 0,
   draining: false,
+  address: null,
+  agent_mode: false,
 };
 const other = {
   ...instance,

@@ -44,6 +44,12 @@ export const companionVariables = {
     null,
     "Checkout of the agent hub, used as it is; wins over SERVICE_HUB_URL",
   ),
+  hubDir: variable(
+    "HUB_DIR",
+    optionalPath,
+    null,
+    "Directory with the `agents/` that `svc agents` shows; unset: the agent hub of SERVICE_HUB_PATH or SERVICE_HUB_URL",
+  ),
   hubUrl: variable("SERVICE_HUB_URL", gitUrl.nullable(), null, "Git URL of the agent hub"),
   hubSyncInterval: interval("SERVICE_HUB_SYNC_INTERVAL", "the agent hub"),
 };

@@ -1,4 +1,17 @@
-import { address, apiKey, apiKeys, flag, integer, oneOf, httpUrl, optional, text, usd } from "../formats.ts";
+import {
+  address,
+  apiKey,
+  apiKeys,
+  flag,
+  httpUrl,
+  integer,
+  oneOf,
+  optional,
+  serviceUrl,
+  serviceUrls,
+  text,
+  usd,
+} from "../formats.ts";
 import { variable } from "../variable.ts";
 import { parseKvUrl } from "../kv-url.ts";
 
@@ -160,6 +173,18 @@ export const clusterVariables = {
     integer(65_536, 1_073_741_824),
     "4194304",
     "Size in bytes of a job's event log in the key-value store past which thinking and text are left out",
+  ),
+  address: variable(
+    "SERVICE_ADDRESS",
+    serviceUrl.nullable(),
+    null,
+    "URL at which other machines reach this instance, for `svc agents`; unset: where it listens, unless that is all addresses",
+  ),
+  remotes: variable(
+    "SERVICE_REMOTES",
+    serviceUrls,
+    "",
+    "Comma-separated URLs of the instances that `svc agents` shows; unset: those that kubectl or the service finds",
   ),
   instanceLease: variable(
     "SERVICE_INSTANCE_LEASE",

@@ -1,0 +1,205 @@
+import { randomUUID } from "node:crypto";
+import { homedir } from "node:os";
+import { resolve } from "node:path";
+import { untilAnswered } from "../../client/completion.ts";
+import { loadSettings } from "../../config/settings.ts";
+import { createFleet } from "../../fleet/create-fleet.ts";
+import type { Fleet, Remote } from "../../fleet/fleet.ts";
+import { suggestion } from "../../lib/nearest.ts";
+import type { LocalAgent } from "../../main/local-agents.ts";
+import { baseUrlOf } from "../connect.ts";
+import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
+import { note, printJson } from "../print.ts";
+import { oneLine } from "../text/sanitise.ts";
+import { readText, repositoryOf } from "./input.ts";
+
+export type AgentsOptions = {
+  headless?: boolean;
+  agentihubDir?: string;
+  pod?: string;
+  agent?: string;
+  message?: string;
+  task?: string;
+  repo?: string;
+  wait: boolean;
+};
+
+/** What `svc agents` shows and acts on. */
+export type Place = {
+  fleet: Fleet;
+  /** @throws Error with a sentence when the directory that was named has no agents */
+  local: () => Promise<LocalAgent[]>;
+  /** The host of a repository that is named by owner and name alone. */
+  gitHost: string;
+};
+
+/** `svc agents` */
+export const agents = async (name: Action | undefined, options: AgentsOptions): Promise<ExitCode> => {
+  if (options.headless !== true && name !== undefined)
+    throw usageError(`${name} is a command for scripts: svc agents --headless ${name}`);
+  if (options.headless !== true)
+    throw usageError(
+      "svc agents has no screen in this version: svc agents --headless list shows the instances",
+    );
+  if (name === undefined)
+    throw usageError(`--headless needs a command, one of ${Object.keys(actions).join(", ")}`);
+  using interruption = catchInterruption();
+  const { signal } = interruption;
+  try {
+    return await actions[name]({ place: openPlace(options), options, signal });
+  } catch (error) {
+    if (signal.aborted) return interruption.exit();
+    throw failureOf(error);
+  }
+};
+
+const openPlace = ({ agentihubDir }: AgentsOptions): Place => {
+  const { settings } = loadSettings({ env: process.env, role: "client" });
+  if (agentihubDir === "") throw usageError("--agentihub-dir is empty: name a checkout of the agent hub");
+  const directory = agentihubDir === undefined ? undefined : resolve(agentihubDir);
+  return {
+    fleet: createFleet({
+      remotes: settings.remotes,
+      baseUrl: baseUrlOf(settings),
+      apiKey: settings.apiKey ?? settings.apiKeys[0],
+      env: process.env,
+    }),
+    local: async () => {
+      const { localAgents } = await import("../../main/local-agents.ts");
+      return await localAgents({ settings, home: homedir(), directory }).catch((error: unknown) => {
+        throw directory !== undefined && error instanceof Error && !isBug(error)
+          ? usageError(error.message)
+          : error;
+      });
+    },
+    gitHost: settings.gitHost,
+  };
+};
+
+type Call = { place: Place; options: AgentsOptions; signal: AbortSignal };
+
+const list = async ({ place, signal }: Call): Promise<ExitCode> => {
+  const [{ remotes, faults }, local] = await Promise.all([place.fleet.list(signal), place.local()]);
+  if (remotes.length + local.length === 0) throw new CliError(faults.join("\nsvc: "));
+  printJson({ success: true, remotes, local: local.map(summaryOf), faults });
+  return exitCode.ok;
+};
+
+const summaryOf = ({ name, path, description, error }: LocalAgent) => ({ name, path, description, error });
+
+const local = async ({ place, options }: Call): Promise<ExitCode> => {
+  const wanted = given(options.agent, "--agent", "the name of a package");
+  const all = await place.local();
+  const agent = all.find(({ name }) => name === wanted);
+  if (agent === undefined) throw usageError(unknown("agent package", wanted, all));
+  printJson({ success: true, agent });
+  return exitCode.ok;
+};
+
+const chat = async (call: Call): Promise<ExitCode> => {
+  const message = await readText(
+    given(call.options.message, "--message", "what to say"),
+    form("message", 1_000_000),
+  );
+  const remote = await usableRemote(call);
+  if (remote.kind !== "agent")
+    throw usageError(`${remote.name} answers no chats: use job, or an instance with AGENT_MODE=true`);
+  await using reached = await call.place.fleet.reach(remote, call.signal);
+  const uuid = randomUUID();
+  const { client } = reached;
+  const submitted = await client.agent_completions({ message, uuid, wait: false }, { signal: call.signal });
+  if (!call.options.wait) {
+    printJson(submitted);
+    return exitCode.ok;
+  }
+  const completion = await untilAnswered(client, uuid, call.signal);
+  const success = completion.status === "completed";
+  printJson({ success, ...completion });
+  if (!success) note(`svc: ${oneLine(completion.error ?? `the completion is ${completion.status}`)}`);
+  return success ? exitCode.ok : exitCode.failure;
+};
+
+const job = async (call: Call): Promise<ExitCode> => {
+  const task = await readText(
+    given(call.options.task, "--task", "what the agent is to do"),
+    form("task", 100_000),
+  );
+  const repo = repositoryOf(given(call.options.repo, "--repo", "the repository"), call.place.gitHost);
+  const remote = await usableRemote(call);
+  if (remote.kind !== "orchestrator")
+    throw usageError(`${remote.name} is an agent: use chat, or an instance without AGENT_MODE`);
+  await using reached = await call.place.fleet.reach(remote, call.signal);
+  printJson(await reached.client.run_task({ task, repo_url: repo }, { signal: call.signal }));
+  return exitCode.ok;
+};
+
+const sync = async (call: Call): Promise<ExitCode> => {
+  const results = await call.place.fleet.sync(await remoteOf(call), call.signal);
+  printJson(results);
+  const failed = Object.entries(results).filter(([, result]) => result.startsWith("error"));
+  for (const [target, result] of failed) note(`svc: ${oneLine(`${target}: ${result}`)}`);
+  return failed.length > 0 ? exitCode.failure : exitCode.ok;
+};
+
+const health = async (call: Call): Promise<ExitCode> => {
+  await using reached = await call.place.fleet.reach(await remoteOf(call), call.signal);
+  const limit = AbortSignal.timeout(10_000);
+  printJson(await reached.client.health({ signal: AbortSignal.any([call.signal, limit]) }));
+  return exitCode.ok;
+};
+
+const actions = { list, chat, job, sync, health, local };
+type Action = keyof typeof actions;
+
+/** The instance whose name is `--pod` or alone begins with it. */
+const remoteOf = async ({ place, options, signal }: Call): Promise<Remote> => {
+  const pod = given(options.pod, "--pod", "the beginning of an instance's name");
+  const { remotes, faults } = await place.fleet.list(signal);
+  if (remotes.length === 0) throw new CliError(faults.join("\nsvc: "));
+  const begins = remotes.filter(({ name }) => name.startsWith(pod));
+  const remote = begins.find(({ name }) => name === pod) ?? begins[0];
+  if (remote === undefined) throw usageError(unknown("instance", pod, remotes));
+  if (remote.name !== pod && begins.length > 1)
+    throw usageError(`Several instances begin with ${pod}: ${namesOf(begins)}`);
+  return remote;
+};
+
+/** One that answers: only then is it known what it takes. */
+const usableRemote = async (call: Call): Promise<Remote> => {
+  const remote = await remoteOf(call);
+  if (remote.state === "unreachable") throw new CliError(`${remote.name}: ${remote.fault}`);
+  return remote;
+};
+
+const given = (value: string | undefined, option: string, what: string): string => {
+  if (value === undefined || value === "") throw usageError(`${option} is missing: give ${what}`);
+  return value;
+};
+
+type Named = readonly { name: string }[];
+
+const unknown = (noun: string, wanted: string, all: Named): string => {
+  const names = all.map(({ name }) => name);
+  const there = all.length === 0 ? "there is none" : `there are ${namesOf(all)}`;
+  return `There is no ${noun} ${wanted}: ${there}${suggestion(wanted, names)}`;
+};
+
+const namesOf = (all: Named): string =>
+  all
+    .slice(0, 50)
+    .map(({ name }) => name)
+    .join(", ");
+
+/** Their messages are for the user. */
+const failureOf = (error: unknown): unknown =>
+  error instanceof Error && !isBug(error) && !("code" in error)
+    ? new CliError(error.message, { cause: error })
+    : error;
+
+const form = (noun: "task" | "message", longest: number): Parameters<typeof readText>[1] => ({
+  noun,
+  longest,
+  empty: "say what the agent is to do",
+  tooLong: (length) => `The ${noun} has ${length} characters: put the details into a file, and name that`,
+});

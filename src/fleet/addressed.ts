@@ -1,0 +1,57 @@
+import { isLoopbackHost } from "../config/formats.ts";
+import type { Instance } from "../contract/instance.ts";
+import type { Remote } from "./fleet.ts";
+import { askOverview, remoteOf, selfOf, type Way } from "./overview.ts";
+
+/** The instances at these URLs. One that does not answer is listed with its fault. */
+export const listedRemotes = (urls: readonly string[], way: Way): Promise<Remote[]> => {
+  const unique = new Map(urls.map((url) => [nameOf(url), url]));
+  const asked = [...unique].map(async ([name, url]): Promise<Remote> => {
+    const remote = { name, source: "list" as const, url };
+    try {
+      return remoteOf({ ...remote, instance: selfOf(await askOverview(url, way)) });
+    } catch (error) {
+      way.signal.throwIfAborted();
+      return remoteOf({ ...remote, instance: null, fault: messageOf(error) });
+    }
+  });
+  return Promise.all(asked);
+};
+
+/** The instance at `baseUrl` and those that share its store, each by the address that it publishes. */
+export const storeRemotes = async (baseUrl: string, way: Way): Promise<Remote[]> => {
+  const overview = await askOverview(baseUrl, way);
+  const self = selfOf(overview);
+  const source = "store";
+  // An earlier version does not say which of the instances it is.
+  const unnamed = remoteOf({ name: nameOf(baseUrl), source, url: baseUrl, instance: null });
+  const all = overview.instances.map(async (instance): Promise<Remote> => {
+    if (instance === self) return remoteOf({ name: instance.name, source, url: baseUrl, instance });
+    const { name, address: url } = instance;
+    return remoteOf({ name, source, url, instance, fault: await faultOf(instance, baseUrl, way) });
+  });
+  return [...(self === null ? [unnamed] : []), ...(await Promise.all(all))];
+};
+
+/** Why the instance cannot be reached; null: it can. */
+const faultOf = async ({ name, address }: Instance, baseUrl: string, way: Way): Promise<string | null> => {
+  if (address === null)
+    return `${name} publishes no address: set SERVICE_ADDRESS on it to the URL at which others reach it`;
+  if (isLoopback(address) && !isLoopback(baseUrl))
+    return `${address} is an address on the machine of ${name} only: set SERVICE_ADDRESS on it to one that others reach`;
+  try {
+    const { answered_by: found } = await askOverview(address, way);
+    if (found === null || found === name) return null;
+    return `${found} answers at ${address}, not ${name}: set SERVICE_ADDRESS on ${name} to an address of its own`;
+  } catch (error) {
+    way.signal.throwIfAborted();
+    return messageOf(error);
+  }
+};
+
+const isLoopback = (url: string): boolean => isLoopbackHost(new URL(url).hostname);
+
+/** Host and port, and the path below which a proxy has the service. */
+const nameOf = (url: string): string => url.replace(/^https?:\/\//, "").replace(/\/+$/, "");
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,146 @@
+import { execFileSync } from "node:child_process";
+import { cp, mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { lockFile } from "../../src/lib/file-lock.ts";
+import { svc } from "../cli/run-svc.ts";
+import { sampleRecord } from "../ports/job-record-sample.ts";
+import { startService, type Service } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { copyOf, install, makePackage, pack, type Installed } from "./installed.ts";
+
+let original: Installed;
+let installed: Installed;
+let service: Service;
+beforeAll(async () => {
+  original = await install(await pack(await makePackage("0.1.0")));
+  installed = await copyOf(original);
+  const jobs = join(installed.home, ".service", "jobs");
+  await mkdir(jobs, { recursive: true });
+  const id = crypto.randomUUID();
+  const ended = { status: "succeeded" as const, ended_at: new Date().toISOString() };
+  const record = sampleRecord({ id, created_at: new Date().toISOString(), ...ended });
+  await writeFile(join(jobs, `${id}.json`), JSON.stringify(record));
+  service = await startService({ home: installed.home, program: installed.program });
+});
+
+describe("refused, with the service untouched:", () => {
+  const nothingHasChanged = async (): Promise<void> => {
+    expect((await fetch(`${service.url}/ready`)).status).toBe(200);
+    expect(await installed.versions()).toEqual(["svc 0.1.0", "bridge 0.1.0"]);
+    expect(await readdir(installed.modules)).toEqual([".svc-agent.lock", "svc-agent"]);
+  };
+
+  test.each([
+    ["another package", { name: "svc-agents" }, /is the package svc-agents, not svc-agent/],
+    ["one for another Node", { node: ">=99" }, /needs Node >=99, and this is 24\..* install that one first/],
+    [
+      "a version that does not start",
+      {
+        replace: [`const version = "0.2.0"`, `const version = "0.2.0"; throw new Error("no luck")`] as const,
+      },
+      /svc 0\.2\.0 does not start on a copy of the store: [^]*no luck/,
+    ],
+  ])("%s", async (_, change, message) => {
+    const { code, stdout, stderr } = await installed.update(await makePackage("0.2.0", change)).ended;
+    expect(stderr).toMatch(message);
+    expect(stderr).toMatch(/svc was not changed\n$/);
+    expect(JSON.parse(stdout)).toMatchObject({ success: false, code: "update_failed" });
+    expect(code).toBe(1);
+    await nothingHasChanged();
+  });
+
+  test.each([
+    [
+      "dies while it starts",
+      ["const lock = await lockDirectories(", "process.exit(7); await lockDirectories("],
+      /svc 0\.0\.9 does not start on a copy of the store/,
+    ],
+    [
+      "cannot read the records, whose format the version in use has changed",
+      ["if (format !== 2)", "if (format !== 1)"],
+      /svc 0\.0\.9 does not read the records as svc 0\.1\.0 does \(succeeded: 0 instead of 1\): their format differs/,
+    ],
+  ] as const)("the way back to a version that %s", async (_, replace, message) => {
+    const other = join(installed.modules, "svc-agent.other");
+    await cp(await makePackage("0.0.9", { replace }), other, { recursive: true });
+    const { code, stderr } = await installed.rollback().ended;
+    await rm(other, { recursive: true });
+    expect(stderr).toMatch(message);
+    expect(code).toBe(1);
+    await nothingHasChanged();
+  });
+
+  test.each([
+    ["", /neither svc-agent .* nor a git URL, nor a directory or \.tgz/],
+    ["left-pad", /"left-pad" is neither svc-agent/],
+    ["--help", /"--help" is neither/],
+    ["/etc/hostname", /npm install did not succeed/],
+    ["file:///nonexistent.git#main", /git clone ended with/],
+    ["svc-agent@1.2.3", /npm install did not succeed: .*svc-agent/],
+  ])("the source %j", async (source, message) => {
+    const { code, stderr } = await installed.update(source).ended;
+    expect(stderr).toMatch(message);
+    expect(code).toBe(1);
+    await nothingHasChanged();
+  });
+
+  test("the way back when there is none, and a second update at the same time", async () => {
+    expect((await installed.rollback().ended).stderr).toContain("There is no version before");
+    const path = join(installed.modules, ".svc-agent.lock");
+    await using _lock = await lockFile({ path, timeoutSeconds: 5, signal: AbortSignal.timeout(5000) });
+    expect((await installed.rollback().ended).stderr).toMatch(/Another update of .* is under way/);
+    await nothingHasChanged();
+  });
+});
+
+test("a git URL is fetched, at the branch that it names", async () => {
+  const repository = await makePackage("0.3.0", { name: "svc-fork" });
+  const git = (...args: string[]) =>
+    execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", ...args], { cwd: repository });
+  git("init", "--quiet", "--initial-branch", "next");
+  git("add", "package.json");
+  git("commit", "--quiet", "-m", "a fork");
+  const { stderr } = await installed.update(`git+file://user:secret@${repository}#next`).ended;
+  expect(stderr).toMatch(/svc-update-\w+ is the package svc-fork, not svc-agent/);
+  expect(stderr).not.toContain("secret");
+});
+
+test("who may not write to the installation is told before anything else", async () => {
+  const root = process.getuid?.() === 0;
+  if (!root) execFileSync("chmod", ["a-w", join(original.prefix, "bin")]);
+  const nobody = root ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : [];
+  const { code, stderr } = await svc(["update", "--yes"], {
+    program: [...nobody, ...original.program],
+    env: { NODE_COMPILE_CACHE: "" },
+  });
+  expect(stderr).toMatch(
+    /^svc: This user may not write to .*: run svc update as a user who may; in a container/,
+  );
+  expect(code).toBe(1);
+});
+
+test.each([
+  [["update", "--rollback", "--source", "svc-agent"], 2, /--rollback goes back/],
+  [["update"], 2, /without a terminal to ask on, it needs --yes/],
+  [
+    ["update", "--yes"],
+    1,
+    /is not what "npm install --global" has installed: update a checkout with git pull.*\. svc was not changed/,
+  ],
+])("%j from a checkout ends with %i", async (args, exit, message) => {
+  const program = [process.execPath, join(import.meta.dirname, "..", "..", "src", "cli", "main.ts")];
+  const { code, stderr } = await svc(args, { program });
+  expect(stderr).toMatch(message);
+  expect(code).toBe(exit);
+});
+
+test("a program that npm has installed for one project is left to npm", async () => {
+  const directory = join(await realpath(await temporaryDirectory()), "node_modules", "svc-agent");
+  await cp(join(original.modules, "svc-agent"), directory, { recursive: true });
+  const program = [join(directory, "dist", "svc.mjs")];
+  const { stderr } = await svc(["update", "--yes"], { program });
+  expect(stderr).toMatch(
+    /is not what "npm install --global" has installed.* another package as it was installed/,
+  );
+});
