@@ -11,8 +11,8 @@ type TraceEvent = {
 };
 
 /**
- * The tasks with scripts of the page while `act` runs, the longest first, in ms of processor time: on a busy machine a
- * task of the same work takes many times as long by the clock.
+ * The tasks of more than 5 ms with scripts of the page while `act` runs, the longest first, in ms of processor time: on
+ * a busy machine a task of the same work takes many times as long by the clock.
  */
 export const scriptTasks = async (
   browser: Browser,
@@ -27,7 +27,7 @@ export const scriptTasks = async (
   const complete = traceEvents.filter(({ ph, tdur }) => ph === "X" && tdur !== undefined);
   const calls = complete.filter(({ name }) => ["FunctionCall", "TimerFire"].includes(name));
   const tasks = complete
-    .filter(({ name }) => name.endsWith("RunTask"))
+    .filter(({ name, tdur = 0 }) => name.endsWith("RunTask") && tdur > 5000)
     .filter((task) =>
       calls.some(
         ({ pid, tid, ts }) =>
