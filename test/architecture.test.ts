@@ -34,8 +34,10 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   openai: { rooms: ["contract", "lib", "http", "chat"], packages: ["zod", "zod-openapi"] },
   client: { rooms: ["contract"], packages: ["eventsource-parser", "zod"] },
   fleet: { rooms: ["contract", "lib", "config", "client"], packages: ["p-limit", "zod"] },
+  // `cli` starts it, lazily; it shares the texts and takeovers of `cli`.
+  tui: { rooms: ["contract", "lib", "client", "fleet", "cli", "main"], packages: ["ink", "react"] },
   cli: {
-    rooms: ["contract", "lib", "config", "client", "fleet", "main"],
+    rooms: ["contract", "lib", "config", "client", "fleet", "main", "tui"],
     packages: ["cli-truncate", "commander", "log-update", "string-width", "wrap-ansi"],
   },
   main: {

@@ -77,6 +77,8 @@ describe("the published package", () => {
     expect(files).toEqual(
       expect.arrayContaining([
         "dist/LICENSES.txt",
+        "dist/man/bridge.1",
+        "dist/man/svc.1",
         "dist/docs-ui/swagger-ui-bundle.js",
         "dist/docs-ui/swagger-ui.css",
         "dist/web/index.html.br",
@@ -112,6 +114,12 @@ describe("the published package", () => {
     expect(broken.flat()).toEqual([]);
   });
 
+  test("brings its manual pages where man looks for them", async () => {
+    const pages = join(installed, "share", "man", "man1");
+    expect((await readdir(pages)).toSorted()).toEqual(["bridge.1", "svc.1"]);
+    expect(await readFile(join(pages, "svc.1"), "utf8")).toContain(".SS svc worktrees prepare");
+  });
+
   test("runs, and starts without what the command does not need", async () => {
     const { version } = await manifestOf(packageDirectory());
     const env = { PATH: String((await environment())["PATH"]) };
@@ -123,14 +131,14 @@ describe("the published package", () => {
     // Files that are opened, not milliseconds: those depend on what else the machine does.
     const listing = `data:text/javascript,import { registerHooks } from "node:module";
       registerHooks({ load: (url, context, next) => { if (url.startsWith("file:")) console.error(url.split("/").pop()); return next(url, context); } });`;
-    const { stderr } = await svc(["version"], {
-      program: [process.execPath, "--import", listing, program()],
-    });
-    const loaded = stderr.trim().split("\n");
-    expect(loaded.length).toBeGreaterThan(2);
-    expect(
-      loaded.filter((file) => /zod|schemas|orchestrator|client|settings|yaml|terminal-view/.test(file)),
-    ).toEqual([]);
+    for (const args of [["version"], ["__complete", "bash", "--", "wor"]]) {
+      const { stderr } = await svc(args, { program: [process.execPath, "--import", listing, program()] });
+      const loaded = stderr.trim().split("\n");
+      expect(loaded.length).toBeGreaterThan(2);
+      expect(
+        loaded.filter((file) => /zod|schemas|orchestrator|client|settings|yaml|terminal-view/.test(file)),
+      ).toEqual([]);
+    }
   });
 
   test("shows the page of its REST interface", async () => {

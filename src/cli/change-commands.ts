@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { jobId, json, type Lazily } from "./options.ts";
+import { examples, jobId, json, type Lazily } from "./options.ts";
 
 /** Commands that show the change of a job, or bring it into the current checkout. */
 export const addChangeCommands = (program: Command, lazily: Lazily): void => {
@@ -11,6 +11,7 @@ export const addChangeCommands = (program: Command, lazily: Lazily): void => {
     .option("--stat", "show the number of changed lines of each file")
     .option("--name-only", "show the paths of the changed files")
     .option(...json)
+    .addHelpText(...examples("svc diff latest", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
     .action(lazily(async () => (await import("./commands/diff.ts")).diff));
   program
     .command("checkout")
@@ -19,6 +20,7 @@ export const addChangeCommands = (program: Command, lazily: Lazily): void => {
       "Fetch a job's branch into the checkout of its repository in the current directory, and switch to it. Commits and uncommitted work of yours stay.",
     )
     .argument(...jobId)
+    .addHelpText(...examples("svc checkout latest"))
     .action(lazily(async () => (await import("./commands/checkout.ts")).checkout));
   program
     .command("apply")
@@ -27,5 +29,6 @@ export const addChangeCommands = (program: Command, lazily: Lazily): void => {
       "Apply a job's change to the checkout in the current directory, as uncommitted edits. Where both changed the same lines, git marks the conflict.",
     )
     .argument(...jobId)
+    .addHelpText(...examples("svc apply latest"))
     .action(lazily(async () => (await import("./commands/diff.ts")).apply));
 };

@@ -1,9 +1,10 @@
 import { Command } from "commander";
 import { nearest } from "../lib/nearest.ts";
 import { addChangeCommands } from "./change-commands.ts";
+import { addCompletionCommands } from "./completion-commands.ts";
 import { addContainerCommands } from "./container-commands.ts";
 import { addJobsCommand } from "./find-commands.ts";
-import { jobId, json, kindList, whole, type Lazily } from "./options.ts";
+import { examples, jobId, json, kindList, whole, type Lazily } from "./options.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { fitHelp } from "./text/fit-help.ts";
 import { sanitise } from "./text/sanitise.ts";
@@ -41,6 +42,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
   addWorktreeCommands(program, lazily);
   addContainerCommands(program, lazily);
   addServiceCommands(program, lazily);
+  addCompletionCommands(program, lazily);
   hintAtHelp(program, "svc");
   return program;
 };
@@ -56,6 +58,9 @@ const addTaskCommands = (program: Command, lazily: Lazily): void => {
     .argument(...jobId)
     .option("--events", "follow its events until it has ended; exit 0 only if it succeeded")
     .option("--json", "print the service's answer as JSON; with --events one event a line")
+    .addHelpText(
+      ...examples("svc job latest", "svc job 6f1c --json | jq .job.output", "svc job 6f1c --events"),
+    )
     .action(lazily(async () => (await import("./commands/lists.ts")).job));
   program
     .command("cancel")
@@ -63,11 +68,13 @@ const addTaskCommands = (program: Command, lazily: Lazily): void => {
     .description("Cancel a queued or running job and end its agent. A job that has ended stays as it is.")
     .argument(...jobId)
     .option(...json)
+    .addHelpText(...examples("svc cancel 6f1c"))
     .action(lazily(async () => (await import("./commands/lists.ts")).cancel));
   program
     .command("profiles")
     .description("list the profiles a task can run with; a broken one shows its fault")
     .option(...json)
+    .addHelpText(...examples("svc profiles"))
     .action(lazily(async () => (await import("./commands/lists.ts")).profiles));
 };
 
@@ -113,8 +120,7 @@ const ifNear = (text: string, typed: string, names: string): string =>
   nearest(typed, names.replaceAll(/(?<![^ ])-+/g, "").split(", ")) === undefined ? "" : text;
 
 const helpEnd = `
-Commands other than serve, update, agent, push, config, doctor, hooks,
-init-shared-fs and version call the service at SERVICE_HOST (127.0.0.1) and
+Commands that need a running service call it at SERVICE_HOST (127.0.0.1) and
 SERVICE_PORT (8200), with the key in SERVICE_API_KEY, or else the first of
 SERVICE_API_KEYS. drain calls the key-value store at KV_URL.
 

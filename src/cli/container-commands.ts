@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
-import type { Lazily } from "./options.ts";
+import { examples, type Lazily } from "./options.ts";
 
 /** `svc agent` and `svc push` */
 export const addContainerCommands = (program: Command, lazily: Lazily): void => {
@@ -34,7 +34,7 @@ export const addContainerCommands = (program: Command, lazily: Lazily): void => 
     .addOption(new Option("--build-only", "do not push").conflicts("pushOnly"))
     .option("--push-only", "do not build: push what was built before")
     .option("--no-cache", "build without what earlier builds left")
-    .addHelpText("after", "\nExample: CONTAINER_REGISTRY=ghcr.io/acme svc push --tag 0.1.0\n")
+    .addHelpText(...examples("CONTAINER_REGISTRY=ghcr.io/acme svc push --tag 0.1.0"))
     .action(lazily(async () => (await import("./commands/push.ts")).push));
 };
 

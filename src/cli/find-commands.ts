@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { json, whole, type Lazily } from "./options.ts";
+import { examples, json, whole, type Lazily } from "./options.ts";
 import { jobStatuses } from "./text/status.ts";
 
 /** `svc jobs` */
@@ -38,6 +38,13 @@ export const addJobsCommand = (program: Command, lazily: Lazily): void => {
       ]),
     )
     .option(...json)
+    .addHelpText(
+      ...examples(
+        "svc jobs --active --watch",
+        "svc jobs --failed --since 2d -r acme/app",
+        'svc jobs --search "date test"',
+      ),
+    )
     .action(lazily(async () => (await import("./commands/jobs.ts")).jobs));
 };
 

@@ -19,6 +19,13 @@ export const baseRef = [
   "branch or tag to base the work on (default: main, else the repository's default branch)",
 ] as const;
 
+/** Text for `addHelpText`: commands that a user may type, a line each. */
+export const examples = (...lines: string[]) =>
+  [
+    "after",
+    ["", lines.length === 1 ? "Example:" : "Examples:", ...lines.map((line) => `  ${line}`), ""].join("\n"),
+  ] as const;
+
 /** Reads an option as a whole number within these bounds. */
 export const whole =
   (min: number, max: number) =>

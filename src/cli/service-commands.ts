@@ -1,5 +1,5 @@
 import { Argument, Option, type Command } from "commander";
-import { json, whole, type Lazily } from "./options.ts";
+import { examples, json, whole, type Lazily } from "./options.ts";
 
 /** As in the contract, whose import would make each start slower. */
 const companionTargets = ["hooks", "bundle", "hub"];
@@ -49,6 +49,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
       "Show whether the service takes jobs, its queue, and what it checks: store, free room, credential. Exit 1 when it is down or refuses jobs.",
     )
     .option(...json)
+    .addHelpText(...examples("svc status"))
     .action(lazily(async () => (await import("./commands/status.ts")).status));
   program
     .command("doctor")
@@ -65,6 +66,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .command("instances")
     .description("list the instances and what they run, and how many jobs wait")
     .option(...json)
+    .addHelpText(...examples("svc instances"))
     .action(lazily(async () => (await import("./commands/lists.ts")).instances));
   program
     .command("agents")
@@ -105,11 +107,13 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .addOption(new Option("--kind <kind>", "only jobs, or only turns of agent mode").choices(["job", "chat"]))
     .option("--csv", "print the rows with all their figures as CSV")
     .option(...json)
+    .addHelpText(...examples("svc usage --by repository --since 2026-03-01", "svc usage --csv > usage.csv"))
     .action(lazily(async () => (await import("./commands/usage.ts")).usage));
   program
     .command("config")
     .description("show the settings and where each comes from, secrets masked")
     .option("--json", "print them as JSON")
+    .addHelpText(...examples("svc config"))
     .action(lazily(async () => (await import("./commands/service.ts")).config));
   const hooks = program
     .command("hooks")
@@ -144,6 +148,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .command("version")
     .description("print program name and version")
     .option("--json", "print them as JSON")
+    .addHelpText(...examples("svc version"))
     .action(lazily(async () => (await import("./commands/version.ts")).version));
 };
 
@@ -153,10 +158,15 @@ SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends them and saves their work.
 A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves
 their work and exits. A further signal may kill the process before that; the
 next start then ends the agents and saves the work.
+
+Examples:
+  svc serve
+  AGENT_MODE=true svc serve --port 8300 2> svc.log
 `;
 
 const agentsEnd = `
 Examples:
+  svc agents
   svc agents --headless list | jq -r '.remotes[] | "\\(.state) \\(.name)"'
   svc agents --headless chat --pod svc-0 --message "Why does the build fail?"
   svc agents --headless job --pod svc-1 --repo acme/app --task "Fix the test"
@@ -169,6 +179,10 @@ Exit: 0 success, 1 failure, 2 invalid input.
 const doctorEnd = `
 Run it as the service's user, in the service's environment. On a terminal it
 asks before it sends the model a message; otherwise only with --yes.
+
+Examples:
+  svc doctor
+  svc doctor --yes --json
 `;
 
 const drainEnd = `
@@ -178,6 +192,9 @@ instance's own environment. It waits for chat turns and completions too.
 After a drain, or an interruption, the instance takes jobs again until it is
 stopped. When jobs are left after the time-out, the instance takes none for
 another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+
+Example:
+  svc drain --timeout 600
 `;
 
 const updateEnd = `
@@ -192,7 +209,9 @@ Examples:
 const hooksSyncEnd = `
 With --url the service uses the files once SERVICE_HOOKS_URL names the same URL.
 A running service fetches with: curl -X POST 'URL/admin/sync?target=hooks'
-Example: svc hooks sync --target bundle
+
+Example:
+  svc hooks sync --target bundle
 `;
 
 const initSharedFsEnd = `
@@ -200,4 +219,7 @@ Set for every instance SERVICE_SHARED_FS_ROOT=ROOT, and to share the clones
 SERVICE_REPOS_ROOT=ROOT/repos.
 A copied profile wins over the bundled one of its name, also with a newer svc:
 remove the copy to use the new one.
+
+Example:
+  svc init-shared-fs --shared-root /srv/shared
 `;

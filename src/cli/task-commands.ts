@@ -1,5 +1,5 @@
 import { InvalidArgumentError, type Command } from "commander";
-import { jobId, whole, type Lazily } from "./options.ts";
+import { examples, jobId, whole, type Lazily } from "./options.ts";
 
 /** `svc run`, and the commands on one job that follow or repeat it. */
 export const addRunCommands = (program: Command, lazily: Lazily): void => {
@@ -37,7 +37,9 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     )
     .argument(...jobId)
     .option("-p, --profile <name>", "another profile");
-  nameOptions(submitOptions(retry)).action(lazily(async () => (await import("./commands/again.ts")).retry));
+  nameOptions(submitOptions(retry))
+    .addHelpText(...examples("svc retry latest", "svc retry 6f1c -p review --model opus --wait"))
+    .action(lazily(async () => (await import("./commands/again.ts")).retry));
   const resume = program
     .command("continue")
     .summary("give the agent of a job another task")
@@ -47,7 +49,9 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .argument(...jobId)
     .argument("[task]", "what the agent is to do next; - reads it from standard input")
     .option("-p, --profile <name>", "another profile");
-  submitOptions(resume).action(lazily(async () => (await import("./commands/again.ts")).continueJob));
+  submitOptions(resume)
+    .addHelpText(...examples('svc continue latest "Now add a test" --wait'))
+    .action(lazily(async () => (await import("./commands/again.ts")).continueJob));
   program
     .command("logs")
     .summary("show what a job's agent did so far")
@@ -55,6 +59,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .argument(...jobId)
     .option("-f, --follow", "go on until the job has ended; exit 0 only if it succeeded")
     .option("--json", "print one event a line")
+    .addHelpText(...examples("svc logs -f latest"))
     .action(lazily(async () => (await import("./commands/follow.ts")).logs));
   program
     .command("wait")
@@ -62,6 +67,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .description("Wait until all these jobs have ended; a line for each. Exit 0 only if all succeeded.")
     .argument("<job_ids...>", jobId[1])
     .option("--json", "print one job a line")
+    .addHelpText(...examples("svc wait 6f1c c5c1 && echo both succeeded"))
     .action(lazily(async () => (await import("./commands/follow.ts")).wait));
   program
     .command("open")
@@ -71,6 +77,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     )
     .argument("[job_id]", jobId[1])
     .option("--page", "the job's page, also when it has a pull request")
+    .addHelpText(...examples("svc open latest"))
     .action(lazily(async () => (await import("./commands/follow.ts")).open));
 };
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { baseRef, json, whole, type Lazily } from "./options.ts";
+import { baseRef, examples, json, whole, type Lazily } from "./options.ts";
 
 /** `svc worktrees …` and `svc disk` */
 export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
@@ -15,13 +15,15 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .command("list")
     .description("list prepared worktrees and those of jobs, oldest first")
     .option(...json)
+    .addHelpText(...examples("svc worktrees list"))
     .action(lazily(async () => (await import("./commands/worktrees.ts")).worktreesList));
   worktrees
     .command("show")
     .summary("show one, and how to get its saved work back")
     .description("Show a worktree: status, branch, path, size, whether it is pushed, and its saved work.")
-    .argument("<id>", "id of the worktree or its first digits")
+    .argument("<worktree>", "id of the worktree or its first digits")
     .option(...json)
+    .addHelpText(...examples("svc worktrees show 0b8e"))
     .action(lazily(async () => (await import("./commands/worktrees.ts")).worktreesShow));
   worktrees
     .command("prepare")
@@ -54,6 +56,7 @@ export const addWorktreeCommands = (program: Command, lazily: Lazily): void => {
     .command("disk")
     .description("show what each repository takes on disk, and what is free")
     .option(...json)
+    .addHelpText(...examples("svc disk"))
     .action(lazily(async () => (await import("./commands/worktrees.ts")).disk));
 };
 

@@ -9,10 +9,11 @@ export const listedRemotes = (urls: readonly string[], way: Way): Promise<Remote
   const asked = [...unique].map(async ([name, url]): Promise<Remote> => {
     const remote = { name, source: "list" as const, url };
     try {
-      return remoteOf({ ...remote, instance: selfOf(await askOverview(url, way)) });
+      const overview = await askOverview(url, way);
+      return remoteOf({ ...remote, instance: selfOf(overview), waiting: overview.queue.waiting });
     } catch (error) {
       way.signal.throwIfAborted();
-      return remoteOf({ ...remote, instance: null, fault: messageOf(error) });
+      return remoteOf({ ...remote, instance: null, waiting: null, fault: messageOf(error) });
     }
   });
   return Promise.all(asked);
@@ -22,13 +23,13 @@ export const listedRemotes = (urls: readonly string[], way: Way): Promise<Remote
 export const storeRemotes = async (baseUrl: string, way: Way): Promise<Remote[]> => {
   const overview = await askOverview(baseUrl, way);
   const self = selfOf(overview);
-  const source = "store";
+  const shared = { source: "store" as const, waiting: overview.queue.waiting };
   // An earlier version does not say which of the instances it is.
-  const unnamed = remoteOf({ name: nameOf(baseUrl), source, url: baseUrl, instance: null });
+  const unnamed = remoteOf({ ...shared, name: nameOf(baseUrl), url: baseUrl, instance: null });
   const all = overview.instances.map(async (instance): Promise<Remote> => {
-    if (instance === self) return remoteOf({ name: instance.name, source, url: baseUrl, instance });
+    if (instance === self) return remoteOf({ ...shared, name: instance.name, url: baseUrl, instance });
     const { name, address: url } = instance;
-    return remoteOf({ name, source, url, instance, fault: await faultOf(instance, baseUrl, way) });
+    return remoteOf({ ...shared, name, url, instance, fault: await faultOf(instance, baseUrl, way) });
   });
   return [...(self === null ? [unnamed] : []), ...(await Promise.all(all))];
 };

@@ -35,12 +35,17 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
       throw new Error(`kubectl finds no pods with the label ${label} in the namespace of its context`);
     for (const pod of pods) known.set(pod.name, pod);
     const seen = new Map<string, Instance | null>();
+    const waiting = new Map<string, number>();
     const faults = new Map<string, string>();
     const ask = async (pod: Pod): Promise<void> => {
       try {
         await using way = await kubectl.forward(pod, signal);
         const overview = await askOverview(way.url, { apiKey, patience, signal });
-        for (const instance of overview.instances) seen.set(instance.name, instance);
+        for (const instance of overview.instances) {
+          seen.set(instance.name, instance);
+          waiting.set(instance.name, overview.queue.waiting);
+        }
+        waiting.set(pod.name, overview.queue.waiting);
         seen.set(pod.name, selfOf(overview) ?? seen.get(pod.name) ?? null);
       } catch (error) {
         signal.throwIfAborted();
@@ -56,7 +61,9 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
       const stopped =
         phase === "Running" ? null : `The pod is ${phase}: kubectl describe pod ${name} says why`;
       const fault = stopped ?? (seen.has(name) ? null : (faults.get(name) ?? null));
-      return remoteOf({ name, source: "kubernetes", url: null, instance: seen.get(name) ?? null, fault });
+      const instance = seen.get(name) ?? null;
+      const shared = waiting.get(name) ?? null;
+      return remoteOf({ name, source: "kubernetes", url: null, instance, waiting: shared, fault });
     });
   };
 

@@ -15,6 +15,8 @@ export type Remote = {
   fault: string | null;
   /** What it says of itself; null: it could not be asked. */
   instance: Instance | null;
+  /** Jobs that are queued in its store; null: it could not be asked. */
+  waiting: number | null;
 };
 
 /** A way to ask one instance; its clean-up ends what it needed (a forwarded port). */

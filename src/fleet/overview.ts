@@ -5,7 +5,11 @@ import { Instance } from "../contract/instance.ts";
 import type { Remote } from "./fleet.ts";
 
 /** `answered_by` and some fields of the instances are missing where an earlier version answers. */
-const Overview = z.object({ answered_by: z.string().nullable().default(null), instances: z.array(Instance) });
+const Overview = z.object({
+  answered_by: z.string().nullable().default(null),
+  instances: z.array(Instance),
+  queue: z.object({ waiting: z.int() }),
+});
 type Overview = z.infer<typeof Overview>;
 
 /** `patience`: how long an instance may take to answer, seconds. */
@@ -41,7 +45,7 @@ export const remoteOf = ({
   instance,
   fault = null,
   ...rest
-}: Pick<Remote, "name" | "source" | "url" | "instance"> & { fault?: string | null }): Remote => ({
+}: Pick<Remote, "name" | "source" | "url" | "instance" | "waiting"> & { fault?: string | null }): Remote => ({
   ...rest,
   kind: instance?.agent_mode === true ? "agent" : "orchestrator",
   state: fault !== null ? "unreachable" : instance?.draining === true ? "draining" : "ready",

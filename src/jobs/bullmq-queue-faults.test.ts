@@ -38,7 +38,7 @@ const dieWorkingOn = async (kv: Kv, id: string): Promise<void> => {
   await once(child, "exit");
 };
 
-test("an id that an instance held when it was killed is handed out again", async () => {
+test.concurrent("an id that an instance held when it was killed is handed out again", async () => {
   const kv = await openKv(redis.url);
   await dieWorkingOn(kv, "a");
   const { queue } = openOn({ kv });
@@ -48,7 +48,7 @@ test("an id that an instance held when it was killed is handed out again", async
   end("a");
 });
 
-test("an id that a killed instance held can be put in again once its lock has lapsed, before anybody has checked", async () => {
+test.concurrent("an id that a killed instance held can be put in again once its lock has lapsed, before anybody has checked", async () => {
   const kv = await openKv(redis.url);
   await dieWorkingOn(kv, "a");
   const { queue } = openOn({ kv });
@@ -69,7 +69,7 @@ test("an id that a killed instance held can be put in again once its lock has la
   expect(handed).toEqual(["a", "b"]);
 });
 
-test("an id whose lock has lapsed while it is worked on is neither worked on twice here nor over before its time", async () => {
+test.concurrent("an id whose lock has lapsed while it is worked on is neither worked on twice here nor over before its time", async () => {
   const store = await startPrompt();
   const kv = await openKv(store.url);
   const { queue } = openOn({ kv, concurrency: 2, lockSeconds: 1 });
@@ -107,7 +107,7 @@ const aloneWith = async (lockSeconds = 3600) => {
   return { store, kv, queue, thrown, handed };
 };
 
-test("adding and removing while the store is unreachable does not fail, and after its restart all continues", async () => {
+test.concurrent("adding and removing while the store is unreachable does not fail, and after its restart all continues", async () => {
   // What the store handed out as it was killed is held until its lock lapses.
   const { store, kv, queue, handed } = await aloneWith(3);
   queue.pause();
@@ -123,7 +123,7 @@ test("adding and removing while the store is unreachable does not fail, and afte
   await until(() => handed.includes("after"));
 });
 
-test("after a store that did not answer all continues, and nothing taken in the meantime is forgotten", async () => {
+test.concurrent("after a store that did not answer all continues, and nothing taken in the meantime is forgotten", async () => {
   const { store, kv, queue, handed } = await aloneWith();
   queue.pause();
   await queue.add(...ids(20).map((id) => ({ id, boundTo: here })));
@@ -138,7 +138,7 @@ test("after a store that did not answer all continues, and nothing taken in the 
   await until(() => handed.includes("after"));
 });
 
-test("when its connections are killed again and again all continues", async () => {
+test.concurrent("when its connections are killed again and again all continues", async () => {
   const { store, kv, queue, handed } = await aloneWith(3);
   const client = new Redis(store.url);
   afterFile(() => client.disconnect());
@@ -151,7 +151,7 @@ test("when its connections are killed again and again all continues", async () =
   await until(() => ids(30).every((id) => handed.includes(id)));
 });
 
-test("what ends while the store is unreachable is reported to it afterwards", async () => {
+test.concurrent("what ends while the store is unreachable is reported to it afterwards", async () => {
   const store = await startPrompt();
   const kv = await openKv(store.url);
   const { queue } = openOn({ kv, concurrency: 2, lockSeconds: 3600 });
@@ -169,7 +169,7 @@ test("what ends while the store is unreachable is reported to it afterwards", as
   expect(await countsOf(kv)).toMatchObject({ wait: 0, active: 0, delayed: 0, failed: 0 });
 });
 
-test("a queue whose store is unreachable is closed in time", async () => {
+test.concurrent("a queue whose store is unreachable is closed in time", async () => {
   const { store, queue } = await aloneWith();
   await store.kill();
   const begun = performance.now();

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 
 describe("a run of this start that this instance knows nothing of", () => {
-  test("is queued again when its agent was never started", async () => {
+  test.concurrent("is queued again when its agent was never started", async () => {
     const world = await startSweep(redis);
     const id = await world.running("here", world.epoch);
     expect(await world.sweepUntil(id, ({ status }) => status === "queued", "to be queued")).toMatchObject({
@@ -22,14 +22,14 @@ describe("a run of this start that this instance knows nothing of", () => {
     expect(world.added).toContainEqual({ id, boundTo: null });
   });
 
-  test("fails when its agent was started", async () => {
+  test.concurrent("fails when its agent was started", async () => {
     const world = await startSweep(redis);
     const id = await world.running("here", world.epoch, { process: someProcess, pid: 1 });
     const failed = await world.sweepUntil(id, ({ status }) => status === "failed", "to fail");
     expect(failed).toMatchObject({ failure_reason: "instance_lost", unsettled: false });
   });
 
-  test("is settled when it was cancelled", async () => {
+  test.concurrent("is settled when it was cancelled", async () => {
     const world = await startSweep(redis);
     const ended = { status: "cancelled" as const, ended_at: new Date().toISOString() };
     const id = await world.running("here", world.epoch, ended);
@@ -37,7 +37,7 @@ describe("a run of this start that this instance knows nothing of", () => {
     expect(settled.status).toBe("cancelled");
   });
 
-  test("is left alone while it is being claimed, worked on or settled, and what an earlier start has left is too", async () => {
+  test.concurrent("is left alone while it is being claimed, worked on or settled, and what an earlier start has left is too", async () => {
     const world = await startSweep(redis);
     const known = await world.running("here", world.epoch);
     const earlier = await world.running("here", randomUUID());
@@ -49,7 +49,7 @@ describe("a run of this start that this instance knows nothing of", () => {
   });
 });
 
-test("a run of a lost instance whose branch was pushed has succeeded, whatever its profile says", async () => {
+test.concurrent("a run of a lost instance whose branch was pushed has succeeded, whatever its profile says", async () => {
   const world = await startSweep(redis);
   const stages = [{ stage: "pushed" as const, at: new Date().toISOString(), attempt: 1 }];
   const patch = { process: someProcess, retry_lost: true, branch: "b-1", stages };
@@ -61,7 +61,7 @@ test("a run of a lost instance whose branch was pushed has succeeded, whatever i
   });
 });
 
-test("a run that is ending with the service is left to the next start", async () => {
+test.concurrent("a run that is ending with the service is left to the next start", async () => {
   const world = await startSweep(redis, { isEnding: true });
   const own = await world.running("here", world.epoch);
   const begun = performance.now();
@@ -70,7 +70,7 @@ test("a run that is ending with the service is left to the next start", async ()
 });
 
 describe("what cannot be read", () => {
-  test("keeps nobody from seeing that an instance is lost, and is reported once", async () => {
+  test.concurrent("keeps nobody from seeing that an instance is lost, and is reported once", async () => {
     const world = await startSweep(redis);
     const [bad, worse, odd] = [randomUUID(), randomUUID(), "zz"];
     const { kv } = world;
@@ -92,7 +92,7 @@ describe("what cannot be read", () => {
   });
 });
 
-test("a job whose instance never comes back is settled when its time is over, so that it can be removed, and not before", async () => {
+test.concurrent("a job whose instance never comes back is settled when its time is over, so that it can be removed, and not before", async () => {
   const world = await startSweep(redis);
   const ended = { status: "failed" as const, failure_reason: "instance_lost" as const };
   const ago = (seconds: number): string => new Date(Date.now() - seconds * 1000).toISOString();
@@ -103,7 +103,7 @@ test("a job whose instance never comes back is settled when its time is over, so
   expect((await world.store.due(Date.now())).removable).toEqual([over]);
 });
 
-test("a run of a lost instance is not read again, once its job has ended, before its time is over", async () => {
+test.concurrent("a run of a lost instance is not read again, once its job has ended, before its time is over", async () => {
   const reads: string[] = [];
   const world = await startSweep(redis, {
     store: (real) => ({
@@ -124,7 +124,7 @@ test("a run of a lost instance is not read again, once its job has ended, before
   expect(reads).toEqual([]);
 });
 
-test("others do not count as missing while this instance cannot renew its own lease", async () => {
+test.concurrent("others do not count as missing while this instance cannot renew its own lease", async () => {
   let since: number | null = null;
   const world = await startSweep(redis, { renewingSince: () => since ?? performance.now() });
   const id = await world.running("gone", "e", { process: someProcess });
@@ -136,7 +136,7 @@ test("others do not count as missing while this instance cannot renew its own le
 });
 
 describe("whether an instance lives", () => {
-  test("one that was seen lives until it has been missing for half a lease, and one that never was does not", async () => {
+  test.concurrent("one that was seen lives until it has been missing for half a lease, and one that never was does not", async () => {
     let since = Number.POSITIVE_INFINITY;
     const world = await startSweep(redis, { renewingSince: () => Math.min(since, performance.now()) });
     const other = world.instanceOf("other");
@@ -153,7 +153,7 @@ describe("whether an instance lives", () => {
 });
 
 describe("jobs that wait", () => {
-  test("those of lost instances do not keep the others from being checked", async () => {
+  test.concurrent("those of lost instances do not keep the others from being checked", async () => {
     const world = await startSweep(redis, { lostInstanceGrace: 600 });
     const old = new Date(Date.now() - 120_000).toISOString();
     await Promise.all(Array.from({ length: 230 }, () => world.make({ bound_to: "gone", created_at: old })));
@@ -167,7 +167,7 @@ describe("jobs that wait", () => {
     );
   });
 
-  test("those that wait for an instance that lives do not keep the others from being checked", async () => {
+  test.concurrent("those that wait for an instance that lives do not keep the others from being checked", async () => {
     const world = await startSweep(redis);
     const [busy, facts] = [world.instanceOf("busy"), world.facts("busy")];
     await busy.join(facts);
@@ -184,7 +184,7 @@ describe("jobs that wait", () => {
     );
   });
 
-  test("one that waits for an instance that does not answer says so once, and what happens then", async () => {
+  test.concurrent("one that waits for an instance that does not answer says so once, and what happens then", async () => {
     const world = await startSweep(redis, { lostInstanceGrace: 600 });
     const [plain, resumed] = [
       await world.make({ bound_to: "gone" }),
@@ -207,7 +207,7 @@ describe("jobs that wait", () => {
     expect((await world.get(plain)).warnings).toHaveLength(1);
   });
 
-  test("an error of the store that is not a loss of contact does not begin the grace of a lost instance again", async () => {
+  test.concurrent("an error of the store that is not a loss of contact does not begin the grace of a lost instance again", async () => {
     let rounds = 0;
     const refuse = async (): Promise<never> => {
       rounds += 1;
@@ -225,7 +225,7 @@ describe("jobs that wait", () => {
   });
 });
 
-test("a count that cannot be kept keeps no job from its place in the queue, nor its end from being announced", async () => {
+test.concurrent("a count that cannot be kept keeps no job from its place in the queue, nor its end from being announced", async () => {
   const world = await startSweep(redis, {
     store: () => ({ count: () => Promise.reject(new Error("refused")) }),
   });

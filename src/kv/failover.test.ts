@@ -16,6 +16,7 @@ test("after each of two fail-overs the new master is used", async () => {
       what: `the new master of round ${round} to be written to`,
     });
     expect(after).toBeGreaterThan(Number(before));
+    if (round === 2) break;
     await killed.restart();
     await until(() => sentinel.hasReplica(), { seconds: 60, what: "the old master to follow" });
   }

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { longestBlock } from "../../test/longest-block.ts";
 import { createLineSplitter } from "./lines.ts";
 
 const splitLines = (chunks: Buffer[], maxBytes?: number): { lines: string[]; oversized: number[] } => {
@@ -57,12 +58,13 @@ test("a line beyond the limit is dropped with its length, and only that one", ()
   );
 });
 
-test("500 MB of lines take seconds, not minutes", () => {
+test("500 MB of lines take seconds, not minutes", async () => {
   const chunk = Buffer.from(`${"x".repeat(999)}\n`.repeat(64));
   let count = 0;
   const splitter = createLineSplitter({ onLine: () => (count += 1), onOversized: () => {} });
-  const began = performance.now();
-  for (let bytes = 0; bytes < 500e6; bytes += chunk.length) splitter.push(chunk);
+  const ms = await longestBlock(async () => {
+    for (let bytes = 0; bytes < 500e6; bytes += chunk.length) splitter.push(chunk);
+  });
   expect(count).toBeGreaterThanOrEqual(500_000);
-  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(ms).toBeLessThan(10_000);
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { longestBlock } from "../../test/longest-block.ts";
 import { maskSecrets } from "./secret-shapes.ts";
 
 /** Made up here, in two halves: scanners of repositories should not find them. */
@@ -128,10 +129,11 @@ test.each([
   "eyJ.",
   "token=a(",
   "--token a",
-])("half a megabyte of %j takes less than a second", (piece) => {
+])("half a megabyte of %j takes less than a second", async (piece) => {
   const text = piece.repeat(Math.ceil(500_000 / piece.length));
-  const started = performance.now();
-  maskSecrets(text);
-  maskSecrets(`${text}!`);
-  expect(performance.now() - started).toBeLessThan(1000);
+  const ms = await longestBlock(async () => {
+    maskSecrets(text);
+    maskSecrets(`${text}!`);
+  });
+  expect(ms).toBeLessThan(1000);
 });

@@ -76,7 +76,6 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     throw error;
   });
   const { jobs: store, events, queue, jobEnds, now } = stores;
-
   const telemetry = await openTelemetry({ settings, directory, redact, now, log });
 
   /** Nothing may keep the process alive when it cannot start. */

@@ -11,7 +11,7 @@ const call = (id: number, name: string, args: object = {}): string =>
 
 type Told = { structuredContent: { job: { id: string; status: string } } };
 
-test("what has been read before the end of stdin is answered, the last line also without its end", async () => {
+test.concurrent("what has been read before the end of stdin is answered, the last line also without its end", async () => {
   const raw = startRaw(await temporaryDirectory());
   const lines = [
     request(1, "initialize", initialize),
@@ -30,7 +30,7 @@ test("what has been read before the end of stdin is answered, the last line also
   expect(raw.received().find(({ id }) => id === 4)?.error).toMatchObject({ code: -32602 });
 });
 
-test.each(["alone", "beside a running service"])(
+test.concurrent.each(["alone", "beside a running service"])(
   "whoever waits for a job when stdin ends is told how it is, %s",
   async (where) => {
     const home = await temporaryDirectory();
@@ -57,7 +57,7 @@ test.each(["alone", "beside a running service"])(
   },
 );
 
-test("beside one that serves another client on stdio it says at once that it waits, and soon what to do instead", async () => {
+test.concurrent("beside one that serves another client on stdio it says at once that it waits, and soon what to do instead", async () => {
   const home = await temporaryDirectory();
   const first = startRaw(home);
   await first.ask("initialize", initialize);
@@ -72,7 +72,7 @@ test("beside one that serves another client on stdio it says at once that it wai
   expect(await first.exited).toEqual([0, null]);
 });
 
-test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
+test.concurrent.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
   "%s while it waits for another one ends it without a complaint",
   async (signal) => {
     const home = await temporaryDirectory();
@@ -87,7 +87,7 @@ test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
   },
 );
 
-test("one that waits takes over when the other one ends", async () => {
+test.concurrent("one that waits takes over when the other one ends", async () => {
   const home = await temporaryDirectory();
   const first = startRaw(home);
   await first.ask("initialize", initialize);

@@ -127,8 +127,9 @@ it("a default profile that does not exist is an error that names the variable", 
 it("routing costs microseconds while nothing changes", async () => {
   const ordinary = await setup();
   await ordinary.profiles.list();
-  const started = performance.now();
+  const started = process.cpuUsage();
   for (let count = 0; count < 1000; count++)
     await ordinary.profiles.route({ name: "", task: "fix it", repoUrl: "" });
-  expect((performance.now() - started) / 1000).toBeLessThan(0.1);
+  const { user, system } = process.cpuUsage(started);
+  expect((user + system) / 1000).toBeLessThan(100);
 });

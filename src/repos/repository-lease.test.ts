@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, test, vi } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLocalLocks } from "../store/locks.ts";
 import { until } from "../../test/until.ts";
@@ -114,7 +115,15 @@ test("a fetch that waits behind an instance which is stopped for 20 s fails with
   try {
     await once(holder.stdout, "data");
     holder.kill("SIGSTOP");
-    await expect(fetchInto(repos, remote.url)).rejects.toMatchObject({
+    // The seconds are counted by a clock of the test.
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    const fetched = fetchInto(repos, remote.url).then(
+      () => null,
+      (error: unknown) => error,
+    );
+    const failed = fetched.then(() => true);
+    while (!(await Promise.race([failed, delay(20, false)]))) vi.advanceTimersByTime(1000);
+    expect(await fetched).toMatchObject({
       reason: "clone_failed",
       retryable: true,
       message: expect.stringContaining(
@@ -122,6 +131,7 @@ test("a fetch that waits behind an instance which is stopped for 20 s fails with
       ) as string,
     });
   } finally {
+    vi.useRealTimers();
     holder.kill("SIGKILL");
   }
   expect((await fetchInto(repos, remote.url)).key).toBe(key);

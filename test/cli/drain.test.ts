@@ -199,7 +199,7 @@ test("a store that becomes unreachable is waited for, and one that has forgotten
 
 test("a store that cannot be reached is reported in a sentence without the password", async () => {
   const url = `redis://:secret@127.0.0.1:${await lastingPort()}`;
-  const { code, stdout, stderr } = await svc(["drain"], { env: { KV_URL: url } });
+  const { code, stdout, stderr } = await svc(["drain", "--timeout", "1"], { env: { KV_URL: url } });
   expect(stderr).toMatch(/^svc: The key-value store at 127\.0\.0\.1:\d+ cannot be used .*KV_URL/);
   expect(stderr).not.toContain("secret");
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });

@@ -106,6 +106,7 @@ let environment: Record<string, string>;
 let directory: string;
 beforeAll(async () => {
   directory = await temporaryDirectory();
+  afterFile(() => tmux("kill-server"));
   const { port } = await stubService({
     "POST /jobs": json(200, { success: true, job: sampleJob() }),
     [`GET /jobs/${job.id}`]: json(200, { success: true, job }),
@@ -158,8 +159,6 @@ const tmux = (...args: string[]): string =>
     env: environment,
   }).stdout;
 
-afterFile(() => void tmux("kill-server"));
-
 /** What stands on a terminal of so many columns when the command has ended. */
 const screen = async (name: string, columns: number, args: string): Promise<string> => {
   const done = join(directory, `${name}-${columns}`);
@@ -168,8 +167,8 @@ const screen = async (name: string, columns: number, args: string): Promise<stri
   const session = `${name}-${columns}`;
   tmux("new-session", "-d", "-s", session, "-x", String(columns), "-y", "100", "sh", "-c", script);
   await until(async () => (await readFile(done, "utf8").catch(() => "")) !== "");
+  // The session stays: a tmux server ends with its last one, and the next start would meet one that is ending.
   const seen = tmux("capture-pane", "-p", "-t", session);
-  tmux("kill-session", "-t", session);
   return `${seen.trimEnd()}\n`;
 };
 

@@ -20,7 +20,10 @@ export type Stub = {
 };
 
 /** A service that gives scripted answers, `METHOD /path` → answer; for what the real one cannot be made to do on time. */
-export const stubService = async (answers: Record<string, Answer>): Promise<Stub> => {
+export const stubService = async (
+  answers: Record<string, Answer>,
+  otherwise: Answer = json(404, { success: false, error: "Nothing is there", code: "not_found" }),
+): Promise<Stub> => {
   const requests: Request[] = [];
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     const pieces: Buffer[] = [];
@@ -29,9 +32,7 @@ export const stubService = async (answers: Record<string, Answer>): Promise<Stub
       const { method = "", url = "", headers } = request;
       const asked = { method, url, headers, body: Buffer.concat(pieces).toString() };
       requests.push(asked);
-      const answer =
-        answers[`${method} ${url.split("?")[0]}`] ??
-        json(404, { success: false, error: "Nothing is there", code: "not_found" });
+      const answer = answers[`${method} ${url.split("?")[0]}`] ?? otherwise;
       answer(asked, response);
     });
   };

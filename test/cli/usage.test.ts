@@ -46,6 +46,7 @@ describe("help", () => {
       "hooks",
       "init-shared-fs",
       "version",
+      "completion",
       "help",
     ]);
   });
@@ -109,7 +110,7 @@ describe("what is not understood ends with 2", () => {
     [["worktrees"], /Usage: svc worktrees[^]*prepare[^]*cleanup/],
     [["worktrees", "clean"], /unknown command 'clean'\n\(Did you mean cleanup\?\)\n[^]*svc worktrees --help/],
     [["worktrees", "list", "all"], /too many arguments[^]*svc worktrees list --help/],
-    [["worktrees", "show"], /missing required argument 'id'[^]*svc worktrees show --help/],
+    [["worktrees", "show"], /missing required argument 'worktree'[^]*svc worktrees show --help/],
     [["worktrees", "prepare"], /missing required argument 'url'[^]*svc worktrees prepare --help/],
     [["worktrees", "cleanup"], /paths or ids of worktrees, or --max-age-hours/],
     [["worktrees", "cleanup", "--force", "--dry-run"], /paths or ids of worktrees, or --max-age-hours/],

@@ -68,13 +68,14 @@ test("a second service on the same home ends with a sentence, and the first cont
 test("a start without any model credential warns, and says which variables to set", async () => {
   const warning = /"level":"warn".*No model credential is set.*AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN/;
   expect((await startService()).output.stderr).toMatch(warning);
-  for (const env of [
+  const services = [
     { AGENT_CLI_OAUTH_TOKEN: "long-lived-token" },
     { MODEL_API_AUTH_TOKEN: "static-key" },
     { ANTHROPIC_API_KEY: "native-key" },
     { SERVICE_AGENT_ENV: "CLAUDE_CODE_USE_BEDROCK" },
-  ])
-    expect((await startService({ env })).output.stderr).not.toContain("No model credential");
+  ].map((env) => startService({ env }));
+  for (const { output } of await Promise.all(services))
+    expect(output.stderr).not.toContain("No model credential");
 });
 
 test("a second service on the same worktrees ends with a sentence, and one that starts after the first has them", async () => {

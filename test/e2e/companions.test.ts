@@ -52,7 +52,7 @@ const serve = (env: Record<string, string>, home?: string): Promise<Service> =>
     ...(home !== undefined && { home }),
   });
 
-test("profiles of a private hook package and a bundle appear at start and after a sync, without a restart", async () => {
+test.concurrent("profiles of a private hook package and a bundle appear at start and after a sync, without a restart", async () => {
   const hooks = await published("hooks", { "profiles/coding/profile.yml": "description: Ours\n" });
   const bundle = await published("bundle", { "profiles/docs.yml": "description: Writes docs\n" });
   const service = await serve({
@@ -99,7 +99,7 @@ test("profiles of a private hook package and a bundle appear at start and after 
   expect(service.output.stderr).not.toContain(service.env["GIT_HOST_TOKEN"]);
 });
 
-test("a remote that is down at the first start stops nothing; the hub's agent answers once it is fetched", async () => {
+test.concurrent("a remote that is down at the first start stops nothing; the hub's agent answers once it is fetched", async () => {
   const hub = await published("hub", { "agents/writer/agent.yml": "description: Writes\n" });
   const hidden = `${hub.directory}.down`;
   await rename(hub.directory, hidden);
@@ -123,7 +123,7 @@ test("a remote that is down at the first start stops nothing; the hub's agent an
   expect(JSON.stringify(await (await models()).json())).toContain('"writer"');
 });
 
-test("a job keeps the profile that it was claimed with, although a sync changes it meanwhile", async () => {
+test.concurrent("a job keeps the profile that it was claimed with, although a sync changes it meanwhile", async () => {
   const hooks = await published("pinned", {
     "profiles/ours/profile.yml": "description: Ours\n",
     "profiles/ours/.claude/CLAUDE.md": "first",
@@ -147,7 +147,7 @@ test("a job keeps the profile that it was claimed with, although a sync changes 
   expect(await memoryOf(before.job_config_dir)).toBe("first");
 });
 
-test("a service that is killed again and again while it syncs always reads one whole checkout", async () => {
+test.concurrent("a service that is killed again and again while it syncs always reads one whole checkout", async () => {
   const files = (version: number): Files =>
     Object.fromEntries(
       Array.from({ length: 200 }, (_, index) => [
@@ -173,7 +173,7 @@ test("a service that is killed again and again while it syncs always reads one w
   await until(async () => (await profile(last, "p199"))?.description === "v4");
 });
 
-test("svc hooks sync fetches without a service, and a running one uses it", async () => {
+test.concurrent("svc hooks sync fetches without a service, and a running one uses it", async () => {
   const remote = await makeRemote({ "profiles/ours.yml": "description: one\n" });
   const service = await serve({ SERVICE_HOOKS_URL: remote.path });
   expect((await profile(service, "ours"))?.description).toBe("one");

@@ -7,7 +7,7 @@ import { git, makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
 import { until } from "../until.ts";
 
-test("a worktree goes when its time is over, after what was changed in it since is saved, and its branch with it", async () => {
+test.concurrent("a worktree goes when its time is over, after what was changed in it since is saved, and its branch with it", async () => {
   const service = await startService({ env: { SERVICE_WORKTREE_TTL: "3" } });
   const ask = asks(service);
   const remote = await makeRemote();
@@ -22,7 +22,7 @@ test("a worktree goes when its time is over, after what was changed in it since 
   expect(await git(cache, "show", `refs/service/salvage/${job.id}:by-hand.txt`)).toContain("looked around");
 });
 
-test("an ended job is forgotten when its time is over: record, events, files, configuration and worktree", async () => {
+test.concurrent("an ended job is forgotten when its time is over: record, events, files, configuration and worktree", async () => {
   const service = await startService({ env: { SERVICE_JOB_TTL: "2" } });
   const ask = asks(service);
   const remote = await makeRemote();
@@ -46,7 +46,7 @@ test("an ended job is forgotten when its time is over: record, events, files, co
   expect(existsSync(String(worktree_path))).toBe(false);
 });
 
-test("a job whose profile says retry_lost is run again after a crash and continues in its session", async () => {
+test.concurrent("a job whose profile says retry_lost is run again after a crash and continues in its session", async () => {
   const service = await startService();
   const profiles = join(service.home, ".service", "profiles");
   await mkdir(profiles, { recursive: true });

@@ -19,7 +19,7 @@ const linesOf = async <Line>(path: string): Promise<Line[]> =>
 const originsOf = (root: string): Promise<Origin[]> => linesOf(join(root, "origins.jsonl"));
 const keptBy = async (root: string): Promise<string[]> => await readdir(join(root, "plans")).catch(() => []);
 
-test("a crash in mid-run loses no plan: the next attempt keeps what the first left, and the session is noted once", async () => {
+test.concurrent("a crash in mid-run loses no plan: the next attempt keeps what the first left, and the session is noted once", async () => {
   const home = await temporaryDirectory();
   const root = join(home, ".service");
   await mkdir(join(root, "profiles"), { recursive: true });
@@ -38,7 +38,7 @@ test("a crash in mid-run loses no plan: the next attempt keeps what the first le
   expect(await linesOf(join(root, "history.jsonl"))).toHaveLength(1);
 });
 
-test("a conversation is noted once, whatever the number of its turns and processes", async () => {
+test.concurrent("a conversation is noted once, whatever the number of its turns and processes", async () => {
   const service = await startService({ env: { AGENT_MODE: "true", AGENT_MODE_KEEP_ALIVE: "0" } });
   const root = join(service.home, ".service");
   const headers = { "x-conversation-id": "kept" };
@@ -51,7 +51,7 @@ test("a conversation is noted once, whatever the number of its turns and process
   expect(origins).toMatchObject([{ kind: "chat", job_id: null }]);
 });
 
-test("two instances share one home, and both list the jobs of a session", async () => {
+test.concurrent("two instances share one home, and both list the jobs of a session", async () => {
   const redis = await startRedis();
   const cluster = await createCluster({ kvUrl: redis.url, env: { SERVICE_JOB_TTL: "5" } });
   const services = await Promise.all(["a", "b"].map((name) => cluster.start(name)));

@@ -122,7 +122,6 @@ test.for([
     code: 1,
     result: { is_error: true, result: expect.stringContaining("Connection closed mid-response") },
   },
-  { scenario: "refusal", code: 1, result: { is_error: true, stop_reason: "refusal" } },
   { scenario: "max_tokens", code: 0, result: { is_error: false, result: " goes." } },
   { scenario: "empty", code: 0, result: { is_error: false, result: "Done.", num_turns: 2 } },
 ])("scenario $scenario ends as the CLI ends it with a real model", async ({ scenario, code, result }) => {

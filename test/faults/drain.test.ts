@@ -92,7 +92,7 @@ test("two of three loaded instances are drained: nothing of theirs is cut, new w
   expect(again.map(({ pod_name }) => pod_name)).toContain("i2");
 }, 120_000);
 
-test("SIGTERM alone drains: what runs comes to its end, what waits is run by the others, no new work is taken", async () => {
+test.concurrent("SIGTERM alone drains: what runs comes to its end, what waits is run by the others, no new work is taken", async () => {
   const env = { SERVICE_MAX_PARALLEL_JOBS: "1", SERVICE_DRAIN_TIMEOUT: "60" };
   const { services, journal, cluster } = await startWorld(["i1"], env);
   const first = nth(services, 0);
@@ -124,7 +124,7 @@ test("SIGTERM alone drains: what runs comes to its end, what waits is run by the
   expect(await runsIn(journal)).toEqual(new Map([running, waiting].map((id) => [id, 1])));
 }, 120_000);
 
-test("svc drain waits for a chat turn and a completion, so that a SIGTERM after it cuts neither", async () => {
+test.concurrent("svc drain waits for a chat turn and a completion, so that a SIGTERM after it cuts neither", async () => {
   const env = { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0", SERVICE_DRAIN_TIMEOUT: "0" };
   const { services } = await startWorld(["i1"], env);
   const first = nth(services, 0);
@@ -153,7 +153,7 @@ for (const [how, drainTimeout, signals] of [
   ["a second SIGTERM", "60", 2],
   ["the end of SERVICE_DRAIN_TIMEOUT", "1", 1],
 ] as const) {
-  test(`${how} ends what still runs, in order: its work is saved and the job says so`, async () => {
+  test.concurrent(`${how} ends what still runs, in order: its work is saved and the job says so`, async () => {
     const { services, remote, journal } = await startWorld(["i1", "i2"], {
       SERVICE_DRAIN_TIMEOUT: drainTimeout,
       SERVICE_MAX_PARALLEL_JOBS: "1",

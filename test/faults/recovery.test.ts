@@ -31,7 +31,7 @@ const startWorld = async (prefix: string) => {
   return { again, id, tried, allow: () => kv.client.acl("SETUSER", "default", "+hgetall") };
 };
 
-test("what an earlier start has left is recovered when the store that failed just after the start works again, and then new jobs are", async () => {
+test.concurrent("what an earlier start has left is recovered when the store that failed just after the start works again, and then new jobs are", async () => {
   const { again, id, tried, allow } = await startWorld("takes-up");
   const fresh = await asks(again).submit({ task: "scenario: noop" });
   await tried();
@@ -41,7 +41,7 @@ test("what an earlier start has left is recovered when the store that failed jus
   expect(await asks(again).ended(fresh.id)).toMatchObject({ status: "succeeded", pod_name: "a" });
 }, 60_000);
 
-test("an instance that cannot recover yet what an earlier start has left stops on request", async () => {
+test.concurrent("an instance that cannot recover yet what an earlier start has left stops on request", async () => {
   const { again, tried } = await startWorld("stops");
   await tried();
   expect(await again.stop()).toBe(0);
@@ -57,7 +57,7 @@ const slowToSave = async () => {
   return { PATH: `${bin}:${process.env["PATH"]}`, wait: () => writeFile(flag, ""), goOn: () => rm(flag) };
 };
 
-test("after a crash lost jobs fail and new ones run while the work of the lost is still being saved, and a crash in the meantime loses none of it", async () => {
+test.concurrent("after a crash lost jobs fail and new ones run while the work of the lost is still being saved, and a crash in the meantime loses none of it", async () => {
   const { PATH, wait, goOn } = await slowToSave();
   const home = await temporaryDirectory();
   const remote = await makeRemote();

@@ -2,12 +2,14 @@ import { expect, test } from "vitest";
 import { temporaryDirectory } from "../temporary.ts";
 import { worktreeRounds } from "./worktree-rounds.ts";
 
+const rounds = 4;
+
 test("whenever the service is killed while worktrees are prepared and removed, all is brought to its end and no work is lost", async () => {
   const tally = await worktreeRounds({
     directory: await temporaryDirectory(),
-    rounds: 6,
+    rounds,
     random: Math.random,
   });
   expect(tally.faults).toEqual([]);
-  expect(tally.kills).toBe(6);
+  expect(tally.kills).toBe(rounds);
 }, 120_000);

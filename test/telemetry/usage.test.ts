@@ -1,6 +1,7 @@
 import { once } from "node:events";
+import { readdir } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
+import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { afterFile } from "../cleanup.ts";
 import { asks } from "../asks.ts";
@@ -64,8 +65,8 @@ test("jobs run while PostgreSQL is down, at the start and later; their rows arri
   expect(await asks(first).run({ task: "Do the default thing" })).toMatchObject({ status: "succeeded" });
   await expect(first.client.get_usage({})).rejects.toMatchObject({ status: 503, code: "store_unavailable" });
   await until(() => first.output.stderr.includes("cannot be delivered at present"));
-  // Its run is on disk when it dies.
-  await delay(100);
+  const spool = join(first.home, ".service", "jobs", "telemetry");
+  await until(async () => (await readdir(spool)).length > 0, { what: "its run to be on the disk" });
   await first.kill();
   await server.start();
   const second = await startService({ home: first.home, env });

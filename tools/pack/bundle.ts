@@ -18,6 +18,8 @@ export const bundle = async ({ root, directory }: Options): Promise<{ packages: 
     },
     platform: "node",
     transform: { define: { "process.env.NODE_ENV": '"production"' } },
+    // Ink imports it for its own developers only, and it is not installed.
+    resolve: { alias: { "react-devtools-core": false } },
     onwarn: (warning) => {
       // A warning here is a package left outside or a missing export: a program that fails at its user's.
       throw new Error(`The bundle is not sound: ${warning.message}`);
@@ -52,7 +54,7 @@ const checkImports = (chunks: OutputChunk[]): void => {
 /** The package directories that these modules lie in. */
 export const packagesOf = (modules: readonly string[]): string[] => {
   const directories = modules.flatMap((module) => {
-    const directory = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(module)?.[0];
+    const directory = /^\/.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(module)?.[0];
     return directory === undefined ? [] : [directory];
   });
   return [...new Set(directories)];

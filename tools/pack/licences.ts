@@ -23,6 +23,10 @@ const entryOf = async (directory: string): Promise<{ title: string; text: string
   const names = (await readdir(directory)).filter((name) => licenceFile.test(name)).toSorted();
   const texts = await Promise.all(names.map((name) => readFile(join(directory, name), "utf8")));
   if (texts.length === 0) texts.push(...(await ofReadme(directory)));
+  if (texts.length === 0) texts.push(...(await ofOurs(manifest.name)));
+  // It asks for no text to be passed on.
+  if (texts.length === 0 && manifest.license === "Unlicense")
+    texts.push("Released into the public domain: https://unlicense.org");
   if (texts.length === 0 && manifest.license === undefined) throw new Error(`${directory} has no licence`);
   if (texts.length === 0)
     texts.push(`The package has no licence file; its manifest says: ${manifest.license}`);
@@ -35,6 +39,13 @@ const ofReadme = async (directory: string): Promise<string[]> => {
   const section = /^#+ licen[cs]e\s*$([^]*?)(?=^#|(?![^]))/im.exec(page)?.[1]?.trim() ?? "";
   return section.includes("Permission is hereby granted") ? [section] : [];
 };
+
+/** Some packages leave out their licence: the text that their sources name, with the holder they name. */
+const ofOurs = (name: string): Promise<string[]> =>
+  readFile(join(import.meta.dirname, `${name}.LICENSE`), "utf8").then(
+    (text) => [text],
+    () => [],
+  );
 
 /** Also what a ready-made bundle says of its own contents, but not that of its other builds. */
 const licenceFile = /^(licen[cs]e|copying|notice)([.-].*)?$|^swagger-ui-bundle\.js\.LICENSE\.txt$/i;

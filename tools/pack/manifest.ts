@@ -12,6 +12,7 @@ const published = [
   "type",
   "engines",
   "bin",
+  "man",
   "files",
 ];
 

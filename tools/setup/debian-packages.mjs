@@ -58,6 +58,18 @@ const programs = [
     for: ["test"],
     why: "what svc shows is looked at on real terminals of several widths",
   },
+  ...["zsh", "fish"].map((shell) => ({
+    command: shell,
+    package: shell,
+    for: ["test"],
+    why: "words are completed in a real one",
+  })),
+  {
+    command: "mandoc",
+    package: "mandoc",
+    for: ["test"],
+    why: "it checks the manual pages",
+  },
   {
     command: "kubectl",
     package: "kubernetes-client",

@@ -137,7 +137,7 @@ test("no credential of the service is in the agent's environment or arguments, a
   expect(told).toContain("SHOWN=not a secret");
 });
 
-test("each piece of text is emitted within milliseconds of its being written", async () => {
+test("each piece of text is emitted soon after it was written, not with those after it", async () => {
   const delays: number[] = [];
   const run = await runFake('scenario: slow-deltas {"count": 100, "rate": 100}', {
     directory: await temporaryDirectory(),
@@ -147,5 +147,6 @@ test("each piece of text is emitted within milliseconds of its being written", a
   });
   expectTidy(run);
   expect(delays).toHaveLength(100);
-  expect(delays.toSorted((a, b) => a - b)[50]).toBeLessThan(20);
+  // They are written over a second. A busy machine takes some of the time.
+  expect(delays.toSorted((a, b) => a - b)[50]).toBeLessThan(200);
 });

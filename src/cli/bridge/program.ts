@@ -1,6 +1,7 @@
 import { Command } from "commander";
+import { addCompletionCommands } from "../completion-commands.ts";
 import { fitHelp } from "../text/fit-help.ts";
-import { whole, type Lazily } from "../options.ts";
+import { examples, whole, type Lazily } from "../options.ts";
 import { runProgram } from "../run-program.ts";
 
 /** Runs bridge with these arguments; resolves to the exit code, never rejects. */
@@ -10,7 +11,8 @@ const json = ["--json", "print the tool's answer as JSON"] as const;
 const project = ["-p, --project <text>", "only projects whose path contains this text"] as const;
 const limit = (value: number) => ["-n, --limit <number>", "how many at most", whole(1, 500), value] as const;
 
-const createProgram = (finish: (code: number) => void): Command => {
+/** As `createProgram` of svc. */
+export const createProgram = (finish: (code: number) => void): Command => {
   const lazily: Lazily =
     (load) =>
     async (...args) =>
@@ -35,6 +37,7 @@ const createProgram = (finish: (code: number) => void): Command => {
     .description(
       "Serve the 16 tools: on standard input and output, or with BRIDGE_TRANSPORT=sse over HTTP at BRIDGE_PORT.",
     )
+    .addHelpText(...examples("claude mcp add bridge -- bridge serve", "BRIDGE_TRANSPORT=sse bridge serve"))
     .action(lazily(async () => (await import("./serve.ts")).serve));
   program
     .command("sessions")
@@ -44,6 +47,7 @@ const createProgram = (finish: (code: number) => void): Command => {
     .option("--offset <number>", "how many to skip", whole(0, 1_000_000_000), 0)
     .option("--since-hours <hours>", "only those updated in the last hours", whole(0, 1_000_000), 0)
     .option(...json)
+    .addHelpText(...examples("bridge sessions --project acme/app --since-hours 24"))
     .action(lazily(async () => (await read()).sessions));
   program
     .command("show")
@@ -52,6 +56,7 @@ const createProgram = (finish: (code: number) => void): Command => {
     .argument("<session>", "id of the session")
     .option("-n, --last <number>", "how many of the last entries; 0: all", whole(0, 10_000), 20)
     .option(...json)
+    .addHelpText(...examples("bridge show 5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11 --last 50"))
     .action(lazily(async () => (await read()).show));
   program
     .command("search")
@@ -76,6 +81,7 @@ const createProgram = (finish: (code: number) => void): Command => {
     .option(...project)
     .option(...limit(30))
     .option(...json)
+    .addHelpText(...examples("bridge plans"))
     .action(lazily(async () => (await read()).plans));
   program
     .command("memory")
@@ -83,6 +89,7 @@ const createProgram = (finish: (code: number) => void): Command => {
     .argument("[project]", "encoded name of a project, as the list shows it")
     .argument("[file]", "name of the file (default: MEMORY.md)")
     .option(...json)
+    .addHelpText(...examples("bridge memory"))
     .action(lazily(async () => (await read()).memory));
   program
     .command("history")
@@ -91,22 +98,27 @@ const createProgram = (finish: (code: number) => void): Command => {
     .option(...project)
     .option(...limit(20))
     .option(...json)
+    .addHelpText(...examples('bridge history "date test"'))
     .action(lazily(async () => (await read()).history));
   program
     .command("collect")
     .description("read what is new in the transcript files")
     .option(...json)
+    .addHelpText(...examples("bridge collect"))
     .action(lazily(async () => (await read()).collect));
   program
     .command("status")
     .description("show what is read, where it is stored, and how much there is")
     .option(...json)
+    .addHelpText(...examples("bridge status"))
     .action(lazily(async () => (await read()).status));
   program
     .command("version")
     .description("print program name and version")
     .option("--json", "print them as JSON")
+    .addHelpText(...examples("bridge version"))
     .action(lazily(async () => (await read()).version));
+  addCompletionCommands(program, lazily);
   for (const command of program.commands) command.showHelpAfterError(`Try: bridge ${command.name()} --help`);
   return program;
 };

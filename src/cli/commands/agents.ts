@@ -32,6 +32,8 @@ export type Place = {
   local: () => Promise<LocalAgent[]>;
   /** The host of a repository that is named by owner and name alone. */
   gitHost: string;
+  /** The agent CLI, for conversations with local packages. */
+  agentCli: string;
 };
 
 /** `svc agents` */
@@ -39,9 +41,7 @@ export const agents = async (name: Action | undefined, options: AgentsOptions): 
   if (options.headless !== true && name !== undefined)
     throw usageError(`${name} is a command for scripts: svc agents --headless ${name}`);
   if (options.headless !== true)
-    throw usageError(
-      "svc agents has no screen in this version: svc agents --headless list shows the instances",
-    );
+    return await (await import("../../tui/agents.ts")).agents(openPlace(options));
   if (name === undefined)
     throw usageError(`--headless needs a command, one of ${Object.keys(actions).join(", ")}`);
   using interruption = catchInterruption();
@@ -74,6 +74,7 @@ const openPlace = ({ agentihubDir }: AgentsOptions): Place => {
       });
     },
     gitHost: settings.gitHost,
+    agentCli: settings.agentCliBinary,
   };
 };
 

@@ -214,11 +214,14 @@ test("a client that gives up waiting and asks again joins the answer under way",
   // So that the process is there, and only the model takes its time: two seconds.
   await client().chat.completions.create(saying('scenario: text {"text": "Hi."}'), { headers });
   const before = askedOf(scene.model).length;
-  const impatient = client({ timeout: 1500, maxRetries: 2 });
+  const impatient = client({ timeout: 1500, maxRetries: 20 });
   const answer = await impatient.chat.completions.create(saying("take a moment"), { headers });
   expect(answer.choices[0]?.message.content).toBe("a moment it was");
   expect(askedOf(scene.model).length - before).toBe(1);
-  expect(wire.exchanges.map((exchange) => exchange.headers.get("x-stainless-retry-count"))).toEqual(["1"]);
+  // On a busy machine it gives up more than once.
+  expect(wire.exchanges.map((exchange) => exchange.headers.get("x-stainless-retry-count"))).toEqual([
+    expect.stringMatching(/^[1-9]/),
+  ]);
 });
 
 test("an answer that takes longer than its timeout ends with an error, and is not asked for again", async () => {

@@ -1,4 +1,4 @@
-import type { Emitter, HLJSApi, LanguageFn } from "highlight.js";
+import type { Emitter, HLJSApi } from "highlight.js";
 import { useEffect, useState, type ReactNode } from "react";
 import "./code.css";
 
@@ -21,65 +21,25 @@ export const Code = ({ text, language = "" }: Props) => {
   );
 };
 
-const languages: Record<string, () => Promise<{ default: LanguageFn }>> = {
-  bash: () => import("highlight.js/lib/languages/bash"),
-  css: () => import("highlight.js/lib/languages/css"),
-  diff: () => import("highlight.js/lib/languages/diff"),
-  go: () => import("highlight.js/lib/languages/go"),
-  java: () => import("highlight.js/lib/languages/java"),
-  javascript: () => import("highlight.js/lib/languages/javascript"),
-  json: () => import("highlight.js/lib/languages/json"),
-  markdown: () => import("highlight.js/lib/languages/markdown"),
-  python: () => import("highlight.js/lib/languages/python"),
-  rust: () => import("highlight.js/lib/languages/rust"),
-  typescript: () => import("highlight.js/lib/languages/typescript"),
-  xml: () => import("highlight.js/lib/languages/xml"),
-  yaml: () => import("highlight.js/lib/languages/yaml"),
-};
-
-const aliases: Record<string, string> = {
-  sh: "bash",
-  shell: "bash",
-  zsh: "bash",
-  patch: "diff",
-  js: "javascript",
-  jsx: "javascript",
-  mjs: "javascript",
-  ts: "typescript",
-  tsx: "typescript",
-  md: "markdown",
-  py: "python",
-  rs: "rust",
-  html: "xml",
-  svg: "xml",
-  yml: "yaml",
-};
-
-const nameOf = (language: string): string => aliases[language.toLowerCase()] ?? language.toLowerCase();
-
-/** The library with the language in it; null: not yet, or there is no such language. */
+/** The library with the common languages; null: not yet, or it does not know this one. */
 export const useColours = (language: string, wanted = true): HLJSApi | null => {
-  const [loaded, setLoaded] = useState<{ name: string; colours: HLJSApi } | null>(null);
-  const name = nameOf(language);
+  const [colours, setColours] = useState<HLJSApi | null>(null);
   useEffect(() => {
-    const load = Object.hasOwn(languages, name) ? languages[name] : undefined;
-    if (!wanted || load === undefined) return undefined;
+    if (!wanted || language === "") return undefined;
     let isShown = true;
-    void Promise.all([import("highlight.js/lib/core"), load()])
-      .then(([{ default: colours }, { default: definition }]) => {
-        colours.registerLanguage(name, definition);
-        if (isShown) setLoaded({ name, colours });
-      })
+    void import("highlight.js/lib/common").then(
+      (loaded) => isShown && setColours(loaded.default),
       // Without colours the text is there all the same.
-      .catch(() => undefined);
+      () => undefined,
+    );
     return () => void (isShown = false);
-  }, [name, wanted]);
-  return loaded?.name === name ? loaded.colours : null;
+  }, [language, wanted]);
+  return wanted && colours?.getLanguage(language) !== undefined ? colours : null;
 };
 
 /** The text as elements: no markup is made of it on the way. */
 export const coloured = (colours: HLJSApi, language: string, text: string): ReactNode => {
-  const { _emitter } = colours.highlight(text, { language: nameOf(language), ignoreIllegals: true });
+  const { _emitter } = colours.highlight(text, { language, ignoreIllegals: true });
   return elements((_emitter as Emitter & { rootNode: Piece }).rootNode);
 };
 
