@@ -61,12 +61,10 @@ export type UsageRow = z.infer<typeof UsageRow>;
 
 const Budget = z
   .object({
-    of: z
-      .enum(["service", "key", "profile"])
-      .meta({
-        description: "What it limits: all runs, those of the caller's API key, or of a profile",
-        example: "service",
-      }),
+    of: z.enum(["service", "key", "profile"]).meta({
+      description: "What it limits: all runs, those of the caller's API key, or of a profile",
+      example: "service",
+    }),
     profile: z.string().nullable().meta({ description: "Null: it is not of a profile", example: null }),
     limit_usd: z.number().meta({ description: "USD for a day, UTC", example: 200 }),
     spent_usd: z.number().meta({ description: "USD spent today, by runs that ended", example: 3.42 }),
