@@ -63,7 +63,7 @@ export const ConversationPane = ({ id, known, models, onAsk, onRemove }: Props) 
         {shown.data && <VisibilityBoxes shown={shown.data} model={first} />}
         {onRemove && (
           <button type="button" className="quiet" onClick={onRemove}>
-            Remove
+            Remove conversation
           </button>
         )}
       </div>

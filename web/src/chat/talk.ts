@@ -48,8 +48,18 @@ export const ask = async (
     .then(() => queries.invalidateQueries({ queryKey: conversationsKey }));
   const { model, at } = conversation;
   await run({
-    ...{ conversation: conversation.id, at, id, question, model, isLive },
-    ...{ blocks: [], state: "running", error: null, tokens: null, began: at, ms: 0 },
+    conversation: conversation.id,
+    at,
+    id,
+    question,
+    model,
+    isLive,
+    blocks: [],
+    state: "running",
+    error: null,
+    tokens: null,
+    began: at,
+    ms: 0,
   });
 };
 
