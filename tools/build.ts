@@ -3,7 +3,6 @@ import { dirname, join } from "node:path";
 import { copyAssets, packagesOfAssets } from "./pack/assets.ts";
 import { bundle } from "./pack/bundle.ts";
 import { collectLicences } from "./pack/licences.ts";
-
 import { writeManPages } from "./pack/man.ts";
 import { buildWeb } from "./pack/web.ts";
 

@@ -57,8 +57,6 @@ export type AgentProcess = {
   isIdle: () => boolean;
   /** Turns that it has got so far. */
   turns: () => number;
-  /** Resident memory of the process itself, bytes; null: unknown. */
-  residentBytes: () => Promise<number | null>;
   /** Runs one turn, one at a time. Never rejects for what the agent does: the outcome says it. */
   turn: (turn: AgentTurn) => Promise<TurnOutcome>;
   /** TERM to the group, KILL after the grace, then the sweep. Resolves when nothing of it is left. Idempotent. */
@@ -74,9 +72,7 @@ export type AgentTurn = {
   content: readonly TurnPart[];
   /** Appended to the system prompt. Only the first turn of a process honours it; null: nothing. */
   appendSystemPrompt: string | null;
-  /** Model for this and the next turns, in the CLI's terms; null: unchanged. */
-  model: string | null;
-  /** Likewise; null: unchanged. */
+  /** For this and the next turns; null: unchanged. */
   effort: "low" | "medium" | "high" | null;
   /** Wall time of the turn, seconds; the silence limits of the settings count as well. */
   timeoutSeconds: number;

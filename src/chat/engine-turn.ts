@@ -92,8 +92,6 @@ export const createTurnRunner = (deps: Dependencies) => {
     const outcome = await warm.process.turn({
       content: isInformed ? turn.followUp : turn.opening,
       appendSystemPrompt: isFirst ? turn.appendSystemPrompt : null,
-      // The process's own model.
-      model: null,
       effort: turn.effort,
       timeoutSeconds: Math.max(1, Math.ceil((deadline - performance.now()) / 1000)),
       signal: turn.signal,

@@ -1,9 +1,9 @@
 import type { WarmProcess } from "./processes.ts";
 
-type Entry = { warm: WarmProcess; since: number; bytes: number; version: string };
+type Entry = { warm: WarmProcess; since: number; version: string };
 
 type Dependencies = {
-  limits: { count: number; bytes: number; seconds: number };
+  limits: { count: number; seconds: number };
   /** A monotonic clock, ms. */
   clock: () => number;
 };
@@ -27,15 +27,10 @@ export const createIdlePool = ({ limits, clock }: Dependencies) => {
     await ending.get(key);
   };
 
-  const isOverLimit = (): boolean => {
-    const bytes = [...entries.values()].reduce((sum, entry) => sum + entry.bytes, 0);
-    return entries.size > limits.count || bytes > limits.bytes;
-  };
-
   /** In the background: the caller has its answer, and another conversation's process may take its time to end. */
   const trim = (): void => {
     for (const key of entries.keys()) {
-      if (!isOverLimit()) break;
+      if (entries.size <= limits.count) break;
       void end(key);
     }
   };
@@ -58,9 +53,8 @@ export const createIdlePool = ({ limits, clock }: Dependencies) => {
     /** Adds a process for its conversation's next turn, within the limits. */
     add: async (key: string, warm: WarmProcess, version: string): Promise<void> => {
       await end(key);
-      const bytes = await warm.process.residentBytes();
-      if (limits.seconds === 0 || bytes === null || !warm.process.isIdle()) return warm.process.end();
-      entries.set(key, { warm, since: clock(), bytes, version });
+      if (limits.seconds === 0 || !warm.process.isIdle()) return warm.process.end();
+      entries.set(key, { warm, since: clock(), version });
       void warm.process.ended.then(() => {
         if (entries.get(key)?.warm === warm) entries.delete(key);
       });

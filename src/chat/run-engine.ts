@@ -27,7 +27,6 @@ type Dependencies = {
     | "agentModeWarmProcesses"
     | "agentModeKeepAlive"
     | "agentModeIdleProcesses"
-    | "agentModeIdleMemory"
     | "agentModeWorkspaces"
     | "agentModeConversationTtl"
   >;
@@ -77,7 +76,6 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
   const idlePool = createIdlePool({
     limits: {
       count: settings.agentModeIdleProcesses,
-      bytes: settings.agentModeIdleMemory * 1_048_576,
       seconds: settings.agentModeKeepAlive,
     },
     clock: () => performance.now(),

@@ -3,6 +3,7 @@ import { examples, json, whole, type Lazily } from "./options.ts";
 
 /** As in the contract, whose import would make each start slower. */
 const companionTargets = ["hooks", "bundle", "hub"];
+const headless = ["list", "chat", "job", "sync", "health", "local"];
 export const groups = ["day", "profile", "repository", "model", "key", "kind"];
 
 /** The commands for operators. */
@@ -74,11 +75,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Instances of the service (in Kubernetes, on one store, or those of SERVICE_REMOTES) and agent packages on this machine. With --headless one command each, for scripts: JSON on stdout, errors on stderr.",
     )
-    .addArgument(
-      new Argument("[command]", "what to do, with --headless").choices([
-        ...["list", "chat", "job", "sync", "health", "local"],
-      ]),
-    )
+    .addArgument(new Argument("[command]", "what to do, with --headless").choices(headless))
     .option("--headless", "run one command instead of the screen")
     .option("--pod <name>", "instance, or the beginning of its name: for chat, job, sync and health")
     .option("--agent <name>", "agent package: for local")

@@ -5,6 +5,7 @@ import { operations, type Operations } from "../contract/operations.ts";
 import { statusOf } from "../contract/errors.ts";
 import { chatMethods, type ChatMethods } from "./chat.ts";
 import { ClientError } from "./client-error.ts";
+import { delay } from "./delay.ts";
 import {
   createTransport,
   type HttpRequest,
@@ -206,12 +207,3 @@ const pause = (waits: number, error: unknown): number => {
   if (asked !== undefined) return Math.min(asked, 30) * 1000;
   return Math.min(10_000, 250 * 2 ** Math.min(waits, 10)) * (0.75 + Math.random() / 2);
 };
-
-/** Resolves after that many ms; rejects with the signal's reason. Not Node's own: the client also runs in browsers. */
-const delay = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const stop = (): void => (clearTimeout(timer), reject(signal?.reason as Error));
-    const timer = setTimeout(() => (signal?.removeEventListener("abort", stop), resolve()), ms);
-    signal?.addEventListener("abort", stop, { once: true });
-    if (signal?.aborted === true) stop();
-  });

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { isCompletionFinal, type Completion } from "../contract/completion.ts";
 import type { Client } from "./client.ts";
+import { delay } from "./delay.ts";
 
 /** Asks again and again: an answer may take an hour, and no connection has to last as long. Interrupted, it cancels. */
 export const untilAnswered = async (
@@ -12,7 +12,7 @@ export const untilAnswered = async (
     for (let pause = 100; ; pause = Math.min(1000, pause * 2)) {
       const { completion } = await client.get_completion({ uuid }, { signal });
       if (isCompletionFinal(completion.status)) return completion;
-      await delay(pause, undefined, { signal });
+      await delay(pause, signal);
     }
   } catch (error) {
     const limit = AbortSignal.timeout(5000);

@@ -8,35 +8,27 @@ export type TailBuffer = {
   text: () => string;
 };
 
-/** Holds the last `maxBytes` of a stream in a ring buffer. */
+/** Holds the last `maxBytes` of a stream. */
 export const createTailBuffer = (maxBytes: number): TailBuffer => {
-  const ring = Buffer.alloc(maxBytes);
+  const buffer = Buffer.alloc(2 * maxBytes);
+  let used = 0;
   let total = 0;
 
-  /** Writes the text without a copy. False: it does not fit before the end of the ring. */
-  const write = (text: string): boolean => {
-    const at = maxBytes === 0 ? 0 : total % maxBytes;
-    const length = Buffer.byteLength(text);
-    if (length > maxBytes - at) return false;
-    ring.write(text, at);
-    total += length;
-    return true;
-  };
-
   const push = (chunk: Buffer | string): void => {
-    if (typeof chunk === "string" && write(chunk)) return;
     const bytes = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
     const last = bytes.subarray(Math.max(0, bytes.length - maxBytes));
-    const at = maxBytes === 0 ? 0 : (total + bytes.length - last.length) % maxBytes;
-    const before = last.copy(ring, at);
-    last.copy(ring, 0, before);
+    if (used + last.length > buffer.length) {
+      const kept = Math.min(used, maxBytes);
+      buffer.copyWithin(0, used - kept, used);
+      used = kept;
+    }
+    used += last.copy(buffer, used);
     total += bytes.length;
   };
 
   const text = (): string => {
-    if (total <= maxBytes) return cutFront(ring.toString("utf8", 0, total), maxBytes);
-    const at = total % maxBytes;
-    return cutFront(decodeTail(Buffer.concat([ring.subarray(at), ring.subarray(0, at)])), maxBytes, true);
+    const tail = buffer.subarray(Math.max(0, used - maxBytes), used);
+    return cutFront(decodeTail(tail), maxBytes, total > maxBytes);
   };
 
   return { push, total: () => total, text };

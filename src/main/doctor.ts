@@ -120,7 +120,6 @@ const modelAnswer = async (patient: Patient, directory: string | null): Promise<
     : await started.process.turn({
         content: [{ type: "text", text: "Answer with the word ok." }],
         appendSystemPrompt: null,
-        model: null,
         effort: null,
         timeoutSeconds: request.launch.timeoutSeconds,
         onEvents: () => undefined,

@@ -60,7 +60,6 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
   const log = createLog(settings.logLevel, redact, settings.logFormat);
   for (const warning of warnings) log.warn(warning);
-
   const closing = new AbortController();
   const ending = new AbortController();
   const mustEnd = new AbortController();
@@ -76,7 +75,6 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     throw error;
   });
   const { jobs: store, events, queue, jobEnds, now } = stores;
-
   const telemetry = await openTelemetry({ settings, directory, redact, now, log });
 
   /** Nothing may keep the process alive when it cannot start. */

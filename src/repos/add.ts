@@ -13,7 +13,7 @@ import {
 } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
 import { gitDirVariables, runGit, runGitOrNull, serverOptions, type GitContext } from "./git-context.ts";
-import { announceOwner, isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
+import { isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
 import { isAncestor, isRefName, resolveBase } from "./ref.ts";
 import { removeDirectory } from "./remove.ts";
 import { RepoError, type AddWorktree, type Worktree } from "./repos.ts";
@@ -104,7 +104,7 @@ const make = async (
   const facts = { repoUrl: repo?.url ?? "", repoKey: repo?.key ?? null, branch, baseRef, baseSha };
   const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [] };
   const owned = { worktree, leftOut: [], source: source?.worktree.worktreeId ?? null };
-  await announceOwner(context, { ...owned, ready: false });
+  await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
   await makeClone(context, owned, { refs, start });
   const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });

@@ -14,42 +14,22 @@ type Listing = { worktree: Pick<Worktree, "gitDir" | "repoUrl">; commit: string;
  * @throws RepoError `worktree_failed` when the commit exceeds the limits
  */
 export const specialEntries = async (context: GitContext, listing: Listing): Promise<SpecialEntries> => {
-  const over = new AbortController();
-  const both = { ...listing, signal: AbortSignal.any([listing.signal, over.signal]) };
-  // Two processes: reading each size takes long when there are too many files.
-  const checks = [findEntries(context, both), checkSize(context, both)] as const;
-  try {
-    return (await Promise.all(checks))[0];
-  } catch (error) {
-    over.abort(error);
-    await Promise.allSettled(checks);
-    throw error;
-  }
-};
-
-const findEntries = async (context: GitContext, listing: Listing): Promise<SpecialEntries> => {
-  const { maxRepoFiles } = context.settings;
+  const { maxRepoFiles, maxRepoBytes } = context.settings;
   const found: SpecialEntries = { links: [], submodules: [], attributes: [] };
   let files = 0;
-  await listTree(context, listing, "-t", (entry, path) => {
+  let bytes = 0;
+  await listTree(context, listing, (entry, path) => {
     files += 1;
+    bytes += Number(entry.slice(entry.lastIndexOf(" ") + 1)) || 0;
     if (files > maxRepoFiles)
       throw tooLarge(listing, `more than ${maxRepoFiles} files and directories`, "SERVICE_MAX_REPO_FILES");
+    if (bytes > maxRepoBytes)
+      throw tooLarge(listing, `more than ${maxRepoBytes} bytes of files`, "SERVICE_MAX_REPO_BYTES");
     if (entry.startsWith("120000")) found.links.push(path);
     else if (entry.startsWith("160000")) found.submodules.push(path);
     else if (/(^|\/)\.gitattributes$/.test(path)) found.attributes.push(path);
   });
   return found;
-};
-
-const checkSize = async (context: GitContext, listing: Listing): Promise<void> => {
-  const { maxRepoBytes } = context.settings;
-  let bytes = 0;
-  await listTree(context, listing, "--long", (entry) => {
-    bytes += Number(entry.slice(entry.lastIndexOf(" ") + 1)) || 0;
-    if (bytes > maxRepoBytes)
-      throw tooLarge(listing, `more than ${maxRepoBytes} bytes of files`, "SERVICE_MAX_REPO_BYTES");
-  });
 };
 
 /** The system's limit, in bytes. */
@@ -58,11 +38,10 @@ const maxPathLength = 4096;
 const listTree = async (
   context: GitContext,
   { worktree, commit, signal }: Listing,
-  option: string,
   take: (entry: string, path: string) => void,
 ): Promise<void> => {
   let partial = "";
-  await runGit(context, ["ls-tree", "-r", option, "-z", "--full-tree", commit], {
+  await runGit(context, ["ls-tree", "-r", "-t", "--long", "-z", "--full-tree", commit], {
     variables: gitDirVariables(worktree.gitDir),
     encoding: "latin1",
     onOutput: (piece) => {

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
@@ -102,14 +102,6 @@ export const writeOwner = async (context: GitContext, facts: OwnerFacts): Promis
   await writeFileAtomic(ownerFile(context, facts.worktree.worktreeId), serialise(context, facts));
 };
 
-/** As `writeOwner`, without a wait for the disk: it survives a kill of the service, but not a crash of the machine. */
-export const announceOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {
-  await mkdir(ownerDirectory(context), { recursive: true });
-  const file = ownerFile(context, facts.worktree.worktreeId);
-  await writeFile(`${file}.new`, serialise(context, facts), { mode: 0o600 });
-  await rename(`${file}.new`, file);
-};
-
 export const removeOwner = async (context: GitContext, id: string): Promise<void> => {
   await rm(ownerFile(context, id), { force: true });
   await syncDirectory(ownerDirectory(context));
@@ -126,8 +118,7 @@ export const listOwned = async (context: GitContext): Promise<string[]> => {
 /** Removes unfinished owner files that a kill of the service left. */
 export const removeTornOwners = async (context: GitContext): Promise<void> => {
   for (const name of await namesIn(ownerDirectory(context))) {
-    if (name.endsWith(temporarySuffix) || name.endsWith(`${suffix}.new`))
-      await rm(join(ownerDirectory(context), name), { force: true });
+    if (name.endsWith(temporarySuffix)) await rm(join(ownerDirectory(context), name), { force: true });
   }
 };
 

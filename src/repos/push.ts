@@ -1,4 +1,3 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
 import { isPresent, readIndex, unsavedCommits } from "./capture.ts";
@@ -89,8 +88,7 @@ export const isPushed = async (
     if (!(await hasDirectory(worktree))) return true;
     await reclaim(context, worktree);
     if (!(await isOnBranch(worktree)) || !(await isClean(context, worktree, signal))) return false;
-    if (await hasOnlyKnownRefs(worktree)) return true;
-    const unsaved = { worktree, pushCounts: true, most: 1, signal };
+    const unsaved = { worktree, pushCounts: true, maxCount: 1, signal };
     return (await unsavedCommits(context, unsaved)).length === 0;
   } catch {
     signal.throwIfAborted();
@@ -115,31 +113,4 @@ const isClean = async (context: GitContext, worktree: Worktree, signal: AbortSig
     isPresent(worktree.path, `${directory}/.git`),
   );
   return (await Promise.all(nested)).every((isRepository) => !isRepository);
-};
-
-/**
- * Whether the files of the clone show, without a git process, that all its refs point to a commit of the remote or the
- * base, and that nothing was stashed or left detached. False: only git can tell.
- */
-const hasOnlyKnownRefs = async ({ gitDir, baseSha }: Worktree): Promise<boolean> => {
-  const entries = await readdir(join(gitDir, "refs"), { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => !entry.isDirectory());
-  const loose = await Promise.all(
-    files.map(async ({ parentPath, name }) => {
-      const isRemote = join(parentPath, name).startsWith(join(gitDir, "refs/remotes/"));
-      return { isRemote, commit: (await textOf(join(parentPath, name))).trim() };
-    }),
-  );
-  const remote = loose.filter(({ isRemote }) => isRemote).map(({ commit }) => commit);
-  const known = new Set([...remote, ...(baseSha === null ? [] : [baseSha])]);
-  const packed = await textOf(join(gitDir, "packed-refs"));
-  const own = [...packed.matchAll(/^([0-9a-f]{40}) refs\/(?!remotes\/|tags\/)/gm)].map(
-    ([, commit = ""]) => commit,
-  );
-  const tips = [...own, ...loose.filter(({ isRemote }) => !isRemote).map(({ commit }) => commit)];
-  const log = await textOf(join(gitDir, "logs/HEAD"));
-  const isLeft =
-    (await textOf(join(gitDir, "logs/refs/stash"))) !== "" ||
-    /\tcheckout: moving from [0-9a-f]{40} /.test(log);
-  return !isLeft && tips.every((commit) => known.has(commit));
 };

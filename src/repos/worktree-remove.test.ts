@@ -158,7 +158,7 @@ test("unfinished owner files that a kill left are removed, and nothing else", as
   const { repos, settings, worktree } = await makeWorktree();
   const owned = join(settings.worktreeRoot, ".owned");
   const kept = await readdir(owned);
-  await write(owned, { ".two.json.12.3.tmp": "{", "three.json.new": "{" });
+  await write(owned, { ".two.json.12.3.tmp": "{" });
   await repos.clearRoot();
   expect(await readdir(owned)).toEqual(kept);
   expect((await repos.readWorktree(worktree.worktreeId))?.directoryExists).toBe(true);

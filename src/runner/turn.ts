@@ -53,7 +53,6 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
   const outcome = await started.process.turn({
     content: [{ type: "text", text: promptOf(record, launch, session.resumeFrom !== null) }],
     appendSystemPrompt: null,
-    model: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
     isLast: true,

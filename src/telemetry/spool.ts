@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/p
 import { join } from "node:path";
 import { temporarySuffix } from "../lib/atomic-file.ts";
 import type { Log } from "../lib/log.ts";
+import { createWarnOnce } from "../lib/warn-once.ts";
 import { createNotifier } from "../lib/notifier.ts";
 import { orAborted, retry } from "../lib/wait.ts";
 
@@ -35,11 +36,14 @@ export const openSpool = async <Item>(options: Options<Item>): Promise<Spool<Ite
   const { directory, maxBytes, what, now, log } = options;
   const closing = new AbortController();
   const added = createNotifier();
-  const losses = createLosses(options);
+  const losses = createWarnOnce();
   const files = await earlier(directory).catch((err: unknown): File[] => {
     log.error({ err, directory }, `${what} cannot be kept on disk`);
     return [];
   });
+  /** Once of each reason, until what waits is delivered again. */
+  const lose = (reason: string, err?: unknown): void =>
+    losses.once(reason, () => log.warn({ err }, `${what} are lost: ${reason}`));
   let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   let count = 0;
   const pathOf = ({ id }: Pick<File, "id">): string => join(directory, `${id}${suffix}`);
@@ -67,13 +71,13 @@ export const openSpool = async <Item>(options: Options<Item>): Promise<Spool<Ite
       await rename(temporary, pathOf({ id }));
     } catch (err) {
       await rm(temporary, { force: true }).catch(() => undefined);
-      return losses.note("they cannot be written to disk", err);
+      return lose(unwritable, err);
     }
     files.push({ id, bytes: Buffer.byteLength(text) });
     bytes += Buffer.byteLength(text);
     for (let oldest = files[0]; oldest !== undefined && bytes > maxBytes; [oldest] = files) {
       await remove(oldest);
-      losses.note("too many wait for their delivery");
+      lose(tooMany);
     }
     added.notify("");
   };
@@ -103,6 +107,7 @@ export const openSpool = async <Item>(options: Options<Item>): Promise<Spool<Ite
       if (found !== null) await options.deliver(found.item, file.id);
       if (isFailing) log.info(`${what} are delivered again`);
       isFailing = false;
+      for (const reason of [unwritable, tooMany]) losses.clear(reason);
     };
     await retry(work, { first: 250, longest: 30_000, signal: closing.signal, onFailure }).catch(
       (err: unknown) => {
@@ -129,12 +134,14 @@ export const openSpool = async <Item>(options: Options<Item>): Promise<Spool<Ite
     close: async () => {
       closing.abort();
       await orAborted(delivering, AbortSignal.timeout(closeMs)).catch(() => undefined);
-      losses.close();
     },
   };
 };
 
 const suffix = ".json";
+
+const unwritable = "they cannot be written to disk";
+const tooMany = "too many wait for their delivery";
 
 const closeMs = 3000;
 
@@ -154,30 +161,4 @@ const earlier = async (directory: string): Promise<File[]> => {
       bytes: (await stat(join(directory, name))).size,
     })),
   );
-};
-
-/** Warns of lost items, at most once a minute. */
-const createLosses = ({ what, log }: Pick<Options<never>, "what" | "log">) => {
-  let lost = 0;
-  let why = "";
-  let cause: unknown;
-  let timer: NodeJS.Timeout | undefined;
-  const warn = (): void => {
-    if (lost > 0) log.warn({ lost, err: cause }, `${lost} ${what} are lost: ${why}`);
-    lost = 0;
-  };
-  return {
-    note: (reason: string, err?: unknown): void => {
-      lost += 1;
-      why = reason;
-      cause = err;
-      if (timer !== undefined) return;
-      warn();
-      timer = setInterval(warn, 60_000).unref();
-    },
-    close: (): void => {
-      clearInterval(timer);
-      warn();
-    },
-  };
 };

@@ -51,7 +51,8 @@ test("no more processes wait than are allowed, the longest unused go, and their 
 
 test("a message of tokens alone, and what a chat UI asks on the side, start none", async () => {
   const service = await startService({ env: { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0" } });
-  const title = "### Task:\nGenerate a title\n<chat_history>\nUSER: Hello there\n</chat_history>";
+  const title =
+    '### Task:\nGenerate a title\n{ "title": "…" }\n<chat_history>\nUSER: Hello there\n</chat_history>';
   for (const text of ["/show-all /hide-tools", "/stream-status", title])
     expect((await post(service, saying(text))).status).toBe(200);
   expect(await livingAgents(service)).toEqual([]);
@@ -59,12 +60,12 @@ test("a message of tokens alone, and what a chat UI asks on the side, start none
   expect(await livingAgents(service)).toHaveLength(1);
 });
 
-test("a process that nobody has used for AGENT_MODE_KEEP_ALIVE goes, one that takes too much memory at once", async () => {
+test("a process that nobody has used for AGENT_MODE_KEEP_ALIVE goes, one that has no place in the pool at once", async () => {
   const short = await startService({
     env: { AGENT_MODE: "true", AGENT_MODE_KEEP_ALIVE: "1", AGENT_MODE_WARM_PROCESSES: "0" },
   });
   const small = await startService({
-    env: { AGENT_MODE: "true", AGENT_MODE_IDLE_MEMORY: "1", AGENT_MODE_WARM_PROCESSES: "0" },
+    env: { AGENT_MODE: "true", AGENT_MODE_IDLE_PROCESSES: "0", AGENT_MODE_WARM_PROCESSES: "0" },
   });
   for (const service of [short, small]) {
     await ask(service, "1");

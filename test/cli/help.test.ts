@@ -13,6 +13,7 @@ const withoutJson: Record<string, string> = {
   "svc checkout": "changes the checkout",
   "svc apply": "changes the checkout",
   "svc completion": "prints a script",
+  "svc agents": "a screen; with --headless always JSON",
   "svc push": "shows what docker or podman prints",
   "bridge serve": "runs until it is stopped",
   "bridge completion": "prints a script",

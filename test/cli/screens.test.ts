@@ -165,7 +165,7 @@ const screen = async (name: string, columns: number, args: string): Promise<stri
   const program = svcProgram.map(shellWord).join(" ");
   const script = `${program} ${args}; echo $? > ${done}; sleep 600`;
   const session = `${name}-${columns}`;
-  tmux("new-session", "-d", "-s", session, "-x", String(columns), "-y", "100", "sh", "-c", script);
+  tmux("new-session", "-d", "-s", session, "-x", String(columns), "-y", "160", "sh", "-c", script);
   await until(async () => (await readFile(done, "utf8").catch(() => "")) !== "");
   // The session stays: a tmux server ends with its last one, and the next start would meet one that is ending.
   const seen = tmux("capture-pane", "-p", "-t", session);

@@ -66,7 +66,6 @@ export const converse = async (options: ConverseOptions): Promise<Conversation> 
       const outcome = await agent.turn({
         content: [{ type: "text", text }],
         appendSystemPrompt: null,
-        model: null,
         effort: null,
         timeoutSeconds: 60,
         signal: new AbortController().signal,

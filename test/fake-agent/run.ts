@@ -64,7 +64,6 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     : await started.process.turn({
         content: [{ type: "text", text: prompt }],
         appendSystemPrompt: null,
-        model: null,
         effort: null,
         timeoutSeconds: launch.timeoutSeconds ?? 60,
         isLast: true,

@@ -44,7 +44,7 @@ test("an answer streams with thinking, narration, a tool call and markdown, stay
   expect(await turn.locator(".thinking").getAttribute("open")).toBe(null);
   expect(await page.getByRole("status").filter({ hasText: "The agent says: There are" }).count()).toBe(1);
   await turn.locator(".about").getByText("ls -l src").click();
-  await turn.locator(".tool code").getByText("two.ts").waitFor();
+  await turn.locator(".output").getByText("two.ts").waitFor();
   await turn.getByText("Thought").click();
   await turn.locator(".thinking p").getByText("Hm, files.").waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);

@@ -75,11 +75,13 @@ const droppable = (code: string, program: ReturnType<Rolldown.PluginContext["par
   const calls = program.body.flatMap((statement) => {
     const declared = statement.type === "ExportNamedDeclaration" ? statement.declaration : statement;
     if (declared?.type !== "VariableDeclaration") return [];
-    return declared.declarations.flatMap(({ init }) => (init?.type === "CallExpression" ? [init] : []));
+    return declared.declarations.flatMap(({ init }) =>
+      init?.type === "CallExpression" || init?.type === "ObjectExpression" ? [init] : [],
+    );
   });
   return calls.reduceRight(
     (text, { start, end }) =>
-      `${text.slice(0, start)}/* @__PURE__ */ (() => ${text.slice(start, end)})()${text.slice(end)}`,
+      `${text.slice(0, start)}/* @__PURE__ */ (() => (${text.slice(start, end)}))()${text.slice(end)}`,
     code,
   );
 };

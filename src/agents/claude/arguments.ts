@@ -48,30 +48,18 @@ const contentBlock = (part: TurnPart): object => {
   return { type: "text", text: part.text.startsWith("/") ? `\n${part.text}` : part.text };
 };
 
-/** Options last sent to the CLI; null: none, then its arguments count. */
-export type SentOptions = { model: string | null; effort: AgentTurn["effort"] };
-
-type Saying = Pick<AgentTurn, "content" | "appendSystemPrompt" | "model" | "effort">;
-
 export type TurnInput = {
-  turn: Saying;
+  turn: Pick<AgentTurn, "content" | "appendSystemPrompt" | "effort">;
   /** Only before its first message does the CLI accept a system prompt. */
   first: boolean;
   /** What the arguments append to the system prompt. */
   appended: string | null;
-  sent: SentOptions;
+  /** Last sent to the CLI; null: none, then its arguments count. */
+  effort: AgentTurn["effort"];
 };
 
-/**
- * All lines of one turn, written at once: the CLI reads them in order, so nothing waits for its answers. A model that
- * it has already is not sent again, since each change leaves a message in the conversation.
- */
-export const turnInput = ({
-  turn,
-  first,
-  appended,
-  sent,
-}: TurnInput): { input: string; sent: SentOptions } => {
+/** All lines of one turn, written at once: the CLI reads them in order, so nothing waits for its answers. */
+export const turnInput = ({ turn, first, appended, effort }: TurnInput): string => {
   const lines: string[] = [];
   if (first && turn.appendSystemPrompt !== null) {
     // It replaces what the arguments append, so it must include that.
@@ -80,13 +68,10 @@ export const turnInput = ({
       .join("\n\n");
     lines.push(controlLine({ subtype: "initialize", appendSystemPrompt }));
   }
-  const next = { model: turn.model ?? sent.model, effort: turn.effort ?? sent.effort };
-  if (next.model !== sent.model) lines.push(controlLine({ subtype: "set_model", model: next.model }));
-  if (next.effort !== sent.effort) {
-    lines.push(controlLine({ subtype: "apply_flag_settings", settings: { effortLevel: next.effort } }));
-  }
+  if (turn.effort !== null && turn.effort !== effort)
+    lines.push(controlLine({ subtype: "apply_flag_settings", settings: { effortLevel: turn.effort } }));
   lines.push(userLine(turn.content));
-  return { input: lines.join(""), sent: next };
+  return lines.join("");
 };
 
 /** Asks the CLI to end the turn; it then sends an error result and can run the next one. */

@@ -3,7 +3,6 @@ import { supervise } from "../../lib/process/supervise.ts";
 import { createRedactor } from "../../lib/redact.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
-import { createDecoder } from "./decode.ts";
 import { unstartedOutcome } from "./outcome.ts";
 import { createProcess } from "./process.ts";
 import type { ClaudeSettings } from "./settings.ts";
@@ -19,10 +18,9 @@ type Options = {
 export type TelemetryReceiver = { endpoint: string; token: string };
 
 /** The agent adapter for Claude Code, or a program with the same protocol. */
-export const createClaudeAgent = (options: Options): Agent => {
-  warmUp();
-  return { start: (request) => start(request, options) };
-};
+export const createClaudeAgent = (options: Options): Agent => ({
+  start: (request) => start(request, options),
+});
 
 const start = async (request: AgentStart, { settings, env, receiver }: Options): Promise<StartedAgent> => {
   const { id, cwd, launch, session } = request;
@@ -55,25 +53,6 @@ const start = async (request: AgentStart, { settings, env, receiver }: Options):
 
 const refusal = (name: string): string =>
   `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;
-
-/**
- * Parses a line of each kind once: the first one costs milliseconds, since schemas are compiled on first use, and no
- * answer should be late for that.
- */
-const warmUp = (): void => {
-  const { decode } = createDecoder();
-  for (const line of lines) decode(JSON.stringify(line));
-};
-
-const delta = { type: "text_delta", text: "x" };
-
-const lines = [
-  { type: "system", subtype: "init", session_id: "" },
-  { type: "stream_event", event: { type: "content_block_delta", index: 0, delta } },
-  { type: "assistant", message: { content: [{ type: "tool_use", id: "", name: "", input: {} }] } },
-  { type: "user", message: { content: [{ type: "tool_result", tool_use_id: "", content: "" }] } },
-  { type: "result", subtype: "success" },
-];
 
 export type AgentEnvironment = {
   variables: Record<string, string>;

@@ -2,43 +2,33 @@ import { expect, test } from "vitest";
 import { turnInput, type TurnInput } from "./arguments.ts";
 
 const say = (more: Partial<TurnInput["turn"]>, setup: Partial<TurnInput> = {}) => {
-  const { input, sent } = turnInput({
-    turn: {
-      content: [{ type: "text", text: "Hi." }],
-      appendSystemPrompt: null,
-      model: null,
-      effort: null,
-      ...more,
-    },
+  const input = turnInput({
+    turn: { content: [{ type: "text", text: "Hi." }], appendSystemPrompt: null, effort: null, ...more },
     first: true,
     appended: null,
-    sent: { model: "sonnet", effort: null },
+    effort: null,
     ...setup,
   });
   const lines = input.split("\n").filter((line) => line !== "");
   return {
-    sent,
     asked: lines.slice(0, -1).map((line) => (JSON.parse(line) as { request: unknown }).request),
     last: JSON.parse(lines.at(-1)!) as unknown,
   };
 };
 
 test("a turn that asks for nothing, or for what is so already, is the user's line alone", () => {
-  const { asked, last, sent } = say({ model: "sonnet" });
+  const { asked, last } = say({});
   expect(asked).toEqual([]);
   expect(last).toMatchObject({ type: "user", message: { content: [{ type: "text", text: "Hi." }] } });
-  expect(sent).toEqual({ model: "sonnet", effort: null });
+  expect(say({ effort: "high" }, { effort: "high" }).asked).toEqual([]);
 });
 
-test("system prompt, model and effort come before the user's line, the system prompt only in the first turn", () => {
-  const wishes = { appendSystemPrompt: "Be kind.", model: "opus", effort: "high" } as const;
-  const { asked, sent } = say(wishes, { appended: "Be brief." });
-  expect(asked).toEqual([
+test("system prompt and effort come before the user's line, the system prompt only in the first turn", () => {
+  const wishes = { appendSystemPrompt: "Be kind.", effort: "high" } as const;
+  const effort = { subtype: "apply_flag_settings", settings: { effortLevel: "high" } };
+  expect(say(wishes, { appended: "Be brief." }).asked).toEqual([
     { subtype: "initialize", appendSystemPrompt: "Be brief.\n\nBe kind." },
-    { subtype: "set_model", model: "opus" },
-    { subtype: "apply_flag_settings", settings: { effortLevel: "high" } },
+    effort,
   ]);
-  expect(sent).toEqual({ model: "opus", effort: "high" });
-  expect(say(wishes, { first: false, sent: sent }).asked).toEqual([]);
-  expect(say({ model: null, effort: "low" }, { sent: sent }).sent).toEqual({ model: "opus", effort: "low" });
+  expect(say(wishes, { first: false }).asked).toEqual([effort]);
 });

@@ -111,22 +111,17 @@ const nothing: TurnOutcome = {
   durationMs: 0,
 };
 
-type Judged = EndedTurn & { verdict: Verdict };
-type Failed = Judged & { words: Words };
+type Failed = EndedTurn & { verdict: Verdict };
 
 const errorLimit = 10_240;
 
 /** What went wrong and what to do about it, then the agent's own words: at most 10,240 bytes. */
-const errorText = (judged: Judged): string => {
-  const { observed } = judged;
-  const isJob = judged.turn.isLast === true;
-  const failed: Failed = { ...judged, words: isJob ? jobWords : chatWords };
+const errorText = (failed: Failed): string => {
+  const { observed, cause } = failed;
   // The result of an interrupted turn says only that, in technical terms.
-  const ownText = isJob || failed.cause === null ? (observed.result?.text ?? "").trim() : "";
+  const ownText = cause === null ? (observed.result?.text ?? "").trim() : "";
   const parts = [sentence(failed)];
-  // The result of an interrupted run says only that it was interrupted.
-  const isOwnEnd = failed.cause !== null && observed.result?.ok === false;
-  if (ownText !== "" && !isOwnEnd) parts.push(`The agent said: ${cutFront(ownText, 2048)}`);
+  if (ownText !== "") parts.push(`The agent said: ${cutFront(ownText, 2048)}`);
   const head = cutFront(parts.join("\n"), errorLimit - 1024);
   const errors = observed.stderr.text().trim();
   if (errors === "") return head;
@@ -136,62 +131,51 @@ const errorText = (judged: Judged): string => {
 
 /** Of a job, what to do is a line of its own: `svc` shows it apart. */
 const sentence = (failed: Failed): string => {
-  const { verdict, words, interruption } = failed;
-  if (verdict.reason === null)
-    return `The ${words.what} was ended by the service: ${reasonText(interruption)}.`;
-  return sentences[verdict.reason](failed).replace("\n", words === jobWords ? "\nWhat to do: " : " ");
+  const { verdict, interruption, turn } = failed;
+  if (verdict.reason === null) return `The run was ended by the service: ${reasonText(interruption)}.`;
+  return sentences[verdict.reason](failed).replace("\n", turn.isLast === true ? "\nWhat to do: " : " ");
 };
 
 /** What went wrong; in the next line what to do about it, if anything. */
 const sentences: Record<Reason, (failed: Failed) => string> = {
-  timeout: (failed) => {
-    const { raise, resume } = failed.words;
-    return `The agent was ended at its time limit of ${failed.turn.timeoutSeconds} s.\n${raise.timeout(failed)}, or ${resume} to continue.`;
-  },
-  stalled: (failed) => stalled(failed),
-  auth: ({ words }) =>
-    `The model provider refused the agent's credentials, or there are none.\nSet AGENT_CLI_OAUTH_TOKEN, or MODEL_API_AUTH_TOKEN, for the service and ${words.again}.`,
-  rate_limited: ({ observed, words }) =>
-    `A usage limit of the model provider is reached.\n${capital(words.again)}${after(observed.limitResetsAt)}${words.orResume}.`,
-  api_error: ({ verdict, observed, words }) =>
+  timeout: ({ turn, profile }) =>
+    `The agent was ended at its time limit of ${turn.timeoutSeconds} s.\n${raise("timeout", profile)} (default: SERVICE_AGENT_CLI_TIMEOUT, in agent mode AGENT_MODE_TIMEOUT), or continue the session.`,
+  stalled: ({ cause, settings }) =>
+    cause === "first_output"
+      ? `The agent gave no sign of life within ${settings.agentCliFirstOutputTimeout} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT) and was ended.\nTry again.`
+      : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended.\nContinue the session.`,
+  auth: () =>
+    "The model provider refused the agent's credentials, or there are none.\nSet AGENT_CLI_OAUTH_TOKEN, or MODEL_API_AUTH_TOKEN, for the service and try again.",
+  rate_limited: ({ observed: { limitResetsAt } }) =>
+    `A usage limit of the model provider is reached.\nTry again ${limitResetsAt ? `when it resets, at ${limitResetsAt}` : "later"}.`,
+  api_error: ({ verdict, observed, profile }) =>
     `The model could not be used${status(observed.result?.api_status ?? null)}.\n${
       verdict.retryable
-        ? `It may pass: ${words.retry}.`
-        : `Check the ${words.whose} model and MODEL_API_BASE_URL.`
+        ? "It may pass: try again."
+        : `Check the model of "${profile}", and MODEL_API_BASE_URL.`
     }`,
-  max_turns: (failed) => {
-    const { raise, resume } = failed.words;
-    return `The agent stopped at its limit of turns.\n${raise.max_turns(failed)}, or ${resume} to continue.`;
-  },
-  budget: (failed) => {
-    const { raise, resume } = failed.words;
-    return `The agent stopped at its limit of cost.\n${raise.max_budget_usd(failed)}, or ${resume} to continue.`;
-  },
+  max_turns: ({ profile }) =>
+    `The agent stopped at its limit of turns.\n${raise("max_turns", profile)}, or continue the session.`,
+  budget: ({ profile }) =>
+    `The agent stopped at its limit of cost.\n${raise("max_budget_usd", profile)}, or continue the session.`,
   cli_not_found: ({ settings }) =>
     `The agent CLI "${settings.agentCliBinary}" could not be executed.\nCheck its installation or SERVICE_AGENT_CLI_BINARY.`,
-  agent_error: ({ observed, words }) =>
+  agent_error: ({ observed }) =>
     observed.facts.refused
-      ? `The model refused the task.\nPut it in other words, or choose another model${words.inProfile}.`
+      ? "The model refused the task.\nPut it in other words, or choose another model."
       : "The agent reported that it failed.",
   agent_exit: (failed) => exit(failed),
-  internal: ({ interruption, prompted, words }) =>
-    words === jobWords && !prompted
-      ? `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`
-      : `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}.\n${capital(words.resumeIts)} to continue.`,
+  internal: ({ interruption, prompted }) =>
+    prompted
+      ? `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}.\nContinue the session.`
+      : `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`,
 };
 
-const stalled = ({ cause, settings, words }: Failed): string =>
-  cause === "first_output"
-    ? `The agent gave no sign of life within ${settings.agentCliFirstOutputTimeout} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT) and was ended.\n${capital(words.again)}.`
-    : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended.\n${capital(words.resumeIts)} to continue.`;
+const raise = (limit: string, profile: string): string => `Raise \`${limit}\` of "${profile}"`;
 
 /** Claims no more than is known: the transcript may have the answer although the output was lost. */
-const exit = ({
-  ended: { exitCode, signal },
-  observed: { isLineCut, stdoutBytes },
-  words,
-}: Failed): string => {
-  const advice = `${capital(words.retry)}.`;
+const exit = ({ ended: { exitCode, signal }, observed: { isLineCut, stdoutBytes } }: Failed): string => {
+  const advice = "Try again, or continue the session.";
   if (signal !== null) {
     const memory = signal === "SIGKILL" ? " The system may have run out of memory." : "";
     return `The agent was killed by ${signal} before it gave a result.${memory}\n${advice}`;
@@ -203,8 +187,6 @@ const exit = ({
   return `${how} without giving a result.\n${exitCode === 0 ? advice : "Read the agent's own message below; svc doctor tries the agent CLI."}`;
 };
 
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
-const after = (resetsAt: string | null): string => (resetsAt ? ` when it resets, at ${resetsAt}` : " later");
 const status = (code: number | null): string => (code === null ? "" : ` (status ${code})`);
 
 /** The reason of an aborted signal, or a thrown value, as the end of a sentence. */
@@ -212,53 +194,4 @@ const reasonText = (reason: unknown): string => {
   const text =
     reason instanceof Error ? reason.message : typeof reason === "string" ? reason : "no reason was given";
   return text.replace(/\.$/, "").replaceAll(/\s+/g, " ");
-};
-
-type Raise = (what: { profile: string }) => string;
-
-/** What the reader, who submitted a job or sent a chat message, can do about a failure. */
-type Words = {
-  what: "run" | "turn";
-  again: string;
-  /** `again`, and alternatives. */
-  retry: string;
-  /** ` or …` with its comma in front, empty when there is nothing else to do. */
-  orResume: string;
-  resume: string;
-  resumeIts: string;
-  whose: string;
-  inProfile: string;
-  raise: { timeout: Raise; max_turns: Raise; max_budget_usd: Raise };
-};
-
-const jobWords: Words = {
-  what: "run",
-  again: "submit the job again",
-  retry: "submit the job again or resume its session",
-  orResume: ", or resume its session",
-  resume: "resume the session",
-  resumeIts: "resume its session",
-  whose: "profile's",
-  inProfile: " in the profile",
-  raise: {
-    timeout: ({ profile }) => `Raise \`timeout\` in the profile "${profile}" or SERVICE_AGENT_CLI_TIMEOUT`,
-    max_turns: ({ profile }) => `Raise \`max_turns\` in the profile "${profile}"`,
-    max_budget_usd: ({ profile }) => `Raise \`max_budget_usd\` in the profile "${profile}"`,
-  },
-};
-
-const chatWords: Words = {
-  what: "turn",
-  again: "send the message again",
-  retry: "send the message again",
-  orResume: "",
-  resume: "send another message",
-  resumeIts: "send another message",
-  whose: "agent's",
-  inProfile: "",
-  raise: {
-    timeout: () => "Raise `timeout` in the request, in `agent.yml` or by AGENT_MODE_TIMEOUT",
-    max_turns: () => "Raise `max_turns` in `agent.yml` (or of the completion), or AGENT_MODE_MAX_TURNS",
-    max_budget_usd: () => "Raise `max_budget_usd` in `agent.yml`",
-  },
 };

@@ -34,7 +34,7 @@ describe("the caller's signal", () => {
     const talk = await start();
     const { outcome, events } = await sayAndAbort(talk, "scenario: sleep");
     expect(outcome).toMatchObject({ ok: false, reason: null, retryable: false });
-    expect(outcome.error).toMatch(/^The turn was ended by the service: the caller left\./);
+    expect(outcome.error).toMatch(/^The run was ended by the service: the caller left\./);
     expect(events.filter(({ type }) => type === "result")).toHaveLength(1);
     expect(talk.process.isIdle()).toBe(true);
     const next = await talk.say('scenario: chat {"steps": [{"text": "Mine."}]}');
@@ -87,7 +87,7 @@ describe("the clocks", () => {
     const talk = await start();
     const { outcome } = await talk.say("scenario: sleep", { timeoutSeconds: 0.3 });
     expect(outcome).toMatchObject({ ok: false, reason: "timeout", retryable: false });
-    expect(outcome.error).toContain("time limit of 0.3 s. Raise `timeout` in the request");
+    expect(outcome.error).toContain("time limit of 0.3 s. Raise `timeout` of");
     expect(await pidOf(talk)).toBe(talk.process.pid);
   });
 

@@ -1,9 +1,8 @@
-import { readFile } from "node:fs/promises";
 import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redact } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnOutcome } from "../agent.ts";
-import { turnInput, type SentOptions } from "./arguments.ts";
+import { turnInput } from "./arguments.ts";
 import { unpromptedOutcome } from "./outcome.ts";
 import { readOutput } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
@@ -40,7 +39,7 @@ export const createProcess = (options: Options): AgentProcess => {
   let spent = 0;
   let idleBytes = 0;
   let unasked = false;
-  let sent: SentOptions = { model: launch.model, effort: null };
+  let effort: AgentTurn["effort"] = null;
 
   const reader = readOutput({
     stdout: agent.stdout,
@@ -103,9 +102,8 @@ export const createProcess = (options: Options): AgentProcess => {
     current = started;
     if (turns === 1) for (const message of warnings) started.accept({ type: "warning", message });
     if (usable) {
-      const { input, sent: next } = turnInput({ turn: asked, first: turns === 1, appended, sent });
-      sent = next;
-      started.write(input);
+      started.write(turnInput({ turn: asked, first: turns === 1, appended, effort }));
+      effort = asked.effort ?? effort;
     } else {
       void agent.ended.then(exited);
     }
@@ -120,7 +118,6 @@ export const createProcess = (options: Options): AgentProcess => {
     sessionId: session.id,
     isIdle: () => usable && current === null,
     turns: () => turns,
-    residentBytes: () => residentBytes(agent.pid),
     turn,
     end: async ({ graceSeconds } = { graceSeconds: settings.agentCliKillGrace }) => {
       current?.ending("the agent's process was ended");
@@ -132,9 +129,3 @@ export const createProcess = (options: Options): AgentProcess => {
 
 const isWork = ({ type }: AgentEvent): boolean =>
   type === "text" || type === "thinking" || type === "tool_use";
-
-const residentBytes = async (pid: number): Promise<number | null> => {
-  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-  const kibibytes = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
-  return kibibytes === undefined ? null : Number(kibibytes) * 1024;
-};

@@ -43,16 +43,13 @@ const sayAndAbort = async ({ say }: Conversation, text: string, fits: (event: Ag
   });
 };
 
-test("a conversation: what was said before, system prompt, model, effort and cost of each turn", async () => {
+test("a conversation: what was said before, system prompt, effort and cost of each turn", async () => {
   const talk = await start({}, ["--append-system-prompt=The profile says walrus."]);
   const first = await talk.say('scenario: text {"text": "The word is heron."}', {
     appendSystemPrompt: "The request says osprey.",
-    model: "haiku",
   });
   expect(first.outcome).toMatchObject({ ok: true, text: "The word is heron.", reason: null });
   expect(first.outcome.sessionId).toBe(talk.process.sessionId);
-  expect(first.outcome.model).toContain("haiku");
-  expect(lastRequest()).toMatchObject({ model: expect.stringContaining("haiku") });
   expect(lastRequest().system).toMatch(/The profile says walrus\.\s+The request says osprey\./);
 
   const second = await talk.say("", {
@@ -60,7 +57,6 @@ test("a conversation: what was said before, system prompt, model, effort and cos
       { type: "image", mediaType: "image/png", base64: onePixel },
       { type: "text", text: "/cost scenario: text" },
     ],
-    model: "sonnet",
     effort: "low",
   });
   expect(second.outcome).toMatchObject({ ok: true, text: "Done.", numTurns: 1 });
@@ -73,11 +69,10 @@ test("a conversation: what was said before, system prompt, model, effort and cos
   expect(one).toBeGreaterThan(0);
   expect(two).toBeGreaterThan(0);
 
-  // The same model once more is not told again, and costs what a turn costs, not what the process did.
-  const third = await talk.say("scenario: text", { model: "sonnet" });
+  // It costs what a turn costs, not what the process did.
+  const third = await talk.say("scenario: text");
   expect(third.events.at(-1)).toMatchObject({ type: "result", cost_usd: third.outcome.costUsd });
   expect(third.outcome.costUsd).toBeLessThan(one + two);
-  expect(await talk.process.residentBytes()).toBeGreaterThan(50 * 1024 * 1024);
   await talk.process.end();
   expect(await talk.left()).toEqual([]);
 

@@ -34,10 +34,10 @@ describe("a conversation", () => {
       usage: { input_tokens: 100, output_tokens: 20 },
     });
     expect(agent.isIdle()).toBe(true);
-    const second = await say("scenario: remember", { model: "haiku" });
+    const second = await say("scenario: remember");
     expect(second.outcome).toMatchObject({
       text: "I remember 1 earlier prompts.",
-      model: "fake-haiku",
+      model: "fake-sonnet",
       costUsd: 0.0123,
     });
     expect(second.events.at(-1)).toMatchObject({ type: "result", cost_usd: 0.0123 });
@@ -47,7 +47,7 @@ describe("a conversation", () => {
     expect(await left()).toEqual([]);
   });
 
-  test("gives the agent words, images, system prompt, model and effort in one go", async () => {
+  test("gives the agent words, images, system prompt and effort in one go", async () => {
     const { say } = await start({
       launch: { args: ["--model", "sonnet", "--append-system-prompt=Of the profile.", "--max-turns", "3"] },
     });
@@ -57,13 +57,12 @@ describe("a conversation", () => {
         { type: "image", mediaType: "image/png", base64: "aGVsbG8=" },
       ],
       appendSystemPrompt: "Of the request.",
-      model: "opus",
       effort: "low",
     });
     expect(JSON.parse(first.outcome.text)).toMatchObject({
       prompt: "\n/scenario: echo",
       append: "Of the profile.\n\nOf the request.",
-      model: "opus",
+      model: "sonnet",
       effort: "low",
       images: 1,
       turn: 1,
@@ -73,7 +72,7 @@ describe("a conversation", () => {
     const second = await say("scenario: echo", { appendSystemPrompt: "Too late.", effort: "high" });
     expect(JSON.parse(second.outcome.text)).toMatchObject({
       append: "Of the profile.\n\nOf the request.",
-      model: "opus",
+      model: "sonnet",
       effort: "high",
       turn: 2,
     });
@@ -259,14 +258,12 @@ describe("what cannot start", () => {
 });
 
 describe("a process that waits", () => {
-  test("reports its memory and its end", async () => {
+  test("reports its end", async () => {
     const { process: agent, say } = await start();
     await say("scenario: noop");
-    expect(await agent.residentBytes()).toBeGreaterThan(10 * 1024 * 1024);
     process.kill(agent.pid, "SIGKILL");
     await agent.ended;
     expect(agent.isIdle()).toBe(false);
-    expect(await agent.residentBytes()).toBeNull();
   });
 
   test("is ended when it works although nobody asked, or writes without end", async () => {

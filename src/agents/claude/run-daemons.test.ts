@@ -45,7 +45,7 @@ test("what an agent leaves behind as an ordinary user is ended, or named in a wa
     session: { id: randomUUID(), resumeFrom: null },
   };
   const content = [{ type: "text", text: "hello" }];
-  const asks = { appendSystemPrompt: null, model: null, effort: null };
+  const asks = { appendSystemPrompt: null, effort: null };
   const turn = { content, ...asks, timeoutSeconds: 60, isLast: true };
   const asked = JSON.stringify({ settings: { ...settings, agentCliBinary }, start, turn });
   const node = [process.execPath, "--input-type=module-typescript", "--eval", program, asked];

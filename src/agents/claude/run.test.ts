@@ -134,7 +134,7 @@ describe("a bad end", () => {
     ['auth-error {"status": null}', { reason: "auth" }, /Not logged in/],
     ["api-error", { reason: "api_error", retryable: true }, /status 500/],
     ['api-error {"status": 529}', { reason: "api_error", retryable: true }, /status 529/],
-    ['api-error {"status": 400}', { reason: "api_error", retryable: false }, /profile's model/],
+    ['api-error {"status": 400}', { reason: "api_error", retryable: false }, /model of "code"/],
     ['api-error {"status": null}', { reason: "api_error", retryable: true }, /Connection refused/],
     ["max-turns", { reason: "max_turns", retryable: false, text: "I work on it." }, /max_turns/],
     ["budget", { reason: "budget", retryable: false, text: "I work on it." }, /max_budget_usd/],

@@ -1,3 +1,4 @@
+import { continueInput, retryInput } from "../../client/again.ts";
 import type { Client } from "../../client/client.ts";
 import { isFinal, type Job } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
@@ -23,7 +24,7 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
     throw new CliError(
       `Job ${job.id} is ${job.status}: wait for its end (svc wait ${job.id}), or cancel it first`,
     );
-  const { files, branch, ...kept } = job.options;
+  const { files, branch } = job.options;
   if (files.length > 0 && flags.file === undefined)
     throw usageError(
       `The job had files (${files.join(", ")}), which the service does not give back: name them again with --file`,
@@ -31,12 +32,13 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
   const isTaken = branch !== null && job.branch !== null;
   if (isTaken && flags.branch === undefined)
     note(`The branch ${branch} is that of the first job: this one gets another, or name one with --branch`);
+  const again = await retryInput(client, job);
   const input = {
+    ...again,
     task: flags.editor === true ? await readTask(job.task, true) : job.task,
     profile: flags.profile ?? job.profile,
     file_path: flags.filePath ?? "",
-    ...(await placeOf(client, job)),
-    ...(await optionsOf(flags, { ...kept, branch: isTaken ? null : branch })),
+    ...(await optionsOf(flags, again.options)),
   };
   return submit(client, input, flags);
 };
@@ -53,26 +55,15 @@ export const continueJob = async (
     throw new CliError(
       `The agent of job ${job.id} had not begun, so there is nothing to continue: svc retry ${job.id}`,
     );
-  const { model, timeout_seconds, max_budget_usd, max_turns } = job.options;
+  const more = continueInput(job, job.session_id, await readTask(argument, flags.editor));
   const input = {
-    task: await readTask(argument, flags.editor),
-    session_id: job.session_id,
+    ...more,
     profile: flags.profile ?? job.profile,
     file_path: flags.filePath ?? "",
-    ...(await optionsOf(flags, { model, timeout_seconds, max_budget_usd, max_turns })),
+    ...(await optionsOf(flags, more.options)),
   };
   return submit(client, input, flags);
 };
 
 const find = async (client: Client, word: string): Promise<Job> =>
   (await client.get_job({ job_id: await resolveJobId(client, word) })).job;
-
-/** Where the job ran: its repository, or the worktree or session that was there before it. */
-const placeOf = async (client: Client, job: Job) => {
-  const { id, worktree_id, session_id, created_at, repo_url, base_ref } = job;
-  if (worktree_id === null || worktree_id === id)
-    return { repo_url, base_ref: repo_url === "" ? "" : base_ref };
-  const { jobs } = await client.list_jobs(session_id === null ? { limit: 1 } : { session_id, limit: 1000 });
-  const isResumed = session_id !== null && jobs.some((each) => each.created_at < created_at);
-  return isResumed ? { session_id } : { worktree_id };
-};

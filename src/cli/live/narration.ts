@@ -1,5 +1,5 @@
 import type { JobEvent } from "../../contract/event.ts";
-import { duration } from "../text/columns.ts";
+import { duration } from "../../lib/quantities.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
 
 /** One row of a job's progress, before it is fitted to a terminal or a file. */
@@ -77,7 +77,7 @@ type Line = Omit<Row, "elapsedMs">;
  * The event as one line; null when it has nothing for a reader, or belongs to the flow of text.
  * @param worktree directory the agent works in, where it is known
  */
-const describeEvent = (event: JobEvent, worktree: string | null): Line | null => {
+export const describeEvent = (event: JobEvent, worktree: string | null): Line | null => {
   // The key is the event's own type, which the compiler cannot relate to the row of the table.
   const describe = described[event.type] as Describe<JobEvent> | undefined;
   return describe?.(event, worktree) ?? null;

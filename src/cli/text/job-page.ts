@@ -1,7 +1,8 @@
 import type { FailureReason, Job } from "../../contract/job.ts";
 import type { Layout } from "../print.ts";
+import { adviceFor } from "./advice.ts";
 import { aligned, factLines, wrap, type Fact, cost, counted, duration } from "./columns.ts";
-import { flagWords, oneLine, optional, sanitise, shellWord } from "./sanitise.ts";
+import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
 import { paintStatus } from "./status.ts";
 
 /** Everything about a job, as `svc job` shows it. */
@@ -177,33 +178,6 @@ const tokens = ({ usage }: Job): string | null => {
   return `${usage.input_tokens} in, ${usage.output_tokens} out, ${cached} cached`;
 };
 
-type SavedWork = {
-  ref: string;
-  /** Git directory that has the ref; null: unknown. */
-  gitDir: string | null;
-  /** Id of the worktree that the work belongs to. */
-  id: string;
-};
-
-/** The salvage ref of a worktree, and the git commands to get the work back. */
-export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
-  const ref = oneLine(given);
-  if (gitDir === null) return ref;
-  const from = shellWord(oneLine(gitDir));
-  return [
-    ref,
-    `look at it:  git --git-dir ${from} log -p --stat --diff-merges=1 ${ref} ${beyondBase}`,
-    `fetch it:    git fetch ${from} ${ref}:refs/heads/salvaged-${id.slice(0, 8)}`,
-  ].join("\n");
-};
-
-/**
- * Excludes what the remote's branches have, except branches of jobs: those contain the work of a job that failed after
- * its push. Saved work may be a merge (of the agent's HEAD, its branch and earlier saves), of which git shows nothing
- * without `--diff-merges`.
- */
-const beyondBase = "--not --exclude='origin/service/*' --remotes";
-
 /** Characters of task and output that are shown; `--json` has all. */
 const maxShown = 2000;
 
@@ -240,34 +214,4 @@ export const stageTimes = (job: Job, now: number): string[] => {
       ];
     }),
   );
-};
-
-/** What the user can do about a job that did not succeed, or null. */
-const adviceFor = ({ status, failure_reason: reason, retryable }: Job): string | null => {
-  if (status === "expired") return "No worker took it in time: submit it again, or raise SERVICE_JOB_TTL.";
-  if (reason === null) return null;
-  return advice[reason] + (retryable === true ? " Submitting it again may work." : "");
-};
-
-/** For errors that do not say it themselves. */
-const advice: Record<FailureReason, string> = {
-  agent_error: "Read what the agent said, and put the task in other words.",
-  agent_exit: "Try the agent CLI on the service's machine with svc doctor.",
-  api_error: "Ask the model once with svc doctor on the service's machine.",
-  rate_limited: "Wait for the reset of the limit, then submit it again.",
-  auth: "Set AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY of the service anew; svc doctor tries it.",
-  max_turns: "Split the task, raise max_turns in the profile, or continue with --session-id.",
-  budget: "Raise max_budget_usd in the profile, or split the task.",
-  timeout: "Split the task, or raise timeout in the profile or SERVICE_AGENT_CLI_TIMEOUT.",
-  stalled: "Continue with --session-id, or try the agent CLI with svc doctor.",
-  instance_lost:
-    "Continue the agent's session, if it has one, with --session-id; svc instances lists who lives.",
-  clone_failed: "Try git ls-remote with this repository as the service's user.",
-  worktree_failed: "Check that the base branch exists; svc disk shows the service's free room.",
-  profile_invalid: "Correct the profile: svc profiles shows its fault.",
-  mcp_config_invalid: "Correct the MCP configuration that --file-path or the profile names.",
-  cli_not_found: "Install the agent CLI on the service's machine, or set SERVICE_AGENT_CLI_BINARY.",
-  push_failed: "Check that the token may push, and the rules of the branch; the branch has the work.",
-  pr_failed: "Open the pull request by hand: the branch is pushed. svc doctor shows the token's rights.",
-  internal: "This is a fault of the service: look into its log.",
 };

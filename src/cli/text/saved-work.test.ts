@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { git, makeRemote } from "../../../test/remote.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { savedWork } from "./job-page.ts";
+import { savedWork } from "./saved-work.ts";
 
 const ref = "refs/service/salvage/the-job";
 

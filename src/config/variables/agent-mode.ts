@@ -64,12 +64,6 @@ export const agentModeVariables = {
     "8",
     "Size of the idle pool: processes that wait for their conversation's next message; the longest unused is ended first",
   ),
-  agentModeIdleMemory: variable(
-    "AGENT_MODE_IDLE_MEMORY",
-    integer(0, 1_000_000),
-    "2048",
-    "MiB of memory that the idle pool may use; the longest unused is ended first",
-  ),
   agentModeLiveText: variable(
     "AGENT_MODE_LIVE_TEXT",
     flag,

@@ -1,6 +1,10 @@
 import { memo, useState } from "react";
+import { parsedJson } from "../../../src/client/client-error.ts";
+import { toolCall } from "../../../src/cli/live/narration.ts";
+import { sanitise } from "../../../src/cli/text/sanitise.ts";
 import { duration } from "../../../src/lib/quantities.ts";
 import { Code } from "../parts/code.tsx";
+import { Long } from "../parts/long.tsx";
 import { Markdown } from "../parts/markdown.tsx";
 import { Duration } from "../parts/time.tsx";
 import type { Block } from "./answer.ts";
@@ -38,17 +42,24 @@ const BlockView = memo(({ block, isLast, isRunning }: BlockProps) => {
   if (block.type === "text")
     return (
       <div className={isLast ? "final" : "narration"}>
-        <Markdown text={block.text} />
+        {block.text.length <= longestMarkdown ? (
+          <Markdown text={sanitise(block.text)} />
+        ) : (
+          <Long text={block.text} className="words" />
+        )}
       </div>
     );
   const isOpen = isLast && isRunning;
   return (
     <details className="thinking" open={isOpen}>
       <summary>{isOpen ? "Thinking" : "Thought"}</summary>
-      <p>{block.text}</p>
+      <Long text={block.text} className="words" />
     </details>
   );
 });
+
+/** A longer text is shown as it was written. */
+const longestMarkdown = 100_000;
 
 type ToolProps = { tool: Block & { type: "tool" }; isRunning: boolean };
 
@@ -62,25 +73,23 @@ const Tool = ({ tool: { name, input, result }, isRunning }: ToolProps) => {
       onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
     >
       <summary>
-        <span className="mono">{name}</span> <span className="mono about">{about(input)}</span>
+        <code className="about">{toolCall(name, parsedJson(input), null)}</code>
         <span className="tool-state">{state}</span>
       </summary>
       {isOpen && (
         <>
           <h3>Input</h3>
-          <Code text={input} language="json" />
+          {input.length <= 10_000 ? (
+            <Code text={input} language="json" />
+          ) : (
+            <Long text={input} className="output" />
+          )}
           <h3>Result</h3>
-          <Code text={result === null ? "None yet" : result.text || "Nothing"} />
+          <Long text={result === null ? "None yet" : result.text || "Nothing"} className="output" />
         </>
       )}
     </details>
   );
-};
-
-/** The first words in the input of a tool: mostly the command, the file, the pattern. */
-const about = (input: string): string => {
-  const [, words = ""] = /:\s*"((?:[^"\\]|\\.){1,160})/.exec(input.slice(0, 1000)) ?? [];
-  return words.replaceAll(/\\[nrt]|\s+/g, " ");
 };
 
 const Ending = ({ turn, onRetry }: Props) => {

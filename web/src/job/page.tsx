@@ -1,14 +1,118 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "wouter";
+import { useState, type ReactNode } from "react";
+import { Redirect, useParams } from "wouter";
+import { isFinal, type Job } from "../../../src/contract/job.ts";
+import { Change } from "../parts/change.tsx";
 import { Answer } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { client } from "../shell/service.ts";
+import { useShortcut } from "../shell/shortcuts.tsx";
+import { ChangesPane } from "./changes-pane.tsx";
+import { ConversationPane } from "./conversation-pane.tsx";
+import { DetailsPane, OutputPane } from "./details-pane.tsx";
+import { jobKey, useFollower, type Follower } from "./follow.ts";
+import { JobHeader } from "./header.tsx";
+import "./job.css";
 
 export default function JobPage() {
   const { id } = useParams<{ id: string }>();
   const job = useQuery({
-    queryKey: ["job", id],
+    queryKey: jobKey(id),
     queryFn: ({ signal }) => client().get_job({ job_id: id }, { signal }),
   });
-  return <Answer query={job}>{({ job: { task } }) => <Title>{task}</Title>}</Answer>;
+  return (
+    <>
+      {job.data === undefined && <Title hidden>Job</Title>}
+      <Answer query={job}>
+        {({ job: found }) =>
+          // The address may have only the beginning of the id.
+          found.id === id ? (
+            <OneJob key={id} job={found} />
+          ) : (
+            <Redirect to={`/jobs/${found.id}${location.search}${location.hash}`} replace />
+          )
+        }
+      </Answer>
+    </>
+  );
 }
+
+const OneJob = ({ job }: { job: Job }) => {
+  const follower = useFollower(job.id);
+  return (
+    <div className="job">
+      <JobHeader job={job} follower={follower} />
+      <Panes job={job} follower={follower} />
+    </div>
+  );
+};
+
+type Pane = { name: string; title: string; count?: ReactNode; content: () => ReactNode };
+
+const Panes = ({ job, follower }: { job: Job; follower: Follower }) => {
+  const hasEnded = isFinal(job.status);
+  const panes: Pane[] = [
+    {
+      name: "conversation",
+      title: "Conversation",
+      content: () => (
+        <ConversationPane follower={follower} begin={Date.parse(job.created_at)} hasEnded={hasEnded} />
+      ),
+    },
+    {
+      name: "changes",
+      title: "Changes",
+      count: job.diff_stat !== null && job.diff_stat.files > 0 && <Change stat={job.diff_stat} />,
+      content: () => <ChangesPane id={job.id} follower={follower} isFinal={hasEnded} />,
+    },
+    { name: "output", title: "Output", content: () => <OutputPane job={job} /> },
+    { name: "details", title: "Details", content: () => <DetailsPane job={job} /> },
+  ];
+  const [chosen, choose] = usePane(panes.map(({ name }) => name));
+  return (
+    <>
+      <div role="tablist" className="tabs" aria-label="The job's parts">
+        {panes.map((pane, index) => (
+          <Tab
+            key={pane.name}
+            pane={pane}
+            keys={String(index + 1)}
+            isChosen={pane.name === chosen}
+            choose={choose}
+          />
+        ))}
+      </div>
+      <section role="tabpanel" id="pane" className="pane" aria-labelledby={`tab-${chosen}`}>
+        {panes.find(({ name }) => name === chosen)?.content()}
+      </section>
+    </>
+  );
+};
+
+type TabProps = { pane: Pane; keys: string; isChosen: boolean; choose: (name: string) => void };
+
+const Tab = ({ pane: { name, title, count }, keys, isChosen, choose }: TabProps) => {
+  useShortcut(keys, title, () => choose(name));
+  return (
+    <button
+      type="button"
+      role="tab"
+      id={`tab-${name}`}
+      aria-selected={isChosen}
+      aria-controls="pane"
+      onClick={() => choose(name)}
+    >
+      {title} {count}
+    </button>
+  );
+};
+
+/** The pane of the address, `?pane=changes`; the first where it names none. A link to an event opens the conversation. */
+const usePane = (names: string[]): [string, (name: string) => void] => {
+  const [chosen, setChosen] = useState(() => new URLSearchParams(location.search).get("pane") ?? "");
+  const choose = (name: string): void => {
+    history.replaceState(history.state, "", `?pane=${name}`);
+    setChosen(name);
+  };
+  return [names.find((name) => name === chosen) ?? names[0] ?? "", choose];
+};

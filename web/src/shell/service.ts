@@ -15,9 +15,14 @@ export const needsKey = createStore(false);
 const isAbsent = ({ status, headers }: Response): boolean =>
   status >= 502 && status <= 504 && headers.get("content-type")?.includes("json") !== true;
 
+/** Longest wait for an answer that is no stream, ms. */
+const patience = 60_000;
+
 const watchedFetch: typeof fetch = async (input, init) => {
+  const isStream = new Headers(init?.headers).get("accept") === "text/event-stream";
+  const signals = [init?.signal ?? [], isStream ? [] : AbortSignal.timeout(patience)].flat();
   try {
-    const response = await fetch(input, init);
+    const response = await fetch(input, { ...init, signal: AbortSignal.any(signals) });
     if (isAbsent(response)) lost();
     return response;
   } catch (error) {

@@ -31,9 +31,10 @@ const onKey = (event: KeyboardEvent): void => {
   if (element.closest("input, textarea, select, [contenteditable], dialog") !== null) return;
   // What a focused link or button does with Enter stays its own.
   if (key === "Enter" && element.closest("a, button, summary") !== null) return;
-  const pressed = [`${before} ${key}`, key];
+  const both = `${before} ${key}`;
   before = key;
-  const shortcut = registered.get().findLast(({ keys }) => pressed.includes(keys));
+  const all = registered.get();
+  const shortcut = all.findLast(({ keys }) => keys === both) ?? all.findLast(({ keys }) => keys === key);
   if (shortcut === undefined) return;
   before = "";
   event.preventDefault();

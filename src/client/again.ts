@@ -1,0 +1,35 @@
+import type { Job } from "../contract/job.ts";
+import type { Client } from "./client.ts";
+
+type TaskInput = Parameters<Client["run_task"]>[0];
+
+/**
+ * Input that submits the job's task once more, from the start. Without its files, which the service does not give back,
+ * and without the name of its branch if the job has made that.
+ */
+export const retryInput = async (client: Client, job: Job) => {
+  const { files: _, branch, ...options } = job.options;
+  return {
+    task: job.task,
+    profile: job.profile,
+    ...(await placeOf(client, job)),
+    options: { ...options, branch: job.branch === null ? branch : null },
+  } satisfies TaskInput;
+};
+
+/** Input that gives the agent another task in the job's session, worktree and branch. */
+export const continueInput = (job: Job, session_id: string, task: string) => {
+  const { model, timeout_seconds, max_budget_usd, max_turns } = job.options;
+  const options = { model, timeout_seconds, max_budget_usd, max_turns };
+  return { task, session_id, profile: job.profile, options } satisfies TaskInput;
+};
+
+/** Where the job ran: its repository, or the worktree or session that was there before it. */
+const placeOf = async (client: Client, job: Job) => {
+  const { id, worktree_id, session_id, created_at, repo_url, base_ref } = job;
+  if (worktree_id === null || worktree_id === id)
+    return { repo_url, base_ref: repo_url === "" ? "" : base_ref };
+  const { jobs } = await client.list_jobs(session_id === null ? { limit: 1 } : { session_id, limit: 1000 });
+  const isResumed = session_id !== null && jobs.some((each) => each.created_at < created_at);
+  return isResumed ? { session_id } : { worktree_id };
+};

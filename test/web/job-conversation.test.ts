@@ -1,0 +1,163 @@
+import { describe, expect, test } from "vitest";
+import type { AgentEvent, StageEvent } from "../../src/contract/event.ts";
+import { createConversation, type Entry, type ToolEntry } from "../../web/src/job/conversation.ts";
+import { sampleLog } from "../cli/sample-job.ts";
+
+const conversationOf = (...events: (AgentEvent | StageEvent)[]) => {
+  const conversation = createConversation();
+  for (const event of sampleLog(...events)) conversation.add(event);
+  return conversation;
+};
+
+const use = (id: string, name = "Bash", parent: string | null = null): AgentEvent => ({
+  type: "tool_use",
+  id,
+  name,
+  input: { command: id },
+  parent,
+});
+const answer = (id: string, content = "ok", is_error = false): AgentEvent => ({
+  type: "tool_result",
+  tool_use_id: id,
+  content,
+  is_error,
+  parent: null,
+});
+const tool = (entry: Entry | undefined): ToolEntry => {
+  if (entry?.kind !== "tool") throw new Error(`this is ${entry?.kind}, not a tool call`);
+  return entry;
+};
+
+describe("a conversation", () => {
+  test("joins pieces of text and thinking by their block", () => {
+    const { entries } = conversationOf(
+      { type: "thinking", block: 1, text: "Let me " },
+      { type: "thinking", block: 1, text: "see." },
+      { type: "block_end", block: 1 },
+      { type: "text", block: 2, text: "It is " },
+      { type: "text", block: 2, text: "so." },
+    );
+    expect(entries).toMatchObject([
+      { kind: "thinking", seq: 1, text: "Let me see.", isOpen: false },
+      { kind: "text", seq: 4, text: "It is so.", isOpen: true },
+    ]);
+  });
+
+  test("puts results to their calls, in whatever order they come", () => {
+    const { entries, facts, indexOf } = conversationOf(
+      { type: "tool_start", id: "a", name: "Edit" },
+      use("a", "Edit"),
+      use("b", "Read"),
+      answer("b", "text"),
+      answer("a", "no", true),
+    );
+    expect(entries).toMatchObject([
+      { name: "Edit", input: { command: "a" }, state: "failed", result: { seq: 5, content: "no" } },
+      { name: "Read", state: "done", result: { seq: 4, content: "text" } },
+    ]);
+    expect([1, 2, 3, 4, 5].map(indexOf)).toEqual([0, 0, 1, 1, 0]);
+    // Reading changes no file.
+    expect(facts.edits).toBe(1);
+  });
+
+  test("shows a subagent's calls under the call that started it", () => {
+    const { entries, indexOf } = conversationOf(
+      use("task", "Task"),
+      use("x"),
+      use("in", "Grep", "task"),
+      answer("in"),
+    );
+    expect(entries).toHaveLength(2);
+    expect(tool(entries[0]).calls).toMatchObject([{ name: "Grep", state: "done" }]);
+    expect([indexOf(3), indexOf(4)]).toEqual([0, 0]);
+  });
+
+  test("a hostile chain of subagents does not nest without end", () => {
+    const { entries } = conversationOf(
+      ...Array.from({ length: 1000 }, (_, n) => use(`${n}`, "Task", n === 0 ? null : `${n - 1}`)),
+    );
+    const depth = (entry: ToolEntry): number => 1 + Math.max(0, ...entry.calls.map(depth));
+    expect(depth(tool(entries[0]))).toBe(3);
+  });
+
+  test("marks a piece of text that the model began anew", () => {
+    const { entries } = conversationOf(
+      { type: "text", block: 1, text: "The ans" },
+      { type: "warning", message: "It broke off.", dropped_block: 1 },
+      { type: "text", block: 2, text: "The answer" },
+    );
+    expect(entries).toMatchObject([
+      { kind: "text", isDropped: true, isOpen: false },
+      { kind: "problem", text: "It broke off." },
+      { kind: "text", isDropped: false },
+    ]);
+  });
+
+  test("what the agent leaves open ends with it", () => {
+    const { entries } = conversationOf(
+      use("a"),
+      { type: "text", block: 1, text: "…" },
+      {
+        type: "exited",
+        exit_code: null,
+        signal: "SIGKILL",
+      },
+    );
+    expect(entries).toMatchObject([
+      { state: "unanswered" },
+      { isOpen: false },
+      { kind: "note", text: expect.stringContaining("SIGKILL") },
+    ]);
+  });
+
+  test("collects model, session, stages, cost and tokens", () => {
+    const usage = {
+      input_tokens: 1,
+      output_tokens: 2,
+      cache_creation_input_tokens: 3,
+      cache_read_input_tokens: 4,
+    };
+    const { facts } = conversationOf(
+      { type: "stage", stage: "worktree_ready", detail: "/work" },
+      { type: "started", session_id: "s", model: "m", agent_version: null },
+      {
+        type: "result",
+        ok: true,
+        text: "Done",
+        subtype: "success",
+        api_status: null,
+        session_id: "s",
+        num_turns: 3,
+        cost_usd: 0.5,
+        usage,
+        duration_ms: 1,
+      },
+    );
+    expect(facts).toMatchObject({ seq: 3, model: "m", worktree: "/work", costUsd: 0.5, usage });
+  });
+
+  test("events of a later version and results without a call do no harm", () => {
+    const { entries } = conversationOf({ type: "novelty" } as unknown as AgentEvent, answer("never"));
+    expect(entries).toMatchObject([{ kind: "tool", name: "", state: "done" }]);
+  });
+
+  test("takes the last of 100,000 events as quickly as the first", () => {
+    const log = sampleLog(
+      ...Array.from({ length: 25_000 }, (_, n): AgentEvent[] => [
+        use(`${n}`, "Bash", n % 2 === 0 ? null : "0"),
+        answer(`${n}`),
+        { type: "text", block: n, text: "a" },
+        { type: "text", block: n, text: "b" },
+      ]).flat(),
+    );
+    const conversation = createConversation();
+    const take = (from: number, to: number): number => {
+      const began = performance.now();
+      for (const event of log.slice(from, to)) conversation.add(event);
+      return performance.now() - began;
+    };
+    const first = take(0, 50_000);
+    expect(take(50_000, 100_000)).toBeLessThan(5 * first + 100);
+    expect(conversation.entries).toHaveLength(37_500);
+  });
+});

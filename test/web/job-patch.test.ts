@@ -1,0 +1,166 @@
+import { describe, expect, test } from "vitest";
+import type { ChangedFile } from "../../src/contract/diff.ts";
+import { editOf } from "../../web/src/job/edits.ts";
+import { longestLine, readPatch } from "../../web/src/job/patch.ts";
+
+const changedFile = (path: string, more: Partial<ChangedFile> = {}): ChangedFile => ({
+  path,
+  old_path: null,
+  status: "modified",
+  insertions: 0,
+  deletions: 0,
+  binary: false,
+  ...more,
+});
+
+const changed = [
+  changedFile("src/date.ts", { insertions: 3, deletions: 2 }),
+  changedFile("new name", { old_path: "old name", status: "renamed" }),
+  changedFile("link", { status: "type_changed" }),
+  changedFile("gone.png", { status: "deleted", binary: true }),
+];
+
+const patch = `diff --git a/src/date.ts b/src/date.ts
+index 1111111..2222222 100644
+--- a/src/date.ts
++++ b/src/date.ts
+@@ -1,3 +1,3 @@ const x
+ same
+--- no header
++++ no header either
+ end
+@@ -10 +10,2 @@
+-old
+\\ No newline at end of file
++new
++more
+diff --git a/old name b/new name
+similarity index 100%
+rename from old name
+rename to new name
+diff --git a/link b/link
+deleted file mode 100644
+--- a/link
++++ /dev/null
+@@ -1 +0,0 @@
+-file
+diff --git a/link b/link
+new file mode 120000
+--- /dev/null
++++ b/link
+@@ -0,0 +1 @@
++target
+diff --git a/gone.png b/gone.png
+deleted file mode 100644
+GIT binary patch
+literal 3
+Kabc
+
+literal 0
+HcmV?d00001
+
+diff --git a/un listed.txt b/un listed.txt
+`;
+
+const now = async (): Promise<void> => {};
+
+describe("a patch", () => {
+  test("is read as the files that are changed; one that is not listed is named by its heading", async () => {
+    const { files } = await readPatch(patch, changed, now);
+    expect(files.slice(0, 4)).toMatchObject(changed);
+    expect(files.slice(4)).toMatchObject([{ path: "un listed.txt", status: "modified" }]);
+    expect(files.map(({ row }) => row)).toEqual([0, 11, 12, 17, 18]);
+  });
+
+  test("is shown as rows with the line numbers of both sides", async () => {
+    const { rows, row } = await readPatch(patch, changed, now);
+    const shown = Array.from({ length: rows }, (_, index) => row(index)).map(
+      (each) => `${each?.kind} ${each?.before ?? ""}:${each?.after ?? ""} ${each?.text}`,
+    );
+    expect(shown).toEqual([
+      "file : src/date.ts",
+      "hunk : @@ -1,3 +1,3 @@ const x",
+      "same 1:1 same",
+      "deleted 2: -- no header",
+      "added :2 ++ no header either",
+      "same 3:3 end",
+      "hunk : @@ -10 +10,2 @@",
+      "deleted 10: old",
+      "note : \\ No newline at end of file",
+      "added :10 new",
+      "added :11 more",
+      "file : new name",
+      "file : link",
+      "hunk : @@ -1 +0,0 @@",
+      "deleted 1: file",
+      "hunk : @@ -0,0 +1 @@",
+      "added :1 target",
+      "file : gone.png",
+      "file : un listed.txt",
+    ]);
+    expect(row(rows)).toBeNull();
+    expect(row(-1)).toBeNull();
+  });
+
+  test("shows what would steer a reader, and cuts endless lines", async () => {
+    const { row } = await readPatch(
+      `diff --git a/a b/a\n@@ -0,0 +1,3 @@\n+\u001B[2Jx\u202Ey\n+a\r\n+${"z".repeat(1_000_000)}\n`,
+      [],
+      now,
+    );
+    expect(row(2)?.text).toBe("\u{FFFD}[2Jx\u{FFFD}y");
+    expect(row(3)?.text).toBe("a^M");
+    expect(row(4)?.text).toHaveLength(longestLine + " … 998,000 more characters".length);
+  });
+
+  test.each(["", "\n", "no patch\n+at all\n", "\\ note", "@@ -1 +1 @@\n-a\n+b"])(
+    "%j has no rows",
+    async (text) => {
+      const { rows, row } = await readPatch(text, changed, now);
+      expect(Array.from({ length: rows }, (_, index) => row(index))).not.toContainEqual(expect.anything());
+    },
+  );
+
+  test("of 5 MB is read in slices, and can be given up", async () => {
+    const hunk = `@@ -1,2 +1,2 @@\n same\n-${"a".repeat(40)}\n+${"b".repeat(40)}\n`;
+    const large = `diff --git a/x b/x\n${hunk.repeat(52_000)}`;
+    let slices = 0;
+    const { rows } = await readPatch(large, [], async () => void (slices += 1), 0);
+    expect(rows).toBe(1 + 4 * 52_000);
+    expect(slices).toBeGreaterThan(50);
+    const gone = new Error("gone");
+    await expect(readPatch(large, [], () => Promise.reject(gone), 0)).rejects.toBe(gone);
+  });
+});
+
+describe("an edit", () => {
+  const shown = (input: unknown) => editOf(input)?.lines.map(({ sign, text }) => sign + text);
+  const file_path = "/work/a.ts";
+
+  test("shows what differs, with two lines around it", () => {
+    const [old_string, new_string] = ["1\n2\n3\nold\n4\n5\n6", "1\n2\n3\nnew\nmore\n4\n5\n6"];
+    const expected = [" 2", " 3", "-old", "+new", "+more", " 4", " 5"];
+    expect(shown({ file_path, old_string, new_string })).toEqual(expected);
+    expect(shown({ file_path, edits: [{ old_string, new_string }, { new_string: "x" }] })).toEqual([
+      ...expected,
+      "+x",
+    ]);
+  });
+
+  test("of a whole file are its first lines, and how many are left", () => {
+    expect(editOf({ file_path, content: "x\n".repeat(100) })).toMatchObject({ path: file_path, left: 40 });
+  });
+
+  test.each([
+    null,
+    "text",
+    7,
+    [],
+    { file_path: 1 },
+    { file_path },
+    { file_path, edits: [null] },
+    { content: "x" },
+  ])("%j is none", (input) => {
+    expect(editOf(input)).toBeNull();
+  });
+});

@@ -1,0 +1,263 @@
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { accessibilityFaults, openBrowser } from "../browser.ts";
+import { cuttableWay } from "../cuttable.ts";
+import { makeRemote } from "../remote.ts";
+import { startService } from "../service.ts";
+import { until } from "../until.ts";
+import { openPage } from "./open-page.ts";
+import { scriptTasks } from "./script-time.ts";
+
+/* The page of one job, in a real browser, with the real service and the fake agent. */
+
+const [service, browser, remote] = await Promise.all([
+  startService({ env: { SERVICE_MAX_CONCURRENT_JOBS: "8" } }),
+  openBrowser(),
+  makeRemote({ "src/date.ts": "export const day = 1;\n" }),
+]);
+const ask = asks(service);
+const scenario = (name: string, options: object = {}): string =>
+  `scenario: ${name} ${JSON.stringify(options)}`;
+
+/* Those of the last tests run meanwhile. */
+const longJob = await ask.submit({ task: scenario("burst", { count: 50_000 }) });
+const lines = Array.from({ length: 1600 }, (_, n) => `export const value${n} = "some text ${n}"; // ${n}\n`);
+const largeJob = await ask.submit({
+  task: scenario("work", { files: 64, file: "x.ts", content: lines.join("") }),
+  repo_url: remote.path,
+});
+
+const open = (id: string, rest = "", options = {}) =>
+  openPage(browser, service, `/ui/jobs/${id}${rest}`, options);
+const entries = (page: Page) => page.getByRole("article");
+const tab = (page: Page, name: string) => page.getByRole("tab", { name });
+
+test("submit, watch, see the change while the agent works, cancel: by keys alone", async () => {
+  const job = await ask.submit({
+    task: `Count the steps\n${scenario("paced", { ms: 700, until: "never" })}`,
+    repo_url: remote.path,
+  });
+  const { page, faults } = await open(job.id);
+  await page.getByRole("heading", { name: "Count the steps" }).waitFor();
+  await page.getByText("Step by step.").waitFor();
+  await page.getByText("step-3.txt").first().waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.press("2");
+  const files = page.getByRole("navigation", { name: "Changed files" });
+  await files.getByText("step-3.txt").waitFor();
+  const shown = await files.getByRole("button").count();
+  await until(async () => (await files.getByRole("button").count()) > shown, { what: "the change to grow" });
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.press("x");
+  await page.getByRole("dialog", { name: "Cancel this job?" }).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("status").getByText("cancelled").waitFor();
+  expect((await ask.get(job.id)).status).toBe("cancelled");
+  expect(faults).toEqual([]);
+});
+
+const conversation = [
+  { thinking: "First the test, then the code." },
+  { text: "I look at the **test**." },
+  {
+    tool: {
+      name: "Bash",
+      input: { command: "npm test" },
+      result: "\u001B[31m1 failed\u001B[0m",
+      isError: true,
+    },
+  },
+  { tool: { name: "Read", input: { file_path: "src/date.ts" }, result: "export const day = 1;" } },
+  {
+    tool: { name: "Edit", input: { file_path: "src/date.ts", old_string: "day = 1", new_string: "day = 2" } },
+  },
+  { text: "It is mended." },
+];
+
+test("a job that has ended reads as a conversation; links lead to its events; every part is accessible", async () => {
+  const job = await ask.ended((await ask.submit({ task: scenario("chat", { steps: conversation }) })).id);
+  const { page } = await open(job.id, "", { colorScheme: "dark" });
+  await page.getByRole("strong").getByText("test").waitFor();
+  await page.getByText("1 failed", { exact: true }).waitFor();
+  await page.getByText("+ day = 2").waitFor();
+  const result = page.getByText("export const day = 1;", { exact: true });
+  expect(await result.count()).toBe(0);
+  await page.getByText("Read src/date.ts").click();
+  await result.waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("k");
+  expect(new URL(page.url()).hash).toBe("#e1");
+  const link = entries(page).filter({ hasText: "It is mended." }).getByRole("link");
+  const address = (await link.getAttribute("href")) ?? "";
+  await page.goto(`${service.url}/ui/jobs/${job.id}${address}`);
+  await page.reload();
+  await page.locator("[aria-current=true]").getByText("It is mended.").waitFor();
+  for (const [name, seen] of [
+    ["Changes", "This job has changed nothing"],
+    ["Output", "It is mended."],
+    ["Details", job.session_id ?? ""],
+  ] as const) {
+    await tab(page, name).click();
+    await page.getByRole("tabpanel").getByText(seen, { exact: true }).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+  }
+  await page.goto(`${service.url}/ui/jobs/${job.id.slice(0, 8)}?pane=details`);
+  await page.getByText(`svc continue ${job.id}`).waitFor();
+  expect(new URL(page.url()).pathname).toBe(`/ui/jobs/${job.id}`);
+  await page.keyboard.press("g");
+  await page.keyboard.press("j");
+  await page.waitForURL("**/ui/jobs");
+});
+
+test("on a phone in the dark nothing is wider than the screen", async () => {
+  const job = await ask.ended(
+    (await ask.submit({ task: scenario("chat", { steps: conversation }), repo_url: remote.path })).id,
+  );
+  const { page } = await open(job.id, "", { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
+  await page.getByText("+ day = 2").waitFor();
+  for (const name of ["Conversation", "Changes", "Output", "Details"]) {
+    await tab(page, name).click();
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+    expect(await accessibilityFaults(page)).toEqual([]);
+  }
+});
+
+test("run again and continue make one job each, and lead to it", async () => {
+  const first = await ask.ended((await ask.submit({ task: scenario("remember") })).id);
+  const { page } = await open(first.id);
+  await page.getByRole("status").getByText("succeeded").waitFor();
+  await page.keyboard.press("c");
+  await page.getByLabel("What should the agent do next?").fill(scenario("remember", { again: true }));
+  await page.keyboard.press("Control+Enter");
+  await page.waitForURL((url) => !url.pathname.endsWith(first.id));
+  await page.getByText("I remember 1 earlier prompts.").first().waitFor();
+  const second = new URL(page.url()).pathname.split("/").at(-1) ?? "";
+  expect((await ask.ended(second)).session_id).toBe(first.session_id);
+  await page.goto(`${service.url}/ui/jobs/${first.id}`);
+  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Run again" }).dblclick();
+  await page.waitForURL((url) => !url.pathname.endsWith(first.id));
+  const { jobs } = await service.client.list_jobs({ limit: 100 });
+  expect(jobs.filter(({ task }) => task === first.task)).toHaveLength(2);
+});
+
+test("what the agent writes is never markup, and steers nothing", async () => {
+  const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+  const steps = [
+    { thinking: hostile },
+    { text: `${hostile} [click](javascript:document.title='owned') ![](http://127.0.0.1:1/x.png)` },
+    { tool: { name: hostile, input: { command: hostile, nested: { __proto__: hostile } }, result: hostile } },
+    { tool: { name: "Edit", input: { file_path: hostile, new_string: hostile, edits: "no list" } } },
+    {
+      tool: {
+        name: "Bash",
+        input: { command: "x" },
+        result: `\u001B]0;owned\u0007\u001B[2J\u202Egnp.exe${"x".repeat(50_000)}`,
+      },
+    },
+    { text: "\u202Edetrever" },
+  ];
+  const job = await ask.ended(
+    (await ask.submit({ task: `${hostile}\n${scenario("chat", { steps, deltaLength: 1000 })}` })).id,
+  );
+  const { page, faults } = await open(job.id, "#e1");
+  await page.getByText("\u{FFFD}detrever").first().waitFor();
+  await page.getByRole("button", { name: /more characters$/ }).waitFor();
+  for (const name of ["Conversation", "Output", "Details"]) {
+    await tab(page, name).click();
+    expect(await page.locator("main img, main script, main a[href^=javascript]").count()).toBe(0);
+    expect(await page.title()).not.toBe("owned");
+  }
+  expect(faults).toEqual([]);
+});
+
+test("an unknown job, one that failed, and one that waits are said to be so", async () => {
+  const failed = await ask.submit({ task: scenario("auth-error") });
+  const { page } = await open("00000000-0000-4000-8000-000000000000");
+  await page.getByRole("heading", { name: "There is no such thing" }).waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await ask.ended(failed.id);
+  await page.goto(`${service.url}/ui/jobs/${failed.id}?pane=output`);
+  await page.getByRole("status").getByText("failed").waitFor();
+  await page.getByText("AGENT_CLI_OAUTH_TOKEN").first().waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+});
+
+test("after broken connections every event is there once", async () => {
+  const way = await cuttableWay(Number(new URL(service.url).port));
+  const job = await ask.submit({ task: scenario("paced", { steps: 30, ms: 100 }), repo_url: remote.path });
+  const url = `http://127.0.0.1:${way.port}`;
+  const { page } = await openPage(browser, { url }, `/ui/jobs/${job.id}`);
+  await page.getByText("step-2.txt").first().waitFor();
+  way.cut();
+  await page.getByText("The service does not answer").waitFor();
+  way.mend();
+  await page.getByText("step-12.txt").first().waitFor();
+  way.interrupt();
+  await page.getByRole("status").getByText("succeeded").waitFor();
+  const seen = new Set<string>();
+  await page.keyboard.press("g");
+  await page.keyboard.press("g");
+  await until(
+    async () => {
+      for (const text of await entries(page).allInnerTexts())
+        for (const [step] of text.matchAll(/Write step-\d+\.txt/g)) seen.add(step);
+      const shown = await page.evaluate<string[]>(
+        `[...document.querySelectorAll("article .at")].map(({ hash }) => hash)`,
+      );
+      expect(new Set(shown).size).toBe(shown.length);
+      await page.mouse.move(600, 500);
+      await page.mouse.wheel(0, 300);
+      return seen.size === 30;
+    },
+    { seconds: 20, what: "each of thirty steps, once" },
+  );
+});
+
+test("100,000 events come and scroll without long tasks", async () => {
+  await ask.ended(longJob.id);
+  const { page } = await open("none");
+  const tasks = await scriptTasks(browser, page, async () => {
+    await page.goto(`${service.url}/ui/jobs/${longJob.id}`);
+    await until(async () => {
+      await page.keyboard.press("G");
+      return await page.getByText("echo 49999").first().isVisible();
+    });
+    await scroll(page, -1);
+  });
+  expectShort(tasks);
+});
+
+test("a diff of 5 MB comes and scrolls without long tasks, from file to file", async () => {
+  await ask.ended(largeJob.id);
+  const { page } = await open("none");
+  const tasks = await scriptTasks(browser, page, async () => {
+    await page.goto(`${service.url}/ui/jobs/${largeJob.id}?pane=changes`);
+    await page.getByText("value20").first().waitFor();
+    await scroll(page, 1);
+    await page.keyboard.press("]");
+  });
+  expectShort(tasks);
+  expect(
+    await page.getByRole("region", { name: "Changed lines" }).locator("strong").first().innerText(),
+  ).toMatch(/x\.ts$/);
+});
+
+/** On a quiet machine all are below 50 ms. On one that others use, a few count some of their time. */
+const expectShort = (tasks: number[]): void => {
+  expect(tasks.length).toBeGreaterThan(5);
+  expect(tasks[0]).toBeLessThan(500);
+  expect(tasks[5]).toBeLessThan(100);
+};
+
+/** As a hand on the wheel does. */
+const scroll = async (page: Page, direction: 1 | -1): Promise<void> => {
+  await page.mouse.move(800, 500);
+  for (let turn = 0; turn < 15; turn += 1) {
+    await page.mouse.wheel(0, direction * 2000);
+    await page.evaluate("new Promise(requestAnimationFrame)");
+  }
+};

@@ -1,0 +1,208 @@
+import { useQuery } from "@tanstack/react-query";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useMemo, useRef } from "react";
+import { counted } from "../../../src/lib/quantities.ts";
+import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { coloured, useColours } from "../parts/code.tsx";
+import { Answer, Empty } from "../parts/states.tsx";
+import { VirtualList } from "../parts/virtual-list.tsx";
+import { client, queries } from "../shell/service.ts";
+import { useShortcut } from "../shell/shortcuts.tsx";
+import type { Follower } from "./follow.ts";
+import { readPatch, type Patch, type PatchFile, type PatchRow } from "./patch.ts";
+import { pause } from "./pause.ts";
+
+/** Browsers draw no longer pages than some 16 million pixels. */
+const mostRows = 500_000;
+const rowHeight = 20;
+
+/** Milliseconds between two readings of the change while the agent edits. */
+const readAgainMs = 3000;
+
+type Props = { id: string; follower: Follower; isFinal: boolean };
+
+/** What the job has changed so far; read again after the agent's edits. */
+export const ChangesPane = ({ id, follower, isFinal }: Props) => {
+  const queryKey = ["diff", id, isFinal];
+  const readChange = async (signal: AbortSignal) => {
+    const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
+    const patch = await readPatch(answer.diff, answer.files, async () => {
+      await pause();
+      signal.throwIfAborted();
+    });
+    const notices = [
+      answer.source === "salvage" ? "This is the work that was saved when the job failed." : "",
+      answer.truncated ? `Not all of it: svc checkout ${id} brings the rest.` : "",
+      oneLine(answer.note ?? ""),
+    ];
+    return { patch, notice: notices.filter(Boolean).join(" ") };
+  };
+  type Change = Awaited<ReturnType<typeof readChange>> & { edits: number };
+  const change = useQuery({
+    queryKey,
+    queryFn: async ({ signal }): Promise<Change> => {
+      const { edits } = follower.conversation.facts;
+      const last = queries.getQueryData<Change>(queryKey);
+      return last?.edits === edits ? last : { ...(await readChange(signal)), edits };
+    },
+    refetchInterval: isFinal ? false : readAgainMs,
+    placeholderData: (before) => before,
+    // Patches are large, and reading them is cheap.
+    gcTime: 0,
+    structuralSharing: false,
+  });
+  return (
+    <Answer query={change}>
+      {({ patch, notice }) =>
+        patch.files.length === 0 ? (
+          <Empty title={isFinal ? "This job has changed nothing" : "Nothing is changed yet"}>{notice}</Empty>
+        ) : (
+          <PatchView patch={patch} notice={notice} />
+        )
+      }
+    </Answer>
+  );
+};
+
+const PatchView = ({ patch, notice }: { patch: Patch; notice: string }) => {
+  const scroller = useRef<HTMLDivElement>(null);
+  const count = Math.min(patch.rows, mostRows);
+  const rows = useVirtualizer({
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowHeight,
+    overscan: 8,
+  });
+  const shown = patch.row(Math.floor((rows.scrollOffset ?? 0) / rowHeight))?.file;
+  const go = (file: PatchFile | undefined): void => {
+    if (file !== undefined) rows.scrollToIndex(file.row, { align: "start" });
+  };
+  const beside = (step: number): PatchFile | undefined =>
+    patch.files[(shown === undefined ? 0 : patch.files.indexOf(shown)) + step];
+  useShortcut("]", "Next file", () => go(beside(1)));
+  useShortcut("[", "File before", () => go(beside(-1)));
+  return (
+    <div className="changes">
+      <FileTree files={patch.files} shown={shown} go={go} />
+      <div ref={scroller} className="scroller patch" tabIndex={0} role="region" aria-label="Changed lines">
+        <div className="rows" style={{ height: rows.getTotalSize() }}>
+          {rows.getVirtualItems().map(({ index, start }) => {
+            const row = patch.row(index);
+            return (
+              row && (
+                <div
+                  key={index}
+                  className={`line ${row.kind}`}
+                  style={{ transform: `translateY(${start}px)` }}
+                >
+                  <Line row={row} />
+                </div>
+              )
+            );
+          })}
+        </div>
+      </div>
+      {(notice !== "" || patch.rows > count) && (
+        <p className="notice">
+          {notice} {patch.rows > count && `${counted(patch.rows - count, "more line")} are not shown.`}
+        </p>
+      )}
+    </div>
+  );
+};
+
+const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) => {
+  if (kind === "file") {
+    return (
+      <>
+        <strong dir="auto">{oneLine(text)}</strong> <Counts file={file} />{" "}
+        <span className="note">{noteOf(file)}</span>
+      </>
+    );
+  }
+  if (kind === "hunk" || kind === "note") return <span className="note">{text}</span>;
+  return (
+    <>
+      <span className="number" aria-hidden="true">
+        {before}
+      </span>
+      <span className="number" aria-hidden="true">
+        {after}
+      </span>
+      <span className="side">{kind === "added" ? "+" : kind === "deleted" ? "−" : " "}</span>
+      <code>
+        <Coloured text={text} path={file.path} />
+      </code>
+    </>
+  );
+};
+
+/** A longer line has no colours: minified code would hold the page up. */
+const longestColoured = 400;
+
+/** Each line by itself: comments and texts over several lines are coloured as code. */
+const Coloured = ({ text, path }: { text: string; path: string }) => {
+  const language = path.slice(path.lastIndexOf(".") + 1);
+  const colours = useColours(language, text.length <= longestColoured);
+  return colours === null ? text : coloured(colours, language, text);
+};
+
+const Counts = ({ file: { insertions, deletions } }: { file: PatchFile }) => (
+  <span className="number">
+    {insertions > 0 && <span className="added">+{insertions} </span>}
+    {deletions > 0 && <span className="removed">−{deletions}</span>}
+  </span>
+);
+
+/** What happened to a file besides lines. */
+const noteOf = ({ status, old_path, binary }: PatchFile): string =>
+  [
+    status === "modified" ? "" : status.replace("_", " "),
+    old_path === null ? "" : `from ${oneLine(old_path)}`,
+    binary ? "binary" : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+
+type TreeProps = { files: PatchFile[]; shown: PatchFile | undefined; go: (file: PatchFile) => void };
+
+/** The files by their directories. */
+const FileTree = ({ files, shown, go }: TreeProps) => {
+  const lines = useMemo(() => treeOf(files), [files]);
+  return (
+    <nav className="tree" aria-label="Changed files">
+      <VirtualList
+        count={lines.length}
+        estimate={26}
+        rowKey={(index) => index}
+        active={shown === undefined ? -1 : lines.indexOf(shown)}
+        row={(index) => <TreeLine line={lines[index]} shown={shown} go={go} />}
+      />
+    </nav>
+  );
+};
+
+type LineProps = Omit<TreeProps, "files"> & { line: string | PatchFile | undefined };
+
+const TreeLine = ({ line, shown, go }: LineProps) => {
+  if (line === undefined) return null;
+  if (typeof line === "string") return <div className="note mono">{oneLine(line)}</div>;
+  return (
+    <button
+      type="button"
+      className="quiet"
+      aria-current={line === shown || undefined}
+      onClick={() => go(line)}
+    >
+      <span dir="auto">{oneLine(nameOf(line.path))}</span> <Counts file={line} />
+    </button>
+  );
+};
+
+/** Each directory, followed by its files. */
+const treeOf = (files: PatchFile[]): (string | PatchFile)[] =>
+  [...Map.groupBy(files, ({ path }) => path.slice(0, -nameOf(path).length))]
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .flatMap(([directory, inside]) => (directory === "" ? inside : [directory, ...inside]));
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);

@@ -1,0 +1,114 @@
+import type { Job } from "../../../src/contract/job.ts";
+import { adviceFor } from "../../../src/cli/text/advice.ts";
+import { oneLine, sanitise } from "../../../src/cli/text/sanitise.ts";
+import { savedWork } from "../../../src/cli/text/saved-work.ts";
+import { Markdown } from "../parts/markdown.tsx";
+import { Empty } from "../parts/states.tsx";
+import { Copy } from "./copy.tsx";
+
+/** The agent's final words, and why the job failed. */
+export const OutputPane = ({ job }: { job: Job }) => {
+  const { output, error } = job;
+  // Many errors say it themselves.
+  const advice = error?.includes("\nWhat to do: ") === true ? null : adviceFor(job);
+  if (output === null && error === null)
+    return <Empty title="No output yet">It comes when the agent is done.</Empty>;
+  return (
+    <div className="document">
+      {error !== null && (
+        <div className="fault-box">
+          <p className="words">{sanitise(error)}</p>
+          {advice !== null && <p>{advice}</p>}
+        </div>
+      )}
+      {output !== null && (
+        <>
+          <Markdown text={sanitise(output)} />
+          <Copy text={output} label="Copy output" />
+        </>
+      )}
+    </div>
+  );
+};
+
+/** Ids, places, commands. */
+export const DetailsPane = ({ job }: { job: Job }) => {
+  const options = Object.entries(job.options).filter(([, value]) => value !== null && String(value) !== "");
+  return (
+    <div className="document">
+      {job.warnings.length > 0 && (
+        <>
+          <h2>Warnings</h2>
+          <ul>
+            {job.warnings.map((warning, index) => (
+              <li key={index}>{oneLine(warning)}</li>
+            ))}
+          </ul>
+        </>
+      )}
+      <h2>Commands</h2>
+      <Commands>
+        {[
+          `svc logs -f ${job.id}`,
+          ...(job.branch === null ? [] : [`svc diff ${job.id}`, `svc checkout ${job.id}`]),
+          ...(job.session_id === null ? [] : [`svc continue ${job.id} "…"`]),
+          ...savedLines(job),
+        ]}
+      </Commands>
+      <h2>Task</h2>
+      <p className="words" dir="auto">
+        {sanitise(job.task)}
+      </p>
+      <h2>Facts</h2>
+      <dl>
+        {facts.map(([name, key]) =>
+          job[key] === null || job[key] === "" ? null : (
+            <div key={key}>
+              <dt>{name}</dt>
+              <dd className="mono">{oneLine(String(job[key]))}</dd>
+            </div>
+          ),
+        )}
+        {options.map(([name, value]) => (
+          <div key={name}>
+            <dt>Option {name.replaceAll("_", " ")}</dt>
+            <dd className="mono">{oneLine(String(value))}</dd>
+          </div>
+        ))}
+      </dl>
+    </div>
+  );
+};
+
+/** The lines that bring saved work back, as `svc job` prints them. */
+const savedLines = ({ id, salvage_ref: ref, cached_clone: gitDir }: Job): string[] =>
+  ref === null
+    ? []
+    : [...savedWork({ ref, gitDir, id }).matchAll(/: +(git .*)$/gm)].map(([, line = ""]) => line);
+
+const Commands = ({ children }: { children: string[] }) => (
+  <ul className="commands">
+    {children.map((line) => (
+      <li key={line}>
+        <code>{line}</code> <Copy text={line} />
+      </li>
+    ))}
+  </ul>
+);
+
+const facts = [
+  ["Id", "id"],
+  ["Session", "session_id"],
+  ["Repository", "repo_url"],
+  ["Base", "base_ref"],
+  ["Branch", "branch"],
+  ["Commit", "commit_sha"],
+  ["Pull request", "pr_url"],
+  ["Saved work", "salvage_ref"],
+  ["Cached clone", "cached_clone"],
+  ["Worktree", "worktree_path"],
+  ["Instance", "pod_name"],
+  ["Created", "created_at"],
+  ["Started", "started_at"],
+  ["Ended", "ended_at"],
+] as const satisfies [string, keyof Job][];
