@@ -10,6 +10,10 @@ export const Profile = z
     worktree: z.boolean().meta({ example: true }),
     auto_pr: z.boolean().meta({ example: false }),
     permission_mode: z.string().meta({ example: "dontAsk" }),
+    budget_day_usd: z
+      .number()
+      .nullable()
+      .meta({ description: "USD that its runs may cost in a day; null: no limit of its own", example: null }),
     source: z
       .string()
       .meta({ description: "Where it was read from: bundled, or its path", example: "bundled" }),

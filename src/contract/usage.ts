@@ -59,6 +59,21 @@ const UsageRow = z
   .meta({ id: "UsageRow" });
 export type UsageRow = z.infer<typeof UsageRow>;
 
+const Budget = z
+  .object({
+    of: z
+      .enum(["service", "key", "profile"])
+      .meta({
+        description: "What it limits: all runs, those of the caller's API key, or of a profile",
+        example: "service",
+      }),
+    profile: z.string().nullable().meta({ description: "Null: it is not of a profile", example: null }),
+    limit_usd: z.number().meta({ description: "USD for a day, UTC", example: 200 }),
+    spent_usd: z.number().meta({ description: "USD spent today, by runs that ended", example: 3.42 }),
+  })
+  .meta({ id: "Budget" });
+export type Budget = z.infer<typeof Budget>;
+
 const UsageAnswer = z.object({
   success: z.literal(true),
   since: z.string().meta({ format: "date", example: "2026-02-01" }),
@@ -67,15 +82,18 @@ const UsageAnswer = z.object({
   count: z.int().meta({ example: 1 }),
   rows: z.array(UsageRow).meta({ description: "Days in their order; else the most expensive first" }),
   total: UsageFigures,
+  budgets: z.array(Budget).meta({ description: "Budgets that are set, and what is spent of them today" }),
 });
 export type UsageAnswer = z.infer<typeof UsageAnswer>;
+/** What the database of runs knows. */
+export type Usage = Omit<UsageAnswer, "budgets">;
 
 export const usageOperations = {
   get_usage: operation({
     name: "get_usage",
     title: "Usage and cost",
     summary:
-      "What jobs and turns of agent mode cost: runs, success, USD, tokens, by day or another grouping.",
+      "What jobs and turns of agent mode cost: runs, success, USD, tokens, by day or another grouping; and the budgets of today.",
     input: UsageInput,
     output: UsageAnswer,
     http: { method: "get", path: "/usage" },

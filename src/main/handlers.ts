@@ -31,6 +31,7 @@ type Dependencies = {
   disks: { volumes: () => Promise<Volume[]> };
   instances: { overview: () => Promise<Overview> };
   telemetry: Pick<TelemetrySink, "usage">;
+  budgets: Pick<Budgets, "list">;
   settings: Pick<Settings, "minFreeDiskBytes" | "podName">;
   agentMode: { completions: Completions } | null;
 };
@@ -48,6 +49,7 @@ const handlersOf = ({
   disks,
   instances,
   telemetry,
+  budgets,
   settings,
   agentMode,
 }: Omit<Dependencies, "stores">): Handlers<Operations> => ({
@@ -96,7 +98,10 @@ const handlersOf = ({
     return { success: true, count: overview.instances.length, ...overview, answered_by: settings.podName };
   },
   sync_companions: ({ target }, { signal }) => companions.sync(targetsOf(target), signal),
-  get_usage: (input) => telemetry.usage(input),
+  get_usage: async (input, { principal }) => {
+    const [usage, all] = await Promise.all([telemetry.usage(input), profiles.list()]);
+    return { ...usage, budgets: await budgets.list(principal, all) };
+  },
   agent_completions: (input, context) => required(agentMode).completions.submit(input, context),
   get_completion: (input, context) => required(agentMode).completions.get(input, context),
   list_completions: (input, context) => required(agentMode).completions.list(input, context),
@@ -125,7 +130,7 @@ export const createTaskCheck =
     await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(file_path)]);
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
-    await budgets.require({ profile: profile.name, budgetDayUsd: profile.budgetDayUsd, principal });
+    await budgets.require({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     return { repoUrl, profile };
   };
 

@@ -209,6 +209,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
       disks,
       instances: view,
       telemetry,
+      budgets,
       settings,
       agentMode,
     }),

@@ -40,8 +40,6 @@ export type ResolvedProfile = Profile & {
   retryLost: boolean;
   /** A read-only profile: changes in the worktree are discarded at the end, and reported. */
   readOnly: boolean;
-  /** USD that its jobs may cost in a day; null: no limit of its own. */
-  budgetDayUsd: number | null;
 };
 
 /** What the limits of a job may not exceed; null: no limit. */

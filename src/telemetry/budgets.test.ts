@@ -50,6 +50,27 @@ test.each([
   await budgetsOf(settings, async () => 9.99).budgets.require(who);
 });
 
+test("all that are set are listed with what is spent; the database is not asked for others", async () => {
+  const { budgets, asked } = budgetsOf({ budgetKeyDayUsd: 25 }, async ({ profile }) => (profile ? 7 : 3));
+  const code = {
+    name: "code",
+    description: "",
+    model: "",
+    max_turns: null,
+    worktree: true,
+    auto_pr: false,
+    permission_mode: "default",
+    budget_day_usd: 5,
+    source: "bundled",
+    error: null,
+  };
+  expect(await budgets.list("ana", [code, { ...code, name: "free", budget_day_usd: null }])).toEqual([
+    { of: "key", profile: null, limit_usd: 25, spent_usd: 3 },
+    { of: "profile", profile: "code", limit_usd: 5, spent_usd: 7 },
+  ]);
+  expect(asked).toHaveLength(2);
+});
+
 test("costs that are not billed count when asked for", async () => {
   const { budgets, asked } = budgetsOf({ budgetDayUsd: 10, budgetImputed: true }, async () => 0);
   await budgets.require(ana);

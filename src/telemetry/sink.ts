@@ -1,4 +1,4 @@
-import type { UsageAnswer, UsageInput } from "../contract/usage.ts";
+import type { Usage, UsageInput } from "../contract/usage.ts";
 
 /** PORT. The database of telemetry and of what runs cost: SQLite, or PostgreSQL (SERVICE_TELEMETRY_DB). */
 export type TelemetrySink = {
@@ -9,7 +9,7 @@ export type TelemetrySink = {
   /** Costs of a day (UTC, `2026-03-02`) so far, USD; imputed costs left out unless `imputed`. */
   spent: (query: SpentQuery) => Promise<number>;
   /** Runs and their costs, added up. It and `spent` reject with `store_unavailable` while the database is unreachable. */
-  usage: (input: UsageInput) => Promise<UsageAnswer>;
+  usage: (input: UsageInput) => Promise<Usage>;
   close: () => Promise<void>;
 };
 

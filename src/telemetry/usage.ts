@@ -1,5 +1,5 @@
 import { ServiceError } from "../contract/errors.ts";
-import type { UsageAnswer, UsageFigures, UsageInput } from "../contract/usage.ts";
+import type { Usage, UsageFigures, UsageInput } from "../contract/usage.ts";
 import type { Query } from "./database.ts";
 
 const columns = {
@@ -36,7 +36,7 @@ const sums = [
 type Read = <Result>(work: (query: Query) => Promise<Result>) => Promise<Result>;
 
 /** Adds up the roll-up. @throws ServiceError */
-export const usageOf = async (read: Read, input: UsageInput, now: Date): Promise<UsageAnswer> => {
+export const usageOf = async (read: Read, input: UsageInput, now: Date): Promise<Usage> => {
   const until = input.until || dayOf(now);
   const since = input.since || dayOf(new Date(Date.parse(until) - 29 * day));
   if (since > until)

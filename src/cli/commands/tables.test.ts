@@ -12,6 +12,7 @@ describe("the entry of a profile", () => {
     worktree: true,
     auto_pr: true,
     permission_mode: "default",
+    budget_day_usd: null,
     source: "bundled",
     error: null,
   };

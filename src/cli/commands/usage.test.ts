@@ -28,7 +28,7 @@ const answer = (rows: UsageRow[], changes: Partial<UsageAnswer> = {}): UsageAnsw
     cost_usd: rows.reduce((sum, { cost_usd }) => sum + cost_usd, 0),
   });
   const period = { since: "2026-02-01", until: "2026-03-02", by: "day" } as const;
-  return { success: true, ...period, count: rows.length, rows, total, ...changes };
+  return { success: true, ...period, count: rows.length, rows, total, budgets: [], ...changes };
 };
 
 const days = [row("2026-03-01"), row("2026-03-02", { cost_usd: 0.5, success_rate: null })];
@@ -69,6 +69,17 @@ test.each([60, 80, 120])("fits a terminal of %i columns, whatever the names", (c
 
 test("without runs it says so", () => {
   expect(usagePage(answer([]), { paint: unpainted })).toBe("No runs from 2026-02-01 to 2026-03-02");
+});
+
+test("what is left of each budget of today is below, never less than nothing", () => {
+  const budgets = [
+    { of: "service" as const, profile: null, limit_usd: 200, spent_usd: 3.5 },
+    { of: "profile" as const, profile: "code", limit_usd: 2, spent_usd: 2.25 },
+  ];
+  const lines = ["Budget of the service today: $196.50 of $200.00 left"];
+  lines.push("Budget of code today: $0.0000 of $2.00 left");
+  expect(usagePage(answer(days, { budgets }), { paint: unpainted }).split("\n").slice(-2)).toEqual(lines);
+  expect(usagePage(answer([], { budgets }), { paint: unpainted }).split("\n").slice(1)).toEqual(lines);
 });
 
 test("CSV has every figure; names that need it are quoted, and none is a formula", () => {

@@ -1,5 +1,5 @@
 import stringWidth from "string-width";
-import type { UsageAnswer, UsageFigures, UsageInput } from "../../contract/usage.ts";
+import type { Budget, UsageAnswer, UsageFigures, UsageInput } from "../../contract/usage.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { print, printAnswer, unpainted, type Layout } from "../print.ts";
@@ -30,7 +30,8 @@ export const usage = async ({ repo, json, csv, ...asked }: UsageOptions): Promis
 export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string => {
   const { since, until, by, rows, total } = body;
   const period = `${since} to ${until}`;
-  if (rows.length === 0) return `No runs from ${period}`;
+  const limits = body.budgets.map(budgetLine);
+  if (rows.length === 0) return [`No runs from ${period}`, ...limits].join("\n");
   const isWide = columns === undefined || columns >= wideColumns;
   const label = columns === undefined ? Infinity : Math.max(10, Math.floor(columns / 3));
   const shown = [...rows, { ...total, group: totalLabel }];
@@ -61,6 +62,7 @@ export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string
     ...(total.imputed_cost_usd > 0
       ? [`${cost(total.imputed_cost_usd)} of the cost is imputed: the agent was logged in by subscription`]
       : []),
+    ...limits,
   ].flatMap((line) => wrap(line, columns ?? Infinity).map((row) => paint("dim", row)));
   return [
     ...table(shown, room > 0 ? [...figures, bars] : figures, {
@@ -71,6 +73,9 @@ export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string
     ...notes,
   ].join("\n");
 };
+
+const budgetLine = ({ of, profile, limit_usd: limit, spent_usd: spent }: Budget): string =>
+  `Budget of ${profile === null ? `the ${of}` : oneLine(profile)} today: ${cost(Math.max(0, limit - spent))} of ${cost(limit)} left`;
 
 type Row = UsageFigures & { group: string };
 

@@ -1,0 +1,75 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { accessibilityFaults, openBrowser } from "../browser.ts";
+import { makeRemote } from "../remote.ts";
+import { startService } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { worktreeAsks } from "../worktrees/worktree-world.ts";
+import { openPage } from "./open-page.ts";
+
+/* The page of instances, worktrees, disk, profiles and companions, in a real browser, with the real service. */
+
+const home = await temporaryDirectory();
+const profiles = join(home, ".service", "profiles");
+await mkdir(profiles, { recursive: true });
+await writeFile(join(profiles, "broken.yml"), "- a list");
+const [remote, hooks, browser] = await Promise.all([makeRemote(), makeRemote(), openBrowser()]);
+const service = await startService({ home, env: { SERVICE_HOOKS_URL: hooks.path } });
+const { prepare } = worktreeAsks(service);
+const clean = await prepare(remote.path);
+const unpushed = await prepare(remote.path);
+await writeFile(join(unpushed.path, "work.txt"), "not pushed");
+
+test("it shows the queue, instances, profiles with their faults, and companions, which a button syncs", async () => {
+  const { page, faults } = await openPage(browser, service, "/ui/fleet");
+  const instance = page
+    .getByRole("table", { name: "Queue and instances" })
+    .getByRole("row", { name: "test-pod" });
+  await instance.getByText("0 of").waitFor();
+  await instance.getByText(service.url).waitFor();
+  const broken = page.getByRole("table", { name: "Profiles" }).getByRole("row", { name: "broken" });
+  await broken.getByText("must hold").waitFor();
+  await page.getByRole("button", { name: "Sync hooks" }).click();
+  await page.getByRole("status").getByText("ok", { exact: true }).waitFor();
+  await page.getByText("fetched <1 min ago").waitFor();
+  expect(faults).toEqual([]);
+});
+
+test("clean-up shows what would go and what stays and why, then removes only that; forced, work would be saved first", async () => {
+  const { page } = await openPage(browser, service, "/ui/fleet");
+  await page.getByRole("combobox", { name: "Choose worktrees" }).selectOption("all");
+  await page.getByRole("button", { name: "Clean up 2" }).click();
+  const dialog = page.getByRole("dialog");
+  const entry = (path: string) => dialog.getByRole("listitem").filter({ hasText: path });
+  await entry(clean.path).getByText("goes").waitFor();
+  await entry(unpushed.path).getByText("stays").waitFor();
+  await entry(unpushed.path).getByText("push").waitFor();
+  // axe does not know that a dialog covers the page below it.
+  const found = await accessibilityFaults(page);
+  expect(found.filter((fault) => !fault.includes("partially overlaps other elements"))).toEqual([]);
+  expect(existsSync(clean.path)).toBe(true);
+  await dialog.getByRole("button", { name: "Remove 1 worktree" }).click();
+  await dialog.getByRole("heading", { name: "Cleaned up" }).waitFor();
+  expect([existsSync(clean.path), existsSync(unpushed.path)]).toEqual([false, true]);
+  await dialog.getByRole("button", { name: "Close", exact: true }).click();
+  await page.getByRole("button", { name: "Clean up 1" }).click();
+  await dialog.getByRole("checkbox").check();
+  await entry(unpushed.path).getByText("goes").waitFor();
+  await entry(unpushed.path).getByText("refs/service/salvage/").waitFor();
+  await dialog.getByRole("button", { name: "Keep all" }).click();
+  expect(existsSync(unpushed.path)).toBe(true);
+});
+
+test("light, and dark on a phone, nothing is cut off and all is accessible", async () => {
+  const phone = { viewport: { width: 390, height: 1800 }, colorScheme: "dark" } as const;
+  for (const options of [{ viewport: { width: 1280, height: 1400 } }, phone]) {
+    const { page } = await openPage(browser, service, "/ui/fleet", options);
+    for (const name of ["Queue and instances", "Worktrees", "Disk by repository", "Profiles"])
+      await page.getByRole("table", { name }).waitFor();
+    await page.getByRole("button", { name: "Sync hooks" }).waitFor();
+    expect(await page.evaluate("document.documentElement.scrollWidth === innerWidth")).toBe(true);
+    expect(await accessibilityFaults(page)).toEqual([]);
+  }
+});

@@ -1,0 +1,81 @@
+import { lazy, Suspense, useCallback, useMemo, useState } from "react";
+import type { UsageRow } from "../../../src/contract/usage.ts";
+import { daysOf } from "./asked.ts";
+import { measures, shown } from "./figures.ts";
+
+const Chart = lazy(() => import("./chart.tsx"));
+
+type Props = { rows: readonly UsageRow[]; since: string; until: string };
+
+/** A chart for each figure, and one table with all of them, which is there also while it is not seen. */
+export const Days = ({ rows, since, until }: Props) => {
+  const [isTable, setTable] = useState(false);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const point = useCallback((day: number | null) => setPointed(day), []);
+  const { days, series, byDay } = useMemo(() => {
+    const all = daysOf(since, until);
+    const found = new Map(rows.map((row) => [row.group, row]));
+    const values = measures.map(({ title, of }) =>
+      all.map((day) => {
+        const row = found.get(day);
+        return row === undefined ? (title === "Cost" || title === "Tokens" ? 0 : null) : of(row);
+      }),
+    );
+    return { days: all, series: values, byDay: found };
+  }, [rows, since, until]);
+  const day = pointed === null ? undefined : days[pointed];
+  return (
+    <section aria-label="By day" className="days">
+      <div className="charts">
+        {measures.map((measure, at) => {
+          const value = pointed === null ? null : (series[at]?.[pointed] ?? null);
+          return (
+            <figure key={measure.title}>
+              <figcaption>
+                <h2>{measure.title}</h2>
+                <span className="number" aria-hidden="true">
+                  {day !== undefined && `${day}  ${value === null ? "–" : measure.text(value)}`}
+                </span>
+              </figcaption>
+              <Suspense fallback={<div className="chart" />}>
+                <Chart days={days} values={series[at] ?? []} measure={measure} onPoint={point} />
+              </Suspense>
+            </figure>
+          );
+        })}
+      </div>
+      <button type="button" className="quiet" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+        Show the days as a table
+      </button>
+      <div className={isTable ? "scrolled" : "visually-hidden"}>
+        <table className="ledger">
+          <caption className="visually-hidden">Figures by day</caption>
+          <thead>
+            <tr>
+              <th scope="col">Day</th>
+              <th scope="col">Runs</th>
+              {measures.map(({ title }) => (
+                <th key={title} scope="col">
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {days
+              .flatMap((each) => byDay.get(each) ?? [])
+              .map((row) => (
+                <tr key={row.group}>
+                  <th scope="row">{row.group}</th>
+                  <td>{row.runs.toLocaleString("en")}</td>
+                  {measures.map((measure) => (
+                    <td key={measure.title}>{shown(measure, row)}</td>
+                  ))}
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+};

@@ -1,0 +1,41 @@
+import type { UsageFigures } from "../../../src/contract/usage.ts";
+import { cost, duration } from "../../../src/lib/quantities.ts";
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** A figure of some runs; null: they have none. */
+export type Measure = {
+  title: string;
+  of: (figures: UsageFigures) => number | null;
+  text: (value: number) => string;
+  /** Of the axis; absent: that of the largest value. */
+  most?: number;
+};
+
+export const costOf = ({ cost_usd, imputed_cost_usd }: UsageFigures): number => cost_usd + imputed_cost_usd;
+
+export const measures: readonly Measure[] = [
+  { title: "Cost", of: costOf, text: (usd) => (usd === 0 ? "$0" : cost(usd)) },
+  {
+    title: "Tokens",
+    of: (row) =>
+      row.input_tokens + row.output_tokens + row.cache_creation_input_tokens + row.cache_read_input_tokens,
+    text: (tokens) => compact.format(tokens),
+  },
+  {
+    title: "Success rate",
+    of: ({ success_rate: rate }) => rate,
+    text: (rate) => `${Math.floor(rate * 100)} %`,
+    most: 1,
+  },
+  {
+    title: "Time of a run",
+    of: ({ runs, duration_ms }) => (runs === 0 ? null : duration_ms / runs),
+    text: (ms) => (ms === 0 ? "0" : duration(ms)),
+  },
+];
+
+export const shown = ({ of, text }: Measure, figures: UsageFigures): string => {
+  const value = of(figures);
+  return value === null ? "–" : text(value);
+};
