@@ -116,3 +116,15 @@ const chunkOf = (data: string, base: string): ChatChunk => {
 
 const isChunk = (value: unknown): value is ChatChunk =>
   typeof value === "object" && value !== null && "choices" in value && Array.isArray(value.choices);
+
+/**
+ * The content of a tool call or result: the text in its fence, or the whole text without one. The fence is longer than
+ * usual when the content has fences itself.
+ */
+export const unfenced = (content: string): string => {
+  const text = content.replace(/^\n+/, "");
+  const fence = /^(`{3,}|~{3,})[^\n]*\n/.exec(text);
+  if (fence === null) return text;
+  const body = text.slice(fence[0].length).trimEnd();
+  return body.endsWith(fence[1] ?? "") ? body.slice(0, -(fence[1] ?? "").length).replace(/\n$/, "") : body;
+};

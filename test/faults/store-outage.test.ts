@@ -10,7 +10,7 @@ import { runsIn } from "./store-journal.ts";
 import { storeOutage } from "./store-outage.ts";
 import { createStoreWorld, nth, startPromptRedis, stubborn } from "./store-world.ts";
 
-test.concurrent("jobs that end while the store is unreachable for two leases, or continue beyond it, or wait for it, end well, and none counts as lost", async () => {
+test("jobs that end while the store is unreachable for two leases, or continue beyond it, or wait for it, end well, and none counts as lost", async () => {
   const tally = await storeOutage({ directory: await temporaryDirectory(), seconds: 2 * lease + 1 });
   process.stdout.write(`store away: ${JSON.stringify(tally)}\n`);
   expect(tally.faults).toEqual([]);
@@ -18,7 +18,7 @@ test.concurrent("jobs that end while the store is unreachable for two leases, or
   expect(tally).toMatchObject({ endedMeanwhile: 4, endedAfter: 2, waited: 2 });
 }, 120_000);
 
-test.concurrent("an outcome that could not be written before the service was killed is written by its next start: the job is not lost", async () => {
+test("an outcome that could not be written before the service was killed is written by its next start: the job is not lost", async () => {
   const redis = await startPromptRedis();
   const directory = await temporaryDirectory();
   const world = await createStoreWorld({ kvUrl: redis.url, directory, names: ["i1"] });
@@ -53,7 +53,7 @@ test.concurrent("an outcome that could not be written before the service was kil
   await until(async () => (await spooled()).length === 0, { what: "the spool to be empty" });
 }, 60_000);
 
-test.concurrent("a job that may be run twice and ends while the store is unreachable for less than a lease ends well, once", async () => {
+test("a job that may be run twice and ends while the store is unreachable for less than a lease ends well, once", async () => {
   const redis = await startPromptRedis();
   const directory = await temporaryDirectory();
   // What must not happen must not be due to the lease.

@@ -1,4 +1,4 @@
-import type { ChatChunk, ChatEventType } from "../../client/chat.ts";
+import { unfenced, type ChatChunk, type ChatEventType } from "../../client/chat.ts";
 import type { Visibility } from "../../contract/visibility.ts";
 import type { Kind } from "../options.ts";
 import type { Paint } from "../print.ts";
@@ -152,18 +152,6 @@ const maxLines = 6;
 
 /** Characters of a line that are shown: results may be one line of megabytes. */
 const maxLineLength = 2000;
-
-/**
- * The content of a tool call or result: the text in its fence, or the whole text without one. The fence is longer than
- * usual when the content has fences itself.
- */
-const unfenced = (content: string): string => {
-  const text = content.replace(/^\n+/, "");
-  const fence = /^(`{3,}|~{3,})[^\n]*\n/.exec(text);
-  if (fence === null) return text;
-  const body = text.slice(fence[0].length).trimEnd();
-  return body.endsWith(fence[1] ?? "") ? body.slice(0, -(fence[1] ?? "").length).replace(/\n$/, "") : body;
-};
 
 /** The service's visibility, the answer to `/stream-status`, in words; another text unchanged. */
 const shownKinds = (content: string): string => {

@@ -2,6 +2,7 @@ import { memo, useState, type ReactNode } from "react";
 import { sanitise, visible } from "../../../src/cli/text/sanitise.ts";
 import { clock, counted } from "../../../src/lib/quantities.ts";
 import { toolCall } from "../../../src/cli/live/narration.ts";
+import { Long } from "../parts/long.tsx";
 import { Markdown } from "../parts/markdown.tsx";
 import type { Entry, ToolEntry } from "./conversation.ts";
 import { editOf, textAt, type Edit } from "./edits.ts";
@@ -155,32 +156,3 @@ const Fold = ({ isOpen, toggle, summary, children }: FoldProps) => (
     {isOpen && children}
   </details>
 );
-
-/** Characters of a text that are shown at first: megabytes would hold the page up. */
-const firstShown = 10_000;
-
-/** A text of any length. Its rest is shown piece by piece. */
-const Long = ({ text, className }: { text: string; className: string }) => {
-  const [shown, setShown] = useState(firstShown);
-  if (text === "") return null;
-  const head = text.slice(0, shown);
-  const left = text.length - head.length;
-  return (
-    <>
-      {className === "output" ? (
-        <pre className="output" tabIndex={0}>
-          {sanitise(head)}
-        </pre>
-      ) : (
-        <p className={className} dir="auto">
-          {sanitise(head)}
-        </p>
-      )}
-      {left > 0 && (
-        <button type="button" className="quiet" onClick={() => setShown(shown + 10 * firstShown)}>
-          {counted(left, "more character")}
-        </button>
-      )}
-    </>
-  );
-};

@@ -10,6 +10,7 @@ import { Repository } from "../parts/repository.tsx";
 import { State } from "../parts/state.tsx";
 import { Duration } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
+import { newKey } from "../parts/new-key.ts";
 import { client } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { Copy } from "./copy.tsx";
@@ -214,15 +215,12 @@ type TaskInput = Parameters<ReturnType<typeof client>["run_task"]>[0];
 /** Submits once, however often it is asked to, and goes to the new job. */
 const useSubmission = (inputOf: () => TaskInput | Promise<TaskInput>) => {
   const [, navigate] = useLocation();
-  const [idempotencyKey] = useState(() => randomId());
+  const [idempotencyKey] = useState(newKey);
   return useMutation({
     mutationFn: async () => client().run_task(await inputOf(), { idempotencyKey }),
     onSuccess: ({ job }) => navigate(`/jobs/${job.id}`),
   });
 };
-
-/** `crypto.randomUUID` is missing where the page is not served from loopback or over TLS. */
-const randomId = (): string => crypto.getRandomValues(new BigUint64Array(2)).join("-");
 
 const submitting = (run: () => void) => (event: FormEvent) => {
   event.preventDefault();

@@ -3,6 +3,7 @@ import { useId, useMemo, useRef, useState, type FormEvent, type KeyboardEvent, t
 import { ClientError } from "../../../src/client/client-error.ts";
 import type { Job } from "../../../src/contract/job.ts";
 import { Dialog } from "../parts/dialog.tsx";
+import { newKey } from "../parts/new-key.ts";
 import { client } from "../shell/service.ts";
 import "./new-job.css";
 
@@ -225,7 +226,3 @@ const faultsOf = (error: Error | null): Partial<Record<Name | "other", string>> 
   if (!named.every((match) => match !== null && (match[1] ?? "") in empty)) return { other: error.message };
   return Object.fromEntries(named.flatMap((match) => (match ? [[match[1], match[2]]] : [])));
 };
-
-/** Not `randomUUID`, which browsers have on HTTPS and on loopback only. */
-const newKey = (): string =>
-  Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("-");

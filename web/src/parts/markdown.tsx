@@ -1,11 +1,28 @@
 import { marked, type Token, type Tokens } from "marked";
-import type { ReactNode } from "react";
+import { memo, type ReactNode } from "react";
 import { Code } from "./code.tsx";
 import "./markdown.css";
 
 /** Markdown of an agent as elements. Markup in it is shown as text, pictures as links: nothing of it is run or loaded. */
-export const Markdown = ({ text }: { text: string }) => (
-  <div className="markdown">{blocks(marked.lexer(text))}</div>
+export const Markdown = ({ text }: { text: string }) => {
+  const tokens = marked.lexer(text);
+  const links = Object.keys(tokens.links).length;
+  return (
+    <div className="markdown">
+      {tokens.map((token, at) => (
+        <Part key={at} token={token} links={links} />
+      ))}
+    </div>
+  );
+};
+
+type PartProps = { token: Token; links: number };
+
+/** Not made anew while the text grows below it, unless a link is defined there. */
+const Part = memo(
+  ({ token }: PartProps) => <Piece token={token} />,
+  (one, other) =>
+    one.token.type === other.token.type && one.token.raw === other.token.raw && one.links === other.links,
 );
 
 const blocks = (tokens: readonly Token[] | undefined): ReactNode[] =>

@@ -1,0 +1,123 @@
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { accessibilityFaults, openBrowser } from "../browser.ts";
+import { startService } from "../service.ts";
+import { until } from "../until.ts";
+import { openPage } from "./open-page.ts";
+
+/* Chat in a real browser, with the real service and the scripted agent. */
+
+const [service, withoutAgent, browser] = await Promise.all([
+  // With this policy nothing but an explicit cancel stops an answer.
+  startService({ env: { AGENT_MODE: "true", AGENT_MODE_ON_DISCONNECT: "detach" } }),
+  startService(),
+  openBrowser(),
+]);
+
+const steps = (...all: object[]): string => `scenario: chat ${JSON.stringify({ steps: all })}`;
+
+const say = async (page: Page, text: string): Promise<void> => {
+  await page.getByLabel("Message", { exact: true }).fill(text);
+  await page.keyboard.press("Enter");
+};
+
+const tool = { tool: { name: "Bash", input: { command: "ls -l src" }, result: "one.ts\ntwo.ts" } };
+
+test("an answer streams with thinking, narration, a tool call and markdown, stays after a reload, and goes on", async () => {
+  const { page, faults } = await openPage(browser, service, "/ui/chat");
+  await page.getByRole("link", { name: "Chat" }).waitFor();
+  await page.getByLabel("Message", { exact: true }).fill("Look around.");
+  await page.keyboard.press("Shift+Enter");
+  const final = "There are **two** files. <img src=x onerror=alert(1)><b>bold</b>";
+  await page.keyboard.insertText(
+    steps({ thinking: "Hm, files." }, { text: "I look." }, tool, { text: final }),
+  );
+  await page.keyboard.press("Enter");
+  const turn = page.locator(".turn");
+  await turn.getByText(/tokens read/).waitFor();
+  await turn.locator(".final strong").getByText("two").waitFor();
+  expect(await turn.locator(".final").textContent()).toContain("<img src=x onerror=alert(1)><b>bold</b>");
+  expect(await turn.locator("img, b").count()).toBe(0);
+  expect(await turn.locator(".narration").textContent()).toBe("I look.");
+  expect(await turn.locator(".thinking").getAttribute("open")).toBe(null);
+  expect(await page.getByRole("status").filter({ hasText: "The agent says: There are" }).count()).toBe(1);
+  await turn.locator(".about").getByText("ls -l src").click();
+  await turn.locator(".output").getByText("two.ts").waitFor();
+  await turn.getByText("Thought").click();
+  await turn.locator(".thinking p").getByText("Hm, files.").waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+
+  await page.reload();
+  await turn.locator(".final strong").waitFor();
+  await say(page, "scenario: echo");
+  await turn.nth(1).getByText('"turn":2').waitFor();
+  await page.getByRole("button", { name: "New conversation" }).click();
+  await page.getByRole("heading", { name: "Ask the agent" }).waitFor();
+  await page.getByRole("button", { name: /^Look around\./ }).click();
+  await turn.nth(1).getByText('"turn":2').waitFor();
+  page.once("dialog", (dialog) => void dialog.accept());
+  await page.getByRole("button", { name: "Remove conversation" }).click();
+  await page.getByRole("heading", { name: "Ask the agent" }).waitFor();
+  expect(await page.getByRole("button", { name: /^Look around\./ }).count()).toBe(0);
+  expect(faults).toEqual([]);
+});
+
+test("Escape stops the answer at the service; what came of it stays", async () => {
+  const { page } = await openPage(browser, service, "/ui/chat");
+  await say(page, steps({ text: "Here I begin." }, { ms: 60_000 }, { text: "Never." }));
+  await page.locator(".final").getByText("Here I begin.").waitFor();
+  const cancelled = page.waitForResponse(/\/cancel$/);
+  await page.keyboard.press("Escape");
+  expect((await cancelled).status()).toBe(200);
+  await page.locator(".ending").getByText("Stopped").waitFor();
+  await page.locator(".final").getByText("Here I begin.").waitFor();
+  await say(page, "scenario: echo");
+  await page.locator(".turn").nth(1).locator(".final").waitFor();
+});
+
+test("a failure says why and is tried again; an answer whose connection broke is joined; on a phone, in the dark", async () => {
+  const { page } = await openPage(browser, service, "/ui/chat", {
+    viewport: { width: 390, height: 780 },
+    colorScheme: "dark",
+  });
+  await say(page, "scenario: auth-error");
+  await page.getByRole("alert").getByText("credentials").waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  const again = page.waitForRequest("**/v1/chat/completions");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await again;
+  await page.getByRole("alert").waitFor();
+  const ids: string[] = [];
+  await page.route("**/v1/chat/completions", async (route) => {
+    const id = route.request().headers()["x-request-id"];
+    if (id === undefined || ids.push(id) > 1) return route.continue();
+    await route.fetch();
+    await route.abort();
+  });
+  await page.getByRole("button", { name: "New conversation" }).click();
+  await say(page, "scenario: echo");
+  await page.getByRole("button", { name: "Get the answer" }).click();
+  // A second run would be the second turn of its session.
+  await page.locator(".final").getByText('"turn":1').waitFor();
+  expect(ids).toEqual([ids[0], ids[0]]);
+  expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+});
+
+test("what the agent shows is switched for everyone, and holds for the next answer", async () => {
+  const { page } = await openPage(browser, service, "/ui/chat");
+  await page.getByLabel("Tools").uncheck();
+  const { page: other } = await openPage(browser, service, "/ui/chat");
+  await until(async () => !(await other.getByLabel("Tools").isChecked()));
+  await say(other, steps({ text: "I look." }, tool, { text: "Done." }));
+  await other.locator(".ending").getByText("tokens").waitFor();
+  expect(await other.locator(".tool").count()).toBe(0);
+  await say(other, "/show-tools");
+  await other.getByText("The agent shows: thinking, tools, narration, final.").first().waitFor();
+  await until(() => other.getByLabel("Tools").isChecked());
+});
+
+test("without an agent the page says how to have one, and is not in the navigation", async () => {
+  const { page } = await openPage(browser, withoutAgent, "/ui/chat");
+  await page.getByText("AGENT_MODE=true svc serve").waitFor();
+  expect(await page.getByRole("link", { name: "Chat" }).count()).toBe(0);
+});

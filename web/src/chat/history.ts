@@ -1,0 +1,80 @@
+import type { Block } from "./answer.ts";
+
+export type Conversation = {
+  /** `X-Conversation-Id`. */
+  id: string;
+  title: string;
+  model: string;
+  /** When it was last used, ms since the epoch. */
+  at: number;
+};
+
+/** A question and its answer. */
+export type Turn = {
+  conversation: string;
+  /** When it was asked, ms since the epoch: with the conversation its key. */
+  at: number;
+  /** `X-Request-Id`, the same when it is tried again: an answer that goes on is joined. */
+  id: string;
+  question: string;
+  model: string;
+  /** Whether text comes while the model writes it. */
+  isLive: boolean;
+  blocks: readonly Block[];
+  /** `cut`: the connection ended before the answer did. */
+  state: "running" | "done" | "stopped" | "failed" | "cut";
+  error: string | null;
+  tokens: { read: number; written: number } | null;
+  /** When it was last tried, ms since the epoch; how long that took, ms. */
+  began: number;
+  ms: number;
+};
+
+/* The service keeps what the agent remembers, not what was shown: that is kept in this browser. */
+
+let opened: Promise<IDBDatabase> | undefined;
+
+const open = (): Promise<IDBDatabase> => {
+  const request = indexedDB.open("svc.chat", 1);
+  request.onupgradeneeded = () => {
+    request.result.createObjectStore("conversations", { keyPath: "id" });
+    request.result.createObjectStore("turns", { keyPath: ["conversation", "at"] });
+  };
+  return answerOf(request);
+};
+
+const answerOf = <Value>(request: IDBRequest<Value>): Promise<Value> =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error ?? new Error("The browser keeps no data for this page"));
+  });
+
+type Kind = "conversations" | "turns";
+
+const store = async (kind: Kind, mode: IDBTransactionMode): Promise<IDBObjectStore> =>
+  (await (opened ??= open())).transaction(kind, mode).objectStore(kind);
+
+const turnsOf = (id: string): IDBKeyRange => IDBKeyRange.bound([id], [id, []]);
+
+/** Newest first. */
+export const readConversations = async (): Promise<Conversation[]> => {
+  const all = await answerOf<Conversation[]>((await store("conversations", "readonly")).getAll());
+  return all.toSorted((one, other) => other.at - one.at);
+};
+
+/** Oldest first. */
+export const readTurns = async (id: string): Promise<Turn[]> =>
+  await answerOf<Turn[]>((await store("turns", "readonly")).getAll(turnsOf(id)));
+
+export const keepConversation = async (conversation: Conversation): Promise<void> => {
+  await answerOf((await store("conversations", "readwrite")).put(conversation));
+};
+
+export const keepTurn = async (turn: Turn): Promise<void> => {
+  await answerOf((await store("turns", "readwrite")).put(turn));
+};
+
+export const removeConversation = async (id: string): Promise<void> => {
+  await answerOf((await store("conversations", "readwrite")).delete(id));
+  await answerOf((await store("turns", "readwrite")).delete(turnsOf(id)));
+};
