@@ -19,7 +19,7 @@ const linesOf = async <Line>(path: string): Promise<Line[]> =>
 const originsOf = (root: string): Promise<Origin[]> => linesOf(join(root, "origins.jsonl"));
 const keptBy = async (root: string): Promise<string[]> => await readdir(join(root, "plans")).catch(() => []);
 
-test.concurrent("a crash in mid-run loses no plan: the next attempt keeps what the first left, and the session is noted once", async () => {
+test("a crash in mid-run loses no plan: the next attempt keeps what the first left, and the session is noted once", async () => {
   const home = await temporaryDirectory();
   const root = join(home, ".service");
   await mkdir(join(root, "profiles"), { recursive: true });

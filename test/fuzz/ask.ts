@@ -19,8 +19,8 @@ export type Answer = {
   left?: boolean;
 };
 
-/** Milliseconds after which we leave what may take its time, and after which anything must have been answered. */
-const patience = { mayWait: 2000, mustNot: 30_000 };
+/** Milliseconds after which we leave what never ends and what may take its time, and after which anything must be answered. */
+const patience = { endless: 200, mayWait: 2000, mustNot: 30_000 };
 
 const ids = ["job_id", "worktree_id", "session_id", "uuid"];
 
@@ -34,8 +34,9 @@ export const openDoors = (service: Service, repository: string) => {
   const http = async (question: Question): Promise<Answer> => {
     const { method, path, headers, body } = onTheWire(question, known);
     const answer = { door: path.startsWith("/v1") ? "chat" : "REST", body: "" };
-    const mayWait = method === "POST" || method === "DELETE" || /wait|events|sse/.test(path);
-    const signal = AbortSignal.timeout(mayWait ? patience.mayWait : patience.mustNot);
+    const isEndless = path.startsWith("/jobs/changes");
+    const mayWait = isEndless || method === "POST" || method === "DELETE" || /wait|events|sse/.test(path);
+    const signal = AbortSignal.timeout(patience[isEndless ? "endless" : mayWait ? "mayWait" : "mustNot"]);
     const outgoing = request({ hostname, port, agent, method, path, headers, signal });
     try {
       outgoing.end(body);

@@ -27,7 +27,7 @@ export const makePackage = async (version: string, change: Change = {}): Promise
   await writeFile(join(directory, "package.json"), JSON.stringify(changed));
   const dist = join(directory, "dist");
   // Without what takes npm long to pack and is not needed here.
-  const filter = (path: string): boolean => !/docs-ui|LICENSES/.test(path);
+  const filter = (path: string): boolean => !/docs-ui|LICENSES|\/web(\/|$)/.test(path.slice(root.length));
   await cp(dirname(process.env["TEST_PROGRAM"] ?? ""), dist, { recursive: true, filter });
   await replaceIn(dist, `const version = "0.1.0"`, `const version = "${version}"`);
   if (replace !== undefined) await replaceIn(dist, ...replace);
