@@ -22,6 +22,13 @@ export type Answer = {
 /** Milliseconds after which we leave what never ends and what may take its time, and after which anything must be answered. */
 const patience = { endless: 200, mayWait: 2000, mustNot: 30_000 };
 
+/** Milliseconds after which we leave; null: it must be answered. */
+const longestWait = (method: string, path: string): number | null => {
+  if (path.startsWith("/jobs/changes")) return patience.endless;
+  const mayWait = method === "POST" || method === "DELETE" || /wait|events|sse/.test(path);
+  return mayWait ? patience.mayWait : null;
+};
+
 const ids = ["job_id", "worktree_id", "session_id", "uuid"];
 
 /** Asks the service over the door that the question chooses. Ids in its answers are used in later questions. */
@@ -34,9 +41,8 @@ export const openDoors = (service: Service, repository: string) => {
   const http = async (question: Question): Promise<Answer> => {
     const { method, path, headers, body } = onTheWire(question, known);
     const answer = { door: path.startsWith("/v1") ? "chat" : "REST", body: "" };
-    const isEndless = path.startsWith("/jobs/changes");
-    const mayWait = isEndless || method === "POST" || method === "DELETE" || /wait|events|sse/.test(path);
-    const signal = AbortSignal.timeout(patience[isEndless ? "endless" : mayWait ? "mayWait" : "mustNot"]);
+    const leaveAfter = longestWait(method, path);
+    const signal = AbortSignal.timeout(leaveAfter ?? patience.mustNot);
     const outgoing = request({ hostname, port, agent, method, path, headers, signal });
     try {
       outgoing.end(body);
@@ -47,7 +53,7 @@ export const openDoors = (service: Service, repository: string) => {
       const { code } = error as { code?: string };
       const wasCut = code === "ECONNRESET" || code === "EPIPE";
       // What is too large is refused while it is still being sent, and the connection ends.
-      if ((signal.aborted && mayWait) || (wasCut && body.length > 1_000_000))
+      if ((signal.aborted && leaveAfter !== null) || (wasCut && body.length > 1_000_000))
         return { ...answer, left: true };
       if (wasCut && outgoing.reusedSocket) return http(question);
       return { ...answer, fault: `no answer: ${String(error)}` };
