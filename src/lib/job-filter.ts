@@ -2,7 +2,7 @@ import { repositoryName } from "./repository-name.ts";
 
 type Filtered = { task: string; repo_url: string; profile: string };
 
-/** What a list of jobs is narrowed to. An empty text: any. `q`: words of the task. */
+/** Filters of a job list. An empty text matches every job; `q` is words of the task. */
 type Wanted = Pick<Filtered, "repo_url" | "profile"> & { q: string };
 
 /** Whether a job is one of those. */
