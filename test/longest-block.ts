@@ -12,8 +12,11 @@ export const longestBlock = async (work: () => Promise<unknown>): Promise<number
     next = setImmediate(look);
   };
   let next = setImmediate(look);
-  await work();
-  clearImmediate(next);
+  try {
+    await work();
+  } finally {
+    clearImmediate(next);
+  }
   return Math.max(longest, cpuMs() - before);
 };
 

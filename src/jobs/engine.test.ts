@@ -103,7 +103,10 @@ test("whenever the cancel comes, the job ends in one final state and stays there
 test("two jobs of one session never run at the same time, others pass them", async () => {
   const session = randomUUID();
   const gates = new Map<string, () => void>();
+  let time = Date.now();
   const engine = await startEngine({
+    // Jobs of one millisecond have no order.
+    now: () => new Date((time += 1)),
     execute: (record) =>
       new Promise((resolve) => gates.set(record.id, () => resolve({ kind: "succeeded", patch: {} }))),
   });

@@ -39,17 +39,18 @@ const tricky = fc
   )
   .map((parts) => parts.join(""));
 
-const gitTakes = (ref: string): boolean =>
-  spawnSync("git", ["check-ref-format", "--branch", ref], { cwd: "/" }).status === 0;
+/** A shell asks git: to start it from here costs five times as much. */
+const takenByGit = (refs: string[]): string[] => {
+  const ask = 'for ref; do git check-ref-format --branch "$ref" >&2 && printf "%s\\0" "$ref"; done';
+  const { stdout } = spawnSync("sh", ["-c", ask, "sh", ...refs], { cwd: "/", encoding: "utf8" });
+  return stdout.split("\0").slice(0, -1);
+};
 
 test("the check agrees with git check-ref-format --branch", () => {
-  fc.assert(
-    // `@{…}` is looked up in a reflog by git, and a lone HEAD or @ stands for a branch: none of them is a name.
-    fc.property(tricky, (ref) => {
-      expect([ref, isRefName(ref)]).toEqual([ref, gitTakes(ref) && ref !== "@" && ref !== "HEAD"]);
-    }),
-    { numRuns: 300 },
-  );
+  const refs = fc.sample(tricky, 300);
+  // `@{…}` is looked up in a reflog by git, and a lone HEAD or @ stands for a branch: none of them is a name.
+  const names = takenByGit(refs).filter((ref) => ref !== "@" && ref !== "HEAD");
+  expect(refs.filter(isRefName)).toEqual(names);
 });
 
 test.for([

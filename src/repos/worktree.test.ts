@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -103,7 +104,8 @@ test("a job without a repository gets an empty git repository, where work is com
   expect(await readdir(worktree.path)).toEqual([".git"]);
   expect(await plainGit(worktree.path, "rev-parse", "--show-toplevel")).toBe(worktree.path);
   await write(worktree.path, { "a.txt": "1\n" });
-  await plainGit(worktree.path, "add", "a.txt");
+  const added = spawnSync("git", ["add", "a.txt"], { cwd: worktree.path, encoding: "utf8" });
+  expect(added).toMatchObject({ status: 0, stderr: "" });
   await plainGit(worktree.path, "commit", "--quiet", "--message", "by the agent");
   await write(worktree.path, { "b.txt": "2\n" });
   expect(await repos.inspect(worktree, never)).toMatchObject({

@@ -112,7 +112,7 @@ test("a process that takes its time to end holds up no other conversation", asyn
   // There is one too many now, which is given five minutes to end.
   expect(await again).toMatchObject({ turn: 2, pid: first.pid });
   const own = await readdir(join(service.home, ".service", "jobs-config"));
-  for (const { pid, job } of agentProcesses()) if (own.includes(job)) process.kill(pid, "SIGKILL");
+  for (const { pid, job } of agentProcesses()) if (own.includes(job)) killIfThere(pid);
 });
 
 test("a kept process that is stopped is replaced within seconds", async () => {
@@ -123,6 +123,15 @@ test("a kept process that is stopped is replaced within seconds", async () => {
   expect(answer).toMatchObject({ resumed: true, earlierPrompts: 1 });
   expect(performance.now() - began).toBeLessThan(40_000);
 });
+
+/** It may have ended by itself meanwhile. */
+const killIfThere = (pid: number): void => {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+};
 
 const recordOf = async (session: string): Promise<{ answers: string[]; updated_at: string }> => {
   const directory = join(service.home, ".service", "jobs", "conversations");

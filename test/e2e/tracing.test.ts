@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { batchOf } from "../../src/telemetry/otlp.ts";
@@ -147,6 +147,13 @@ test("a backend that fails or never answers delays no job; its traces are sent l
   const second = await runJob(service, "Two");
   expect([first.status, second.status]).toEqual(["succeeded", "succeeded"]);
   expect((second.duration_ms ?? 0) < 10_000).toBe(true);
+  // A trace is made after its job has ended; what is in the spool outlives the kill.
+  const spool = join(home, ".service", "jobs", "traces");
+  await until(async () => {
+    const names = await readdir(spool);
+    const texts = await Promise.all(names.map((name) => readFile(join(spool, name), "utf8").catch(() => "")));
+    return texts.some((text) => text.includes(second.id.replaceAll("-", "")));
+  });
   await service.kill();
   backend.answer.status = 200;
   await startService({ home, env });

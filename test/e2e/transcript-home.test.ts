@@ -26,13 +26,18 @@ test("a crash in mid-run loses no plan: the next attempt keeps what the first le
   await writeFile(join(root, "profiles", "stubborn.yml"), "extends: code\nretry_lost: true\n");
   const first = await startService({ home });
   expect(first.output.stderr).toContain(`"transcripts":"${root}"`);
-  const task = 'scenario: paced {"steps": 8, "ms": 150, "plan": "calm-otter"}';
+  const task = 'scenario: paced {"steps": 8, "ms": 150, "own": true, "plan": "calm-otter"}';
   const { id } = await asks(first).submit({ task, profile: "stubborn" });
   const { session_id } = await asks(first).speaking(id);
   expect(await originsOf(root)).toMatchObject([{ session_id, kind: "job", job_id: id }]);
   await first.kill();
   const again = await startService({ home, env: { SERVICE_JOB_TTL: "3600" } });
-  expect(await asks(again).ended(id)).toMatchObject({ attempt: 2, session_id, status: "succeeded" });
+  expect(await asks(again).ended(id)).toMatchObject({
+    attempt: 2,
+    session_id,
+    status: "succeeded",
+    error: null,
+  });
   expect(await originsOf(root)).toHaveLength(1);
   expect(await keptBy(root)).toEqual(["calm-otter.md"]);
   expect(await linesOf(join(root, "history.jsonl"))).toHaveLength(1);

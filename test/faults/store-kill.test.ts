@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { temporaryDirectory } from "../temporary.ts";
 import { storeRounds } from "./store-rounds.ts";
 
-const kills = 5;
+const kills = 3;
 
 test(`when the store is killed ${kills} times under load no acknowledged job is lost, cut or run twice, and refusals are clear and soon`, async () => {
   const tally = await storeRounds({

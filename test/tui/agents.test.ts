@@ -138,7 +138,7 @@ test.concurrent("a lost instance is shown as such and comes back by itself, in t
 });
 
 describe("the terminal is as it was", () => {
-  const script = `stty -g > "$HOME/$0-before"; echo earlier output; "$@"; code=$?; stty -g > "$HOME/$0-after"; echo "ended $code"; sleep 1; stty -g > "$HOME/$0-later"; sleep 600`;
+  const script = `stty -g > "$HOME/$0-before"; echo earlier output; "$@"; echo $? > "$HOME/$0-code"; while :; do stty -g > "$HOME/$0-after"; sleep 0.2; done`;
   const endings: [how: string, code: number, end: (terminal: Terminal) => Promise<void> | void][] = [
     ["q", 0, (terminal) => terminal.press("q")],
     ["Ctrl-C", 130, (terminal) => terminal.press("C-c")],
@@ -157,14 +157,14 @@ describe("the terminal is as it was", () => {
     await opened(terminal);
     that(await terminal.ask("alternate_on")).toBe("1");
     await end(terminal);
-    await terminal.shows("earlier output", `ended ${code}`);
+    const written = (what: string) => readFile(join(tmux.directory, `${name}-${what}`), "utf8");
+    that(await until(() => written("code"))).toBe(`${code}\n`);
     await until(
       async () => (await terminal.ask("alternate_on")) === "0" && (await terminal.ask("cursor_flag")) === "1",
     );
-    await until(() => readFile(join(tmux.directory, `${name}-later`), "utf8"));
-    const modes = (when: string) => readFile(join(tmux.directory, `${name}-${when}`), "utf8");
+    await terminal.shows("earlier output");
     // Of a killed process, a moment later.
-    that(await modes(how === "kill -9" ? "later" : "after")).toBe(await modes("before"));
+    await until(async () => (await written("after")) === (await written("before")));
     that(await terminal.screen()).not.toContain("INSTANCE");
   });
 });

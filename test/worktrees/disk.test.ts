@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -68,12 +69,13 @@ test("below the floor of free room new work is refused with 503, and all else co
 });
 
 test("a disk that takes no more data makes the service unready, although a file can still be made", async () => {
-  const service = await startService({ under: ["prlimit", "--fsize=16384"] });
-  const ready = await fetch(`${service.url}/ready`);
-  expect([ready.status, await ready.text()]).toEqual([
-    503,
-    expect.stringContaining(join(service.home, ".service", "jobs")) as string,
-  ]);
+  const service = await startService();
+  execFileSync("prlimit", ["--pid", String(service.pid), "--fsize=16384"]);
+  const ready = await until(async () => {
+    const answer = await fetch(`${service.url}/ready`);
+    return answer.status === 503 ? answer.text() : null;
+  });
+  expect(ready).toContain(join(service.home, ".service", "jobs"));
 });
 
 test("without a floor of free room jobs are taken on a disk that has none, and the service is not ready", async () => {

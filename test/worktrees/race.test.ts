@@ -178,7 +178,9 @@ const race = async (
   one.release();
   // The submitter waits for what the remover decides: it is not held up for ever.
   const asked = one.calls();
-  await Promise.race([slowly, callsOf(one, asked + 3)]);
+  const decided = new AbortController();
+  await Promise.race([slowly, callsOf(one, asked + 3, decided.signal)]);
+  decided.abort();
   other.release();
   const [a1, b1] = await Promise.all([slowly, quickly]);
   const [removed, accepted] = held === "remover" ? [a1, b1] : [b1, a1];
@@ -196,8 +198,8 @@ const race = async (
   };
 };
 
-const callsOf = async (hold: Hold, count: number): Promise<void> => {
-  while (hold.calls() < count) await new Promise((resolve) => setImmediate(resolve));
+const callsOf = async (hold: Hold, count: number, signal: AbortSignal): Promise<void> => {
+  while (hold.calls() < count && !signal.aborted) await new Promise((resolve) => setImmediate(resolve));
 };
 
 const steps = Array.from({ length: 60 }, (_, step) => step);

@@ -77,8 +77,8 @@ const programs = [
     why: "the manifests of deploy/kubernetes are rendered by it; no cluster is asked",
   },
   {
-    command: "chromium",
-    package: "chromium",
+    command: "chromium-headless-shell",
+    package: "chromium-headless-shell",
     for: ["test"],
     why: "pages are used as their users do, in a real browser",
   },

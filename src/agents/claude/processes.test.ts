@@ -101,7 +101,7 @@ describe("a conversation", () => {
     ];
     const { events, batches, outcome } = await say(chat(...steps));
     expect(types(events)).toBe(
-      "started thinking block_end text block_end tool_start tool_use tool_result text block_end result",
+      "started thinking block_end text block_end tool_start tool_use usage tool_result text block_end usage result",
     );
     expect(textOf(events)).toBe("I look.There are two.");
     expect(events).toContainEqual(
@@ -110,13 +110,14 @@ describe("a conversation", () => {
     expect(batches.every((batch) => batch.length > 0)).toBe(true);
     expect(outcome.text).toBe("There are two.");
     const again = await say(chat({ text: "Yes." }));
-    expect(types(again.events)).toBe("text block_end result");
+    expect(types(again.events)).toBe("text block_end usage result");
   });
 
   test("masks secrets in everything it emits", async () => {
     const { say } = await start({
       settings: { modelAuthToken: "canary-token", agentEnv: ["MY_SECRET", "KV_URL"] },
       env: { MY_SECRET: "canary-secret" },
+      secrets: ["canary-token", "canary-secret"],
     });
     const { events, outcome } = await say("scenario: print-env");
     expect(JSON.stringify([events, outcome])).not.toContain("canary");

@@ -15,7 +15,11 @@ const adapter = fileURLToPath(new URL("claude.ts", import.meta.url));
 const program = `
   import { createClaudeAgent } from ${JSON.stringify(adapter)};
   const { settings, start, turn } = JSON.parse(process.argv[1]);
-  const { process: agent } = await createClaudeAgent({ settings, env: process.env }).start(start);
+  const { process: agent } = await createClaudeAgent({
+    settings,
+    env: process.env,
+    redact: Object.assign((text) => text, { unfinished: () => 0 }),
+  }).start(start);
   const warnings = [];
   await agent.turn({ ...turn, signal: new AbortController().signal, onEvents: (events) => {
     for (const event of events) if (event.type === "warning") warnings.push(event.message);

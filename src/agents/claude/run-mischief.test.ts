@@ -69,7 +69,7 @@ test("garbage between the lines and kinds of a later version do not disturb", as
     expectTidy(run);
     expect(run.outcome.ok).toBe(true);
     const kinds = run.events.map((event) => event.type).filter((type, at, all) => type !== all[at - 1]);
-    expect(kinds).toEqual(["started", "text", "block_end", "result", "exited"]);
+    expect(kinds).toEqual(["started", "text", "block_end", "usage", "result", "exited"]);
   }
 });
 
@@ -110,6 +110,7 @@ test("no credential of the service is in the agent's environment or arguments, a
   const run = await runFake(`scenario: print-env {"file": "${file}"}`, {
     directory,
     env: { ...env, NPM_TOKEN: "canary-of-the-operator", SHOWN: "not a secret" },
+    secrets: ["canary-of-the-operator", "canary-model-token"],
     settings: {
       agentEnv: [...forbidden, "NPM_TOKEN", "SHOWN"],
       modelAuthToken: "canary-model-token",

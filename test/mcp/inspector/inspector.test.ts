@@ -62,6 +62,8 @@ test("the inspector calls every tool over /mcp, and every one does what it is as
     ["get_completion", () => ({ uuid: "inspected" })],
     ["list_completions", () => ({ status: "completed" })],
     ["cancel_completion", () => ({ uuid: "inspected" })],
+    ["get_visibility", () => ({})],
+    ["set_visibility", () => ({ show_thinking: "false" })],
   ];
   const results: Record<string, unknown> = {};
   for (const [name, args] of steps) {
@@ -85,5 +87,6 @@ test("the inspector calls every tool over /mcp, and every one does what it is as
     agent_completions: { status: "completed", is_error: false },
     get_completion: { completion: { uuid: "inspected", status: "completed" } },
     list_completions: { count: 1 },
+    set_visibility: { visibility: { show_thinking: false, show_tools: true } },
   });
 });

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { runProgram } from "../../fake-git-host/run-program.ts";
+import { compileCache } from "../../compile-cache.ts";
 import { temporaryDirectory } from "../../temporary.ts";
 
 const toolsSchema = z.object({ tools: z.array(z.looseObject({ name: z.string() })) });
@@ -12,7 +13,10 @@ const resultSchema = z.looseObject({
 export const createInspector = async (target: readonly string[]) => {
   const home = await temporaryDirectory();
   const inspect = (...args: string[]) =>
-    runProgram("mcp-inspector", ["--cli", ...target, ...args], { cwd: home, env: { HOME: home } });
+    runProgram("mcp-inspector", ["--cli", ...target, ...args], {
+      cwd: home,
+      env: { HOME: home, NODE_COMPILE_CACHE: compileCache },
+    });
   return {
     inspect,
     listTools: async (): Promise<string[]> => {
