@@ -34,10 +34,12 @@ class Doubt extends Error {
   override name = "Doubt";
 }
 
+const redactorOf = ({ settings, env }: Patient) => createRedactor(secretValues(settings, env));
+
 /** Checks what jobs need on this machine, as the service would use it. No message has a secret in it. */
 export const examine = async ({ offline, askModel, ...patient }: Examination): Promise<Check[]> => {
   const directory = await mkdtemp(join(tmpdir(), "service-doctor-"));
-  const redact = createRedactor(secretValues(patient.settings, patient.env));
+  const redact = redactorOf(patient);
   const check = (name: string, look: Promise<string>): Promise<Check> =>
     look.then(
       (message) => ({ name, status: "ok", message: redact(message) }),
@@ -113,7 +115,7 @@ const modelAnswer = async (patient: Patient, directory: string | null): Promise<
     throw new Doubt(`${credential} is set, but was not tried; svc doctor --yes tries it`);
   const { settings, request } = agentOf(patient, directory);
   const session = { id: request.id, resumeFrom: null };
-  const agent = createClaudeAgent({ settings, env: patient.env });
+  const agent = createClaudeAgent({ settings, env: patient.env, redact: redactorOf(patient) });
   const started = await agent.start({ ...request, cwd: directory, session });
   const outcome = !started.ok
     ? started.outcome

@@ -1,4 +1,4 @@
-import { ftruncateSync, writeSync } from "node:fs";
+import { fsyncSync, ftruncateSync, writeFileSync, writeSync } from "node:fs";
 import { mkdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -71,14 +71,33 @@ export const lockDirectories = async (
       throw new Error(error.message, { cause: error });
     },
   );
-  return {
-    ...state,
-    publish: (url) => [state, worktrees].forEach((lock) => lock?.publish(url)),
-    release: async () => {
-      await worktrees?.release();
-      await state.release();
-    },
+  const release = async (): Promise<void> => {
+    await worktrees?.release();
+    await state.release();
   };
+  try {
+    requireRoom(state, directory, "SERVICE_JOBS_DIR");
+    if (worktrees !== null) requireRoom(worktrees, worktreeRoot, "SERVICE_WORKTREE_ROOT");
+  } catch (error) {
+    await release();
+    throw error;
+  }
+  const publish = (url: string | null): void => [state, worktrees].forEach((lock) => lock?.publish(url));
+  return { ...state, publish, release };
+};
+
+/** Room for a record; what stays of it is room for the address. On a full disk, empty files can still be made. */
+const requireRoom = ({ fd }: InstanceLock, directory: string, variable: string): void => {
+  try {
+    writeFileSync(fd, " ".repeat(65_536));
+    fsyncSync(fd);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const wayOut = `free some space there, or name another directory with ${variable}`;
+    throw new Error(`Nothing can be written to ${directory} (${why}): ${wayOut}`, { cause });
+  } finally {
+    ftruncateSync(fd, 1);
+  }
 };
 
 /** Seconds that a service may take from locking its directory to publishing its address. */

@@ -45,6 +45,30 @@ test("svc serve ends with a sentence when its job records have no place", async 
   }
 });
 
+/** In a mount namespace of its own, with a small disk at a path that has only this much room left. */
+const withFullDisk = (path: string, left: string): string[] => {
+  const script = `mount -t tmpfs -o size=512k tmpfs "$1" && cd "$1" && ! cat /dev/zero >.filler 2>&- &&
+    truncate --size=-${left} .filler && cd / && shift && exec "$@"`;
+  return ["unshare", "--mount", ...(isRoot ? [] : ["--map-root-user"]), "sh", "-c", script, "sh", path];
+};
+
+test("svc serve ends with a sentence on a full disk, and starts when there is room for a record", async () => {
+  const disk = join(home, "full");
+  await mkdir(disk);
+  for (const variable of ["SERVICE_JOBS_DIR", "SERVICE_WORKTREE_ROOT"]) {
+    const { code, stdout, stderr } = await serve({ [variable]: disk }, withFullDisk(disk, "4K"));
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toBe(
+      `svc: Nothing can be written to ${disk} (ENOSPC: no space left on device, write): free some space there, or name another directory with ${variable}\n`,
+    );
+  }
+  const { output } = await startService({
+    env: { SERVICE_JOBS_DIR: disk },
+    under: withFullDisk(disk, "80K"),
+  });
+  expect(output.stdout).toContain("listening");
+});
+
 test("svc serve ends with a sentence when its port is taken", async () => {
   await using other = createServer();
   await new Promise<void>((resolve) => void other.listen(0, "127.0.0.1", resolve));

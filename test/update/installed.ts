@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { publishedManifest } from "../../tools/pack/manifest.ts";
 import { startSvc, type Run } from "../cli/run-svc.ts";
+import { compileCache } from "../compile-cache.ts";
 import { temporaryDirectory } from "../temporary.ts";
 
 const run = promisify(execFile);
@@ -54,7 +55,7 @@ const npmEnvironment = {
 export const pack = async (directory: string): Promise<string> => {
   const target = await temporaryDirectory();
   const args = ["pack", "--loglevel=error", "--pack-destination", target, directory];
-  await run("npm", args, { env: { ...npmEnvironment, HOME: target } });
+  await run("npm", args, { env: { ...npmEnvironment, NODE_COMPILE_CACHE: compileCache, HOME: target } });
   return join(target, (await readdir(target)).find((name) => name.endsWith(".tgz")) ?? "");
 };
 
@@ -62,7 +63,7 @@ export const pack = async (directory: string): Promise<string> => {
 export const install = async (tarball: string): Promise<Installed> => {
   const prefix = await temporaryDirectory();
   const args = ["install", "--global", "--loglevel=error", "--prefix", prefix, tarball];
-  await run("npm", args, { env: { ...npmEnvironment, HOME: prefix } });
+  await run("npm", args, { env: { ...npmEnvironment, NODE_COMPILE_CACHE: compileCache, HOME: prefix } });
   return await installedIn(prefix);
 };
 

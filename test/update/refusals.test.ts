@@ -9,6 +9,7 @@ import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { copyOf, install, makePackage, pack, type Installed } from "./installed.ts";
 
+const isRoot = process.getuid?.() === 0;
 let original: Installed;
 let installed: Installed;
 let service: Service;
@@ -85,6 +86,23 @@ describe("refused, with the service untouched:", () => {
     await nothingHasChanged();
   });
 
+  test("a disk with less room than a package takes, before npm runs", async () => {
+    const copy = await temporaryDirectory();
+    const script = 'mount -t tmpfs -o size=90m tmpfs "$1" && cp -a "$2/." "$1" && shift 2 && exec "$@"';
+    const small = ["unshare", "--mount", ...(isRoot ? [] : ["--map-root-user"]), "sh", "-c", script, "sh"];
+    const { code, stderr } = await svc(["update", "--yes", "--source", "/nonexistent"], {
+      program: [...small, copy, original.prefix, join(copy, "bin", "svc")],
+      env: { HOME: original.home },
+    });
+    const where = join(copy, "lib", "node_modules");
+    expect(stderr).toMatch(
+      new RegExp(
+        `^svc: The disk of ${where} has \\d\\d MiB free, and an update needs 100 MiB: free some space`,
+      ),
+    );
+    expect(code).toBe(1);
+  });
+
   test("the way back when there is none, and a second update at the same time", async () => {
     expect((await installed.rollback().ended).stderr).toContain("There is no version before");
     const path = join(installed.modules, ".svc-agent.lock");
@@ -92,6 +110,15 @@ describe("refused, with the service untouched:", () => {
     expect((await installed.rollback().ended).stderr).toMatch(/Another update of .* is under way/);
     await nothingHasChanged();
   });
+});
+
+test("the package that is installed is not installed again, and the service goes on", async () => {
+  const { code, stdout, stderr } = await installed.update(await makePackage("0.1.0")).ended;
+  expect(stderr).toMatch(/svc 0\.1\.0 is installed already, with the same content: nothing is changed\n$/);
+  expect(JSON.parse(stdout)).toEqual({ success: true, from: "0.1.0", to: "0.1.0", start: null });
+  expect(code).toBe(0);
+  expect((await fetch(`${service.url}/ready`)).status).toBe(200);
+  expect(await readdir(installed.modules)).toEqual([".svc-agent.lock", "svc-agent"]);
 });
 
 test("a git URL is fetched, at the branch that it names", async () => {
@@ -107,9 +134,8 @@ test("a git URL is fetched, at the branch that it names", async () => {
 });
 
 test("who may not write to the installation is told before anything else", async () => {
-  const root = process.getuid?.() === 0;
-  if (!root) execFileSync("chmod", ["a-w", join(original.prefix, "bin")]);
-  const nobody = root ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : [];
+  if (!isRoot) execFileSync("chmod", ["a-w", join(original.prefix, "bin")]);
+  const nobody = isRoot ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : [];
   const { code, stderr } = await svc(["update", "--yes"], {
     program: [...nobody, ...original.program],
     env: { NODE_COMPILE_CACHE: "" },
@@ -143,4 +169,20 @@ test("a program that npm has installed for one project is left to npm", async ()
   expect(stderr).toMatch(
     /is not what "npm install --global" has installed.* another package as it was installed/,
   );
+});
+
+test("when the programs cannot be replaced, the version stands and the message starts the service again", async () => {
+  await cp(await makePackage("0.2.0"), join(installed.modules, "svc-agent.other"), { recursive: true });
+  // In the way of the new link.
+  await mkdir(join(installed.prefix, "bin", ".bridge.update"));
+  const { code, stderr } = await installed.rollback().ended;
+  const start = `${installed.program[0]} serve --port ${new URL(service.url).port}`;
+  expect(stderr).toMatch(
+    /svc: The programs cannot be replaced \(.*bridge\.update.*\), and svc 0\.1\.0 stands\. /,
+  );
+  expect(stderr).toContain(
+    `. In the environment that it had, start the service again with "${start}". svc was not changed\n`,
+  );
+  expect(code).toBe(1);
+  expect(await installed.versions()).toEqual(["svc 0.1.0", "bridge 0.1.0"]);
 });

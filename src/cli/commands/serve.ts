@@ -7,7 +7,6 @@ import { serviceName, version } from "../../main/version.ts";
 import { CliError, exitCode, isBug, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { layoutOf, note, print } from "../print.ts";
-import { startPage } from "../text/start-page.ts";
 
 /** `trial`: the directory with the copy of a store on which `svc update` tries this version. */
 export type ServeOptions = { host?: string; port?: number; trial?: string };
@@ -34,7 +33,10 @@ export const serve = async ({ host, port, trial }: ServeOptions): Promise<ExitCo
   // On stdio, stdout belongs to the protocol.
   if (service.url !== null) {
     print(`${serviceName} ${version} listening on ${service.url}`);
-    if (process.stdout.isTTY) print(startPage(loaded.settings, service.url, layoutOf(process.stdout)));
+    if (process.stdout.isTTY) {
+      const { startPage } = await import("../text/start-page.ts");
+      print(startPage(loaded.settings, service.url, layoutOf(process.stdout)));
+    }
   }
   const ending = AbortSignal.any([stop.signal, service.mustEnd]);
   if (!ending.aborted) await once(ending, "abort");

@@ -1,6 +1,8 @@
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir, rm, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Settings } from "../../config/variables.ts";
+import { git, GitError } from "../../lib/git.ts";
+import { bytes } from "../../lib/quantities.ts";
 import { fetchPackage } from "./fetch-package.ts";
 import {
   activate,
@@ -42,6 +44,7 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
   await findService(settings, signal);
   const staging = join(installation.modules, `.${packageName}.new`);
   await rm(staging, { recursive: true, force: true });
+  if (source !== null) await requireRoom(installation);
   // Job records come into it, which are for their user only.
   await mkdir(staging, { mode: 0o700 });
   try {
@@ -49,6 +52,10 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
       ? versionBefore(installation)
       : fetchPackage({ ...request, source, staging }));
     const [from, to] = [installation.active.version, next.version];
+    if (await isSame(installation.active, next, request)) {
+      say(`svc ${to} is installed already, with the same content: nothing is changed`);
+      return { from, to, start: null };
+    }
     say(`Starting svc ${to} on a copy of the store`);
     await prove(next, { ...request, directory: join(staging, "trial") });
     say(`It is ready, and reads the records as svc ${from} does`);
@@ -57,12 +64,46 @@ export const runUpdate = async (request: Request): Promise<Updated> => {
     await confirm(`Change svc from ${from} to ${to}${stopping}? [y/N] `);
     if (running === null) say(`No service runs on ${settings.jobsDir}: nothing to drain`);
     else await stopService(running, request);
-    await activate(installation, source === null ? next : await moveIn(installation, next));
+    const change = async (): Promise<void> =>
+      activate(installation, source === null ? next : await moveIn(installation, next));
+    await change().catch(async (cause: unknown) => {
+      const start = running && (await startAgain(running, installation, request));
+      const wayOut =
+        start === null ? "" : `. In the environment that it had, start the service again with "${start}"`;
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`The programs cannot be replaced (${why}), and svc ${from} stands${wayOut}`, { cause });
+    });
     say(`svc is ${to} now; svc update --rollback goes back to ${from}`);
     return { from, to, start: running && (await startAgain(running, installation, request)) };
   } finally {
     await rm(staging, { recursive: true, force: true });
   }
+};
+
+/** npm writes until the disk is full, and then says so in many words. */
+const requireRoom = async ({ modules }: Installation): Promise<void> => {
+  const { bavail, bsize } = await statfs(modules);
+  const [free, needed] = [bavail * bsize, 100 * 1024 ** 2];
+  if (free >= needed) return;
+  throw new Error(
+    `The disk of ${modules} has ${bytes(free)} free, and an update needs ${bytes(needed)}: free some space there`,
+  );
+};
+
+/** Whether the trees have the same files. */
+const isSame = async (
+  { directory }: Package,
+  next: Package,
+  { env, signal }: Pick<Request, "env" | "signal">,
+): Promise<boolean> => {
+  const args = ["diff", "--no-index", "--quiet", "--", directory, next.directory];
+  return await git(args, { env, signal, timeoutSeconds: 60 }).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof GitError && error.exitCode === 1) return false;
+      throw error;
+    },
+  );
 };
 
 const versionBefore = async ({ other }: Installation): Promise<Package> => {
