@@ -96,6 +96,9 @@ export const Readiness = z
         }),
       )
       .meta({ description: "The companion repositories that this instance fetches" }),
+    transcripts: z
+      .boolean()
+      .meta({ description: "Whether `POST /transcripts/mcp` reaches a transcript service" }),
   })
   .meta({ id: "Readiness" });
 export type Readiness = z.infer<typeof Readiness>;

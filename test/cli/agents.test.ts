@@ -193,6 +193,21 @@ test.concurrent("local packages are listed with their faults, and local prints t
   );
 });
 
+test.concurrent("an agent hub that cannot be read is a fault of the local packages, and of nothing else", async () => {
+  const [listed, health, local, nothing] = await Promise.all([
+    agents(["list"], { HUB_DIR: "/nonexistent" }),
+    agents(["health", "--pod", "work-0"], { HUB_DIR: "/nonexistent" }),
+    agents(["local", "--agent", "writer"], { SERVICE_HUB_PATH: "/nonexistent" }),
+    agents(["list"], { HUB_DIR: "/nonexistent", SERVICE_PORT: "9" }),
+  ]);
+  expect(listed).toMatchObject({ code: 0, stderr: "", body: { local: [] } });
+  expect(Object.keys(byName(listed.body))).toContain("work-0");
+  const missing = /There is no directory \/nonexistent\/agents: name a checkout of the agent hub/;
+  expect((listed.body as Listed).faults).toContainEqual(expect.stringMatching(missing));
+  expect(health).toMatchObject({ code: 0, stderr: "" });
+  for (const failed of [local, nothing]) expectFailure(failed, 1, missing);
+});
+
 test.concurrent("with SERVICE_REMOTES only those are asked, and one that is lost is listed with its fault", async () => {
   const lost = `http://127.0.0.1:${await lastingPort()}`;
   const [listed, sick] = await Promise.all([

@@ -156,12 +156,17 @@ describe.each(overlays)("the service of the overlay %s", (overlay) => {
     expect(readinessProbe?.httpGet).toEqual({ path: "/ready", port: "http" });
   });
 
-  test("is named by its pod, and the image's own process 1 starts it", async () => {
+  test("is named by its pod and reached at its address, and the image's own process 1 starts it", async () => {
     const { env, args, command } = serviceContainer(await render(overlay));
     expect(env).toContainEqual({
       name: "SERVICE_POD_NAME",
       valueFrom: { fieldRef: { fieldPath: "metadata.name" } },
     });
+    // A variable that is used in another one comes before it.
+    expect(env?.filter(({ name }) => /^(POD_IP|SERVICE_ADDRESS)$/.test(name))).toEqual([
+      { name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+      { name: "SERVICE_ADDRESS", value: "http://$(POD_IP):8200" },
+    ]);
     expect({ args, command }).toEqual({ args: ["serve"], command: undefined });
   });
 

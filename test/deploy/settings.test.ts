@@ -22,11 +22,14 @@ const known = Object.values(variables).map(({ name }) => name);
 /** What the pods of an overlay get, with the secrets filled in, over what the image has. */
 const podEnvironment = async (overlay: (typeof overlays)[number]): Promise<Record<string, string>> => {
   const objects = await render(overlay);
-  const withStore = serviceContainer(objects).env?.some(({ name }) => name === "KV_URL");
+  const { env = [] } = serviceContainer(objects);
+  const withStore = env.some(({ name }) => name === "KV_URL");
+  const address = env.find(({ name }) => name === "SERVICE_ADDRESS")?.value;
   return {
     ...(await imageEnvironment()),
     ...configuration(objects),
     SERVICE_POD_NAME: "svc-0",
+    SERVICE_ADDRESS: address?.replace("$(POD_IP)", "10.1.2.3") ?? "",
     SERVICE_API_KEYS: "0123456789abcdef",
     ...(withStore && { KV_URL: "redis://:0123456789abcdef@svc-kv:6379" }),
   };
@@ -38,13 +41,15 @@ describe.each(overlays)("the variables of the overlay %s", (overlay) => {
   test("are known to the service, which starts with them without a warning", async () => {
     const own = serviceContainer(await render(overlay)).env?.map(({ name }) => name) ?? [];
     const names = [...Object.keys(configuration(await render(overlay))), ...own];
-    expect(names.filter((name) => !known.includes(name))).toEqual([]);
+    // Only SERVICE_ADDRESS is made of the address of the pod.
+    expect(names.filter((name) => !known.includes(name))).toEqual(["POD_IP"]);
     const { settings, warnings } = await load(await podEnvironment(overlay));
     expect(warnings).toEqual([]);
     expect(settings).toMatchObject({
       host: "0.0.0.0",
       port: 8200,
       podName: "svc-0",
+      address: "http://10.1.2.3:8200",
       allowLocalRepos: false,
       sharedFsRoot: "/shared",
     });

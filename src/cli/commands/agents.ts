@@ -81,9 +81,17 @@ const openPlace = ({ agentihubDir }: AgentsOptions): Place => {
 type Call = { place: Place; options: AgentsOptions; signal: AbortSignal };
 
 const list = async ({ place, signal }: Call): Promise<ExitCode> => {
-  const [{ remotes, faults }, local] = await Promise.all([place.fleet.list(signal), place.local()]);
-  if (remotes.length + local.length === 0) throw new CliError(faults.join("\nsvc: "));
-  printJson({ success: true, remotes, local: local.map(summaryOf), faults });
+  const [{ remotes, faults }, local] = await Promise.all([
+    place.fleet.list(signal),
+    place.local().catch((error: unknown) => {
+      if (!(error instanceof Error) || error instanceof CliError || isBug(error)) throw error;
+      return error.message;
+    }),
+  ]);
+  const packages = typeof local === "string" ? [] : local;
+  if (typeof local === "string") faults.push(local);
+  if (remotes.length + packages.length === 0) throw new CliError(faults.join("\nsvc: "));
+  printJson({ success: true, remotes, local: packages.map(summaryOf), faults });
   return exitCode.ok;
 };
 
