@@ -37,6 +37,20 @@ test("what the environment holds under the name of a secret is secret, the servi
   ).toEqual([]);
 });
 
+test("so is what agents are given under the name of a secret, however short, and nothing else of it", async () => {
+  const given = {
+    NPM_TOKEN: "npm-0123",
+    SIGNING_KEY_FILE: "/keys/me",
+    CLAUDE_CODE_MAX_OUTPUT_TOKENS: "128000",
+    AWS_REGION: "eu-central-1",
+  };
+  expect(await found(given)).toEqual([]);
+  expect(await found({ ...given, SERVICE_AGENT_ENV: Object.keys(given).join(",") })).toEqual([
+    "npm-0123",
+    "/keys/me",
+  ]);
+});
+
 test("credentials in URLs are secret: the password, or a token in the place of the user", async () => {
   const secrets = await found({
     MODEL_API_BASE_URL: "https://token-0123@models.example.org",

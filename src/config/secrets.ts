@@ -8,14 +8,18 @@ import type { Variable } from "./variable.ts";
 /**
  * Every string that must not appear in a log, an event or an answer: each key of a list; PEM text as a whole and by
  * line (a log may break or escape its lines); what base64 or a key file hides; credentials within URLs; and values of
- * the service's environment whose names mark them as secrets, since an agent of the same user can read that.
+ * the service's environment whose names mark them as secrets, since an agent of the same user can read that. Of what
+ * SERVICE_AGENT_ENV gives to agents, short ones and paths too.
  */
 export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string[] => {
   const found = new Set(secretsIn(variables, settings, env));
   const base64 = settings.gitHostAppPrivateKeyBase64;
   const pem = base64 === null ? keyFile(settings) : Buffer.from(base64, "base64").toString("latin1");
   const urls = [...kvSecrets(settings.kvUrl), ...urlCredentials(settings.telemetryDb ?? "")];
-  for (const secret of [...parts(pem), ...urls]) found.add(secret);
+  const given = settings.agentEnv.flatMap((name) =>
+    mentionsSecret.test(name) ? parts((env[name] ?? "").trim()) : [],
+  );
+  for (const secret of [...parts(pem), ...urls, ...given]) found.add(secret);
   found.delete("");
   return [...found];
 };
@@ -83,6 +87,9 @@ const keyFile = ({ gitHostAppPrivateKeyPath: path }: Settings): string => {
 };
 
 const namesSecret = /(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH)(_BASE64)?$/i;
+
+/** Of those that the operator names: `MAX_OUTPUT_TOKENS` is none. */
+const mentionsSecret = /TOKEN(?!S)|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH/i;
 
 /** Not declared as secrets: a shorter value may be an ordinary word. */
 const minUndeclaredLength = 12;

@@ -229,7 +229,7 @@ describe("while the store is unreachable", () => {
       () => conversations.put(conversationKey("x"), sampleConversation()),
       () => conversations.remove(conversationKey("x")),
       () => visibilities.get("a"),
-      () => visibilities.set("a", everythingVisible),
+      () => visibilities.change("a", () => everythingVisible),
     ])
       await expect(asked()).rejects.toMatchObject(refused);
     lines.length = 0;

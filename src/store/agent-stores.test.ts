@@ -59,7 +59,7 @@ for (const [kind, url] of kinds) {
     open: async () => {
       const [a, b] = await instances(url);
       const on = visibilitiesOn;
-      return { store: on(a), reopen: async () => on(b) };
+      return { store: on(a), rival: on(b), reopen: async () => on(b) };
     },
   });
 
@@ -98,7 +98,7 @@ test.each(kinds)("keys on a %s are those that are documented", async (_kind, url
     show_narration: true,
     show_final: true,
   };
-  await store.set("hub", flags);
+  await store.change("hub", () => flags);
   expect(JSON.parse((await kv.client.get(`${kv.prefix}:stream_config:hub`)) ?? "")).toEqual(flags);
   expect(await kv.client.ttl(`${kv.prefix}:stream_config:hub`)).toBe(-1);
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { createConversation } from "../../web/src/job/conversation.ts";
 import { startService } from "../service.ts";
 import { allChunks, contentOf, post, saying } from "./asking.ts";
 
@@ -29,6 +30,31 @@ test("a configured secret that the agent comes upon is shown to nobody, in whate
     expect(text).not.toContain("canaryOfTheChatTests");
   const chunks = await post(service, saying(telling, { stream: true, ...live })).then(allChunks);
   expect(contentOf(chunks)).toContain("It is ***, is it not?");
+});
+
+test.each([
+  ["the model's credential", { MODEL_API_AUTH_TOKEN: canary }],
+  ["a variable of SERVICE_AGENT_ENV", { SERVICE_AGENT_ENV: "OUR_TOKEN_1", OUR_TOKEN_1: canary }],
+])("%s is masked once and the text around it is not doubled, in a chat and in a job", async (_, env) => {
+  const service = await startService({ env: { AGENT_MODE: "true", ...env } });
+  for (const live_text of ["true", "false"]) {
+    const answer = await post(service, saying(telling, { stream: true, metadata: { live_text } }));
+    const content = contentOf(await allChunks(answer));
+    expect(content).not.toContain("canaryOfTheChatTests");
+    expect(content.split("It is ***, is it not?")).toHaveLength(2);
+    expect(content).toMatch(/It is \*\*\*, is it not\?$/);
+  }
+  const { job } = await service.client.run_task({ task: telling, wait: true });
+  const conversation = createConversation();
+  for await (const event of service.client.eventsSoFar(job.id)) {
+    expect(event).not.toHaveProperty("dropped_block");
+    conversation.add(event);
+  }
+  expect(JSON.stringify([job.output, conversation])).not.toContain("canaryOfTheChatTests");
+  const said = conversation.entries.flatMap((entry) =>
+    entry.kind === "text" || entry.kind === "thinking" ? [entry.text] : [],
+  );
+  expect(said).toEqual(["I found *** there", "It is ***, is it not?"]);
 });
 
 /** As a reader joins the pieces. */

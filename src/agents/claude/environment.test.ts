@@ -104,15 +104,6 @@ test("the long-lived token excludes the other model credentials; without it they
   expect(models({})).toEqual([]);
 });
 
-test("model credentials and secret-looking variables of the operator are named as secrets, addresses are not", () => {
-  const settings = {
-    modelAuthToken: "auth-token",
-    modelBaseUrl: "http://127.0.0.1:9",
-    agentEnv: ["NPM_TOKEN", "EDITOR"],
-  };
-  expect(build(settings, { env: { NPM_TOKEN: "npm", EDITOR: "ed" } }).secrets).toEqual(["auth-token", "npm"]);
-});
-
 test("root with a bypass mode, and only that, is marked as a sandbox", () => {
   const sandbox = (root: boolean, bypassPermissions: boolean) =>
     build({}, { root, launch: { bypassPermissions } }).variables["IS_SANDBOX"];
@@ -153,7 +144,7 @@ test("telemetry is handed on in the agent's terms, prompts only when asked for",
   expect(build({ ...named, otelLogPrompts: true }).variables).toHaveProperty("OTEL_LOG_USER_PROMPTS", "1");
 });
 
-test("without a named endpoint the agent reports to the service's own receiver, with a token that is a secret", () => {
+test("without a named endpoint the agent reports to the service's own receiver", () => {
   const own = build({ otelEnabled: true }, { receiver });
   expect(telemetryOf(own)).toMatchObject({
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint,
@@ -162,7 +153,6 @@ test("without a named endpoint the agent reports to the service's own receiver, 
     OTEL_TRACES_EXPORTER: "otlp",
     CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
   });
-  expect(own.secrets).toContain(receiver.token);
   const protocol = (otelProtocol: ClaudeSettings["otelProtocol"]) =>
     telemetryOf(build({ otelEnabled: true, otelProtocol }, { receiver }))["OTEL_EXPORTER_OTLP_PROTOCOL"];
   expect([protocol("http/json"), protocol("grpc"), protocol("http")]).toEqual([

@@ -1,19 +1,19 @@
-import type { AgentEvent } from "../contract/event.ts";
-import { redactDeep, type Redactor } from "../lib/redact.ts";
+import type { AgentEvent } from "../../contract/event.ts";
+import { redactDeep, type Redactor } from "../../lib/redact.ts";
 
 type Piece = Extract<AgentEvent, { type: "text" | "thinking" }>;
 
 /**
  * Removes secrets from events before `append`. Text comes in pieces of a few characters: an end that may be the beginning of
- * a secret waits for the next piece.
+ * a secret waits for the next event (null: none comes).
  */
 export const maskEvents = (
   redact: Redactor,
   append: (event: AgentEvent) => void,
-): ((event: AgentEvent) => void) => {
+): ((event: AgentEvent | null) => void) => {
   let pending: Piece | null = null;
   return (event) => {
-    const isPiece = event.type === "text" || event.type === "thinking";
+    const isPiece = event?.type === "text" || event?.type === "thinking";
     const before: Piece | null = pending;
     pending = null;
     if (isPiece && before?.type === event.type && before.block === event.block) {
@@ -22,7 +22,7 @@ export const maskEvents = (
     }
     if (before !== null) append(before);
     if (isPiece) pending = appendReady(event, redact, append);
-    else append(redactDeep(event, redact));
+    else if (event !== null) append(redactDeep(event, redact));
   };
 };
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { AgentEvent } from "../contract/event.ts";
-import { createRedactor } from "../lib/redact.ts";
+import type { AgentEvent } from "../../contract/event.ts";
+import { createRedactor } from "../../lib/redact.ts";
 import { maskEvents } from "./mask-events.ts";
 
 const secret = "sk-secret-0123456789";
