@@ -51,7 +51,11 @@ export const AgentEvent = z.discriminatedUnion("type", [
     status: z.string(),
     resets_at: Instant.nullable(),
   }),
-  /** The agent's report of the outcome. The last one counts. */
+  /** Tokens of one call of the model, when its answer is complete. Subagents' calls are not told. */
+  z.object({ type: z.literal("usage"), usage: Usage }),
+  /**
+   * The agent's report of the outcome. The last one counts; `usage` is that of the calls since the one before it.
+   */
   z.object({
     type: z.literal("result"),
     ok: z.boolean(),

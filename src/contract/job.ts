@@ -68,6 +68,17 @@ export const Usage = z
   .meta({ id: "Usage" });
 export type Usage = z.infer<typeof Usage>;
 
+/** Null: nothing is known. */
+export const addUsage = (a: Usage | null, b: Usage | null): Usage | null =>
+  a === null || b === null
+    ? (a ?? b)
+    : {
+        input_tokens: a.input_tokens + b.input_tokens,
+        output_tokens: a.output_tokens + b.output_tokens,
+        cache_creation_input_tokens: a.cache_creation_input_tokens + b.cache_creation_input_tokens,
+        cache_read_input_tokens: a.cache_read_input_tokens + b.cache_read_input_tokens,
+      };
+
 export const Job = z
   .object({
     id: z.string().meta({ format: "uuid", example: "0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10" }),

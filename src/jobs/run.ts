@@ -5,7 +5,6 @@ import { redactDeep, type Redactor } from "../lib/redact.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
-import { maskEvents } from "../store/mask-events.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { StageName } from "../contract/job.ts";
 
@@ -45,7 +44,7 @@ export const createRun = (
       stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
       note({ stages: [...stages] }, stage !== "pushed" && stage !== "pull_request");
     },
-    event: maskEvents(redact, (event) => events.append(record.id, record.attempt, event)),
+    event: (event) => events.append(record.id, record.attempt, event),
     warn: (message) => {
       const text = redact(message);
       events.append(record.id, record.attempt, { type: "warning", message: text });

@@ -42,6 +42,7 @@ export const claimJob = async (
     agent: createClaudeAgent({
       settings: { ...fakeSettings(directory), ...settings },
       env: { PATH: process.env["PATH"] },
+      redact,
     }),
     newId: randomUUID,
     redact,

@@ -10,6 +10,7 @@ import type {
 import { createClaudeAgent } from "../../src/agents/claude/claude.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
+import { createRedactor } from "../../src/lib/redact.ts";
 import { findMarked } from "../processes.ts";
 import { afterFile } from "../cleanup.ts";
 import { fakeLaunch, fakeSettings } from "./run.ts";
@@ -20,6 +21,8 @@ type ConverseOptions = {
   settings?: Partial<ClaudeSettings>;
   launch?: Partial<AgentLaunch>;
   env?: NodeJS.ProcessEnv;
+  /** What the service knows as secrets. */
+  secrets?: string[];
   session?: AgentStart["session"];
 };
 
@@ -35,10 +38,12 @@ export type Conversation = {
 };
 
 /** Tries to start a process of the fake agent, or of `settings.agentCliBinary`, through the real adapter. */
-export const startProcess = async ({ directory, settings, launch, env, session }: ConverseOptions) => {
+export const startProcess = async (options: ConverseOptions) => {
+  const { directory, settings, launch, env, secrets = [], session } = options;
   const agent = createClaudeAgent({
     settings: { ...fakeSettings(directory), ...settings },
     env: { PATH: process.env["PATH"], ...env },
+    redact: createRedactor(secrets),
   });
   const id = randomUUID();
   const started = await agent.start({

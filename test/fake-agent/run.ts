@@ -5,6 +5,7 @@ import type { AgentLaunch, AgentStart, AgentTurn, TurnOutcome } from "../../src/
 import { createClaudeAgent, type TelemetryReceiver } from "../../src/agents/claude/claude.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
+import { createRedactor } from "../../src/lib/redact.ts";
 import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
 import { findMarked } from "../processes.ts";
 
@@ -27,6 +28,8 @@ export type FakeRunOptions = {
   start?: Partial<AgentStart>;
   turn?: Partial<AgentTurn>;
   env?: NodeJS.ProcessEnv;
+  /** What the service knows as secrets. */
+  secrets?: string[];
   receiver?: TelemetryReceiver;
   onEvent?: (event: AgentEvent) => unknown;
 };
@@ -40,12 +43,14 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     start = {},
     turn = {},
     env = {},
+    secrets = [],
     receiver,
     onEvent,
   } = options;
   const agent = createClaudeAgent({
     settings: { ...fakeSettings(directory), ...settings },
     env: { PATH: process.env["PATH"], ...env },
+    redact: createRedactor(secrets),
     receiver: () => receiver ?? null,
   });
   const jobId = start.id ?? randomUUID();

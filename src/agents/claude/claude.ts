@@ -1,6 +1,6 @@
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
-import { createRedactor } from "../../lib/redact.ts";
+import type { Redactor } from "../../lib/redact.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
 import { unstartedOutcome } from "./outcome.ts";
@@ -11,6 +11,8 @@ type Options = {
   settings: ClaudeSettings;
   /** The service's own environment, of which the agent gets an allow-list. */
   env: NodeJS.ProcessEnv;
+  /** Masks secrets in all that the agent says: events, output and errors. */
+  redact: Redactor;
   /** The service's own receiver of telemetry; null or absent: there is none. */
   receiver?: () => TelemetryReceiver | null;
 };
@@ -22,10 +24,13 @@ export const createClaudeAgent = (options: Options): Agent => ({
   start: (request) => start(request, options),
 });
 
-const start = async (request: AgentStart, { settings, env, receiver }: Options): Promise<StartedAgent> => {
+const start = async (
+  request: AgentStart,
+  { settings, env, redact, receiver }: Options,
+): Promise<StartedAgent> => {
   const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
-  const { variables, refused, secrets } = agentEnvironment({
+  const { variables, refused } = agentEnvironment({
     settings,
     env,
     start: request,
@@ -43,7 +48,6 @@ const start = async (request: AgentStart, { settings, env, receiver }: Options):
   });
   if (!spawned.ok) return { ok: false, outcome: unstartedOutcome(spawned) };
   const agent = spawned.process;
-  const redact = createRedactor(secrets);
   const warnings = refused.map(refusal);
   return {
     ok: true,
@@ -58,8 +62,6 @@ export type AgentEnvironment = {
   variables: Record<string, string>;
   /** Names in SERVICE_AGENT_ENV that the agent may not have. */
   refused: string[];
-  /** Values that must not appear in events, output or error. */
-  secrets: string[];
 };
 
 type EnvironmentRequest = {
@@ -77,16 +79,15 @@ type EnvironmentRequest = {
  * reaches it. The agent runs commands, and each of them can read all of it.
  */
 export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment => {
-  const { settings, env, start, receiver, root } = request;
+  const { settings, env, start, root } = request;
   const refused = settings.agentEnv.filter(isForbidden);
   const listed = settings.agentEnv.filter((name) => !isForbidden(name));
   const passed = pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
-  const credentials = modelCredentials(settings);
   return {
     variables: {
       ...passed,
       ...behaviour(start.launch.timeoutSeconds),
-      ...credentials,
+      ...modelCredentials(settings),
       ...(settings.otelEnabled ? telemetry(request) : {}),
       ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
@@ -96,13 +97,6 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
       SERVICE_PROFILE: start.launch.profile,
     },
     refused,
-    secrets: [
-      ...Object.entries(credentials).flatMap(([name, value]) =>
-        name === "ANTHROPIC_BASE_URL" ? [] : [value],
-      ),
-      ...listed.flatMap((name) => secretValue(name, env[name]) ?? []),
-      ...(receiver === null ? [] : [receiver.token]),
-    ],
   };
 };
 
@@ -218,7 +212,3 @@ const forbidden = [
   /^OTEL_EXPORTER_.*HEADERS$/i,
   /^(AGENT_CLI_OAUTH_TOKEN|CLAUDE_CODE_OAUTH_TOKEN|ANTHROPIC_(API_KEY|AUTH_TOKEN|BASE_URL))$/i,
 ];
-
-/** The value of a variable whose name marks it as a secret. */
-const secretValue = (name: string, value: string | undefined): string | undefined =>
-  /TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL/i.test(name) ? value : undefined;

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { AgentEvent } from "../../contract/event.ts";
 import { createDecoder } from "./decode.ts";
+import { createRedactor } from "../../lib/redact.ts";
 import { readOutput } from "./read-output.ts";
 
 const decodeAll = (lines: readonly (object | string)[]): AgentEvent[] => {
@@ -92,6 +93,7 @@ const expected = [
   { type: "block_end", block: 2 },
   { type: "tool_use", id: "t1", name: "Write", input: { file_path: "/x", content: "ü" }, parent: null },
   { type: "tool_result", tool_use_id: "t1", content: "ok", is_error: false, parent: null },
+  expect.objectContaining({ type: "usage", usage: expect.objectContaining({ output_tokens: 9 }) }),
   { type: "text", block: 3, text: "Done." },
   { type: "block_end", block: 3 },
   expect.objectContaining({ type: "result", ok: true, text: "Done.", num_turns: 3 }),
@@ -114,7 +116,7 @@ test("the events are the same wherever the bytes are split", async () => {
       const reader = readOutput({
         stdout,
         stderr,
-        redact: (text) => text,
+        redact: createRedactor([]),
         emit: (event) => events.push(event),
         onLine: nothing,
         onChunk: nothing,

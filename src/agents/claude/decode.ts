@@ -1,6 +1,7 @@
 import * as wire from "./wire.ts";
 import type { z } from "zod";
 import type { AgentEvent } from "../../contract/event.ts";
+import type { Usage } from "../../contract/job.ts";
 import { createBlocks, type Blocks } from "./blocks.ts";
 import type { ResultLine } from "./wire.ts";
 
@@ -32,7 +33,20 @@ export type Decoder = {
   nextTurn: () => void;
 };
 
-type State = { blocks: Blocks; facts: DecoderFacts; started: boolean };
+type State = {
+  blocks: Blocks;
+  facts: DecoderFacts;
+  started: boolean;
+  /** Of the model's message under way. */
+  tokens: Usage;
+};
+
+const noTokens: Usage = {
+  input_tokens: 0,
+  output_tokens: 0,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
+};
 
 /** Decodes one run's stream-json lines. Unknown lines and kinds are ignored: new versions add some. */
 export const createDecoder = (): Decoder => {
@@ -44,7 +58,7 @@ export const createDecoder = (): Decoder => {
     sessionId: null,
     model: null,
   };
-  const state: State = { blocks: createBlocks(), facts, started: false };
+  const state: State = { blocks: createBlocks(), facts, started: false, tokens: noTokens };
   return {
     facts,
     nextTurn: () => {
@@ -95,27 +109,44 @@ const rateLimit = readLine(wire.RateLimitLine, ({ rate_limit_info: info }) => [
   { type: "rate_limit", status: info.status, resets_at: instant(info.resetsAt ?? null) },
 ]);
 
-const stream: Reader = ({ event, parent_tool_use_id: parent }, { blocks, facts }) => {
+const stream: Reader = ({ event, parent_tool_use_id: parent }, state) => {
+  const { blocks, facts } = state;
   if (!wire.isStreamEvent(event)) return [];
+  const isSubagent = typeof parent === "string" && parent !== "";
+  // The end of a message may come after the result, and is no more work.
+  if (event.type === "message_delta" || event.type === "message_stop")
+    return isSubagent ? [] : messageEnd(event, state);
   facts.workedSinceResult = true;
   facts.turnOpen = true;
   // A subagent's text is not the answer.
-  if (typeof parent === "string" && parent !== "") return [];
+  if (isSubagent) return [];
   switch (event.type) {
     case "message_start":
+      state.tokens = wire.updateTokens(noTokens, event.message);
       return blocks.begin();
     case "content_block_start":
       return blockStart(event, blocks);
-    case "content_block_delta": {
-      const { type, text, thinking } = event.delta;
-      if (type === "text_delta" && typeof text === "string") return blocks.delta(event.index, "text", text);
-      if (type === "thinking_delta" && typeof thinking === "string")
-        return blocks.delta(event.index, "thinking", thinking);
-      return [];
-    }
+    case "content_block_delta":
+      return blockDelta(event, blocks);
     case "content_block_stop":
       return blocks.stop(event.index);
   }
+};
+
+/** A delta's counts are those of the whole message so far. */
+const messageEnd = (event: wire.MessageEnd, state: State): AgentEvent[] => {
+  const usage = wire.updateTokens(state.tokens, event);
+  state.tokens = event.type === "message_stop" ? noTokens : usage;
+  return event.type === "message_stop" ? [{ type: "usage", usage }] : [];
+};
+
+type BlockDelta = Extract<wire.StreamEvent, { type: "content_block_delta" }>;
+
+const blockDelta = ({ index, delta: { type, text, thinking } }: BlockDelta, blocks: Blocks): AgentEvent[] => {
+  if (type === "text_delta" && typeof text === "string") return blocks.delta(index, "text", text);
+  if (type === "thinking_delta" && typeof thinking === "string")
+    return blocks.delta(index, "thinking", thinking);
+  return [];
 };
 
 type BlockStart = Extract<wire.StreamEvent, { type: "content_block_start" }>;

@@ -27,21 +27,21 @@ export type EndedTurn = {
 /** The outcome of a turn, whether its process goes on or not. */
 export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
   const { observed, cause, ended, prompted, redact, durationMs } = turn;
-  const { result, sessionId, model } = observed;
+  const { result, usage, sessionId, model } = observed;
   const verdict = classify({ observed: { ...observed, stderr: observed.stderr.text() }, cause, ended });
   return {
     ...verdict,
     prompted,
     apiStatus: result?.api_status ?? null,
     error: verdict.ok ? null : cutFront(redact(errorText({ ...turn, verdict })), errorLimit),
-    text: redact(finalText(observed)),
+    text: finalText(observed),
     exitCode: ended.exitCode,
     // Not the result's: when a session cannot be resumed, the result names one that never existed.
     sessionId,
     model,
     numTurns: result?.num_turns ?? null,
     costUsd: ownCost(result?.cost_usd ?? null, turn.spent),
-    usage: result?.usage ?? null,
+    usage,
     durationMs,
   };
 };
@@ -117,13 +117,14 @@ const errorLimit = 10_240;
 
 /** What went wrong and what to do about it, then the agent's own words: at most 10,240 bytes. */
 const errorText = (failed: Failed): string => {
-  const { observed, cause } = failed;
+  const { observed, cause, redact } = failed;
   // The result of an interrupted turn says only that, in technical terms.
   const ownText = cause === null ? (observed.result?.text ?? "").trim() : "";
   const parts = [sentence(failed)];
   if (ownText !== "") parts.push(`The agent said: ${cutFront(ownText, 2048)}`);
   const head = cutFront(parts.join("\n"), errorLimit - 1024);
-  const errors = observed.stderr.text().trim();
+  // Masked before it is cut: half a secret would be known to nobody.
+  const errors = redact(observed.stderr.text()).trim();
   if (errors === "") return head;
   const title = "\n\nstderr of the agent:\n";
   return head + title + cutFront(errors, errorLimit - Buffer.byteLength(head + title));

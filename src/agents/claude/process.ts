@@ -1,6 +1,6 @@
 import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
-import type { Redact } from "../../lib/redact.ts";
+import type { Redactor } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnOutcome } from "../agent.ts";
 import { turnInput } from "./arguments.ts";
 import { unpromptedOutcome } from "./outcome.ts";
@@ -11,7 +11,7 @@ import { startTurn, type RunningTurn } from "./turn.ts";
 type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   settings: ClaudeSettings;
   agent: SupervisedProcess;
-  redact: Redact;
+  redact: Redactor;
   /** Reported with the first turn. */
   warnings: readonly string[];
   /** What the arguments append to the system prompt. */

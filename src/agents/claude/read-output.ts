@@ -1,15 +1,19 @@
 import type { Readable } from "node:stream";
 import type { AgentEvent } from "../../contract/event.ts";
+import { addUsage, type Usage } from "../../contract/job.ts";
 import { createLineSplitter } from "../../lib/lines.ts";
-import type { Redact } from "../../lib/redact.ts";
+import { redactDeep, type Redactor } from "../../lib/redact.ts";
 import { createTailBuffer, type TailBuffer } from "../../lib/tail-buffer.ts";
 import { createDecoder, type DecoderFacts, replaces, type ResultEvent } from "./decode.ts";
+import { maskEvents } from "./mask-events.ts";
 
 /** What the process's two output streams show of a turn. */
 export type Observed = {
   facts: DecoderFacts;
   /** The decisive result. */
   result: ResultEvent | null;
+  /** Of all results: each has the tokens since the one before. */
+  usage: Usage | null;
   sessionId: string | null;
   model: string | null;
   /** When the rejected limit resets, empty when unknown; null: no limit was met. */
@@ -26,7 +30,11 @@ export type Observed = {
 type ReadOutput = {
   stdout: Readable;
   stderr: Readable;
-  redact: Redact;
+  /**
+   * Masks what the decoder has read. Earlier, in lines, it would hide a secret in a whole block but not in its pieces,
+   * and the block would count as another text.
+   */
+  redact: Redactor;
   emit: (event: AgentEvent) => void;
   /** Called for a line of the protocol. */
   onLine: () => void;
@@ -49,28 +57,29 @@ export const readOutput = (options: ReadOutput): OutputReader => {
   let observed = createObserved(facts);
   let firstTurn = true;
 
-  const take = (event: AgentEvent): void => {
+  const take = maskEvents(redact, (event) => {
     note(observed, event);
     emit(event);
-  };
+  });
 
-  const takeResult = (event: ResultEvent, before: { worked: boolean; open: boolean }): void => {
+  const takeResult = (raw: ResultEvent, before: { worked: boolean; open: boolean }): void => {
     if (!firstTurn && !before.open) return;
+    const event = redactDeep(raw, redact);
     if (replaces(observed.result, event, before.worked)) {
       observed.result = event;
+      observed.usage = addUsage(observed.usage, event.usage);
       take(event);
     } else {
       take({ type: "warning", message: shutdownError(event) });
     }
   };
 
-  const takeLine = (raw: string): void => {
-    const line = redact(raw);
+  const takeLine = (line: string): void => {
     const before = { worked: facts.workedSinceResult, open: facts.turnOpen };
     const { events, garbage } = decoder.decode(line);
     observed.sessionId = facts.sessionId;
     observed.model = facts.model;
-    if (garbage) observed.said.push(`${line}\n`);
+    if (garbage) observed.said.push(`${redact(line)}\n`);
     else onLine();
     for (const event of events) {
       if (event.type === "result") takeResult(event, before);
@@ -94,6 +103,7 @@ export const readOutput = (options: ReadOutput): OutputReader => {
   // Not "end": it does not come when a pipe that another process holds open is given up.
   stdout.once("close", () => {
     lines.end();
+    take(null);
     onChunk(0);
   });
   stderr.on("data", (chunk: Buffer) => observed.stderr.push(chunk));
@@ -116,6 +126,7 @@ const tailBytes = { said: 51_200, stderr: 40_960 };
 const createObserved = (facts: DecoderFacts): Observed => ({
   facts,
   result: null,
+  usage: null,
   sessionId: facts.sessionId,
   model: facts.model,
   limitResetsAt: null,

@@ -37,7 +37,7 @@ describe("a good run", () => {
     expect(run.events[0]).toMatchObject({ type: "started", agent_version: "2.1.197" });
     const kinds = run.events.map((event) => event.type).filter((type, at, all) => type !== all[at - 1]);
     expect(kinds).toEqual(
-      "started thinking block_end tool_use tool_result tool_use tool_result text block_end result exited".split(
+      "started thinking block_end usage tool_use tool_result tool_use tool_result text block_end usage result exited".split(
         " ",
       ),
     );

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Usage } from "../../contract/job.ts";
 
 /**
  * The used part of the CLI's stream-json lines. New versions add fields and kinds: objects are loose, and a field that
@@ -27,8 +28,11 @@ export const RateLimitLine = z.object({
   rate_limit_info: z.object({ status: z.string(), resetsAt: number, rateLimitType: text }),
 });
 
+export type MessageEnd = { type: "message_delta" | "message_stop"; usage?: unknown };
+
 export type StreamEvent =
-  | { type: "message_start" }
+  | { type: "message_start"; message?: unknown }
+  | MessageEnd
   | {
       type: "content_block_start";
       index: number;
@@ -41,14 +45,27 @@ export type StreamEvent =
     }
   | { type: "content_block_stop"; index: number };
 
+const ofMessages = new Set<unknown>(["message_start", "message_delta", "message_stop"]);
+
 /** Without a schema, unlike the rest: an answer has thousands of them, and the check would be most of their cost. */
 export const isStreamEvent = (event: unknown): event is StreamEvent => {
   if (!isObject(event)) return false;
-  if (event["type"] === "message_start") return true;
+  if (ofMessages.has(event["type"])) return true;
   if (!Number.isSafeInteger(event["index"])) return false;
   if (event["type"] === "content_block_delta") return isObject(event["delta"]);
   if (event["type"] === "content_block_start") return isObject(event["content_block"]);
   return event["type"] === "content_block_stop";
+};
+
+/** The tokens of a message as updated by what has a `usage`, in which counts may be missing. */
+export const updateTokens = (tokens: Usage, reporting: unknown): Usage => {
+  const usage = isObject(reporting) ? reporting["usage"] : null;
+  if (!isObject(usage)) return tokens;
+  const counts = Object.keys(tokens).map((name) => [name, usage[name]] as const);
+  return {
+    ...tokens,
+    ...Object.fromEntries(counts.filter(([, count]) => Number.isSafeInteger(count) && Number(count) >= 0)),
+  };
 };
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -137,6 +137,15 @@ describe("the account of a job", () => {
         },
         { type: "retry", retry: 2, max_retries: 3, delay_ms: 1500, status: 529, error: "overloaded" },
         { type: "rate_limit", status: "allowed", resets_at: null },
+        {
+          type: "usage",
+          usage: {
+            input_tokens: 1,
+            output_tokens: 1,
+            cache_creation_input_tokens: 0,
+            cache_read_input_tokens: 0,
+          },
+        },
         { type: "rate_limit", status: "rejected", resets_at: "2026-05-01T13:00:00.000Z" },
         { type: "warning", message: "LFS pointers are not fetched" },
         { type: "exited", exit_code: 0, signal: null },
