@@ -132,6 +132,13 @@ const commands: Record<keyof Operations, Command | null> = {
   get_completion: null,
   list_completions: null,
   cancel_completion: null,
+  get_visibility: { command: "visibility", options: {} },
+  set_visibility: {
+    command: "visibility",
+    words: (input) =>
+      Object.entries(input).map(([name, shown]) => `${name.replace("show_", "")}=${shown ? "on" : "off"}`),
+    options: {},
+  },
 };
 
 type Command = {
@@ -139,6 +146,8 @@ type Command = {
   positional?: string;
   /** The positional one is a comma-separated list, given as that many words; without any the command says so itself. */
   several?: boolean;
+  /** The input as words, in place of options. */
+  words?: (input: Question["input"]) => string[];
   options: Record<string, string>;
 };
 
@@ -147,14 +156,15 @@ const cli: Door = {
   ask: async (service, { operation, input, idempotencyKey }) => {
     const asked = commands[operation];
     if (asked === null) return null;
-    const { command, positional, several = false, options } = asked;
-    const named = Object.entries(input).filter(([name]) => name !== positional);
+    const { command, positional, several = false, words: wordsOf, options } = asked;
+    const named = Object.entries(input).filter(([name]) => name !== positional && wordsOf === undefined);
     if (named.some(([name]) => !(name in options))) return null;
     const argument = positional === undefined ? "" : String(input[positional] ?? "");
     const words = several ? argument.split(",").filter((word) => word !== "") : [argument];
     if (several && words.length === 0 && !("max_age_hours" in input)) return null;
     const args = [
       ...command.split(" "),
+      ...(wordsOf?.(input) ?? []),
       ...named.flatMap(([name, value]) => optionOf(options[name] ?? "", value)),
       ...(idempotencyKey === undefined ? [] : ["--idempotency-key", idempotencyKey]),
       "--json",

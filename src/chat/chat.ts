@@ -1,4 +1,5 @@
 import type { TurnPart } from "../agents/agent.ts";
+import type { Visibility } from "../contract/visibility.ts";
 
 /** PORT. What the chat doors call. Every function rejects with `ServiceError` for what the caller may know. */
 export type Chat = {
@@ -11,6 +12,10 @@ export type Chat = {
   begin: (request: ChatRequest, caller: Caller) => Promise<ChatTurn>;
   /** An answer without the agent. */
   answer: (request: Pick<ChatRequest, "model" | "includeUsage">, text: string) => ChatTurn;
+  /** What the loaded agent shows to all its callers. */
+  visibility: () => Promise<Visibility>;
+  /** Changes what is given, and resolves to the whole. */
+  setVisibility: (changes: { [Flag in keyof Visibility]?: boolean | undefined }) => Promise<Visibility>;
   /** Stops a turn of this instance, by the id in its chunks. False: this caller has none in flight by that id. */
   cancel: (id: string, principal: string) => boolean;
 };

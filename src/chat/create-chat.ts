@@ -3,7 +3,6 @@ import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { Log } from "../lib/log.ts";
-import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
@@ -45,7 +44,6 @@ export const createChat = ({
   log,
 }: Dependencies): Chat => {
   const inFlight = new Map<string, { turn: RunningTurn; principal: string }>();
-  const changes = createKeyedMutex();
   const retryable = createRetryable<RunningTurn>({
     clock: () => performance.now(),
     onForgotten: (turn) => turn.dispose(),
@@ -60,15 +58,13 @@ export const createChat = ({
   const visibilityNow = async (): Promise<Visibility> =>
     (await visibilities.get(agent.name)) ?? everythingVisible;
 
-  /** Serialised: two changes at once must not undo each other. */
-  const changeVisibility = (tokens: readonly SlashToken[]): Promise<Visibility> => {
+  const changeVisibility = (next: (current: Visibility) => Visibility): Promise<Visibility> =>
+    visibilities.change(agent.name, (current) => next(current ?? everythingVisible));
+
+  const applyTokens = (tokens: readonly SlashToken[]): Promise<Visibility> => {
     const toggles = tokens.filter((token) => token !== "/stream-status");
     if (toggles.length === 0) return visibilityNow();
-    return changes.runExclusive(agent.name, async () => {
-      const visibility = applySlashTokens(await visibilityNow(), toggles);
-      await visibilities.set(agent.name, visibility);
-      return visibility;
-    });
+    return changeVisibility((current) => applySlashTokens(current, toggles));
   };
 
   const start = (request: CheckedRequest, caller: Caller): RunningTurn => {
@@ -109,7 +105,7 @@ export const createChat = ({
       // Its tokens have been applied before.
       const earlier = retryable.find(request, caller.principal);
       if (earlier !== null) return earlier;
-      const visibility = await changeVisibility(read.tokens);
+      const visibility = await applyTokens(read.tokens);
       if (read.isOnlyTokens || read.tokens.includes("/stream-status"))
         return instantTurn(headOf(request.model), request, {
           kind: "stream_config",
@@ -123,6 +119,12 @@ export const createChat = ({
       return start({ ...request, messages: read.messages, visibility, loaded, cliModel }, caller);
     },
     answer: (request, text) => instantTurn(headOf(request.model), request, { kind: "final", text }),
+    visibility: visibilityNow,
+    setVisibility: (changes) =>
+      changeVisibility((current) => ({
+        ...current,
+        ...Object.fromEntries(Object.entries(changes).filter(([, shown]) => shown !== undefined)),
+      })),
     cancel: (id, principal) => {
       const found = inFlight.get(id);
       if (found === undefined || found.principal !== principal) return false;

@@ -1,10 +1,7 @@
 import type { TurnOutcome } from "../agents/agent.ts";
-import type { AgentEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
-import type { Redactor } from "../lib/redact.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationRecord, ConversationStore } from "../store/conversation-store.ts";
-import { maskEvents } from "../store/mask-events.ts";
 import type { EngineTurn } from "./engine.ts";
 import type { IdlePool } from "./idle-pool.ts";
 import { variantOf, type WarmProcess, type WarmProcesses, type ProcessOptions } from "./processes.ts";
@@ -16,8 +13,6 @@ type Dependencies = {
   processes: Pick<WarmProcesses, "fresh" | "resumed">;
   prewarmed: Pick<Prewarmed, "take" | "refill">;
   idlePool: Pick<IdlePool, "take" | "add">;
-  /** Masks configured secrets in what the agent says. */
-  redact: Redactor;
   now: () => Date;
   log: Log;
 };
@@ -44,7 +39,7 @@ type TurnResult = { outcome: TurnOutcome; hasBegun: boolean };
  * Finds a process for a turn, runs the turn in it, and puts the process into the pool for the conversation's next one.
  */
 export const createTurnRunner = (deps: Dependencies) => {
-  const { agent, conversations, processes, prewarmed, idlePool, redact, log } = deps;
+  const { agent, conversations, processes, prewarmed, idlePool, log } = deps;
 
   const processFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<TurnProcess> => {
     const { model, maxTurns, disabledMcpServers, conversation } = turn;
@@ -75,15 +70,12 @@ export const createTurnRunner = (deps: Dependencies) => {
     warm.effort = turn.effort ?? warm.effort;
     let hasBegun = false;
     let spoke = false;
-    const mask = masked(redact, (events) => {
-      turn.onEvents(events);
-      if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
-      spoke = true;
-      prewarmed.refill();
-    });
     const publish: EngineTurn["onEvents"] = (events) => {
       try {
-        mask(events);
+        turn.onEvents(events);
+        if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
+        spoke = true;
+        prewarmed.refill();
       } catch (err) {
         log.error({ err }, "what the agent said could not be passed on");
         throw err;
@@ -100,11 +92,7 @@ export const createTurnRunner = (deps: Dependencies) => {
         publish(events);
       },
     });
-    // Flushes a tail that was held back as the possible beginning of a secret.
-    publish([{ type: "block_end", block: -1 }]);
-    const { text, error } = outcome;
-    const masking = { text: redact(text), error: error === null ? null : redact(error) };
-    return { outcome: { ...outcome, ...masking }, hasBegun };
+    return { outcome, hasBegun };
   };
 
   /** Records the conversation while its turn runs, so that it can be resumed whatever happens. */
@@ -179,17 +167,6 @@ export const createTurnRunner = (deps: Dependencies) => {
     return { outcome, sessionId: process.sessionId, settled };
   };
   return { run };
-};
-
-/** The same events with secrets masked, also those split over pieces. */
-const masked = (redact: Redactor, publish: EngineTurn["onEvents"]): EngineTurn["onEvents"] => {
-  let ready: AgentEvent[] = [];
-  const mask = maskEvents(redact, (event) => void ready.push(event));
-  return (events) => {
-    ready = [];
-    events.forEach(mask);
-    if (ready.length > 0) publish(ready);
-  };
 };
 
 /** A turn that was stopped before its prompt leaves a session that isInformed nothing. */

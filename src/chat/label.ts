@@ -52,6 +52,9 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
     return deltas;
   };
 
+  const takeTool = (event: ToolEvent): Delta[] =>
+    event.parent === null ? [...release("narration"), ...send(toolDelta(event))] : [];
+
   /** Readers join blocks of thinking: a blank line separates them. */
   const thought = ({ block, text }: { block: number; text: string }): Delta => {
     const isNext = thinking !== null && thinking !== block;
@@ -71,7 +74,7 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
           return release("narration");
         case "tool_use":
         case "tool_result":
-          return event.parent === null ? [...release("narration"), ...send(toolDelta(event))] : [];
+          return takeTool(event);
         case "warning":
           forget(droppedBlock(event));
           return [];
@@ -80,6 +83,7 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
         case "started":
         case "retry":
         case "rate_limit":
+        case "usage":
         case "result":
         case "exited":
           return [];
@@ -99,7 +103,9 @@ type HeldBlock = { block: number; pieces: string[]; length: number };
 /** Limit of a block whose role is not known yet, which is in memory until then. */
 const maxHeldChars = 64 * 1024 * 1024;
 
-const toolDelta = (event: Extract<AgentEvent, { type: "tool_use" | "tool_result" }>): Delta =>
+type ToolEvent = Extract<AgentEvent, { type: "tool_use" | "tool_result" }>;
+
+const toolDelta = (event: ToolEvent): Delta =>
   event.type === "tool_use"
     ? { kind: "tool_use", id: event.id, name: event.name, input: event.input }
     : { kind: "tool_result", id: event.tool_use_id, content: event.content, isError: event.is_error };

@@ -2,7 +2,6 @@ import type { Agent } from "../agents/agent.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
-import type { Redactor } from "../lib/redact.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationStore } from "../store/conversation-store.ts";
 import type { Locks } from "../store/locks.ts";
@@ -30,8 +29,6 @@ type Dependencies = {
     | "agentModeWorkspaces"
     | "agentModeConversationTtl"
   >;
-  /** Masks configured secrets in what the agent says. */
-  redact: Redactor;
   /** Whether new turns are refused for now, although the service continues. */
   isDraining: () => boolean;
   observeTurn: ObserveTurn;

@@ -1,4 +1,4 @@
-import { Command } from "commander";
+import { Argument, Command } from "commander";
 import { nearest } from "../lib/nearest.ts";
 import { addChangeCommands } from "./change-commands.ts";
 import { addCompletionCommands } from "./completion-commands.ts";
@@ -97,6 +97,20 @@ const addChatCommand = (program: Command, lazily: Lazily): void => {
     .option("--json", "print the answer's chunks as they come, one JSON object a line")
     .addHelpText("after", chatEnd)
     .action(lazily(async () => (await import("./chat/chat.ts")).chat));
+  program
+    .command("visibility")
+    .summary("show or set what the agent shows")
+    .description(
+      "Show which parts of its work the agent shows, or set them first: for everyone who talks to it, from their next answer on. text=off hides narration and final answer.",
+    )
+    .addArgument(
+      new Argument("[changes...]", "what to show or hide").choices(
+        ["thinking", "tools", "text", "narration", "final"].flatMap((kind) => [`${kind}=on`, `${kind}=off`]),
+      ),
+    )
+    .option(...json)
+    .addHelpText(...examples("svc visibility", "svc visibility thinking=off tools=on"))
+    .action(lazily(async () => (await import("./commands/visibility.ts")).visibility));
 };
 
 const hintAtHelp = (program: Command, path: string): void => {

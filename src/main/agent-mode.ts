@@ -9,7 +9,6 @@ import { createEngine } from "../chat/run-engine.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
 import type { Log } from "../lib/log.ts";
-import type { Redactor } from "../lib/redact.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
 import type { CompanionReader } from "../profiles/roots.ts";
@@ -44,7 +43,6 @@ type Dependencies = {
   isLiving: (podName: string) => boolean;
   observeTurn: ObserveTurn;
   requireBudget: RequireBudget;
-  redact: Redactor;
   now: () => Date;
   log: Log;
 };
@@ -55,7 +53,7 @@ type Dependencies = {
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
   const { settings, companions, cli, stores, self, mark, isDraining, isLiving } = deps;
-  const { observeTurn, requireBudget, redact, now, log } = deps;
+  const { observeTurn, requireBudget, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
   const agent = createAgentPackage({ settings, companions, home: homedir(), log });
@@ -70,7 +68,6 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     conversations,
     locks: stores.locks,
     settings,
-    redact,
     isDraining,
     observeTurn,
     now,

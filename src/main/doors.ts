@@ -4,6 +4,7 @@ import type { AppDependencies } from "../http/app.ts";
 import { createApp, serveRoutes } from "../http/app.ts";
 import { otlpRoutes, type Receiver } from "../http/otlp-routes.ts";
 import { listen } from "../http/server.ts";
+import { transcriptsRoute } from "../http/transcripts-route.ts";
 import { answerBy } from "../mcp/answer.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
 import { createServerFactory } from "../mcp/server.ts";
@@ -69,7 +70,13 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
       ? []
       : [completionEventsRoute({ ...deps, events: agentMode.bus, getCompletion: handlers.get_completion })]),
   ];
-  const routes = [...mcpRoutes({ newServer, log, closing }), ...chatRoutes, ...telemetryRoutes];
+  const { bridgeUrl } = settings;
+  const routes = [
+    ...mcpRoutes({ newServer, log, closing }),
+    ...chatRoutes,
+    ...telemetryRoutes,
+    ...(bridgeUrl === null ? [] : [transcriptsRoute({ bridgeUrl })]),
+  ];
   const server = await listen(createApp({ ...deps, routes }), settings);
   return {
     url: server.url,

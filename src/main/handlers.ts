@@ -1,4 +1,5 @@
 import { targetsOf, type Companions } from "../companions/companions.ts";
+import type { Chat } from "../chat/chat.ts";
 import type { Completions } from "../chat/completions.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
@@ -33,7 +34,7 @@ type Dependencies = {
   telemetry: Pick<TelemetrySink, "usage">;
   budgets: Pick<Budgets, "list">;
   settings: Pick<Settings, "minFreeDiskBytes" | "podName">;
-  agentMode: { completions: Completions } | null;
+  agentMode: { completions: Completions; chat: Pick<Chat, "visibility" | "setVisibility"> } | null;
 };
 
 /** The operations as the doors call them. */
@@ -106,6 +107,11 @@ const handlersOf = ({
   get_completion: (input, context) => required(agentMode).completions.get(input, context),
   list_completions: (input, context) => required(agentMode).completions.list(input, context),
   cancel_completion: (input, context) => required(agentMode).completions.cancel(input, context),
+  get_visibility: async () => ({ success: true, visibility: await required(agentMode).chat.visibility() }),
+  set_visibility: async (changes) => ({
+    success: true,
+    visibility: await required(agentMode).chat.setVisibility(changes),
+  }),
 });
 
 /** The doors do not offer these operations when agent mode is off. */

@@ -1,6 +1,7 @@
 import {
   isJSONRPCRequest,
   McpServer,
+  type Tool,
   ProtocolError,
   ProtocolErrorCode,
   type CallToolResult,
@@ -46,9 +47,9 @@ type Dependencies = { program: McpProgram; answer: Answer; limits?: CallLimits }
 /** MCP servers of a program: every operation of its registry is a tool. */
 export const createServerFactory = ({ program, answer, limits }: Dependencies): NewServer => {
   const { service, instructions, operations, parts, resources } = program;
-  const tools = toolsOf(operations, parts);
-  const names = tools.map(({ name }) => name);
-  const list = { tools };
+  // Made for the first client that asks: the schemas take 15 ms of a start.
+  let made: Tool[] | undefined;
+  const tools = (): Tool[] => (made ??= toolsOf(operations, parts));
   const newCounter = createCallCounters(limits);
 
   return (caller) => {
@@ -59,10 +60,14 @@ export const createServerFactory = ({ program, answer, limits }: Dependencies): 
     let charactersLeft = maxAnswer;
     server.registerCapabilities({ tools: { listChanged: false } });
     if (resources !== undefined) registerResources(mcp, resources, caller);
-    server.setRequestHandler("tools/list", () => list);
+    server.setRequestHandler("tools/list", () => ({ tools: tools() }));
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
       const operation = Object.hasOwn(operations, params.name) ? operations[params.name] : undefined;
-      if (operation === undefined || operation.mcp === false) throw unknownTool(params.name, names);
+      if (operation === undefined || operation.mcp === false)
+        throw unknownTool(
+          params.name,
+          tools().map(({ name }) => name),
+        );
       if (!isOffered(operation, parts)) throw toolOff(params.name);
       const started = performance.now();
       let answered = await call({ answer, count, caller }, operation, params.arguments ?? {}, context);

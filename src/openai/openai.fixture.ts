@@ -1,5 +1,6 @@
 import { afterFile } from "../../test/cleanup.ts";
 import type { Caller, Chat, ChatRequest, ChatTurn } from "../chat/chat.ts";
+import { everythingVisible } from "../contract/visibility.ts";
 import { createTestApp } from "../http/app.fixture.ts";
 import { listen } from "../http/server.ts";
 import { openaiRoutes } from "./routes.ts";
@@ -33,6 +34,8 @@ export const startDoor = async ({
       return { ...turnOf(text), conversation: null };
     },
     cancel: (id) => id === "chatcmpl-running",
+    visibility: async () => everythingVisible,
+    setVisibility: async () => everythingVisible,
     ...chat,
   };
   const log: unknown[] = [];

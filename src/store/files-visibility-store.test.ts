@@ -17,13 +17,14 @@ const openIn = async (directory: string, log: Log = silent) =>
 visibilityStoreSuite("files", {
   open: async () => {
     const directory = join(await temporaryDirectory(), "stream_config");
-    return { store: await openIn(directory), reopen: () => openIn(directory) };
+    const store = await openIn(directory);
+    return { store, rival: store, reopen: () => openIn(directory) };
   },
 });
 
 test("the file has the agent's name and holds the five flags", async () => {
   const directory = await temporaryDirectory();
-  await (await openIn(directory)).set("reviewer", everythingVisible);
+  await (await openIn(directory)).change("reviewer", () => everythingVisible);
   expect(JSON.parse(await readFile(join(directory, "reviewer.json"), "utf8"))).toEqual(everythingVisible);
 });
 
@@ -35,7 +36,7 @@ test("a torn file counts as never set, with one warning, and can be replaced", a
   await writeFile(join(directory, "a.json"), '{"show_thinking": tr');
   for (let time = 0; time < 2; time += 1) expect(await store.get("a")).toBeNull();
   expect(lines).toHaveLength(1);
-  await store.set("a", everythingVisible);
+  await store.change("a", () => everythingVisible);
   expect(await store.get("a")).toEqual(everythingVisible);
 });
 
@@ -43,5 +44,7 @@ test("a directory that cannot be made is store_unavailable", async () => {
   const file = join(await temporaryDirectory(), "file");
   await writeFile(file, "");
   const store = await openIn(join(file, "x"));
-  await expect(store.set("a", everythingVisible)).rejects.toMatchObject({ code: "store_unavailable" });
+  await expect(store.change("a", () => everythingVisible)).rejects.toMatchObject({
+    code: "store_unavailable",
+  });
 });

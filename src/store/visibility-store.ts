@@ -13,16 +13,19 @@ export const visibilityKind: Kind<Visibility> = {
   redis: { layout: "string", key: (agent) => ["stream_config", agent], oneSlot: false },
 };
 
-/** The visibility of each agent. Both functions reject with `ServiceError("store_unavailable")`. */
+/** The visibility of each agent. The functions reject with `ServiceError("store_unavailable")`. */
 export type VisibilityStore = {
   /** Null: never set, or unreadable. */
   get: (agent: string) => Promise<Visibility | null>;
-  set: (agent: string, visibility: Visibility) => Promise<void>;
+  /** Compare-and-set: writes what `next` makes of the current one, and resolves to it. Two changes at once both count. */
+  change: (agent: string, next: (current: Visibility | null) => Visibility) => Promise<Visibility>;
 };
 
 export const createVisibilityStore = (records: Records<Visibility>): VisibilityStore => ({
   get: records.get,
-  set: async (agent, visibility) => {
-    await records.change(agent, () => visibility);
+  change: async (agent, next) => {
+    let written!: Visibility;
+    await records.change(agent, (current) => (written = next(current)));
+    return written;
   },
 });

@@ -29,6 +29,7 @@ describe("help", () => {
       "checkout",
       "apply",
       "chat",
+      "visibility",
       "worktrees",
       "rm",
       "disk",

@@ -3,8 +3,12 @@ import { everythingVisible } from "../../src/contract/visibility.ts";
 import type { VisibilityStore } from "../../src/store/visibility-store.ts";
 
 type Harness = {
-  /** An empty store, and how to reopen it. */
-  open: () => Promise<{ store: VisibilityStore; reopen: () => Promise<VisibilityStore> }>;
+  /** An empty store, another writer to it (itself, where there can be no other), and how to reopen it. */
+  open: () => Promise<{
+    store: VisibilityStore;
+    rival: VisibilityStore;
+    reopen: () => Promise<VisibilityStore>;
+  }>;
 };
 
 /** The behaviour of every adapter of the visibility store. */
@@ -14,8 +18,8 @@ export const visibilityStoreSuite = (name: string, { open }: Harness): void => {
       const { store, reopen } = await open();
       expect(await store.get("hub.agent_1")).toBeNull();
       const quiet = { ...everythingVisible, show_thinking: false };
-      await store.set("hub.agent_1", everythingVisible);
-      await store.set("hub.agent_1", quiet);
+      await store.change("hub.agent_1", () => everythingVisible);
+      expect(await store.change("hub.agent_1", () => quiet)).toEqual(quiet);
       expect(await (await reopen()).get("hub.agent_1")).toEqual(quiet);
       expect(await store.get("hub.agent_2")).toBeNull();
     });
@@ -24,15 +28,24 @@ export const visibilityStoreSuite = (name: string, { open }: Harness): void => {
       const { store } = await open();
       for (const wrong of ["", ".", "..", "../../x", "a/b", "a:b", "x".repeat(101)]) {
         expect(await store.get(wrong)).toBeNull();
-        await expect(store.set(wrong, everythingVisible)).rejects.toThrow("is no id of a visibility");
+        await expect(store.change(wrong, () => everythingVisible)).rejects.toThrow(
+          "is no id of a visibility",
+        );
       }
     });
 
-    test("after concurrent writes the last one stays", async () => {
-      const { store } = await open();
-      const values = Array.from({ length: 20 }, (_, n) => ({ ...everythingVisible, show_text: n % 2 === 0 }));
-      await Promise.all(values.map((value) => store.set("a", value)));
-      expect(await store.get("a")).toEqual(values.at(-1));
+    test("changes of several writers at once all count", async () => {
+      const { store, rival } = await open();
+      const flags = Object.keys(everythingVisible);
+      await Promise.all(
+        flags.map((flag, n) =>
+          (n % 2 === 0 ? store : rival).change("a", (now) => ({
+            ...(now ?? everythingVisible),
+            [flag]: false,
+          })),
+        ),
+      );
+      expect(await store.get("a")).toEqual(Object.fromEntries(flags.map((flag) => [flag, false])));
     });
   });
 };

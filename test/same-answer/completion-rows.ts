@@ -59,4 +59,19 @@ export const completionRows = (scene: () => Scene): Row[] => [
     outcome: "completion_not_found",
     question: () => ({ input: { uuid: "nobody" } }),
   },
+  { operation: "get_visibility", outcome: "success", question: () => ({ input: {} }) },
+  {
+    operation: "set_visibility",
+    outcome: "success",
+    question: () => ({ input: { show_thinking: false, show_final: true } }),
+  },
+  ...(["get_visibility", "set_visibility"] as const).map((operation): Row => ({
+    operation,
+    outcome: "store_unavailable",
+    question: async () => {
+      await scene().loseStore("stream_config");
+      return { input: operation === "get_visibility" ? {} : { show_tools: false } };
+    },
+    after: () => scene().findStore("stream_config"),
+  })),
 ];

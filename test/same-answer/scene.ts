@@ -46,7 +46,7 @@ export const openScene = async () => {
   await full.client.run_task({ task: "fills the queue" });
   await full.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
   await roomy.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
-  const jobs = join(roomy.home, ".service", "jobs");
+  const kept = (name: string): string => join(roomy.home, ".service", name);
   let stopped: Promise<unknown> | null = null;
 
   return {
@@ -76,13 +76,13 @@ export const openScene = async () => {
       });
     },
     /** Makes it impossible for `roomy` to store anything, whoever runs the tests. */
-    loseStore: async (): Promise<void> => {
-      await rename(jobs, `${jobs}-away`);
-      await writeFile(jobs, "");
+    loseStore: async (name = "jobs"): Promise<void> => {
+      await rename(kept(name), kept(`${name}-away`));
+      await writeFile(kept(name), "");
     },
-    findStore: async (): Promise<void> => {
-      await rm(jobs);
-      await rename(`${jobs}-away`, jobs);
+    findStore: async (name = "jobs"): Promise<void> => {
+      await rm(kept(name));
+      await rename(kept(`${name}-away`), kept(name));
     },
     /** Stopped, not killed: that would leave their agents behind. */
     close: async (): Promise<void> => {

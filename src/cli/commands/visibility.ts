@@ -1,0 +1,24 @@
+import { connect } from "../connect.ts";
+import type { ExitCode } from "../failure.ts";
+import { printAnswer } from "../print.ts";
+import { factLines } from "../text/columns.ts";
+
+/** `svc visibility`. `changes`: words such as `thinking=off`; none: only shows. */
+export const visibility = async (changes: string[], { json }: { json?: boolean }): Promise<ExitCode> => {
+  const { client } = connect();
+  const flags = changes
+    .map((word) => word.split("="))
+    .map(([kind, shown]) => [`show_${kind}`, shown === "on"]);
+  const body = await (changes.length === 0
+    ? client.get_visibility()
+    : client.set_visibility(Object.fromEntries(flags) as Record<string, boolean>));
+  return printAnswer(body, json, (_, layout) =>
+    factLines(
+      Object.entries(body.visibility).map(([flag, shown]) => [
+        flag.replace("show_", ""),
+        shown ? "on" : "off",
+      ]),
+      layout,
+    ).join("\n"),
+  );
+};
