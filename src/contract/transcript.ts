@@ -1,12 +1,10 @@
 import { z } from "zod";
+import { DetailedEntry, Entry, entryTypes } from "./transcript-entry.ts";
 import { catalogOperations } from "./transcript-catalog.ts";
 import { dispatchOperations } from "./transcript-dispatch.ts";
 import { count, instant, limit, offset, project, SessionId, time, tool, total } from "./transcript-tool.ts";
 
 /** The 16 tools of the transcript service. Times are ISO 8601 in UTC; sizes are bytes. */
-
-export const entryTypes = ["user", "assistant", "summary", "system"] as const;
-export type EntryType = (typeof entryTypes)[number];
 
 /** `service`: the transcript service's own sessions (summaries), which are in no list and no search. */
 const sessionKinds = ["session", "job", "chat", "service"] as const;
@@ -52,15 +50,6 @@ export const SessionMeta = Session.omit({
   .loose();
 export type SessionMeta = z.infer<typeof SessionMeta>;
 
-export const Entry = z.object({
-  entry_type: z.enum(entryTypes),
-  timestamp: time,
-  content: z.string(),
-  tool_names: z.array(z.string()).meta({ description: "Tools that the entry calls" }),
-  uuid: z.string(),
-});
-export type Entry = z.infer<typeof Entry>;
-
 export const actionTypes = ["tool_use", "tool_result", "file_change", "command", "error"] as const;
 export type ActionType = (typeof actionTypes)[number];
 
@@ -80,6 +69,10 @@ const Match = z.object({
   content_preview: z.string().meta({ description: "The text around the hit; hits are between » and «" }),
   timestamp: time,
   uuid: z.string(),
+  position: z.int().meta({
+    description:
+      "Offset for get_session_segment of the entry that has the hit; for a subagent's: of the one at that time",
+  }),
   score: z.number().meta({ description: "Higher is better; comparable within one answer" }),
   num_hits: z.int().meta({ description: "Entries of this session that match" }),
 });
@@ -159,13 +152,16 @@ const sessionOperations = {
       limit: limit(20, 1000),
       since: instant("Only entries from this time on"),
       until: instant("Only entries up to this time"),
+      details: z.boolean().default(false).meta({
+        description: "Whether to answer with thinking, inputs of tools and their results, long ones cut",
+      }),
     },
     output: {
       session_id: z.string(),
       total_count: z.int().meta({ description: "Entries of the session within the time" }),
       offset: z.int(),
       count,
-      entries: z.array(Entry),
+      entries: z.array(DetailedEntry),
     },
     errors: ["session_not_found"],
   }),

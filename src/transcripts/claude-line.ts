@@ -95,13 +95,14 @@ const readAssistant = (record: Json, common: Line): Line => {
   const message = objectOf(record["message"]);
   const said: string[] = [];
   const more: string[] = [];
+  const thinking: string[] = [];
   const calls: Call[] = [];
   const content = message["content"];
   for (const block of typeof content === "string"
     ? [{ type: "text", text: content }]
     : listOf(content).map(objectOf)) {
     if (block["type"] === "text") said.push(textOf(block["text"]));
-    else if (block["type"] === "thinking") more.push(textOf(block["thinking"]));
+    else if (block["type"] === "thinking") thinking.push(textOf(block["thinking"]));
     else if (block["type"] === "tool_use" || block["type"] === "server_tool_use") {
       const call = { id: textOf(block["id"]), name: textOf(block["name"]), input: objectOf(block["input"]) };
       calls.push(call);
@@ -114,8 +115,9 @@ const readAssistant = (record: Json, common: Line): Line => {
     ...common,
     type: "assistant",
     content: said.filter((text) => text !== "").join("\n"),
+    thinking: thinking.join("\n"),
     calls,
-    more: more.filter((text) => text !== "").join("\n"),
+    more: [...thinking, ...more].filter((text) => text !== "").join("\n"),
     isError,
     // The CLI's own messages name a model that does not exist.
     facts: {

@@ -37,6 +37,13 @@ const said = (type: "user" | "assistant", content: string, common: Line): Line =
   return { ...common, type: type === "user" && !isPrompt ? "system" : type, content, isPrompt };
 };
 
+const thought = (text: string, common: Line): Line => ({
+  ...common,
+  type: "assistant",
+  thinking: text,
+  more: text,
+});
+
 const readItem = (payload: Json, common: Line): Line => {
   const type = textOf(payload["type"]);
   if (type === "message") {
@@ -47,11 +54,7 @@ const readItem = (payload: Json, common: Line): Line => {
       : { ...common, type: "system", more: content };
   }
   if (type === "reasoning")
-    return {
-      ...common,
-      type: "assistant",
-      more: blockText([...listOf(payload["summary"]), ...listOf(payload["content"])]),
-    };
+    return thought(blockText([...listOf(payload["summary"]), ...listOf(payload["content"])]), common);
   if (type.endsWith("_output")) return readOutput(payload, common);
   return type.endsWith("_call")
     ? readCall(type, payload, common)
@@ -93,7 +96,7 @@ const readEvent = (payload: Json, common: Line): Line => {
     case "agent_message":
       return said("assistant", textOf(payload["message"]), event);
     case "agent_reasoning":
-      return { ...event, type: "assistant", more: textOf(payload["text"]) };
+      return thought(textOf(payload["text"]), event);
     case "error":
     case "stream_error":
       return { ...common, type: "system", content: textOf(payload["message"]), isError: true };

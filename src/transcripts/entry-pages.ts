@@ -1,9 +1,16 @@
-import type { Entry, Session, SessionMeta } from "../contract/transcript.ts";
+import type { Session, SessionMeta } from "../contract/transcript.ts";
+import type { Entry } from "../contract/transcript-entry.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { cutText, jsonBytes } from "./answer-size.ts";
+import { cutText, fitting, jsonBytes } from "./answer-size.ts";
 import type { Library } from "./library.ts";
 
-type Range = { from: number; to: number; since?: number | null; until?: number | null };
+type Range = {
+  from: number;
+  to: number;
+  since?: number | null;
+  until?: number | null;
+  details?: boolean;
+};
 
 /** How many entries are read at a time: a long session does not have to be in memory. */
 const page = 50;
@@ -23,10 +30,10 @@ export const entryCount = (library: Library, id: string, range: Partial<Range> =
 
 /** Entries from position `from` to before `to`, in order. */
 export function* entriesFrom(library: Library, id: string, range: Range): Generator<Entry, void> {
-  const { since = null, until = null, to } = range;
+  const { since = null, until = null, details = false, to } = range;
   for (let offset = range.from; offset < to; offset += page) {
     const limit = Math.min(page, to - offset);
-    const { items } = library.entries(id, { offset, limit, since, until });
+    const { items } = library.entries(id, { offset, limit, since, until, details });
     yield* items;
     if (items.length < limit) return;
   }
@@ -41,7 +48,12 @@ export function* entriesBackFrom(library: Library, id: string, { from, to }: Ran
   }
 }
 
-export const shortenedEntry = (entry: Entry, room: number): Entry => ({
-  ...entry,
-  content: cutText(entry.content, room - jsonBytes({ ...entry, content: "" })),
-});
+export const shortenedEntry = (entry: Entry, room: number): Entry => {
+  const { details } = entry;
+  const rest: Entry = {
+    ...entry,
+    content: "",
+    ...(details && { details: fitting(details, (detail) => detail, room / 2).items }),
+  };
+  return { ...rest, content: cutText(entry.content, room - jsonBytes(rest)) };
+};

@@ -1,4 +1,4 @@
-import { entryTypes } from "../contract/transcript.ts";
+import { entryTypes } from "../contract/transcript-entry.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import type { Chunk, Corpus, Source } from "./corpus.ts";
 import { learn, noFacts } from "./facts.ts";

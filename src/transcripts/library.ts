@@ -1,12 +1,5 @@
-import type {
-  Action,
-  ActionType,
-  Entry,
-  EntryType,
-  Match,
-  Session,
-  SessionMeta,
-} from "../contract/transcript.ts";
+import type { Action, ActionType, Match, Session, SessionMeta } from "../contract/transcript.ts";
+import type { Entry, EntryType } from "../contract/transcript-entry.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { MemoryFile, Plan } from "../contract/transcript-catalog.ts";
 
@@ -24,7 +17,7 @@ export type Library = {
   /** In the order of the file. Negative `offset`: from the end. `since` and `until`: Unix time, ms; null: no bound. */
   entries: (
     id: string,
-    range: { offset: number; limit: number; since: number | null; until: number | null },
+    range: { offset: number; limit: number; since: number | null; until: number | null; details?: boolean },
   ) => Page<Entry>;
   actions: (id: string, types: readonly ActionType[]) => { calls: Map<string, number>; actions: Action[] };
   /** @throws ServiceError invalid_request when the query has no word or is not well formed */

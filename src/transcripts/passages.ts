@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Entry } from "../contract/transcript.ts";
+import type { Entry } from "../contract/transcript-entry.ts";
 import { abridged } from "./answer-size.ts";
 import { entriesFrom, entryCount } from "./entry-pages.ts";
 import type { Library } from "./library.ts";

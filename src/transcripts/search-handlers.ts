@@ -3,7 +3,6 @@ import type { Handlers } from "../contract/operation.ts";
 import type { TranscriptOperations } from "../contract/transcript.ts";
 import type { Redact } from "../lib/redact.ts";
 import { abridged, cutText, fitting } from "./answer-size.ts";
-import { entryCount } from "./entry-pages.ts";
 import { instantOf } from "./instant.ts";
 import type { Library } from "./library.ts";
 import type { SemanticSearch } from "./semantic-search.ts";
@@ -83,14 +82,16 @@ export const searchHandlers = ({
         mask,
       };
       const { matches: found } = library.search({ ...question, query: anyWordOf(query) });
-      const matches = found.map(({ session_id, project_path, timestamp, content_preview, score }) => ({
-        session_id,
-        chunk_idx: positionAt(library, session_id, timestamp),
-        project: project_path,
-        timestamp,
-        text_preview: abridged(content_preview, previewCharacters),
-        score,
-      }));
+      const matches = found.map(
+        ({ session_id, project_path, timestamp, position, content_preview, score }) => ({
+          session_id,
+          chunk_idx: position,
+          project: project_path,
+          timestamp,
+          text_preview: abridged(content_preview, previewCharacters),
+          score,
+        }),
+      );
       return { success, query, mode: "lexical", count: matches.length, matches };
     },
   };
@@ -104,7 +105,3 @@ const anyWordOf = (query: string): string => {
   if (words.size === 0) throw new ServiceError("invalid_request", "query: must have a word");
   return [...words].map((word) => `"${word}"`).join(" OR ");
 };
-
-/** Of the last entry up to that time. */
-const positionAt = (library: Library, id: string, timestamp: string | null): number =>
-  timestamp === null ? 0 : Math.max(0, entryCount(library, id, { until: Date.parse(timestamp) }) - 1);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "../contract/errors.ts";
-import { entryTypes, type EntryType } from "../contract/transcript.ts";
+import { entryTypes, type EntryType } from "../contract/transcript-entry.ts";
 import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
 import type { Sql } from "./index-rows.ts";
@@ -14,6 +14,8 @@ import { emptyLine, searchedText } from "./transcript-line.ts";
 
 type Found = {
   session: string;
+  /** The source whose entries the session shows. */
+  main: number;
   project: string;
   source: number;
   kind: Source["kind"];
@@ -83,13 +85,29 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
     });
   };
 
+  /** Of the last entry that is shown up to the hit; of a subagent's hit: up to its time. */
+  const positionOf = ({ main, source, entry }: Found): number => {
+    const first = main * entriesPerSource;
+    const count = "SELECT COUNT(*) AS shown FROM entries WHERE shown = 1 AND id BETWEEN ? AND ?";
+    const found =
+      source === main
+        ? sql.first<{ shown: number }>(count, first, entry)
+        : sql.first<{ shown: number }>(
+            `${count} AND at <= (SELECT at FROM entries WHERE id = ?)`,
+            first,
+            first + entriesPerSource - 1,
+            entry,
+          );
+    return Math.max(0, (found?.shown ?? 0) - 1);
+  };
+
   return (question) => {
     const fts = toFtsQuery(question.query);
     const query = fts.match;
     const read = chunkStore.reader();
     const offset = offsetOf(question);
     const rows = sql.all<Found & { total: number }>(
-      `SELECT sessions.id AS session, sessions.project, sources.number AS source, sources.kind, found.value ->> 1 AS entry,
+      `SELECT sessions.id AS session, sessions.source AS main, sessions.project, sources.number AS source, sources.kind, found.value ->> 1 AS entry,
          SUM(found.value ->> 2) AS hits, MIN(found.value ->> 3) AS best, COUNT(*) OVER () AS total
        FROM json_each(?) AS found
        JOIN sources ON sources.number = found.value ->> 0
@@ -120,7 +138,8 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
     return {
       total,
       nextCursor: rows.length > 0 && end < total ? cursorOf(question, end) : null,
-      matches: rows.map(({ session, project, entry, hits, best }, at) => {
+      matches: rows.map((row, at) => {
+        const { session, project, entry, hits, best } = row;
         const { entry_type, timestamp, uuid } = toEntry(entry, lines[at] ?? emptyLine);
         return {
           session_id: session,
@@ -129,6 +148,7 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
           content_preview: previews[at] ?? "",
           timestamp,
           uuid,
+          position: positionOf(row),
           score: -best,
           num_hits: hits,
         };

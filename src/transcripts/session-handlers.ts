@@ -8,6 +8,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Handlers } from "../contract/operation.ts";
 import { abridged, cutText, fitting, jsonBytes } from "./answer-size.ts";
 import { entriesBackFrom, entriesFrom, entryCount, knownSession, shortenedEntry } from "./entry-pages.ts";
+import { boundedEntry } from "./entry-details.ts";
 import { instantOf } from "./instant.ts";
 import type { Library } from "./library.ts";
 import { sessionText } from "./session-text.ts";
@@ -56,13 +57,13 @@ export const sessionHandlers = (
     };
   },
 
-  get_session_segment: async ({ session_id, offset, limit, since, until }) => {
+  get_session_segment: async ({ session_id, offset, limit, since, until, details }) => {
     knownSession(library, session_id);
     const times = { since: instantOf(since), until: instantOf(until, "end of day") };
     const total_count = entryCount(library, session_id, times);
-    const range = { from: offset, to: Math.min(offset + limit, total_count), ...times };
+    const range = { from: offset, to: Math.min(offset + limit, total_count), ...times, details };
     const { items: entries, cut } = fitting(
-      entriesFrom(library, session_id, range),
+      entriesFrom(library, session_id, range).map(boundedEntry),
       shortenedEntry,
       answerBytes,
     );

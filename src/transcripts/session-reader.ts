@@ -1,7 +1,9 @@
-import { entryTypes, type Action, type Session, type SessionMeta } from "../contract/transcript.ts";
+import type { Action, Session, SessionMeta } from "../contract/transcript.ts";
+import { entryTypes, type Detail, type Entry } from "../contract/transcript-entry.ts";
 import { actionsOf } from "./actions.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
+import { detailsOf } from "./entry-details.ts";
 import { noFacts, learn, summaryOf, titleOf, type Facts } from "./facts.ts";
 import type { Sql } from "./index-rows.ts";
 import { entriesPerSource } from "./index-schema.ts";
@@ -24,6 +26,8 @@ type Row = {
   facts: string;
 };
 
+type Place = { id: number; begin: number; length: number };
+
 const columns = `sessions.id, sessions.source, sessions.kind, job_id, updated, tokens, cost, subagents, record, facts
   FROM sessions JOIN sources ON sources.number = sessions.source`;
 
@@ -32,6 +36,22 @@ export const createSessionReader = (
   chunkStore: ChunkStore,
 ): Pick<Library, "listSessions" | "session" | "entries" | "actions"> => {
   const find = (id: string): Row | undefined => sql.first<Row>(`SELECT ${columns} WHERE sessions.id = ?`, id);
+
+  /** The places, and those that are not shown up to the next one that is. */
+  const withFollowers = ({ source }: Row, places: readonly Place[]): (Place & { shown: number })[] => {
+    const [first, last] = [places[0]?.id, places.at(-1)?.id];
+    if (first === undefined || last === undefined) return [];
+    const next = sql.first<{ id: number }>(
+      "SELECT id FROM entries WHERE id > ? AND id < ? AND shown = 1 ORDER BY id LIMIT 1",
+      last,
+      (source + 1) * entriesPerSource,
+    );
+    return sql.all(
+      "SELECT id, shown, begin, length FROM entries WHERE id >= ? AND id < ? ORDER BY id",
+      first,
+      next?.id ?? (source + 1) * entriesPerSource,
+    );
+  };
 
   return {
     listSessions: ({ project, limit, offset, updatedSince }) => {
@@ -55,7 +75,7 @@ export const createSessionReader = (
       return row === undefined ? null : metaOf(row);
     },
 
-    entries: (id, { offset, limit, since, until }) => {
+    entries: (id, { offset, limit, since, until, details = false }) => {
       const row = find(id);
       if (row === undefined) return { total: 0, items: [] };
       const bounds = [
@@ -68,7 +88,7 @@ export const createSessionReader = (
         ${since === null ? "" : "AND at >= ?"} ${until === null ? "" : "AND at <= ?"}`;
       const total = sql.first<{ total: number }>(`SELECT COUNT(*) AS total ${where}`, ...bounds)?.total ?? 0;
       const from = offset < 0 ? Math.max(0, total + offset) : offset;
-      const places = sql.all<{ id: number; begin: number; length: number }>(
+      const places = sql.all<Place>(
         `SELECT id, begin, length ${where} ORDER BY id LIMIT ? OFFSET ?`,
         ...bounds,
         limit,
@@ -76,11 +96,12 @@ export const createSessionReader = (
       );
       const read = chunkStore.reader();
       const kind = sourceOf(row).kind;
+      const lineAt = ({ begin, length }: Place): Line =>
+        readLine(kind, read(row.source, begin, length)) ?? emptyLine;
+      if (!details) return { total, items: places.map((place) => toEntry(place.id, lineAt(place))) };
       return {
         total,
-        items: places.map(({ id: entry, begin, length }) =>
-          toEntry(entry, readLine(kind, read(row.source, begin, length)) ?? emptyLine),
-        ),
+        items: detailed(withFollowers(row, places), lineAt, new Set(places.map((each) => each.id))),
       };
     },
 
@@ -96,6 +117,26 @@ export const createSessionReader = (
       return { calls, actions };
     },
   };
+};
+
+/** The chosen entries, each with its details and those of the lines that follow it unshown. */
+const detailed = (
+  places: readonly (Place & { shown: number })[],
+  lineAt: (place: Place) => Line,
+  chosen: ReadonlySet<number>,
+): Entry[] => {
+  const entries: Entry[] = [];
+  let current: Detail[] | undefined;
+  for (const place of places) {
+    if (place.shown === 1) current = undefined;
+    const line = lineAt(place);
+    if (chosen.has(place.id)) {
+      current = [];
+      entries.push({ ...toEntry(place.id, line), details: current });
+    }
+    if (!line.sidechain) current?.push(...detailsOf(line));
+  }
+  return entries;
 };
 
 /** The lines that are entries. */

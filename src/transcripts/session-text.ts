@@ -1,4 +1,5 @@
-import type { Entry, Session, SessionMeta } from "../contract/transcript.ts";
+import type { Session, SessionMeta } from "../contract/transcript.ts";
+import type { Entry } from "../contract/transcript-entry.ts";
 import { cutText, fitting } from "./answer-size.ts";
 import { entriesBackFrom, entryCount } from "./entry-pages.ts";
 import type { Library } from "./library.ts";

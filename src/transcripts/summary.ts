@@ -1,4 +1,5 @@
-import type { Entry, Session, SessionMeta } from "../contract/transcript.ts";
+import type { Session, SessionMeta } from "../contract/transcript.ts";
+import type { Entry } from "../contract/transcript-entry.ts";
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { abridged } from "./answer-size.ts";
 import { entriesBackFrom, entriesFrom, entryCount } from "./entry-pages.ts";

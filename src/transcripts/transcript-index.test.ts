@@ -110,6 +110,22 @@ test("a subagent is found under its session, which lists only its own entries", 
   expect(index.entries("s", all).total).toBe(1);
 });
 
+test("a hit in a subagent leads to where its session was at that time", async () => {
+  const index = await open();
+  const at = (minute: number) => ({ timestamp: `2026-03-02T09:${minute}:00Z` });
+  await append(
+    index,
+    newSource("subagent", "/h/projects/p/s/subagents/agent-1.jsonl", { session_id: "s" }),
+    lines(userLine("Explore the wombats", at(25))),
+  );
+  await append(
+    index,
+    newSource("session", "/h/projects/p/s.jsonl"),
+    lines(userLine("Start", at(10)), assistantLine("Go on", at(20)), assistantLine("Done", at(30))),
+  );
+  expect(index.search(question("wombats")).matches).toMatchObject([{ position: 1 }]);
+});
+
 test("a replaced file replaces everything, a removed source takes it all away", async () => {
   const index = await open();
   const first = await append(

@@ -1,4 +1,4 @@
-import type { EntryType } from "../contract/transcript.ts";
+import type { EntryType } from "../contract/transcript-entry.ts";
 import type { Json } from "./json.ts";
 
 /** What one line of a transcript says, whichever agent wrote it. */
@@ -10,6 +10,7 @@ export type Line = {
   uuid: string;
   /** What a reader of the session is shown. */
   content: string;
+  thinking: string;
   calls: Call[];
   results: Result[];
   /** Searched besides the content: thinking, inputs and results of tools, errors. */
@@ -48,6 +49,7 @@ export const emptyLine: Line = {
   at: null,
   uuid: "",
   content: "",
+  thinking: "",
   calls: [],
   results: [],
   more: "",

@@ -1,4 +1,5 @@
-import type { Collected, Entry, Session, SessionMeta } from "../../contract/transcript.ts";
+import type { Collected, Session, SessionMeta } from "../../contract/transcript.ts";
+import type { Entry } from "../../contract/transcript-entry.ts";
 import type { Layout } from "../print.ts";
 import { age, bytes, cost, counted, duration, factLines, table, wrap } from "../text/columns.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
