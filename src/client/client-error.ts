@@ -5,7 +5,7 @@ export class ClientError extends Error {
   override name = "ClientError";
   /** HTTP status; 0 when there was no answer. */
   readonly status: number;
-  /** Code of the failure body; `unreachable`, `no_answer` or `not_the_service` where there is none. */
+  /** Code of the failure body; `unreachable`, `no_answer`, `timeout` or `not_the_service` where there is none. */
   readonly code: string;
   /** Seconds after which a retry makes sense. */
   readonly retryAfter: number | undefined;
@@ -51,6 +51,7 @@ export const notTheService = ({ status, headers }: Response, baseUrl: string): C
 
 /** The error for a rejection of `fetch`. */
 export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
+  if (isTimeout(cause)) return timedOut(cause, baseUrl);
   const codes = [cause, cause instanceof Error ? cause.cause : undefined].map(codeOf);
   if (codes.includes("UND_ERR_HEADERS_TIMEOUT")) {
     return noAnswer(`${baseUrl} took too long to answer; the request continues there`, cause);
@@ -65,7 +66,15 @@ export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
 };
 
 export const brokenOff = (cause: unknown, baseUrl: string): ClientError =>
-  noAnswer(`${baseUrl} broke off the connection; look into the service's log`, cause);
+  isTimeout(cause)
+    ? timedOut(cause, baseUrl)
+    : noAnswer(`${baseUrl} broke off the connection; look into the service's log`, cause);
+
+/** Of `AbortSignal.timeout`. */
+const isTimeout = (cause: unknown): boolean => cause instanceof Error && cause.name === "TimeoutError";
+
+const timedOut = (cause: unknown, baseUrl: string): ClientError =>
+  new ClientError(`${baseUrl} took too long to answer`, { status: 0, code: "timeout", cause });
 
 const noAnswer = (message: string, cause: unknown): ClientError =>
   new ClientError(message, { status: 0, code: "no_answer", cause });

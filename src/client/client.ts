@@ -96,7 +96,7 @@ const requestOf = (operation: Operation, input: Record<string, unknown>): HttpRe
   const rest = Object.entries(input).filter(([name, value]) => !inPath.has(name) && value !== undefined);
   if (hasBody(operation)) {
     return {
-      method: "POST",
+      method: method.toUpperCase(),
       target,
       headers: { "content-type": "application/json" },
       body: JSON.stringify(Object.fromEntries(rest)),

@@ -31,10 +31,10 @@ export const paths = text.transform((value) => items(value)).pipe(path.array());
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: "must be an http:// or https:// URL" });
 
-/** Of an instance; its paths are added to it. */
+/** Of an instance or a bridge; paths are added to it. */
 export const serviceUrl = httpUrl.refine(
   (value) => !/[?#]|\/\/[^/]*@/.test(value),
-  "must not hold credentials (set SERVICE_API_KEY), ? or #",
+  "must not hold credentials, ? or #",
 );
 export const serviceUrls = list.pipe(serviceUrl.array());
 

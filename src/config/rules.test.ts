@@ -80,13 +80,6 @@ it("the service's own secrets cannot be handed to the agent", () => {
 });
 
 describe("variables without effect", () => {
-  it("of later versions are named, unless they ask for nothing", () => {
-    const env = {
-      HUB_DIR: "/x",
-    };
-    expect(load(env).warnings).toEqual(["HUB_DIR has no effect in this version"]);
-  });
-
   it("that are deprecated are named with the reason", () => {
     expect(load({ SERVICE_AGENT_CLI_CONFIG_DIR: "/x" }).warnings).toEqual([
       "SERVICE_AGENT_CLI_CONFIG_DIR is deprecated and has no effect: each job has a config directory of its own",

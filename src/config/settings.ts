@@ -190,14 +190,11 @@ const agentEnvironment = rule(["agentEnv"], ({ agentEnv }) => {
   return { faults, warnings: [] };
 });
 
-/** Variables without effect: deprecated, of a later version, or probably misspelt. */
+/** Variables without effect: deprecated, or probably misspelt. */
 const environmentWarnings = (env: NodeJS.ProcessEnv): string[] =>
   Object.entries(env).flatMap(([name, value]) => {
     if (value === undefined || value.trim() === "") return [];
-    const warning =
-      laterWarning(name, value.trim()) ??
-      deprecatedWarning(name) ??
-      unknownVariable(name, { prefixes, known });
+    const warning = deprecatedWarning(name) ?? unknownVariable(name, { prefixes, known });
     return warning === null ? [] : [warning];
   });
 
@@ -215,15 +212,3 @@ const known = new Set([
   "SERVICE_JOB_ID",
   "SERVICE_PROFILE",
 ]);
-
-/** Documented variables of parts that this version does not have: it warns instead of ignoring them. */
-const laterVariables = new Set(["HUB_DIR"]);
-
-/** With such a value, a variable of a later part asks for what this version does anyway. */
-const off = ["false", "0", "no", "off"];
-
-/** A sentence when `name` asks for something that this version does not have; null: it asks for nothing. */
-const laterWarning = (name: string, value: string): string | null => {
-  if (!laterVariables.has(name) || off.includes(value.toLowerCase())) return null;
-  return `${name} has no effect in this version`;
-};

@@ -37,11 +37,11 @@ export type Operation<
   /** Overrides the examples of the output's fields. */
   example?: object;
   /**
-   * REST binding. Parameters that are not in the path come from the JSON body (post), or from the query (get, delete, and
-   * post with `query`).
+   * REST binding. Parameters that are not in the path come from the JSON body (post, put), or from the query (get, delete,
+   * and post with `query`).
    */
   http: {
-    method: "get" | "post" | "delete";
+    method: "get" | "post" | "put" | "delete";
     path: string;
     query?: true;
     deprecated?: boolean;
@@ -55,7 +55,8 @@ export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>
 ): Operation<Input, Output> => definition;
 
 /** Whether the parameters that are not in the path are in the JSON body. */
-export const hasBody = ({ http }: Operation): boolean => http.method === "post" && http.query !== true;
+export const hasBody = ({ http: { method, query } }: Operation): boolean =>
+  (method === "post" || method === "put") && query !== true;
 
 /** The registry of a program: its operations by name. */
 export type Definitions = Record<string, McpOperation>;

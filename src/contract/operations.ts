@@ -7,6 +7,7 @@ import { jobOperations } from "./job.ts";
 import { toolNamesOf } from "./operation.ts";
 import { profileOperations } from "./profile.ts";
 import { usageOperations } from "./usage.ts";
+import { visibilityOperations } from "./visibility.ts";
 import { worktreeOperations } from "./worktree.ts";
 
 /** Every operation of the service. */
@@ -20,6 +21,7 @@ export const operations = {
   ...companionOperations,
   ...usageOperations,
   ...completionOperations,
+  ...visibilityOperations,
 };
 
 export type Operations = typeof operations;

@@ -21,7 +21,7 @@ export const exampleJobs: Record<"queued" | "succeeded", Job> = {
 
 /** The app over handlers that keep jobs in memory, for the tests of this room and of the client. */
 export const createTestApp = (
-  overrides: Partial<AppDependencies> & { apiKeys?: string[]; host?: string; agentMode?: boolean } = {},
+  overrides: Partial<AppDependencies> & Partial<AppDependencies["settings"]> = {},
 ) => {
   const jobs = new Map<string, Job>();
   const contexts: RequestContext[] = [];
@@ -34,12 +34,12 @@ export const createTestApp = (
       (line: object, message: string) => void lines.push({ ...line, level, message }),
     ]),
   );
-  const { apiKeys = [], host = "127.0.0.1", agentMode = true, ...rest } = overrides;
+  const { apiKeys = [], host = "127.0.0.1", agentMode = true, bridgeUrl = null, ...rest } = overrides;
   const app = createApp({
     handlers: memoryHandlers(jobs, contexts),
     events,
     changes: async function* () {},
-    settings: { host, apiKeys, agentMode },
+    settings: { host, apiKeys, agentMode, bridgeUrl },
     readiness: async () => ({ ready: true, reasons: [], checks: [], companions: [] }),
     metrics: async () => ({ contentType: "text/plain; version=0.0.4; charset=utf-8", body: "jobs 0\n" }),
     service: { name: "svc", version: "1.2.3" },
@@ -131,6 +131,8 @@ export const memoryHandlers = (
     },
     list_completions: async () => exampleOutput("list_completions"),
     cancel_completion: async () => exampleOutput("cancel_completion"),
+    get_visibility: async () => exampleOutput("get_visibility"),
+    set_visibility: async () => exampleOutput("set_visibility"),
   };
 };
 

@@ -43,8 +43,8 @@ export type AppDependencies = {
   handlers: Handlers<Operations>;
   events: Pick<EventLog, "read">;
   changes: ReadChanges;
-  settings: { host: string; apiKeys: readonly string[]; agentMode: boolean };
-  readiness: () => Promise<Readiness>;
+  settings: { host: string; apiKeys: readonly string[]; agentMode: boolean; bridgeUrl: string | null };
+  readiness: () => Promise<Omit<Readiness, "transcripts">>;
   metrics: () => Promise<{ contentType: string; body: string }>;
   service: { name: string; version: string };
   log: Log;
@@ -237,7 +237,7 @@ const refusals: ZodOpenApiResponsesObject = Object.fromEntries(
 const jsonBody = (schema: z.ZodObject) => ({ content: { "application/json": { schema } } });
 
 /** Health, readiness and metrics. */
-export const statusRoutes = ({ service, readiness, metrics }: AppDependencies): Route[] => {
+export const statusRoutes = ({ service, settings, readiness, metrics }: AppDependencies): Route[] => {
   const health: Health = { status: "ok", service: service.name };
   return [
     {
@@ -271,7 +271,7 @@ export const statusRoutes = ({ service, readiness, metrics }: AppDependencies): 
         },
       },
       handle: async ({ principal }) => {
-        const found = await readiness();
+        const found = { ...(await readiness()), transcripts: settings.bridgeUrl !== null };
         const reasons = found.ready ? [] : ["Send a key to see the reasons"];
         const state = principal === anonymous ? { ...found, reasons, checks: [] } : found;
         const reply = json(state.ready ? 200 : 503, state);

@@ -110,6 +110,7 @@ describe("with keys", () => {
       reasons: [],
       checks: [],
       companions: [],
+      transcripts: false,
     });
   });
 
@@ -141,6 +142,7 @@ test("a service that is not ready answers 503 with the reasons", async () => {
     reasons: ["The store is unreachable"],
     checks: [],
     companions: [],
+    transcripts: false,
   });
 });
 
@@ -153,11 +155,17 @@ test("where keys are set only callers with a key see why the service is not read
   const anonymous = await app.request("/ready?api_key=wrong");
   expect([anonymous.status, await anonymous.json()]).toEqual([
     503,
-    { ready: false, reasons: ["Send a key to see the reasons"], checks: [], companions: [] },
+    {
+      ready: false,
+      reasons: ["Send a key to see the reasons"],
+      checks: [],
+      companions: [],
+      transcripts: false,
+    },
   ]);
   const known = await app.request("/ready", { headers: { "x-api-key": "sesame" } });
   expect([known.status, await known.json()]).toEqual([
     503,
-    { ready: false, reasons, checks: [], companions: [] },
+    { ready: false, reasons, checks: [], companions: [], transcripts: false },
   ]);
 });

@@ -8,6 +8,7 @@ import { otlpRoutes } from "./otlp-routes.ts";
 import { exampleOf, openapiDocument } from "./openapi.ts";
 import { statusRoutes } from "./app.ts";
 import { createTestApp } from "./app.fixture.ts";
+import { transcriptsRoute } from "./transcripts-route.ts";
 
 type Described = {
   operationId: string;
@@ -26,6 +27,7 @@ const routes = [
   ...statusRoutes({ service: { name: "svc" } } as Parameters<typeof statusRoutes>[0]),
   eventsRoute({} as Parameters<typeof eventsRoute>[0]),
   ...otlpRoutes({ token: "t", apiKeys: [] } as unknown as Parameters<typeof otlpRoutes>[0]),
+  transcriptsRoute({ bridgeUrl: "http://127.0.0.1:8100" }),
 ];
 
 const documented = (keyed = true, agent = true): Document =>
@@ -93,7 +95,7 @@ test("a key is demanded where keys are set, except for health and readiness", ()
 
 test("every example fits its schema", () => {
   for (const { http, input, output, example } of Object.values<Operation>(operations)) {
-    if (http.method === "post") input.parse(exampleOf(input));
+    if (http.method === "post" || http.method === "put") input.parse(exampleOf(input));
     const answer = exampleOf(output, example);
     expect(output.strict().parse(answer)).toEqual(answer);
   }

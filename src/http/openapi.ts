@@ -84,8 +84,10 @@ const tags: Record<string, string> = {
   profiles: "Profiles",
   usage: "Usage",
   completions: agentModeTag,
+  agent: agentModeTag,
   v1: agentModeTag,
   otlp: "Telemetry",
+  transcripts: "Transcripts",
   "": "Service",
 };
 

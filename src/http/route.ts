@@ -27,7 +27,7 @@ export type Call = {
 };
 
 export type Route = {
-  method: "get" | "post" | "delete" | "options";
+  method: "get" | "post" | "put" | "delete" | "options";
   /** With parameters in braces, as in the contract: `/jobs/{job_id}`; `*` at the end is the rest of a path. */
   path: string;
   /** Answers without a key. */

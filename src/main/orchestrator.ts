@@ -88,7 +88,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const { repos, companions, profiles } = await openSources({ settings, env, stores, redact, now, log });
   /** Known once the doors are open. */
   let receiver: { endpoint: string; token: string } | null = null;
-  const agent = createClaudeAgent({ settings, env, receiver: () => receiver });
+  const agent = createClaudeAgent({ settings, env, redact, receiver: () => receiver });
   const runner = createRunner({
     profiles,
     repos,
@@ -189,7 +189,6 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     isLiving: stores.isLiving,
     observeTurn,
     requireBudget: budgets.require,
-    redact,
     now,
     log,
   }).catch(giveUp);

@@ -27,7 +27,7 @@ export const createReadiness = ({
   closing: AbortSignal;
   /** Milliseconds of a monotonic clock. */
   clock?: () => number;
-}): (() => Promise<Readiness>) => {
+}): (() => Promise<Omit<Readiness, "transcripts">>) => {
   let last: { at: number; problem: Promise<string | null> } | null = null;
 
   const storeProblem = (): Promise<string | null> => {

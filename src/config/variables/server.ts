@@ -44,6 +44,12 @@ export const serverVariables = {
     "Key that the `svc` commands send; unset: the first of SERVICE_API_KEYS",
     { secret: true },
   ),
+  bridgeUrl: variable(
+    "SERVICE_BRIDGE_URL",
+    serviceUrl.nullable(),
+    null,
+    "URL of the transcript service (`bridge serve`) whose sessions the page in the browser shows; unset: none",
+  ),
   allowOpen: variable("SERVICE_ALLOW_OPEN", flag, "false", "Permit listening beyond loopback without keys"),
   logLevel: variable(
     "SERVICE_LOG_LEVEL",
