@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { lstat, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
@@ -87,10 +88,14 @@ const replace = async (path: string, text: string): Promise<void> => {
   await writeFileAtomic(path, text, 0o644);
 };
 
-/** Makes a git directory read the objects of the lenders besides its own, and no others. */
+/**
+ * Makes a git directory read the objects of the lenders besides its own, and no others. Git complains with each command
+ * about one that does not exist, as the cache of jobs without a repository does not before work is saved in it.
+ */
 export const borrowObjects = async (gitDir: string, lenders: readonly string[]): Promise<void> => {
   const file = join(gitDir, "objects", "info", "alternates");
-  const text = lenders.map((lender) => `${join(lender, "objects")}\n`).join("");
+  const paths = lenders.map((lender) => join(lender, "objects"));
+  const text = paths.map((path) => (existsSync(path) ? `${path}\n` : "")).join("");
   if ((await textOf(file)) === text) return;
   await mkdir(join(gitDir, "objects", "info"), { recursive: true });
   await replace(file, text);
