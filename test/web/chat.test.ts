@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { accessibilityFaults, openBrowser } from "../browser.ts";
+import { accessibilityFaults, accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
 import { startService } from "../service.ts";
 import { until } from "../until.ts";
 import { openPage } from "./open-page.ts";
@@ -32,6 +32,8 @@ test("an answer streams with thinking, narration, a tool call and markdown, stay
   await page.keyboard.insertText(
     steps({ thinking: "Hm, files." }, { text: "I look." }, tool, { text: final }),
   );
+  const button = `getComputedStyle(document.querySelector(".composer .primary")).backgroundColor`;
+  const ready = await page.evaluate(button);
   await page.keyboard.press("Enter");
   const turn = page.locator(".turn");
   await turn.getByText(/tokens read/).waitFor();
@@ -45,7 +47,9 @@ test("an answer streams with thinking, narration, a tool call and markdown, stay
   await turn.locator(".output").getByText("two.ts").waitFor();
   await turn.getByText("Thought").click();
   await turn.locator(".thinking p").getByText("Hm, files.").waitFor();
-  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
+  // There is nothing to send now, and the button looks like it.
+  expect(await page.evaluate(button)).not.toBe(ready);
 
   await page.reload();
   await turn.locator(".final strong").waitFor();
@@ -101,6 +105,37 @@ test("a failure says why and is tried again; an answer whose connection broke is
   await page.locator(".final").getByText('"turn":1').waitFor();
   expect(ids).toEqual([ids[0], ids[0]]);
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+});
+
+test("a long conversation shows its latest messages; those before come above without moving what is read", async () => {
+  const { page } = await openPage(browser, service, "/ui/chat?c=long");
+  await page.getByRole("heading", { name: "Ask the agent" }).waitFor();
+  await page.evaluate(`new Promise((resolve, reject) => {
+    const opened = indexedDB.open("svc.chat", 1);
+    opened.onsuccess = () => {
+      const all = opened.result.transaction(["conversations", "turns"], "readwrite");
+      all.objectStore("conversations").put({ id: "long", title: "Long", model: "default", at: 1 });
+      for (let at = 1; at <= 120; at += 1)
+        all.objectStore("turns").put({
+          conversation: "long", at, id: "r" + at, question: "Question " + at, model: "default", isLive: true,
+          blocks: [{ type: "text", text: "Answer " + at + "\\n\\nin two paragraphs" }],
+          state: "done", error: null, tokens: null, began: at, ms: 1,
+        });
+      all.oncomplete = resolve;
+      all.onerror = reject;
+    };
+  })`);
+  await page.reload();
+  const turn = page.locator(".turn");
+  await page.getByText("Question 120", { exact: true }).waitFor();
+  expect(await turn.count()).toBe(50);
+  const more = page.getByRole("button", { name: "Show earlier messages" });
+  await more.scrollIntoViewIfNeeded();
+  const read = page.getByText("Question 71", { exact: true });
+  const before = await read.boundingBox();
+  await more.click();
+  await until(async () => (await turn.count()) === 100);
+  expect(Math.abs(((await read.boundingBox())?.y ?? 0) - (before?.y ?? 0))).toBeLessThan(2);
 });
 
 test("what the agent shows is switched for everyone, and holds for the next answer", async () => {

@@ -136,6 +136,38 @@ describe("a conversation", () => {
     expect(facts).toMatchObject({ seq: 3, model: "m", worktree: "/work", costUsd: 0.5, usage });
   });
 
+  test("tokens grow with each call of the model; results replace those of their calls; none is an entry", () => {
+    const tokens = (count: number) => ({
+      input_tokens: count,
+      output_tokens: count,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 0,
+    });
+    const call: AgentEvent = { type: "usage", usage: tokens(10) };
+    const result: AgentEvent = {
+      type: "result",
+      ok: true,
+      text: "",
+      subtype: "success",
+      api_status: null,
+      session_id: null,
+      num_turns: 1,
+      cost_usd: null,
+      usage: tokens(25),
+      duration_ms: null,
+    };
+    const log = sampleLog(call, call, result, call, result, call);
+    const conversation = createConversation();
+    const grown = log.map((event) => {
+      conversation.add(event);
+      return conversation.facts.usage?.output_tokens;
+    });
+    expect(grown).toEqual([10, 20, 25, 35, 50, 60]);
+    expect(conversation.entries.map(({ kind }) => kind)).toEqual(["result", "result"]);
+    conversation.add({ ...call, seq: 7, at: log[0]?.at ?? "", attempt: 2 });
+    expect(conversation.facts.usage).toEqual(tokens(10));
+  });
+
   test("events of a later version and results without a call do no harm", () => {
     const { entries } = conversationOf({ type: "novelty" } as unknown as AgentEvent, answer("never"));
     expect(entries).toMatchObject([{ kind: "tool", name: "", state: "done" }]);

@@ -1,12 +1,14 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import type { AgentEvent } from "../../src/contract/event.ts";
 import { asks } from "../asks.ts";
-import { accessibilityFaults, openBrowser } from "../browser.ts";
+import { accessibilityFaults, accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
+import { sampleLog } from "../cli/sample-job.ts";
 import { cuttableWay } from "../cuttable.ts";
 import { makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
 import { until } from "../until.ts";
-import { openPage } from "./open-page.ts";
+import { openPage, scrollByWheel } from "./open-page.ts";
 import { scriptTasks } from "./script-time.ts";
 
 /* The page of one job, in a real browser, with the real service and the fake agent. */
@@ -41,6 +43,9 @@ test("submit, watch, see the change while the agent works, cancel: by keys alone
   const { page, faults } = await open(job.id);
   await page.getByRole("heading", { name: "Count the steps" }).waitFor();
   await page.getByText("Step by step.").waitFor();
+  expect(await page.title()).toMatch(/^running: Count the steps/);
+  // Before there is a result.
+  await page.locator(".facts").getByText("0 in, 20 out").waitFor();
   await page.getByText("step-3.txt").first().waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
   await page.keyboard.press("2");
@@ -51,8 +56,10 @@ test("submit, watch, see the change while the agent works, cancel: by keys alone
   expect(await accessibilityFaults(page)).toEqual([]);
   await page.keyboard.press("x");
   await page.getByRole("dialog", { name: "Cancel this job?" }).waitFor();
+  expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
   await page.keyboard.press("Enter");
   await page.getByRole("status").getByText("cancelled").waitFor();
+  await until(async () => (await page.title()).startsWith("cancelled: "));
   expect((await ask.get(job.id)).status).toBe("cancelled");
   expect(faults).toEqual([]);
 });
@@ -90,6 +97,15 @@ test("a job that has ended reads as a conversation; links lead to its events; ev
   await page.keyboard.press("j");
   await page.keyboard.press("k");
   expect(new URL(page.url()).hash).toBe("#e1");
+  await page.getByText("Read src/date.ts").click();
+  await page.keyboard.press("/");
+  await page.keyboard.type("Export CONST");
+  await page.keyboard.press("Enter");
+  await page.locator("[aria-current=true]").getByText("export const day = 1;", { exact: true }).waitFor();
+  await page.keyboard.type("!");
+  await page.keyboard.press("Enter");
+  await page.getByText("Not found").waitFor();
+  await page.keyboard.press("Escape");
   const link = entries(page).filter({ hasText: "It is mended." }).getByRole("link");
   const address = (await link.getAttribute("href")) ?? "";
   await page.goto(`${service.url}/ui/jobs/${job.id}${address}`);
@@ -130,6 +146,8 @@ test("run again and continue make one job each, and lead to it", async () => {
   const { page } = await open(first.id);
   await page.getByRole("status").getByText("succeeded").waitFor();
   await page.keyboard.press("c");
+  await page.getByLabel("What should the agent do next?").waitFor();
+  expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
   await page.getByLabel("What should the agent do next?").fill(scenario("remember", { again: true }));
   await page.keyboard.press("Control+Enter");
   await page.waitForURL((url) => !url.pathname.endsWith(first.id));
@@ -158,6 +176,7 @@ test("what the agent writes is never markup, and steers nothing", async () => {
         result: `\u001B]0;owned\u0007\u001B[2J\u202Egnp.exe${"x".repeat(50_000)}`,
       },
     },
+    { text: `${"> ".repeat(4000)}deep ${"*".repeat(1000)}` },
     { text: "\u202Edetrever" },
   ];
   const job = await ask.ended(
@@ -166,12 +185,35 @@ test("what the agent writes is never markup, and steers nothing", async () => {
   const { page, faults } = await open(job.id, "#e1");
   await page.getByText("\u{FFFD}detrever").first().waitFor();
   await page.getByRole("button", { name: /more characters$/ }).waitFor();
+  await page.getByText("> > > > > > > >").first().waitFor();
   for (const name of ["Conversation", "Output", "Details"]) {
     await tab(page, name).click();
     expect(await page.locator("main img, main script, main a[href^=javascript]").count()).toBe(0);
     expect(await page.title()).not.toBe("owned");
   }
   expect(faults).toEqual([]);
+});
+
+test("earlier calls of a subagent come above without moving what is read", async () => {
+  const job = await ask.ended((await ask.submit({ task: scenario("noop") })).id);
+  const call = (id: string, parent: string | null): AgentEvent[] => [
+    { type: "tool_use", id, name: "Grep", input: { pattern: `call ${id}` }, parent },
+    { type: "tool_result", tool_use_id: id, content: "", is_error: false, parent },
+  ];
+  const calls = Array.from({ length: 200 }, (_, n) => call(String(n), n === 0 ? null : "0")).flat();
+  const { page } = await open("none");
+  const events = sampleLog(...calls).map((event) => `id: ${event.seq}\ndata: ${JSON.stringify(event)}\n\n`);
+  const body = `${events.join("")}event: end\ndata: ${JSON.stringify({ job })}\n\n`;
+  await page.route("**/events", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+  await page.goto(`${service.url}/ui/jobs/${job.id}`);
+  const more = page.getByRole("button", { name: "149 earlier calls" });
+  await more.waitFor();
+  const read = page.getByText("call 150").first();
+  const before = await read.boundingBox();
+  await more.click();
+  await page.getByText("call 100").first().waitFor({ state: "attached" });
+  await page.evaluate("new Promise(requestAnimationFrame)");
+  expect(Math.abs(((await read.boundingBox())?.y ?? 0) - (before?.y ?? 0))).toBeLessThan(2);
 });
 
 test("an unknown job, one that failed, and one that waits are said to be so", async () => {
@@ -226,7 +268,11 @@ test("100,000 events come and scroll without long tasks", async () => {
       await page.keyboard.press("G");
       return await page.getByText("echo 49999").first().isVisible();
     });
-    await scroll(page, -1);
+    await scrollByWheel(page, -1);
+    await page.keyboard.press("/");
+    await page.keyboard.type("echo 25000");
+    await page.keyboard.press("Enter");
+    await page.locator("[aria-current=true]").getByText("echo 25000").first().waitFor();
   });
   expectShort(tasks);
 });
@@ -237,7 +283,7 @@ test("a diff of 5 MB comes and scrolls without long tasks, from file to file", a
   const tasks = await scriptTasks(browser, page, async () => {
     await page.goto(`${service.url}/ui/jobs/${largeJob.id}?pane=changes`);
     await page.getByText("value20").first().waitFor();
-    await scroll(page, 1);
+    await scrollByWheel(page, 1);
     await page.keyboard.press("]");
   });
   expectShort(tasks);
@@ -251,13 +297,4 @@ const expectShort = (tasks: number[]): void => {
   expect(tasks.length).toBeGreaterThan(5);
   expect(tasks[0]).toBeLessThan(500);
   expect(tasks[5]).toBeLessThan(100);
-};
-
-/** As a hand on the wheel does. */
-const scroll = async (page: Page, direction: 1 | -1): Promise<void> => {
-  await page.mouse.move(800, 500);
-  for (let turn = 0; turn < 15; turn += 1) {
-    await page.mouse.wheel(0, direction * 2000);
-    await page.evaluate("new Promise(requestAnimationFrame)");
-  }
 };

@@ -1,5 +1,6 @@
+import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { accessibilityFaults, openBrowser } from "../browser.ts";
+import { accessibilityFaults, accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
@@ -13,14 +14,24 @@ await storeJobs(home, 450);
 const [service, browser] = await Promise.all([startService({ home }), openBrowser()]);
 const listed = '[role="row"]:not(.heads)';
 
-test("the list scrolls to its last job page by page, and few rows are made", async () => {
+test("the list scrolls to its last job page by page, and few rows are made; a page that fails is tried again in place", async () => {
   const { page, faults } = await openPage(browser, service, "/ui/jobs");
   const rows = page.locator(listed);
   await rows.first().waitFor();
   expect(await rows.count()).toBeLessThan(60);
   await page.getByText("100+ jobs").waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  const furtherPages = /\/jobs\?.*cursor=./;
+  const toEnd = () => page.evaluate("document.querySelector('.job-table').scrollTo(0, 1e9)");
+  await page.route(furtherPages, (route) => route.fulfill({ status: 500, body: "no JSON" }));
+  await toEnd();
+  await page.getByRole("alert").getByText("Older jobs could not be read").waitFor();
+  await page.getByText("100+ jobs").waitFor();
+  await page.unroute(furtherPages);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("alert").waitFor({ state: "detached" });
   await until(async () => {
-    await page.evaluate("document.querySelector('.job-table').scrollTo(0, 1e9)");
+    await toEnd();
     return (await page.locator('a[href^="/ui/jobs/000001c1-"]').count()) > 0;
   });
   await page.getByText("450 jobs").waitFor();
@@ -58,7 +69,7 @@ test("by keys alone a job is written and submitted, and is one job however often
   await page.locator(listed).first().waitFor();
   await page.keyboard.press("n");
   await page.getByRole("dialog", { name: "New job" }).waitFor();
-  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
   await page.keyboard.press("Control+Enter");
   const task = page.getByLabel("What should be done");
   await until(async () => (await task.getAttribute("aria-invalid")) === "true");
@@ -98,31 +109,126 @@ test("with j, k and Enter a user goes through the list", async () => {
   await page.waitForURL(`**/ui/jobs/${first?.id}`);
 });
 
-test("two tabs see what others submit and how it goes on, over one connection; the second goes on without the first", async () => {
+test("eight tabs see what others submit and how it goes on, over one connection; each goes on without those before it", async () => {
   const { page } = await openPage(browser, service, "/ui/jobs");
   const asked: string[] = [];
   page.context().on("request", (request) => asked.push(new URL(request.url()).pathname));
-  const second = await page.context().newPage();
-  await second.goto(`${service.url}/ui/jobs`);
-  await Promise.all([page, second].map((tab) => tab.locator(listed).first().waitFor()));
+  const changesAsked = () => asked.filter((path) => path === "/jobs/changes").length;
+  const tabs = [page];
+  while (tabs.length < 8) {
+    const tab = await page.context().newPage();
+    await tab.goto(`${service.url}/ui/jobs`);
+    await tab.locator(listed).first().waitFor();
+    tabs.push(tab);
+  }
   const { job } = await service.client.run_task({ task: 'Seen at once\nscenario: hang {"after": 1}' });
-  const rowIn = (tab: typeof page) =>
-    tab.locator(listed).filter({ has: tab.locator(`a[href$="${job.id}"]`) });
-  await Promise.all([page, second].map((tab) => rowIn(tab).getByText("running").waitFor()));
+  const rowIn = (tab: Page) => tab.locator(listed).filter({ has: tab.locator(`a[href$="${job.id}"]`) });
+  await Promise.all(tabs.map((tab) => rowIn(tab).getByText("running").waitFor()));
+  // Of a task of many lines the list has the first, and the rest where one points at it.
+  const link = rowIn(page).getByRole("link");
+  expect(await link.innerText()).toBe("Seen at once");
+  expect(await link.getAttribute("title")).toBe(job.task);
+  // That of the first tab, unless it was asked before this test listened.
+  const asBefore = changesAsked();
+  expect(asBefore).toBeLessThan(2);
+
+  const [, second, third, ...others] = tabs;
+  if (second === undefined || third === undefined) throw new Error("there are eight tabs");
   await page.close();
   // The lock goes to the second tab: it has read the list again once it follows.
-  await until(() => asked.filter((path) => path === "/jobs/changes").length === 1);
+  await until(() => changesAsked() === asBefore + 1);
+  // A tab that stands still, here before a dialog, keeps its lock; the others take it away.
+  const dialog = second.waitForEvent("dialog");
+  const stillness = second.evaluate("alert('Wait')");
+  const answer = await dialog;
+  await until(() => changesAsked() > asBefore + 1);
+  await answer.accept();
+  await stillness;
+
+  // Each tab with a running job has a connection of its own, but only while it is in front.
+  for (const tab of [second, ...others]) {
+    await rowIn(tab).getByRole("link").click();
+    await tab.getByRole("tab", { name: "Conversation" }).waitFor();
+    await tab.getByText("agent started").first().waitFor();
+    await tab.evaluate(`{
+      Object.defineProperty(document, "visibilityState", { get: () => "hidden" });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }`);
+  }
   await service.client.cancel_job({ job_id: job.id });
-  await rowIn(second).getByText("cancelled").waitFor();
+  await rowIn(third).getByText("cancelled").waitFor();
+  await third.reload();
+  await rowIn(third).getByText("cancelled").waitFor();
 });
 
-test("on a phone, in the dark, nothing is cut off and the list is accessible", async () => {
-  // axe cannot judge rows that are scrolled out of view.
-  const { page } = await openPage(browser, service, "/ui/jobs?status=cancelled&profile=review&q=upload", {
+test("a stream of changes that ends again and again is asked for ever less often, and the page says that it is behind", async () => {
+  const { page } = await openPage(browser, service, "/ui/jobs");
+  await page.locator(listed).first().waitFor();
+  const times: number[] = [];
+  await page.route("**/jobs/changes", (route) => {
+    times.push(performance.now());
+    return route.fulfill({ contentType: "text/event-stream", body: "data: no JSON\n\n" });
+  });
+  await page.reload();
+  const behind = page.getByRole("status").getByText("Changes do not come");
+  await behind.waitFor();
+  await until(() => times.length === 5);
+  const pauses = times.slice(1).map((time, at) => time - (times[at] ?? 0));
+  expect(pauses.at(-1)).toBeGreaterThan(3 * (pauses[0] ?? 0));
+  expect(await page.locator(listed).first().isVisible()).toBe(true);
+  await page.unroute("**/jobs/changes");
+  await behind.waitFor({ state: "detached" });
+});
+
+test("without locks, which browsers have on HTTPS and loopback only, each tab follows the changes while it is in front", async () => {
+  const { page } = await openPage(browser, service, "/ui/jobs");
+  await page.addInitScript(`{
+    delete Navigator.prototype.locks;
+    window.seen = "visible";
+    Object.defineProperty(document, "visibilityState", { get: () => seen });
+  }`);
+  const look = (seen: "hidden" | "visible") =>
+    page.evaluate(`seen = "${seen}"; document.dispatchEvent(new Event("visibilitychange"));`);
+  await page.reload();
+  await page.locator(listed).first().waitFor();
+  const { job } = await service.client.run_task({ task: "scenario: hang" });
+  const row = page.locator(listed).filter({ has: page.locator(`a[href$="${job.id}"]`) });
+  await row.getByText("running").waitFor();
+  const ended = page.waitForEvent("requestfailed", (request) => request.url().endsWith("/jobs/changes"));
+  await Promise.all([ended, look("hidden")]);
+  await service.client.cancel_job({ job_id: job.id });
+  await look("visible");
+  await row.getByText("cancelled").waitFor();
+});
+
+test("text has the sizes of the design: 13 px, 11 for labels; rows of 36 px", async () => {
+  const { page } = await openPage(browser, service, "/ui/jobs");
+  await page.locator(listed).first().waitFor();
+  const sizes = await page.evaluate(
+    `["html", ".job-row:not(.heads) .task", ".job-row.heads"].map((each) => getComputedStyle(document.querySelector(each)).fontSize)`,
+  );
+  expect(sizes).toEqual(["16px", "13px", "11px"]);
+  expect((await page.locator(listed).first().boundingBox())?.height).toBe(36);
+});
+
+test("on a phone, in the dark, by touch, nothing is cut off, there is room for a finger, and the list is accessible", async () => {
+  const { page } = await openPage(browser, service, "/ui/jobs", {
     viewport: { width: 390, height: 780 },
     colorScheme: "dark",
+    hasTouch: true,
   });
   await page.locator(listed).first().waitFor();
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
   expect(await accessibilityFaults(page)).toEqual([]);
+  const hidden = `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector("nav"))`;
+  expect(await page.evaluate(hidden)).toBe(0);
+  const touched = page.locator("nav a, button, input, select, [role=row]").filter({ visible: true });
+  const boxes = await Promise.all((await touched.all()).map((each) => each.boundingBox()));
+  expect(Math.min(...boxes.map((box) => box?.height ?? 0))).toBeGreaterThanOrEqual(40);
+  await page.getByRole("button", { name: "New job" }).tap();
+  const close = page.getByRole("dialog").getByRole("button", { name: "Close" });
+  expect(await close.innerText()).toBe("Close");
+  await close.tap();
+  await page.locator(listed).first().tap();
+  await page.getByRole("tab", { name: "Conversation" }).waitFor();
 });

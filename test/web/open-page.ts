@@ -27,3 +27,12 @@ export const openPage = async (
   await page.goto(url + path);
   return { page, faults };
 };
+
+/** As a hand on the wheel does. */
+export const scrollByWheel = async (page: Page, direction: 1 | -1): Promise<void> => {
+  await page.mouse.move(800, 500);
+  for (let turn = 0; turn < 15; turn += 1) {
+    await page.mouse.wheel(0, direction * 2000);
+    await page.evaluate("new Promise(requestAnimationFrame)");
+  }
+};

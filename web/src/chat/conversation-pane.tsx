@@ -1,5 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent } from "react";
+import { keepPlace } from "../parts/keep-place.ts";
 import { newKey } from "../parts/new-key.ts";
 import { Empty } from "../parts/states.tsx";
 import { queries } from "../shell/service.ts";
@@ -9,7 +10,7 @@ import type { Conversation, Turn } from "./history.ts";
 import { ask, run, talkOf } from "./talk.ts";
 import { textOf } from "./answer.ts";
 import { TurnView } from "./turn-view.tsx";
-import { kinds, visibility, type Kind, type Shown } from "./visibility.ts";
+import { kinds, show, visibility, type Kind, type Shown } from "./visibility.ts";
 
 type Props = {
   id: string;
@@ -34,7 +35,7 @@ export const ConversationPane = ({ id, known, models, onAsk, onRemove }: Props) 
   const [chosen, choose] = useState<string | null>(null);
   const wanted = chosen ?? known?.model ?? first;
   const model = models.includes(wanted) ? wanted : first;
-  const shown = useQuery({ ...visible, queryFn: ({ signal }) => visibility(first, undefined, signal) });
+  const shown = useQuery({ ...visible, queryFn: ({ signal }) => visibility(signal) });
   const scroll = useScroll(turns);
   useShortcut("Escape", "Stop the answer", () => stop?.());
 
@@ -60,7 +61,7 @@ export const ConversationPane = ({ id, known, models, onAsk, onRemove }: Props) 
             ))}
           </select>
         </label>
-        {shown.data && <VisibilityBoxes shown={shown.data} model={first} />}
+        {shown.data && <VisibilityBoxes shown={shown.data} />}
         {onRemove && (
           <button type="button" className="quiet" onClick={onRemove}>
             Remove conversation
@@ -97,7 +98,12 @@ const Turns = ({ turns }: { turns: readonly Turn[] }) => {
   return (
     <>
       {turns.length > most && (
-        <button type="button" onClick={() => setMost(most + page)}>
+        <button
+          type="button"
+          onClick={({ currentTarget: { nextElementSibling: first } }) =>
+            keepPlace(first, first?.closest(".turns") ?? null, () => setMost(most + page))
+          }
+        >
           Show earlier messages
         </button>
       )}
@@ -195,12 +201,15 @@ const labels: Record<Kind, string> = {
   final: "Final answer",
 };
 
-const VisibilityBoxes = ({ shown, model }: { shown: Shown; model: string }) => {
+const VisibilityBoxes = ({ shown }: { shown: Shown }) => {
   const change = useMutation({
-    mutationFn: (wanted: Shown) => visibility(model, wanted),
+    mutationFn: ({ kind, isShown }: { kind: Kind; isShown: boolean }) => show(kind, isShown, shown),
     onSuccess: (now) => queries.setQueryData(visible.queryKey, now),
+    onSettled: () => setClicked({}),
   });
-  const current = change.isPending ? change.variables : shown;
+  // Set at once: the mutation's own state comes a moment later, and the box would jump back in between.
+  const [clicked, setClicked] = useState<Partial<Shown>>({});
+  const current = { ...shown, ...clicked };
   return (
     <fieldset disabled={change.isPending}>
       <legend>Shown, to everyone who talks to this agent</legend>
@@ -209,7 +218,10 @@ const VisibilityBoxes = ({ shown, model }: { shown: Shown; model: string }) => {
           <input
             type="checkbox"
             checked={current[kind]}
-            onChange={({ target }) => change.mutate({ ...shown, [kind]: target.checked })}
+            onChange={({ target }) => {
+              setClicked({ [kind]: target.checked });
+              change.mutate({ kind, isShown: target.checked });
+            }}
           />
           {labels[kind]}
         </label>

@@ -7,27 +7,38 @@ export type Kind = (typeof kinds)[number];
 /** Which kinds the agent shows. */
 export type Shown = Record<Kind, boolean>;
 
-/** @throws SyntaxError or TypeError for what is no visibility */
-export const readVisibility = (json: string): Shown => {
-  const { show_thinking, show_tools, show_text, show_narration, show_final } = JSON.parse(json) as Visibility;
-  return {
-    thinking: show_thinking,
-    tools: show_tools,
-    narration: show_text && show_narration,
-    final: show_text && show_final,
-  };
-};
+const shownBy = ({
+  show_thinking,
+  show_tools,
+  show_text,
+  show_narration,
+  show_final,
+}: Visibility): Shown => ({
+  thinking: show_thinking,
+  tools: show_tools,
+  narration: show_text && show_narration,
+  final: show_text && show_final,
+});
 
-/** Reads which kinds the agent shows to its callers, or sets it first. It starts no agent. */
-export const visibility = async (model: string, wanted?: Shown, signal?: AbortSignal): Promise<Shown> => {
-  const words =
-    wanted === undefined
-      ? ["/stream-status"]
-      : ["/show-all", ...kinds.filter((kind) => !wanted[kind]).map((kind) => `/hide-${kind}`)];
-  let answer = "";
-  const body = { model, messages: [{ role: "user" as const, content: words.join(" ") }] };
-  for await (const { choices } of client().chat({ body, signal })) answer += choices[0]?.delta.content ?? "";
-  return readVisibility(answer);
+/**
+ * Reads the answer to words in a message.
+ * @throws SyntaxError or TypeError for what is no visibility
+ */
+export const readVisibility = (json: string): Shown => shownBy(JSON.parse(json) as Visibility);
+
+/** Which kinds the agent shows to its callers. */
+export const visibility = async (signal: AbortSignal): Promise<Shown> =>
+  shownBy((await client().get_visibility({}, { signal })).visibility);
+
+/** Shows or hides one kind, and leaves the others as they are at the service. */
+export const show = async (kind: Kind, isShown: boolean, before: Shown): Promise<Shown> => {
+  const isText = kind === "narration" || kind === "final";
+  // Text may be off as a whole: then only what is wanted of it comes back.
+  const rest =
+    isText && !before.narration && !before.final
+      ? { show_text: true, show_narration: false, show_final: false }
+      : {};
+  return shownBy((await client().set_visibility({ ...rest, [`show_${kind}`]: isShown })).visibility);
 };
 
 export const inWords = (shown: Shown): string => {

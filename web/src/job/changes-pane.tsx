@@ -4,6 +4,7 @@ import { useMemo, useRef } from "react";
 import { counted } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import { coloured, useColours } from "../parts/code.tsx";
+import { useIsTouched } from "../parts/media.ts";
 import { Answer, Empty } from "../parts/states.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
 import { client, queries } from "../shell/service.ts";
@@ -169,11 +170,12 @@ type TreeProps = { files: PatchFile[]; shown: PatchFile | undefined; go: (file: 
 /** The files by their directories. */
 const FileTree = ({ files, shown, go }: TreeProps) => {
   const lines = useMemo(() => treeOf(files), [files]);
+  const isTouched = useIsTouched();
   return (
     <nav className="tree" aria-label="Changed files">
       <VirtualList
         count={lines.length}
-        estimate={26}
+        estimate={isTouched ? 44 : 26}
         rowKey={(index) => index}
         active={shown === undefined ? -1 : lines.indexOf(shown)}
         row={(index) => <TreeLine line={lines[index]} shown={shown} go={go} />}

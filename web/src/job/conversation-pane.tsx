@@ -3,7 +3,9 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { Empty, Failed, Loading } from "../parts/states.tsx";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { EntryRow } from "./entry.tsx";
+import { Find } from "./find.tsx";
 import type { Follower } from "./follow.ts";
+import "../parts/conversation.css";
 
 type Props = {
   follower: Follower;
@@ -60,6 +62,11 @@ export const ConversationPane = ({ follower, begin, hasEnded }: Props) => {
     history.replaceState(history.state, "", `#e${entry.seq}`);
     setSelected(entry.seq);
   };
+  const open = (index: number): void => {
+    select(index);
+    const seq = entries[index]?.seq;
+    if (seq !== undefined) toggle(seq, true);
+  };
   useShortcut("j", "Next entry of the conversation", () =>
     select(at >= 0 ? at + 1 : (rows.range?.startIndex ?? 0)),
   );
@@ -76,6 +83,7 @@ export const ConversationPane = ({ follower, begin, hasEnded }: Props) => {
   if (count === 0) return hasEnded ? <Loading /> : <Empty title="Nothing has happened yet" />;
   return (
     <div className="conversation">
+      <Find entries={entries} at={at} select={open} />
       <div ref={scroller} className="scroller" tabIndex={0} role="region" aria-label="Conversation">
         <div className="rows" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ key, index, start }) => {

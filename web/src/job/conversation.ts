@@ -1,5 +1,5 @@
 import type { JobEvent } from "../../../src/contract/event.ts";
-import type { StageName, Usage } from "../../../src/contract/job.ts";
+import { addUsage, type StageName, type Usage } from "../../../src/contract/job.ts";
 import { describeEvent } from "../../../src/cli/live/narration.ts";
 
 /** What every entry of a conversation has. Entries change in place; `changes` counts how often. */
@@ -40,6 +40,7 @@ type Facts = {
   model: string | null;
   worktree: string | null;
   costUsd: number | null;
+  /** Of the attempt so far: of its results, and of the calls of the model since. */
   usage: Usage | null;
   stages: { stage: StageName; at: string; attempt: number }[];
   /** Results of tools that may have changed files. */
@@ -79,6 +80,8 @@ export const createConversation = (): Conversation => {
   /** Texts by their block, of one attempt. */
   let blocks = new Map<number, TextEntry>();
   let attempt = 0;
+  /** Tokens of the attempt's results. */
+  let settled: Usage | null = null;
 
   const changed = (entry: ToolEntry): void => {
     for (let each: ToolEntry | null = entry; each !== null; each = each.parent) each.changes += 1;
@@ -181,7 +184,8 @@ export const createConversation = (): Conversation => {
     },
     result: (event) => {
       facts.costUsd = event.cost_usd ?? facts.costUsd;
-      facts.usage = event.usage ?? facts.usage;
+      settled = addUsage(settled, event.usage);
+      facts.usage = event.usage === null ? facts.usage : settled;
       entries.push({
         ...base(event),
         kind: "result",
@@ -190,6 +194,7 @@ export const createConversation = (): Conversation => {
         turns: event.num_turns,
       });
     },
+    usage: ({ usage }) => void (facts.usage = addUsage(facts.usage, usage)),
     exited: (event) => {
       closeAll();
       tell(event);
@@ -201,7 +206,10 @@ export const createConversation = (): Conversation => {
     facts,
     add: (event) => {
       facts.seq = event.seq;
-      if (event.attempt !== attempt) closeAll();
+      if (event.attempt !== attempt) {
+        closeAll();
+        facts.usage = settled = null;
+      }
       attempt = event.attempt;
       // The key is the event's own type, which the compiler cannot relate to the row. A later version may send others.
       (takers[event.type] as ((event: JobEvent) => void) | undefined)?.(event);

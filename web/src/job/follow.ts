@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import { ClientError } from "../../../src/client/client-error.ts";
 import type { Job } from "../../../src/contract/job.ts";
 import { onChanges } from "../shell/changes.ts";
+import { isSeen } from "../shell/seen.ts";
 import { client, needsKey, queries } from "../shell/service.ts";
 import { createStore } from "../shell/store.ts";
 import { createConversation } from "./conversation.ts";
@@ -65,16 +66,16 @@ const createFollower = (id: string) => {
 
 export type Follower = ReturnType<typeof createFollower>;
 
-/** Follows the job while the component is shown, through restarts of the service. */
+/** Follows the job while the component is shown and the tab is in front, through restarts of the service. */
 export const useFollower = (id: string): Follower => {
   const [follower] = useState(() => createFollower(id));
-  const isLocked = needsKey.use();
+  const isPaused = [needsKey.use(), !isSeen.use()].includes(true);
   useEffect(() => {
-    if (isLocked) return;
+    if (isPaused) return;
     const stop = new AbortController();
     void follower.run(stop.signal);
     return () => stop.abort();
-  }, [follower, isLocked]);
+  }, [follower, isPaused]);
   useEffect(
     () =>
       onChanges((changes) => {

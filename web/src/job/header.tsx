@@ -27,7 +27,7 @@ export const JobHeader = ({ job, follower }: Props) => {
   return (
     <header className="job-header">
       <div className="headline">
-        <Title>{oneLine(job.task.slice(0, 500))}</Title>
+        <Title state={job.status}>{oneLine(job.task.slice(0, 500))}</Title>
         <Actions job={job} />
       </div>
       <ul className="facts">

@@ -35,11 +35,12 @@ export const useJobList = (filters: Filters) => {
       }),
     [key, filters],
   );
-  const { data, hasNextPage, isFetching, fetchNextPage } = query;
+  const { data, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage } = query;
   const jobs = useMemo(() => data?.pages.flatMap((page) => page.jobs) ?? [], [data]);
   const more = useCallback(() => {
-    if (hasNextPage && !isFetching) void fetchNextPage();
-  }, [hasNextPage, isFetching, fetchNextPage]);
+    // After a failure the user decides.
+    if (hasNextPage && !isFetching && !isFetchNextPageError) void fetchNextPage();
+  }, [hasNextPage, isFetching, isFetchNextPageError, fetchNextPage]);
   return { query, jobs, more };
 };
 

@@ -1,5 +1,6 @@
-import { lazy, Suspense, useCallback, useState } from "react";
+import { useCallback, useState } from "react";
 import { useLocation } from "wouter";
+import { late } from "../parts/late.tsx";
 import { Empty, Failed, Loading } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { useIsNarrow } from "../parts/media.ts";
@@ -12,7 +13,7 @@ import { useJobList } from "./list.ts";
 import { Heads, Row } from "./row.tsx";
 import "./jobs.css";
 
-const NewJob = lazy(() => import("./new-job.tsx"));
+const NewJob = late(() => import("./new-job.tsx"), null);
 
 /** The job that the keys act on, also after one comes back to the list. */
 const selected = createStore<string | null>(null);
@@ -85,16 +86,22 @@ export default function JobsPage() {
           }}
         />
       )}
+      {query.isFetchNextPageError && (
+        <p className="rest" role="alert">
+          Older jobs could not be read: {query.error.message}{" "}
+          <button type="button" onClick={() => void query.fetchNextPage()}>
+            Try again
+          </button>
+        </p>
+      )}
       {isWriting && (
-        <Suspense>
-          <NewJob
-            onClose={() => setWriting(false)}
-            onSubmitted={(job) => {
-              selected.set(job.id);
-              navigate(`/jobs/${job.id}`);
-            }}
-          />
-        </Suspense>
+        <NewJob
+          onClose={() => setWriting(false)}
+          onSubmitted={(job) => {
+            selected.set(job.id);
+            navigate(`/jobs/${job.id}`);
+          }}
+        />
       )}
     </div>
   );

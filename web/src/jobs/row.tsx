@@ -1,7 +1,7 @@
 import { memo, useEffect, useRef } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../../src/contract/job.ts";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine, sanitise } from "../../../src/cli/text/sanitise.ts";
 import { Change } from "../parts/change.tsx";
 import { Money } from "../parts/money.tsx";
 import { Repository } from "../parts/repository.tsx";
@@ -20,6 +20,8 @@ export const Heads = () => (
   </div>
 );
 
+const firstLine = (task: string): string => oneLine(/\S[^\n]{0,299}/.exec(task)?.[0] ?? "");
+
 type Props = { job: Job; index: number; isSelected: boolean };
 
 export const Row = memo(({ job, index, isSelected }: Props) => {
@@ -34,8 +36,8 @@ export const Row = memo(({ job, index, isSelected }: Props) => {
         <State status={status} />
       </span>
       <span role="cell" className="task">
-        <Link ref={link} href={`/jobs/${id}`}>
-          {oneLine(task.slice(0, 300))}
+        <Link ref={link} href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
+          {firstLine(task)}
         </Link>
       </span>
       <span role="cell" className="repository">

@@ -1,11 +1,14 @@
-import { marked, type Token, type Tokens } from "marked";
+import type { Token, Tokens } from "marked";
 import { memo, type ReactNode } from "react";
 import { Code } from "./code.tsx";
+import { Long } from "./long.tsx";
+import { markdownTokens } from "./markdown-tokens.ts";
 import "./markdown.css";
 
 /** Markdown of an agent as elements. Markup in it is shown as text, pictures as links: nothing of it is run or loaded. */
 export const Markdown = ({ text }: { text: string }) => {
-  const tokens = marked.lexer(text);
+  const tokens = markdownTokens(text);
+  if (tokens === null) return <Long text={text} className="words" />;
   const links = Object.keys(tokens.links).length;
   return (
     <div className="markdown">

@@ -1,7 +1,7 @@
 import { QueryClientProvider } from "@tanstack/react-query";
-import { Suspense, useEffect, useRef } from "react";
+import { useEffect, useRef } from "react";
 import { Redirect, Route, Router, Switch, useLocation } from "wouter";
-import { Empty, Loading } from "../parts/states.tsx";
+import { Empty } from "../parts/states.tsx";
 import { routes } from "../routes.tsx";
 import { Boundary } from "./boundary.tsx";
 import { KeyPrompt } from "./key-prompt.tsx";
@@ -34,21 +34,19 @@ const Main = () => {
     shown.current = path;
   }, [path]);
   return (
-    <main id="main" ref={main} tabIndex={-1}>
+    <main id="main" ref={main} tabIndex={0}>
       <Boundary key={path}>
-        <Suspense fallback={<Loading />}>
-          <Switch>
-            {routes.map(({ path: at, Page }) => (
-              <Route key={at} path={at} component={Page} />
-            ))}
-            <Route path="/">
-              <Redirect to="/jobs" replace />
-            </Route>
-            <Route>
-              <Empty title="There is no such page">Choose one above.</Empty>
-            </Route>
-          </Switch>
-        </Suspense>
+        <Switch>
+          {routes.map(({ path: at, Page }) => (
+            <Route key={at} path={at} component={Page} />
+          ))}
+          <Route path="/">
+            <Redirect to="/jobs" replace />
+          </Route>
+          <Route>
+            <Empty title="There is no such page">Choose one above.</Empty>
+          </Route>
+        </Switch>
       </Boundary>
     </main>
   );

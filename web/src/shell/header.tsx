@@ -1,7 +1,7 @@
 import { useQueries } from "@tanstack/react-query";
 import { Link, useLocation } from "wouter";
 import { navigation } from "../routes.tsx";
-import { client, connection, hasKey, needsKey, signOut } from "./service.ts";
+import { client, connection, hasKey, isBehind, needsKey, signOut } from "./service.ts";
 import { help, useShortcut } from "./shortcuts.tsx";
 import { nextTheme, theme } from "./theme.ts";
 
@@ -79,8 +79,10 @@ const Entry = ({ path, title, keys, go }: EntryProps) => {
 /** Says when what is shown may be out of date. */
 export const Behind = () => {
   const state = connection.use();
+  const isLate = isBehind.use();
   return (
-    <div role="status" className="behind" data-state={state}>
+    <div role="status" className="behind">
+      {state === "online" && isLate && "Changes do not come. What you see may be out of date; trying again…"}
       {state === "offline" && "The service does not answer. What you see may be out of date; trying again…"}
       {state === "outdated" && (
         <>

@@ -1,9 +1,10 @@
-import { lazy, Suspense, useCallback, useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import type { UsageRow } from "../../../src/contract/usage.ts";
+import { late } from "../parts/late.tsx";
 import { daysOf } from "./asked.ts";
 import { measures, shown } from "./figures.ts";
 
-const Chart = lazy(() => import("./chart.tsx"));
+const Chart = late(() => import("./chart.tsx"), <div className="chart" />);
 
 type Props = { rows: readonly UsageRow[]; since: string; until: string };
 
@@ -37,9 +38,7 @@ export const Days = ({ rows, since, until }: Props) => {
                   {day !== undefined && `${day}  ${value === null ? "–" : measure.text(value)}`}
                 </span>
               </figcaption>
-              <Suspense fallback={<div className="chart" />}>
-                <Chart days={days} values={series[at] ?? []} measure={measure} onPoint={point} />
-              </Suspense>
+              <Chart days={days} values={series[at] ?? []} measure={measure} onPoint={point} />
             </figure>
           );
         })}
