@@ -11,6 +11,7 @@ import { manyWorktrees } from "./many-worktrees.ts";
 import { mcpCalls } from "./mcp-calls.ts";
 import { memory } from "./memory.ts";
 import { otlp } from "./otlp.ts";
+import { page } from "./page.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
 import { scale } from "./scale.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
@@ -34,6 +35,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   scale,
   usage,
   transcripts,
+  page,
   chat: chatFirstWord,
   "chat-deltas": chatDeltas,
   "chat-streams": chatStreams,

@@ -99,7 +99,7 @@ const measure = async ({ url, pid }: Server, streams: number, gate: string): Pro
 };
 
 /** The clock of a process's processor time: /proc counts hundredths of a second, too coarse for one stream. */
-const cpuSecondsOf = (pid: number): number =>
+export const cpuSecondsOf = (pid: number): number =>
   Number(
     execFileSync("perl", ["-MTime::HiRes=clock_gettime", "-e", `print clock_gettime((~${pid} << 3) | 2)`]),
   );

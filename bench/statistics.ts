@@ -14,7 +14,7 @@ export type Figure = {
   baseline: string;
   /** The number that is held against the target. */
   value: number;
-  unit: "x" | "ms" | "MB" | "MB/s" | "failures";
+  unit: "x" | "ms" | "ms/s" | "KB" | "MB" | "MB/s" | "failures";
   target: string;
   met: boolean;
 };
