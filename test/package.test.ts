@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { copyCheckout } from "./checkout.ts";
 import { svc } from "./cli/run-svc.ts";
+import { compileCache } from "./compile-cache.ts";
 import { makeRemote } from "./remote.ts";
 import { spawnService } from "./service-process.ts";
 import { temporaryDirectory } from "./temporary.ts";
@@ -26,7 +27,8 @@ const npm = async (cwd: string, ...args: string[]): Promise<string> => {
 let home: string;
 const environment = async (): Promise<NodeJS.ProcessEnv> => {
   home ??= await temporaryDirectory();
-  return { PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`, HOME: home, LANG: "C.UTF-8" };
+  const path = `${dirname(process.execPath)}:${process.env["PATH"]}`;
+  return { PATH: path, HOME: home, LANG: "C.UTF-8", NODE_COMPILE_CACHE: compileCache };
 };
 
 /** The repository's copy: packing swaps its package.json for a moment, which nothing else should see. */
