@@ -37,8 +37,8 @@ export type Operation<
   /** Overrides the examples of the output's fields. */
   example?: object;
   /**
-   * REST binding. Parameters that are not in the path come from the JSON body (post, put), or from the query (get, delete,
-   * and post with `query`).
+   * REST binding. Parameters that are not in the path come from the JSON body (post, put), or from the query (get,
+   * delete); with `query` a post takes them from either.
    */
   http: {
     method: "get" | "post" | "put" | "delete";

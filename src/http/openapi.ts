@@ -98,11 +98,12 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
   const path = pathParameters(http.path);
   const rest = Object.keys(input.shape).filter((name) => !path.includes(name));
   const requestParams: ZodOpenApiParameters = { path: picked(input, path) };
+  const takesBody = hasBody(operation) || http.query === true;
   if (!hasBody(operation)) requestParams.query = picked(input, rest);
   if (operation.errors.includes("idempotency_conflict"))
     requestParams.header = z.object({ "Idempotency-Key": idempotencyKey });
   const errors = errorResponses([
-    ...(hasBody(operation) ? (["unsupported_content_type", "body_too_large"] as const) : []),
+    ...(takesBody ? (["unsupported_content_type", "body_too_large"] as const) : []),
     ...(["job_id", "worktree_id"].some((name) => name in input.shape) ? (["ambiguous_id"] as const) : []),
     ...operation.errors,
   ]);
@@ -113,9 +114,9 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
     ...(http.deprecated === true && { deprecated: true }),
     tags: [tagOf(http.path)],
     requestParams,
-    ...(hasBody(operation) && {
+    ...(takesBody && {
       requestBody: {
-        required: true,
+        required: hasBody(operation),
         content: {
           "application/json": {
             schema: picked(input, rest).strict(),

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
-import { operation } from "../contract/operation.ts";
+import { operation, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
 import { bodyLimits } from "./body.ts";
 import { inputReader } from "./operation-route.ts";
@@ -126,6 +126,37 @@ describe("query parameters", () => {
       fc.asyncProperty(fc.integer({ min: 1, max: 1000 }), async (limit) => {
         expect((await fromQuery(`?limit=${limit}`)).limit).toBe(limit);
       }),
+    );
+  });
+});
+
+describe("bodies where the parameters are in the address", () => {
+  const given = (name: "sync_companions" | "cancel_job", query: string, body: string) => {
+    const called: Operation = operations[name];
+    const { method } = called.http;
+    const request = new Request(`http://localhost/x${query}`, { method, body });
+    request.headers.set("content-type", "application/json");
+    request.headers.set("content-length", String(body.length));
+    return inputReader(called)({ request, path: name === "cancel_job" ? { job_id: "x" } : {} });
+  };
+
+  test("a post takes its parameters from either, and none from both", async () => {
+    expect(await given("sync_companions", "", '{"target":"hub"}')).toEqual({ target: "hub" });
+    expect(await given("sync_companions", "?target=hub", "{}")).toEqual({ target: "hub" });
+    expect(await refusal(given("sync_companions", "?target=hub", '{"target":"hub"}'))).toBe(
+      "invalid_request target: is given in the address and in the body",
+    );
+    expect(await refusal(given("sync_companions", "", '{"targets":"hub"}'))).toBe(
+      "invalid_request targets: is not known, did you mean target?",
+    );
+    expect(await refusal(given("sync_companions", "", '{"target":"other"}'))).toContain(
+      "target: must be one of",
+    );
+  });
+
+  test("elsewhere a body is refused, not ignored", async () => {
+    expect(await refusal(given("cancel_job", "", '{"force":true}'))).toBe(
+      "invalid_request DELETE /jobs/{job_id} takes no body; send what it needs in the address",
     );
   });
 });

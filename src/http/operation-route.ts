@@ -78,10 +78,30 @@ export const inputReader = <Input extends z.ZodObject>(operation: Operation<Inpu
       given = Object.fromEntries(
         [...query].map(([name, text]) => [name, converted(name, text, kinds.get(name))]),
       );
+      if (bringsBody(request)) given = { ...given, ...(await alsoInBody(request, http, given)) };
     }
     const extra = Object.keys(given).filter((name) => inPath.includes(name));
     return checkedInput(input, { ...given, ...path }, { known, extra });
   };
+};
+
+const bringsBody = ({ headers }: Request): boolean =>
+  headers.has("transfer-encoding") || !["0", null].includes(headers.get("content-length"));
+
+/** A post that takes its parameters from the query takes them from a JSON body too; what else has a body is refused. */
+const alsoInBody = async (
+  request: Request,
+  { method, path }: Operation["http"],
+  given: Record<string, unknown>,
+): Promise<Record<string, unknown>> => {
+  if (method !== "post") {
+    const what = `${method.toUpperCase()} ${path} takes no body`;
+    throw new ServiceError("invalid_request", `${what}; send what it needs in the address`);
+  }
+  const body = await readJsonObject(request);
+  const twice = Object.keys(body).filter((name) => name in given);
+  if (twice.length === 0) return body;
+  throw new ServiceError("invalid_request", `${twice.join(", ")}: is given in the address and in the body`);
 };
 
 type Kind = "integer" | "boolean" | "text";

@@ -16,12 +16,17 @@ type CatalogRequest<Value> = {
 
 /** Returns what `make` makes of the layers: the same value until a file has changed. */
 export const catalogReader = <Value>({ roots, make, now }: CatalogRequest<Value>): (() => Promise<Value>) => {
-  const latest = cached<{ value: Value; signature: string }>(async (previous) => {
-    const from = await roots();
-    const { sources, signature } = await scan(from);
-    if (signature === previous?.signature) return previous;
-    return { value: make(byName(await Promise.all(sources.map(loadLayer))), from), signature };
-  }, now);
+  const latest = cached<{ value: Value; signature: string }>({
+    refresh: async (previous) => {
+      const from = await roots();
+      const { sources, signature } = await scan(from);
+      if (signature === previous?.signature) return previous;
+      return { value: make(byName(await Promise.all(sources.map(loadLayer))), from), signature };
+    },
+    // A sync moves a root: what it brought is in force at once.
+    version: async () => (await roots()).map(({ path }) => path).join("\n"),
+    now,
+  });
   return async () => (await latest()).value;
 };
 
@@ -98,31 +103,33 @@ const missingParent = (child: Layer, wanted: string): string => {
 /** Milliseconds for which a result is reused without looking at the disk. */
 const maxAge = 1000;
 
-/**
- * Caches the result of `refresh` for a second. `refresh` gets its last value (null: none), to return it when nothing
- * has changed. A `FileFault` is cached too. `now` in milliseconds.
- */
-export const cached = <Value>(
-  refresh: (previous: Value | null) => Promise<Value>,
-  now: () => number,
-): (() => Promise<Value>) => {
-  let current: Promise<Value> | null = null;
-  let checkedAt = -Infinity;
+type CacheRequest<Value> = {
+  /** Gets its last value (null: none), to return it when nothing has changed. */
+  refresh: (previous: Value | null) => Promise<Value>;
+  /** A change of it ends the cache at once. It must be cheap. */
+  version: () => Promise<unknown>;
+  /** Milliseconds. */
+  now: () => number;
+};
+
+/** Caches the result of `refresh` for a second; a `FileFault` is cached too. */
+export const cached = <Value>({ refresh, version, now }: CacheRequest<Value>): (() => Promise<Value>) => {
+  let current: { value: Promise<Value>; version: unknown; at: number } | null = null;
   return async () => {
+    const latest = await version();
     const at = now();
     // A clock that was set back must not prolong the cache.
-    const fresh = at - checkedAt < maxAge && at >= checkedAt;
-    if (current === null || !fresh) {
-      const before = current;
-      checkedAt = at;
-      // Concurrent callers share one refresh: after a seen change nobody gets the state before it.
-      const next = (async () => refresh(before === null ? null : await before.catch(() => null)))();
-      current = next;
-      // Other failures (a program error, say) are not cached.
-      next.catch((error: unknown) => {
-        if (current === next && !(error instanceof FileFault)) current = null;
-      });
-    }
-    return current;
+    const isFresh = current !== null && at - current.at < maxAge && at >= current.at;
+    if (current !== null && isFresh && current.version === latest) return current.value;
+    const before = current;
+    // Concurrent callers share one refresh: after a seen change nobody gets the state before it.
+    const value = (async () => refresh(before === null ? null : await before.value.catch(() => null)))();
+    const next = { value, version: latest, at };
+    current = next;
+    // Other failures (a program error, say) are not cached.
+    value.catch((error: unknown) => {
+      if (current === next && !(error instanceof FileFault)) current = null;
+    });
+    return value;
   };
 };

@@ -69,13 +69,21 @@ export const createAgentPackage = ({
     },
     now,
   });
-  const latest = cached<State>(async (previous) => {
-    const { chain, hubPath } = await sourcesNow();
-    const copied = await copiedFiles(chain);
-    const marks = JSON.stringify([copied, hubPath !== null && (await marksOf([aliasesFile(hubPath)]))]);
-    if (previous?.chain === chain && previous.marks === marks) return previous;
-    return { chain, marks, loaded: await loadPackage({ chain, hubPath }, await contentOf(copied), settings) };
-  }, now);
+  const latest = cached<State>({
+    refresh: async (previous) => {
+      const { chain, hubPath } = await sourcesNow();
+      const copied = await copiedFiles(chain);
+      const marks = JSON.stringify([copied, hubPath !== null && (await marksOf([aliasesFile(hubPath)]))]);
+      if (previous?.chain === chain && previous.marks === marks) return previous;
+      return {
+        chain,
+        marks,
+        loaded: await loadPackage({ chain, hubPath }, await contentOf(copied), settings),
+      };
+    },
+    version: sourcesNow,
+    now,
+  });
   const loadedNow = async (): Promise<LoadedPackage> => {
     try {
       return (await latest()).loaded;

@@ -43,6 +43,11 @@ const syncOf = async ({ url }: Service, target = "all") => {
   return { status: response.status, body: (await response.json()) as Record<string, string> };
 };
 
+const syncWith = async ({ url }: Service, body: object) => {
+  const headers = { "content-type": "application/json" };
+  return (await fetch(`${url}/admin/sync`, { method: "POST", headers, body: JSON.stringify(body) })).json();
+};
+
 const profile = async ({ client }: Service, name: string) =>
   (await client.list_profiles()).profiles.find((each) => each.name === name);
 
@@ -76,12 +81,15 @@ test.concurrent("profiles of a private hook package and a bundle appear at start
     status: 200,
     body: { hooks: "ok", bundle: "ok", hub: "skipped (no url)" },
   });
-  await until(async () => (await profile(service, "more"))?.error === null);
+  // At once: what is synced is in force when the answer is sent.
+  expect(await profile(service, "more")).toMatchObject({ error: null });
   expect((await profile(service, "coding"))?.error).toMatch(/unknown key nonsense/);
 
   expect((await syncOf(service, "hub")).body).toEqual({ hub: "skipped (no url)" });
   const wrong = await syncOf(service, "other");
   expect([wrong.status, wrong.body["code"]]).toEqual([400, "invalid_request"]);
+  expect(await syncWith(service, { target: "hub" })).toEqual({ hub: "skipped (no url)" });
+  expect(await syncWith(service, { targets: "hub" })).toMatchObject({ code: "invalid_request" });
   const ready = (await (await fetch(`${service.url}/ready`)).json()) as { companions: object[] };
   expect(ready.companions).toEqual([
     { target: "hooks", age_seconds: expect.any(Number) },
@@ -119,7 +127,6 @@ test.concurrent("a remote that is down at the first start stops nothing; the hub
   expect((await service.client.run_task({ task: "Do it", wait: true })).job.status).toBe("succeeded");
   await rename(hidden, hub.directory);
   expect((await syncOf(service, "hub")).body).toEqual({ hub: "ok" });
-  await until(async () => (await models()).status === 200);
   expect(JSON.stringify(await (await models()).json())).toContain('"writer"');
 });
 
@@ -143,7 +150,7 @@ test.concurrent("a job keeps the profile that it was claimed with, although a sy
     "profiles/ours/.claude/CLAUDE.md": "second",
   });
   await syncOf(service, "hooks");
-  await until(async () => (await memoryOf((await started()).job_config_dir)) === "second");
+  expect(await memoryOf((await started()).job_config_dir)).toBe("second");
   expect(await memoryOf(before.job_config_dir)).toBe("first");
 });
 
