@@ -108,8 +108,15 @@ it("an agent of the hub is named as without effect while agent mode is off", () 
   expect(load({ HUB_AGENT: "writer", AGENT_MODE: "true" }).warnings).toEqual([]);
 });
 
-it("keys of a tracing backend without its address are warned of", () => {
+it("both keys of a tracing backend are enough for the vendor's cloud; other credentials need its address", () => {
   const keys = { TRACING_PUBLIC_KEY: "pk-1234567", TRACING_SECRET_KEY: "sk-1234567" };
-  expect(load(keys).warnings).toEqual([expect.stringMatching(/no trace is sent: name its address/)]);
-  expect(load({ ...keys, TRACING_HOST: "https://traces.example" }).warnings).toEqual([]);
+  const host = (env: NodeJS.ProcessEnv) => load(env).settings.tracingHost;
+  expect(host(keys)).toBe("https://cloud.langfuse.com");
+  expect(host({ ...keys, TRACING_HOST: "https://traces.example" })).toBe("https://traces.example");
+  expect(load(keys).warnings).toEqual([]);
+  const half = load({ TRACING_PUBLIC_KEY: "pk-1234567" });
+  const basic = load({ TRACING_BASIC_AUTH: "cGstMTIzNDU2Nzpzay0xMjM0NTY3" });
+  expect([half.settings.tracingHost, basic.settings.tracingHost]).toEqual([null, null]);
+  expect(half.warnings).toEqual([expect.stringMatching(/^Only one of TRACING_PUBLIC_KEY/)]);
+  expect(basic.warnings).toEqual([expect.stringMatching(/no trace is sent: name its address/)]);
 });

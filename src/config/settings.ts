@@ -43,6 +43,7 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
 
   const settings = parsed as Settings;
   settings.allowLocalRepos ??= isLoopbackHost(settings.host);
+  if (hasTracingKeys(settings)) settings.tracingHost ??= vendorCloud;
   return {
     settings,
     sources,
@@ -161,13 +162,18 @@ const appKey = rule(
 
 const tracingNames = ["tracingHost", "tracingPublicKey", "tracingSecretKey", "tracingBasicAuth"] as const;
 
+/** The hosted cloud of the tracing vendor. */
+const vendorCloud = "https://cloud.langfuse.com";
+
+const hasTracingKeys = (settings: Pick<Settings, "tracingPublicKey" | "tracingSecretKey">): boolean =>
+  settings.tracingPublicKey !== null && settings.tracingSecretKey !== null;
+
 const tracingKeys = rule(tracingNames, (settings) => {
   const { tracingHost, tracingPublicKey, tracingSecretKey, tracingBasicAuth } = settings;
   const isHalf = (tracingPublicKey === null) !== (tracingSecretKey === null);
-  const isLost = tracingHost === null && [tracingPublicKey, tracingBasicAuth].some((key) => key !== null);
+  const isLost = tracingHost === null && tracingBasicAuth !== null && !hasTracingKeys(settings);
   const half = "Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both";
-  const lost =
-    "Keys of a tracing backend are set without TRACING_HOST, so no trace is sent: name its address, as in https://cloud.langfuse.com";
+  const lost = `TRACING_BASIC_AUTH is set without TRACING_HOST, so no trace is sent: name its address, as in ${vendorCloud}`;
   return { faults: [], warnings: isHalf ? [half] : isLost ? [lost] : [] };
 });
 

@@ -3,7 +3,7 @@ import type { Job, StageName, Usage } from "../contract/job.ts";
 import { agentSpanId, spanIdOf, traceIdOf } from "../lib/trace-context.ts";
 import type { Span } from "./sink.ts";
 
-/** What may be in a trace: what was asked and answered, and what tools were given and returned. */
+/** What may be in a trace beside the answers: what was asked, and what tools were given and returned. */
 export type Contents = { prompts: boolean; tools: boolean };
 
 type Attributes = Record<string, string | number | boolean>;
@@ -149,7 +149,7 @@ const agentAttributes = (
     "gen_ai.usage.cache_creation.input_tokens": usage?.cache_creation_input_tokens,
     "gen_ai.usage.cost": costUsd,
     "gen_ai.input.messages": prompts ? messages("user", task) : null,
-    "gen_ai.output.messages": prompts && output !== null ? messages("assistant", output) : null,
+    "gen_ai.output.messages": output === null ? null : messages("assistant", output),
   });
 
 const operation = (name: string, model: string | null): Attributes =>
@@ -219,8 +219,7 @@ const createAgentSpans = ({ parent, model, contents, ...common }: AgentRun) => {
   const endTurn = (at: string): void => {
     if (turn === null) return;
     turn.span.endedAt = at;
-    if (contents.prompts && turn.text !== "")
-      turn.span.attributes["gen_ai.output.messages"] = messages("assistant", turn.text);
+    if (turn.text !== "") turn.span.attributes["gen_ai.output.messages"] = messages("assistant", turn.text);
     turn = null;
   };
 

@@ -49,7 +49,7 @@ test("a redirect is not followed: the credentials stay with the backend", async 
   expect(reached).toEqual([]);
 });
 
-test("without an address nothing is sent, whatever keys are set", () => {
+test("a backend is one with an address, whatever keys are set", () => {
   const keys = { tracingPublicKey: "pk", tracingSecretKey: "sk", tracingBasicAuth: "cGs6c2s=" };
   expect(tracingBackend({ ...keys, tracingHost: null })).toBeNull();
   expect(tracingBackend({ ...keys, tracingHost: "https://traces.example" })?.url).toMatch(

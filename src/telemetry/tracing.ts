@@ -9,7 +9,7 @@ type TracingSettings = Pick<
 
 export type TracingBackend = { url: string; authorization: string | null };
 
-/** Null: tracing is off, for nothing names a backend; keys alone do not. */
+/** Null: tracing is off. */
 export const tracingBackend = (settings: TracingSettings): TracingBackend | null => {
   const { tracingHost, tracingPublicKey, tracingSecretKey, tracingBasicAuth } = settings;
   if (tracingHost === null) return null;

@@ -100,8 +100,9 @@ test("a job is one trace: its stages, the agent with tokens and cost, its turns 
     "service.status": "succeeded",
     "service.profile": "code",
   });
-  // Prompts are not in it unless SERVICE_OTEL_LOG_PROMPTS says so; tool details are.
+  // Prompts are not in it unless SERVICE_OTEL_LOG_PROMPTS says so; answers and tool details are.
   expect(agent?.attributes["gen_ai.input.messages"]).toBeUndefined();
+  expect(agent?.attributes["gen_ai.output.messages"]).toContain(job.output);
   expect(named("execute_tool Write")?.attributes["gen_ai.tool.call.arguments"]).toContain("file_path");
 
   const basic = Buffer.from("pk-canary-public:sk-canary-secret").toString("base64");
@@ -114,7 +115,7 @@ test("a job is one trace: its stages, the agent with tokens and cost, its turns 
   for (const secret of ["pk-canary-public", "sk-canary-secret", basic]) expect(all).not.toContain(secret);
 });
 
-test("prompts and answers are in the trace when the settings allow it, tool details only then", async () => {
+test("prompts are in the trace when the settings allow it, tool details only then", async () => {
   const backend = await startBackend();
   const service = await startService({
     env: {
@@ -161,6 +162,8 @@ test("a backend that fails or never answers delays no job; its traces are sent l
   for (const { id } of [first, second]) checkTree(traceOf(backend, id));
 });
 
+type ChatAnswer = { choices: { message: { content: string } }[] };
+
 test("a turn of agent mode is a trace of its own, tied to the session", async () => {
   const backend = await startBackend();
   const service = await startService({ env: { AGENT_MODE: "true", TRACING_HOST: backend.url, ...keys } });
@@ -176,6 +179,9 @@ test("a turn of agent mode is a trace of its own, tied to the session", async ()
   expect(root.name).toBe("invoke_agent default");
   expect(root.attributes["session.id"]).toMatch(/^[0-9a-f-]{36}$/);
   expect(root.attributes["gen_ai.usage.cost"]).toEqual(expect.any(Number));
+  const said = root.attributes["gen_ai.output.messages"];
+  expect(said).toContain(((await response.json()) as ChatAnswer).choices[0]?.message.content);
+  expect(root.attributes["gen_ai.input.messages"]).toBeUndefined();
   expect(trace.map(({ name }) => name)).toContain("chat");
 });
 

@@ -135,7 +135,7 @@ export const tracingVariables = {
     "TRACING_HOST",
     httpUrl.nullable(),
     null,
-    "Tracing backend: its host, or with a path any OTLP/HTTP endpoint; unset: nothing is sent",
+    "Tracing backend: its host, or with a path any OTLP/HTTP endpoint; unset: with both keys the vendor's cloud, https://cloud.langfuse.com, else nothing is sent",
   ),
   tracingPublicKey: variable("TRACING_PUBLIC_KEY", optional, null, "Public key of the tracing backend", {
     secret: true,
@@ -147,7 +147,7 @@ export const tracingVariables = {
     "TRACING_BASIC_AUTH",
     optional,
     null,
-    "base64 of `public_key:secret_key`, instead of the two keys",
+    "base64 of `public_key:secret_key`, instead of the two keys; also for the collector of `deploy/`",
     { secret: true },
   ),
 };
