@@ -10,9 +10,9 @@ export const maskSecrets: Redact = (text) =>
       /[\w+/]{30}/.test(body) ? `${head}***` : whole,
     )
     .replace(tokens, (token) => (token.startsWith("sk-") && !isRandom(token, 20) ? token : "***"))
-    .replace(urlCredentials, (whole, scheme: string, user: string, password: string | undefined) => {
-      if (password === undefined) return isRandom(user, 20) ? `${scheme}***@` : whole;
-      return isReference(password) ? whole : `${scheme}${user}:***@`;
+    .replace(urlCredentials, (whole, user: string, password: string | undefined) => {
+      if (password === undefined) return isRandom(user, 20) ? "://***@" : whole;
+      return isReference(password) ? whole : `://${user}:***@`;
     })
     .replace(authorization, (whole, scheme: string, value: string) =>
       isRandom(value, 16) || (/^basic/i.test(scheme) && isUserAndPassword(value)) ? `${scheme}***` : whole,
@@ -67,8 +67,7 @@ const asWord = [
 ];
 const tokens = new RegExp(`${anywhere.join("|")}|${boundary}(?:${asWord.join("|")})`, "g");
 
-const urlCredentials =
-  /\b([a-z][a-z0-9+.-]{1,15}:\/\/)([^\s/:@"'`<>\\]{0,256})(?::([^\s/@"'`<>\\]{1,256}))?@/gi;
+const urlCredentials = /:\/\/([^\s/:@"'`<>\\]{0,256})(?::([^\s/@"'`<>\\]{1,256}))?@/g;
 
 const authorization = /\b((?:bearer|basic|token)[ \t]{1,4})([\w.~+/=-]{8,})/gi;
 

@@ -101,7 +101,7 @@ export const createDocuments = (
         .filter(({ source }) => parentOf(source.name) === codename)
         .map((document) => ({ ...toPlan(document), content: contentOf(document) })),
     history: ({ query, project, sessionId, limit, offset, since }) => {
-      const where = `FROM prompts WHERE (? = '' OR instr(lower(display), lower(?)) > 0)
+      const where = `FROM prompts WHERE (? = '' OR instr(lower(searched), lower(?)) > 0)
         AND (? = '' OR instr(project, ?) > 0) AND (? = '' OR session_id = ?) AND (? IS NULL OR at >= ?)
         AND session_id NOT IN (SELECT id FROM sessions WHERE kind = 'service')`;
       const filter = [query, query, project, project, sessionId, sessionId, since, since];

@@ -84,10 +84,8 @@ test("search_sessions shows the hit, but no part of a secret", async () => {
     next_cursor: null,
     matches: [{ session_id: "s1", num_hits: 2, entry_type: "user" }],
   });
-  const { matches } = await ask("search_sessions", { query: `"${token.slice(4)}"` });
-  expect(matches).toHaveLength(2);
-  expect(JSON.stringify(matches)).not.toContain(token.slice(4, 16));
-  expect((await ask("search_sessions", { query: "keep" })).matches[0]?.content_preview).toContain("»keep«");
+  const [match] = (await ask("search_sessions", { query: "keep" })).matches;
+  expect(match?.content_preview).toBe("the key is ***, »keep« it");
 });
 
 test("search_semantic without a model searches for any of the words, and says so", async () => {

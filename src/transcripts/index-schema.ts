@@ -2,7 +2,8 @@ import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-const version = 1;
+/** Another number also when masks change: what is masked when it is shown cannot be found by its letters. */
+const version = 2;
 
 /** How long a writer waits for another process's transaction, ms. */
 const patience = 10_000;
@@ -17,16 +18,18 @@ export const openFile = (path: string): DatabaseSync => {
   return database;
 };
 
-/** The file of the index. @throws Error when it cannot be opened or a newer version made it */
+/** The file of the index. @throws Error when it cannot be opened or another version made it */
 export const openDatabase = (path: string): DatabaseSync => {
   const database = openFile(path);
   database.exec("PRAGMA cache_size = -32768");
   const found = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
-  if (found > version) {
+  if (found !== 0 && found !== version) {
     database.close();
-    throw new Error(`${path} was made by a newer version; use that version, or another BRIDGE_DIR`);
+    throw new Error(
+      `${path} has format ${found}, and this version reads ${version}: use the version that made it, or remove the file; then the transcripts are read again`,
+    );
   }
-  if (found < version) create(database);
+  if (found === 0) create(database);
   // Marks hits by the rules by which they are found.
   database.exec("CREATE VIRTUAL TABLE temp.passage USING fts5(text)");
   return database;
@@ -38,8 +41,7 @@ export const entriesPerSource = 2 ** 28;
 const create = (database: DatabaseSync): void => {
   database.exec("BEGIN IMMEDIATE");
   // Another process may have been faster.
-  if (Number(database.prepare("PRAGMA user_version").get()?.["user_version"]) < version)
-    database.exec(schema);
+  if (Number(database.prepare("PRAGMA user_version").get()?.["user_version"]) === 0) database.exec(schema);
   database.exec("COMMIT");
 };
 
@@ -61,6 +63,7 @@ CREATE TABLE chunks (
 CREATE TABLE entries (
   id INTEGER PRIMARY KEY, at INTEGER, shown INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL
 );
+-- With secrets masked.
 CREATE VIRTUAL TABLE texts USING fts5(text, content = '', contentless_delete = 1);
 -- Fewer and larger segments are written; measured by bench/transcripts.ts.
 INSERT INTO texts (texts, rank) VALUES ('hashsize', 8388608), ('automerge', 8);
@@ -82,7 +85,8 @@ CREATE TABLE slugs (slug TEXT NOT NULL, source INTEGER NOT NULL, PRIMARY KEY (sl
 CREATE INDEX slugs_of_source ON slugs (source);
 
 CREATE TABLE prompts (
-  source INTEGER NOT NULL, at INTEGER, project TEXT NOT NULL, session_id TEXT NOT NULL, display TEXT NOT NULL
+  source INTEGER NOT NULL, at INTEGER, project TEXT NOT NULL, session_id TEXT NOT NULL, display TEXT NOT NULL,
+  searched TEXT NOT NULL
 );
 CREATE INDEX prompts_by_time ON prompts (at);
 CREATE INDEX prompts_of_source ON prompts (source);

@@ -1,4 +1,5 @@
 import { entryTypes } from "../contract/transcript-entry.ts";
+import { maskSecrets } from "../lib/secret-shapes.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import type { Chunk, Corpus, Source } from "./corpus.ts";
 import { learn, noFacts } from "./facts.ts";
@@ -142,7 +143,7 @@ const addEntries = (sql: Sql, { number, source, facts, from, bytes }: Added): vo
       from + begin,
       line.length,
     );
-    sql.run("INSERT INTO texts (rowid, text) VALUES (?, ?)", id, searchedText(read));
+    sql.run("INSERT INTO texts (rowid, text) VALUES (?, ?)", id, maskSecrets(searchedText(read)));
   }
 };
 
@@ -167,12 +168,13 @@ const addPrompts = (sql: Sql, { number, bytes }: Added): void => {
     const prompt = objectOf(parsed(line.toString("utf8")));
     if (textOf(prompt["display"]) === "") continue;
     sql.run(
-      "INSERT INTO prompts (source, at, project, session_id, display) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO prompts (source, at, project, session_id, display, searched) VALUES (?, ?, ?, ?, ?, ?)",
       number,
       timeOf(prompt["timestamp"]),
       textOf(prompt["project"]) || textOf(prompt["projectPath"]),
       textOf(prompt["sessionId"]),
       textOf(prompt["display"]),
+      maskSecrets(textOf(prompt["display"])),
     );
   }
 };

@@ -175,14 +175,16 @@ test("two processes on one file: the slower writer is refused and nothing is sto
   expect((statSync(dirname(path)).mode & 0o777).toString(8)).toBe("700");
 });
 
-test("a file of a newer version is refused", async () => {
+test.each([1, 99])("a file of format %d is refused", async (format) => {
   const path = join(await temporaryDirectory(), "bridge", "t.db");
   mkdirSync(dirname(path));
   const { DatabaseSync } = await import("node:sqlite");
   const file = new DatabaseSync(path);
-  file.exec("PRAGMA user_version = 99");
+  file.exec(`PRAGMA user_version = ${format}`);
   file.close();
-  expect(() => openTranscriptIndex({ path, log: quiet })).toThrow(/newer version/);
+  expect(() => openTranscriptIndex({ path, log: quiet })).toThrow(
+    /has format \d+, and this version reads 2: .*remove the file/,
+  );
 });
 
 const line = fc.oneof(

@@ -13,7 +13,7 @@ export type TranscriptIndex = Corpus & Library & { close: () => void };
 
 /**
  * What was collected and everything that is found in it, in one SQLite file that several processes may share.
- * @throws ServiceError store_unavailable; Error when a newer version made the file
+ * @throws ServiceError store_unavailable; Error when another version made the file
  */
 export const openTranscriptIndex = ({ path, log }: { path: string; log: Log }): TranscriptIndex => {
   const sql = createSql(path, openDatabase);
