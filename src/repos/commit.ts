@@ -1,6 +1,5 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
-import { GitError } from "../lib/git.ts";
 import { copyIntoCache } from "./cache.ts";
 import { capture, emptyTree, unsavedCommits, type Captured } from "./capture.ts";
 import { hasDirectory, worktreeVariables } from "./clone.ts";
@@ -8,14 +7,8 @@ import { asRepoError } from "./failure.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { commitOf } from "./ref.ts";
-import {
-  NotCaptured,
-  RepoError,
-  salvageRef,
-  type Saved,
-  type Worktree,
-  type WorktreeState,
-} from "./repos.ts";
+import { RepoError, salvageRef, type Saved, type Worktree, type WorktreeState } from "./repos.ts";
+import { captureOrReason } from "./unsavable.ts";
 
 type Target = { worktree: Worktree; signal: AbortSignal };
 
@@ -137,7 +130,7 @@ const save = async (
 ): Promise<Saved> => {
   const ref = salvageRef(name);
   const message = `Unfinished work of job ${name}`;
-  const state = await capture(context, { worktree, signal }).catch((error: unknown) => notCaptured(error));
+  const state = await captureOrReason(context, { worktree, signal });
   if (typeof state === "string") return { ref: null, kept: [state] };
   const { kept, tree, headTree, tip } = state;
   const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
@@ -167,20 +160,6 @@ const commitOfAll = async (
   const parents = await independent(context, { worktree, commits: [...new Set(all)], signal });
   const isHead = parents.length === 1 && parents[0] === head && tree === headTree;
   return isHead && head !== null ? head : writeCommit(context, { worktree, tree, parents, message, signal });
-};
-
-/** Failures of the disk are temporary: they are no reason to give the work up. */
-const outOfRoom = /No space left|quota exceeded|Read-only file system|Input\/output error/i;
-
-/** Its random name must not make the same reason look new. */
-const temporaryIndex = /service-[0-9a-f-]{36}\.index/g;
-
-/** The reason when git cannot capture the directory. Throws other errors. */
-const notCaptured = (error: unknown): string => {
-  if (error instanceof NotCaptured) return error.message;
-  if (error instanceof GitError && !outOfRoom.test(error.said))
-    return `git cannot take what is in it (${error.message.replaceAll(temporaryIndex, "index").slice(0, 300)})`;
-  throw error;
 };
 
 /** The commit already saved under the ref. `hasAll`: it has every unsaved commit. */

@@ -28,6 +28,7 @@ import { checkRef } from "./ref.ts";
 import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
+import { unsavable } from "./unsavable.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
 
 /**
@@ -87,6 +88,7 @@ export const createRepos = ({
     },
     expireRefs: (before, signal) => expireRefs(context, { before, signal }),
     isPushed: (worktree, signal) => isPushed(context, worktree, signal),
+    unsavable: (worktree, signal) => unsavable(context, { worktree, signal }),
     worktreeSize: ({ path }, signal) => diskUsage(path, { exclude: settings.worktreeSizeExclude, signal }),
     cacheUsage: (signal) => cacheUsage(context, signal),
   };

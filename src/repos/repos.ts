@@ -87,6 +87,8 @@ export type Repos = {
    * its branches, no nested repository. No agent may run in the worktree.
    */
   isPushed: (worktree: Worktree, signal: AbortSignal) => Promise<boolean>;
+  /** What `salvage` would leave in the worktree, a few words each. No agent may run in it. */
+  unsavable: (worktree: Worktree, signal: AbortSignal) => Promise<string[]>;
   /** Size on disk in bytes, without the directories in SERVICE_WORKTREE_SIZE_EXCLUDE. */
   worktreeSize: (worktree: Pick<Worktree, "path">, signal: AbortSignal) => Promise<number>;
   /**

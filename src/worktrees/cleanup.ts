@@ -22,6 +22,8 @@ type CleanupRequest = { paths: string; max_age_hours: number; force: boolean; dr
 
 type Cleaning = Dependencies & {
   measuring: Measuring;
+  /** By worktree id: what the last force that was refused said would be lost. */
+  told: Map<string, string[]>;
   /** Stops the preparation of a worktree, if one is in flight, and waits for its end. */
   stopPreparing: (id: string) => Promise<void>;
 };
@@ -39,9 +41,7 @@ class AlreadyRemoved extends Error {
   override name = "AlreadyRemoved";
 }
 
-/**
- * Removes worktrees of the service, and only those, by path or id and by age. `removed` counts what this call removed.
- */
+/** Removes worktrees of the service, only those, by path or id and by age. `removed`: how many this call removed. */
 export const cleanUp = async (
   deps: Cleaning,
   asked: CleanupRequest,
@@ -176,18 +176,24 @@ const remove = async (
     return { size_bytes: 0, salvage_ref: null };
   }
   const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
-  // Only what the caller could have read before may be lost.
-  const lost = asked.force ? (known.onDisk?.kept ?? []) : [];
-  const salvage_ref = await removeWorktree(deps, await standing(deps, id), { lose: lost }).catch(refuseKept);
-  return { size_bytes, salvage_ref, ...(lost.length > 0 && { error: `Lost with it: ${lost.join(", ")}` }) };
+  const lose = asked.force ? (deps.told.get(id) ?? []) : [];
+  const current = await standing(deps, id);
+  const { ref, kept } = await removeWorktree(deps, current, { lose }).catch((error: unknown) => {
+    if (!(error instanceof Kept)) throw error;
+    if (asked.force) deps.told.set(id, error.kept);
+    throw new Refusal(keptSentence(error.kept, asked));
+  });
+  deps.told.delete(id);
+  return { size_bytes, salvage_ref: ref, ...lossOf(kept, "Lost") };
 };
 
-const refuseKept = (error: unknown): never => {
-  throw error instanceof Kept ? new Refusal(keptSentence(error.kept)) : error;
-};
+const lossOf = (kept: string[], lost: string): { error?: string } =>
+  kept.length === 0 ? {} : { error: `${lost} with it: ${kept.join(", ")}` };
 
-const keptSentence = (kept: string[]): string =>
-  `It holds what git cannot save (${kept.join(", ")}); copy what is needed of that, then use force once more: it is lost then`;
+const keptSentence = (kept: string[], { force, dry_run }: CleanupRequest): string => {
+  const again = force && !dry_run ? "once more: it is lost then" : "twice: the first only names it";
+  return `It holds what git cannot save (${kept.join(", ")}); copy what is needed of that, then use force ${again}`;
+};
 
 /** A list may be measuring it, which takes a moment. Null: a job is in it. */
 const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | null> => {
@@ -208,24 +214,20 @@ const inspect = async (
 ): Promise<Done> => {
   const known = await standing(deps, id);
   refuseUnlessFree(known, asked);
-  if (isCutOff(known)) {
-    const cancelled_jobs = activeUses(known).map(({ jobId }) => jobId);
-    return { cancelled_jobs, size_bytes: 0, salvage_ref: null, error: forgotten(known) };
-  }
+  const cancelled_jobs = activeUses(known).map(({ jobId }) => jobId);
+  if (isCutOff(known)) return { cancelled_jobs, size_bytes: 0, salvage_ref: null, error: forgotten(known) };
   // A decision needs a fresh measurement.
   deps.measuring.forget(id);
   const { size, pushed } = await deps.measuring.measure(known, reservation);
   // An unfinished checkout contains no work.
   const isSafe = pushed === true || known.onDisk?.ready !== true;
-  if (isSafe || asked.force) {
-    return {
-      cancelled_jobs: activeUses(known).map(({ jobId }) => jobId),
-      size_bytes: size,
-      salvage_ref: isSafe ? null : salvageRef(ownerOf(known)),
-    };
-  }
-  const kept = known.onDisk?.kept ?? [];
-  if (kept.length > 0) throw new Refusal(keptSentence(kept));
+  const done = { cancelled_jobs, size_bytes: size, salvage_ref: isSafe ? null : salvageRef(ownerOf(known)) };
+  // A removal finds out by saving the work.
+  if (isSafe || (asked.force && !asked.dry_run)) return done;
+  const kept = await deps.measuring.unsavable(known, reservation);
+  const told = asked.force ? deps.told.get(id) : [];
+  if (kept.some((what) => told?.includes(what) !== true)) throw new Refusal(keptSentence(kept, asked));
+  if (asked.force) return { ...done, ...lossOf(kept, "Would be lost") };
   throw new Refusal(
     "It holds work that is not pushed; push it, or use force: then it is saved under a salvage ref first",
   );
@@ -268,7 +270,7 @@ const otherDisk = (
 const forgotten = ({ otherHost }: WorktreeFacts): string =>
   `Forgotten: its instance ${otherHost?.podName} does not answer; should it come back, it saves what is there and removes it`;
 
-/** Ends what uses the worktree, if asked to, and records the jobs that it cancels. */
+/** Ends what uses the worktree, and records the jobs that it cancels. */
 const makeFree = async (
   deps: Cleaning,
   known: WorktreeFacts,

@@ -55,10 +55,17 @@ export const createMeasuring = ({
     keepsJobsOut: boolean,
   ): Promise<boolean | null> => {
     if (onDisk === null) return null;
-    // git would disturb an agent that begins in the meantime.
+    return whileFree(id, keepsJobsOut, (isFree) => pushedOf(id, onDisk.worktree, onDisk.ready && isFree));
+  };
+
+  /** git would disturb an agent that begins in the meantime. */
+  const whileFree = async <Value>(
+    id: string,
+    keepsJobsOut: boolean,
+    work: (isFree: boolean) => Promise<Value>,
+  ): Promise<Value> => {
     using reserved = keepsJobsOut ? null : reserve(id);
-    const isFree = keepsJobsOut || (reserved !== null && (await uses(id)) === 0);
-    return await pushedOf(id, onDisk.worktree, onDisk.ready && isFree);
+    return await work(keepsJobsOut || (reserved !== null && (await uses(id)) === 0));
   };
 
   const uses = async (id: string): Promise<number> => (await jobs.usesOfWorktree(id)).filter(isActive).length;
@@ -90,6 +97,17 @@ export const createMeasuring = ({
       entry.pushed ??= limit(() => measurePushed(worktree, keepsJobsOut));
       const [size, pushed] = await Promise.all([entry.size, entry.pushed]);
       return { size, pushed };
+    },
+    /** What git cannot save of it as it is now; an agent may be at work in it. */
+    unsavable: async ({ id, onDisk }: WorktreeFacts, { keepsJobsOut = false } = {}): Promise<string[]> => {
+      if (onDisk?.directoryExists !== true) return [];
+      const { worktreeId, repoUrl } = onDisk.worktree;
+      const files = { worktreeId, repoUrl, head: null, base: null, format: "names", maxBytes: 0 } as const;
+      return whileFree(id, keepsJobsOut, async (isFree) =>
+        isFree
+          ? repos.unsavable(onDisk.worktree, closing)
+          : ((await repos.diff({ ...files, signal: closing }))?.kept ?? []),
+      );
     },
     size: (worktree: WorktreeFacts): Promise<number | null> => entryOf(worktree).size,
     /** Of the cached clones; concurrent callers share one measurement. */

@@ -5,7 +5,7 @@ import { isActive, type WorktreeFacts } from "./facts.ts";
 
 /**
  * Removes an unused worktree, under its mutex and with jobs kept out. Resolves to the ref that saves what was not
- * pushed; null: everything was pushed.
+ * pushed (null: everything was pushed), and to what was lost.
  *
  * Each step is recorded before the next and can be repeated: save the work and note the ref, announce the removal,
  * remove the directory. A failure before the announcement changes nothing; retention finishes what a crash cut short
@@ -21,7 +21,7 @@ export const removeWorktree = async (
   deps: Dependencies,
   known: WorktreeFacts,
   { lose = [] }: { lose?: string[] } = {},
-): Promise<string | null> => {
+): Promise<Saved> => {
   const { records, repos, now, log } = deps;
   const { id, record, onDisk } = known;
   const { ref, kept } = await save(deps, known);
@@ -41,7 +41,7 @@ export const removeWorktree = async (
     await records.update(id, [record.status], patch);
   }
   log.info({ worktree: id, salvage_ref: ref ?? undefined }, "worktree removed");
-  return ref;
+  return { ref, kept };
 };
 
 /** A job was accepted into the worktree in the meantime; it stays. */

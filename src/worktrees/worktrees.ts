@@ -20,6 +20,7 @@ export const createWorktrees = (deps: Dependencies) => {
   const viewing = { ...deps, measuring };
   const retries = createRetries();
   const orphans = createOrphanSweep(deps);
+  const told = new Map<string, string[]>();
 
   let expired = Number.NEGATIVE_INFINITY;
 
@@ -57,7 +58,8 @@ export const createWorktrees = (deps: Dependencies) => {
     cleanup: (
       asked: Parameters<typeof cleanUp>[1],
       { progress }: Pick<RequestContext, "progress">,
-    ): ReturnType<typeof cleanUp> => cleanUp({ ...viewing, stopPreparing: preparing.stop }, asked, progress),
+    ): ReturnType<typeof cleanUp> =>
+      cleanUp({ ...viewing, told, stopPreparing: preparing.stop }, asked, progress),
     /** The change of a job. */
     diff: createJobDiff(deps),
     usage: (): Promise<RepositoryUsage[]> => repositoryUsage(viewing),

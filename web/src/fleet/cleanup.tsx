@@ -39,7 +39,10 @@ export const Cleanup = ({ ids, onClose }: { ids: readonly string[]; onClose: () 
     onSettled: () =>
       Promise.all(["worktrees", "disk"].map((name) => queries.invalidateQueries({ queryKey: [name] }))),
   });
-  const going = (trial.data ?? []).filter(({ removed }) => removed);
+  // A first force is refused for what git cannot save; only then does the next one count.
+  const going = (trial.data ?? []).filter(
+    ({ removed, worktree_id: id }) => removed || (force && id !== null),
+  );
   const done = removal.data;
   return (
     <Dialog title={done ? "Cleaned up" : "Clean up worktrees"} onClose={onClose} wide>
