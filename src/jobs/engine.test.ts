@@ -210,6 +210,25 @@ test("a warning that somebody else gives a job while it runs stays", async () =>
   expect(warnings).toEqual(["first", "another's", "last"]);
 });
 
+test("what is said while a cancelled job's work is saved is among its warnings", async () => {
+  const engine = await startEngine({
+    execute: async (record, run) => {
+      const outcome = await untilInterrupted(record, run);
+      run.warn("the worktree is kept");
+      return outcome;
+    },
+  });
+  const { id } = await engine.submit({ repo_url: "https://git.example/acme/app" });
+  engine.work();
+  await until(async () => (await engine.jobs.get(id)).status === "running");
+  await engine.jobs.cancel(id);
+  const job = await until(async () => {
+    const record = await engine.jobs.get(id);
+    return record.unsettled ? null : record;
+  });
+  expect(job).toMatchObject({ status: "cancelled", warnings: ["the worktree is kept"] });
+});
+
 test("each end of a job is told once, when nothing of it runs any more", async () => {
   let clock = new Date("2026-01-01T00:00:00Z");
   const engine = await startEngine({

@@ -6,9 +6,14 @@ import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { AgentEvent } from "../contract/event.ts";
-import type { StageName } from "../contract/job.ts";
+import type { JobStatus, StageName } from "../contract/job.ts";
 
 type Dependencies = { store: JobStore; events: EventLog; now: () => Date; redact: Redactor; log: Log };
+
+/** The states that a job may have while its run goes on. */
+const whileItRuns: readonly JobStatus[] = ["running", "succeeded", "failed", "cancelled"];
+
+type Patch = JobPatch | ((record: JobRecord) => JobPatch);
 
 /** Interval at which an unreachable store is tried again, ms. */
 const retryMs = 200;
@@ -21,8 +26,8 @@ export const createRun = (
 ): Run => {
   const stages = [...record.stages];
   const guard = { status: ["running" as const], attempt: record.attempt };
-  const note = (patch: JobPatch | ((record: JobRecord) => JobPatch), lazy = true): void => {
-    store.update(record.id, guard, patch, { lazy }).catch((error: unknown) => {
+  const note = (patch: Patch, lazy = true, status: readonly JobStatus[] = guard.status): void => {
+    store.update(record.id, { ...guard, status }, patch, { lazy }).catch((error: unknown) => {
       log.warn({ err: error, job: record.id }, "progress of the job was not noted");
     });
   };
@@ -48,8 +53,9 @@ export const createRun = (
     warn: (message) => {
       const text = redact(message);
       events.append(record.id, record.attempt, { type: "warning", message: text });
-      // Added to warnings that other writers may have recorded in the meantime.
-      note(({ warnings }) => ({ warnings: [...warnings, text] }));
+      // Added to warnings that other writers may have recorded in the meantime. A job that was cancelled, or called lost,
+      // has its final state before its run has ended.
+      note(({ warnings }) => ({ warnings: [...warnings, text] }), true, whileItRuns);
     },
     note: (patch) => note(redactDeep(patch, redact)),
     record: async (patch) => (await whileReachable(() => store.update(record.id, guard, patch))) !== null,

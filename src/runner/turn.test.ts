@@ -38,6 +38,17 @@ test.each([
   ]);
 });
 
+test("what the agent's adapter warns of is in the job's warnings, each sentence once", async () => {
+  const job = await claimJob('scenario: huge-line {"megabytes": 20, "times": 2}');
+  await job.execute();
+  const leftOut = expect.stringMatching(
+    /^The agent wrote a line of \d+ bytes, which was left out\.$/,
+  ) as string;
+  const told = (await job.published()).filter(({ type }) => type === "warning");
+  expect(told).toHaveLength(2);
+  expect((await job.stored()).warnings).toEqual([leftOut]);
+});
+
 test("a job whose agent cannot be started says why, and its events end like those of any other", async () => {
   const job = await claimJob("scenario: noop", {}, { agentCliBinary: "no-such-agent" });
   expect(await job.execute()).toMatchObject({

@@ -86,6 +86,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
 const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
   let spoke = false;
   let result: Extract<AgentEvent, { type: "result" }> | null = null;
+  const warned = new Set<string>();
   const publish = (event: AgentEvent): void => {
     if (!spoke && ["thinking", "text", "tool_use"].includes(event.type)) {
       spoke = true;
@@ -95,7 +96,11 @@ const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
     // The last one decides. A refused request also has the subtype `success`.
     if (event.type === "exited" && result !== null)
       run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
-    run.event(event);
+    // What concerns one block of text stays beside it.
+    const isOfRun = event.type === "warning" && event.dropped_block === undefined;
+    if (!isOfRun || warned.has(event.message) || warned.size >= mostWarnings) return run.event(event);
+    warned.add(event.message);
+    run.warn(event.message);
   };
   return (events) => {
     try {
@@ -106,6 +111,9 @@ const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
     }
   };
 };
+
+/** Most warnings of the agent in the record of one run: a broken agent repeats itself. */
+const mostWarnings = 100;
 
 /** An earlier attempt got as far with this session. */
 const isNoted = ({ session_id, job_config_dir }: JobRecord, sessionId: string): boolean =>

@@ -3,11 +3,12 @@ import { once } from "node:events";
 import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
+import { followDescendants } from "./descendants.ts";
 import { findExecutable } from "./executable.ts";
 import { endGroup, familyOfGroup } from "./group.ts";
 import { identify, type ProcessIdentity } from "./identity.ts";
 import { sweep, type SweepOptions, type SweepReport } from "./sweep.ts";
-import { startTimeOf, type Marker, type ProcessRow } from "./table.ts";
+import { readAnyRow, type Marker, type ProcessRow } from "./table.ts";
 
 export type SuperviseOptions = {
   /** A path, or a name that is looked up on `env.PATH`. */
@@ -83,10 +84,11 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 
   // A program may end without reading its input: its exit says so, not a broken pipe.
   child.stdin.on("error", () => {});
-  const since = startTimeOf(child.pid);
+  const leader = readAnyRow(child.pid);
   const ended = watchEnd(child, child.pid, {
     marker,
-    workplace: since === null ? undefined : { since, directories },
+    descendants: leader === null ? undefined : followDescendants(leader),
+    workplace: leader === null ? undefined : { since: leader.startTime, directories },
   });
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
   return {
@@ -103,11 +105,16 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   };
 };
 
+type Watched = Pick<SweepOptions, "workplace"> & {
+  marker: Marker;
+  descendants: ReturnType<typeof followDescendants> | undefined;
+};
+
 /** Follows the process until nothing that it started is left. */
 const watchEnd = (
   child: ChildProcessWithoutNullStreams,
   pid: number,
-  { marker, workplace }: { marker: Marker } & Pick<SweepOptions, "workplace">,
+  { marker, descendants, workplace }: Watched,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
@@ -116,9 +123,10 @@ const watchEnd = (
 
   const end = async (): Promise<EndedProcess> => {
     await Promise.race([exited, overdue.promise]);
+    const seen = descendants?.end() ?? [];
     // Read at once: while the group has members its number cannot be reused.
     const members = await familyOfGroup(pid);
-    const known = [...members, ...(await groupEnded)];
+    const known = [...seen, ...members, ...(await groupEnded)];
     using late = timer(patience.pipesMs);
     const [report, pipesHeldOpen] = await Promise.all([
       sweep(marker, { known, workplace }),

@@ -8,11 +8,13 @@ import { readRow, signalProcess, visitMarked, type Marker, type ProcessRow } fro
 export type SweepReport = {
   /** Processes that were signalled. */
   swept: number;
-  /** Pids of those that are still alive (stuck in the kernel, or forking faster than they are killed). */
-  survivors: number[];
+  /** Those that are still alive: stuck in the kernel, another user's, or forking faster than they are killed. */
+  survivors: Named[];
   /** Processes that may belong to the run, but cannot be inspected. */
-  hidden: Pick<ProcessRow, "pid" | "name">[];
+  hidden: Named[];
 };
+
+type Named = Pick<ProcessRow, "pid" | "name">;
 
 export type SweepOptions = {
   /** Ends the sweep, which rejects with its reason. */
@@ -37,7 +39,7 @@ export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise
   const startedAt = performance.now();
   const termSent = new Map<string, number>();
   let alive: number[] = [];
-  let hidden: SweepReport["hidden"] = [];
+  let hidden: Named[] = [];
 
   const end = (row: ProcessRow): void => {
     const now = performance.now();
@@ -72,27 +74,29 @@ export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise
     }
     if (quiet < 2) await delay(milliseconds.betweenScans, undefined, { signal });
   }
-  return { swept: termSent.size, survivors: [...new Set(alive)], hidden };
+  return { swept: termSent.size, survivors: [...new Set(alive)].map(named), hidden };
 };
 
 /** Warnings for the user about processes that may be left. */
 export const leftWarnings = ({ survivors, hidden }: SweepReport): string[] => {
   const warnings: string[] = [];
   if (survivors.length > 0)
-    warnings.push(`Processes of the run could not be ended: ${survivors.join(", ")}. End them by hand.`);
+    warnings.push(`Processes of the run could not be ended: ${list(survivors)}. End them by hand.`);
   if (hidden.length > 0) {
-    const names = hidden.slice(0, 20).map(({ pid, name }) => `${pid} (${name})`);
     warnings.push(
-      `Processes that started during the run could not be inspected and may belong to it: ${names.join(", ")}. End them by hand unless they belong to others.`,
+      `Processes that started during the run could not be inspected and may belong to it: ${list(hidden)}. End them by hand unless they belong to others.`,
     );
   }
   return warnings;
 };
 
-const named = (pid: number): Pick<ProcessRow, "pid" | "name"> => ({
-  pid,
-  name: readRow(pid)?.name ?? "ended",
-});
+const named = (pid: number): Named => ({ pid, name: readRow(pid)?.name ?? "ended" });
+
+const list = (processes: Named[]): string =>
+  processes
+    .slice(0, 20)
+    .map(({ pid, name }) => `${pid} (${name})`)
+    .join(", ");
 
 const isAlive = ({ pid, startTime }: ProcessRow): boolean => readRow(pid)?.startTime === startTime;
 

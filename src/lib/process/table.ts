@@ -60,10 +60,15 @@ export const visitMarked = async (
 };
 
 /** The members of the group and all their descendants, whatever their group or session is now. */
-export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow[] => {
-  const family = new Map(
-    rows.filter((row) => row.group === group || row.pid === group).map((row) => [row.pid, row]),
+export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow[] =>
+  withDescendants(
+    rows,
+    rows.filter((row) => row.group === group || row.pid === group),
   );
+
+/** These processes and those of the rows that descend from them; never this process. */
+export const withDescendants = (rows: readonly ProcessRow[], roots: readonly ProcessRow[]): ProcessRow[] => {
+  const family = new Map(roots.map((row) => [row.pid, row]));
   for (let before = -1; before !== family.size;) {
     before = family.size;
     for (const row of rows) if (family.has(row.parent)) family.set(row.pid, row);
@@ -77,8 +82,8 @@ export const readRow = (pid: number): ProcessRow | null => {
   return row === null || isOver(row) ? null : row;
 };
 
-/** When the process started, also for a zombie; null when it has ended. */
-export const startTimeOf = (pid: number): string | null => readStat(pid)?.row.startTime ?? null;
+/** The process as it is now, also a zombie; null when it has ended. */
+export const readAnyRow = (pid: number): ProcessRow | null => readStat(pid)?.row ?? null;
 
 const isOver = ({ state, threads }: ProcessRow): boolean => state === "X" || (state === "Z" && threads <= 1);
 
@@ -180,7 +185,7 @@ const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
   const startedAt = performance.now();
   for (let listings = 1; ; listings += 1) {
     const missed: number[] = [];
-    for (const [index, pid] of listProc()
+    for (const [index, pid] of listProcesses()
       .filter((listed) => !visited.has(listed))
       .entries()) {
       const seen = visitProcess(pid);
@@ -196,7 +201,7 @@ const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
 };
 
 /** Empty without /proc: callers then rely on signals alone. */
-const listProc = (): number[] => {
+export const listProcesses = (): number[] => {
   try {
     return readdirSync("/proc").map(Number).filter(Number.isInteger);
   } catch {

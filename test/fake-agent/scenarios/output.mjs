@@ -59,10 +59,11 @@ export const cut65536 = ({ args, common }) => {
   process.exit(0);
 };
 
-/** One line of `megabytes`, then a good end. */
+/** A line of `megabytes`, `times` times, then a good end. */
 export const hugeLine = ({ options, init, tool, result }) => {
   init();
-  tool("Bash", { command: "cat huge" }, "x".repeat((options.megabytes ?? 20) * 2 ** 20));
+  const text = "x".repeat((options.megabytes ?? 20) * 2 ** 20);
+  for (let n = 0; n < (options.times ?? 1); n += 1) tool("Bash", { command: "cat huge" }, text);
   result({ result: "That was a long line." });
 };
 
