@@ -37,7 +37,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Fetch another version, start it on a copy of the store to prove it, let the service finish what it runs, and replace the program.",
     )
-    .option("--source <source>", "svc-agent[@version], a git URL, a directory or a .tgz (default: svc-agent)")
+    .option("--source <source>", "a .tgz, a directory or a git URL")
     .option("--rollback", "go back to the version before")
     .option("-y, --yes", "stop the service without asking")
     .option("--json", "print what came of it as JSON")
@@ -196,9 +196,9 @@ Example:
 
 const updateEnd = `
 Run it as a user who may write to the installation and signal the service, in
-the service's environment. Until the last step nothing is changed.
+the service's environment; never as root with the service's home. Until the last
+step nothing is changed.
 Examples:
-  svc update --source svc-agent@0.2.0
   svc update --source ./svc-agent-0.2.0.tgz --yes
   svc update --rollback
 `;

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { open, type FileHandle } from "node:fs/promises";
+import { constants, open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { createKeyedMutex } from "./keyed-mutex.ts";
 import { orAborted, poll } from "./wait.ts";
@@ -62,8 +62,11 @@ const lockOf = (file: FileHandle, leave: () => void): FileLock => {
   return { fd: file.fd, release, [Symbol.asyncDispose]: release };
 };
 
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_WRONLY } = constants;
+
 const openAndLock = async (path: string, stop: AbortSignal): Promise<FileHandle> => {
-  const file = await open(path, "a", 0o600);
+  // Not through a link: the lock's directory may be another user's.
+  const file = await open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600);
   try {
     await acquire(file.fd, stop);
     return file;

@@ -35,8 +35,6 @@ const lockInstance = async (
   try {
     await mkdir(jobsDir, { recursive: true, mode: 0o700 });
     const lock = await lockFile({ path: lockPath(jobsDir), timeoutSeconds, signal });
-    // An earlier holder's address is no longer valid.
-    ftruncateSync(lock.fd);
     return { ...lock, publish: (url) => void writeSync(lock.fd, JSON.stringify({ url, pid: process.pid })) };
   } catch (cause) {
     signal.throwIfAborted();
@@ -63,6 +61,8 @@ export const lockDirectories = async (
   signal: AbortSignal,
 ): Promise<InstanceLock> => {
   const state = await lockInstance(directory, signal);
+  // An earlier holder's address is no longer valid. Only a start removes it: who looks for a holder writes nothing.
+  ftruncateSync(state.fd);
   const worktrees = await lockInstance(worktreeRoot, signal, 1, "SERVICE_WORKTREE_ROOT").catch(
     async (error: unknown) => {
       if (!(error instanceof InstanceHeldError)) return null;
@@ -89,6 +89,7 @@ export const lockDirectories = async (
 /** Room for a record; what stays of it is room for the address. On a full disk, empty files can still be made. */
 const requireRoom = ({ fd }: InstanceLock, directory: string, variable: string): void => {
   try {
+    ftruncateSync(fd);
     writeFileSync(fd, " ".repeat(65_536));
     fsyncSync(fd);
   } catch (cause) {

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { cp, mkdir, readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { chown, cp, mkdir, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { lockFile } from "../../src/lib/file-lock.ts";
@@ -73,12 +74,12 @@ describe("refused, with the service untouched:", () => {
   });
 
   test.each([
-    ["", /neither svc-agent .* nor a git URL, nor a directory or \.tgz/],
-    ["left-pad", /"left-pad" is neither svc-agent/],
+    ["", /neither a git URL nor a directory or \.tgz/],
+    ["left-pad", /"left-pad" is neither/],
     ["--help", /"--help" is neither/],
     ["/etc/hostname", /npm install did not succeed/],
     ["file:///nonexistent.git#main", /git clone ended with/],
-    ["svc-agent@1.2.3", /npm install did not succeed: .*svc-agent/],
+    ["svc-agent@1.2.3", /"svc-agent@1.2.3" is neither/],
   ])("the source %j", async (source, message) => {
     const { code, stderr } = await installed.update(source).ended;
     expect(stderr).toMatch(message);
@@ -136,7 +137,7 @@ test("a git URL is fetched, at the branch that it names", async () => {
 test("who may not write to the installation is told before anything else", async () => {
   if (!isRoot) execFileSync("chmod", ["a-w", join(original.prefix, "bin")]);
   const nobody = isRoot ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : [];
-  const { code, stderr } = await svc(["update", "--yes"], {
+  const { code, stderr } = await svc(["update", "--yes", "--source", "x"], {
     program: [...nobody, ...original.program],
     env: { NODE_COMPILE_CACHE: "" },
   });
@@ -148,9 +149,10 @@ test("who may not write to the installation is told before anything else", async
 
 test.each([
   [["update", "--rollback", "--source", "svc-agent"], 2, /--rollback goes back/],
-  [["update"], 2, /without a terminal to ask on, it needs --yes/],
+  [["update", "--yes"], 2, /^svc: Name the version to install, svc update --source FILE\.tgz: no registry/],
+  [["update", "--source", "x"], 2, /without a terminal to ask on, it needs --yes/],
   [
-    ["update", "--yes"],
+    ["update", "--yes", "--source", "x"],
     1,
     /is not what "npm install --global" has installed: update a checkout with git pull.*\. svc was not changed/,
   ],
@@ -165,7 +167,7 @@ test("a program that npm has installed for one project is left to npm", async ()
   const directory = join(await realpath(await temporaryDirectory()), "node_modules", "svc-agent");
   await cp(join(original.modules, "svc-agent"), directory, { recursive: true });
   const program = [join(directory, "dist", "svc.mjs")];
-  const { stderr } = await svc(["update", "--yes"], { program });
+  const { stderr } = await svc(["update", "--yes", "--source", "x"], { program });
   expect(stderr).toMatch(
     /is not what "npm install --global" has installed.* another package as it was installed/,
   );
@@ -185,4 +187,52 @@ test("when the programs cannot be replaced, the version stands and the message s
   );
   expect(code).toBe(1);
   expect(await installed.versions()).toEqual(["svc 0.1.0", "bridge 0.1.0"]);
+});
+
+describe("as root,", () => {
+  // Who is not root maps itself to root: / is then another user's.
+  const asRoot = isRoot ? [] : ["unshare", "--map-root-user"];
+  const update = (env: Record<string, string>, source = "/nonexistent") =>
+    svc(["update", "--yes", "--source", source], {
+      program: [...asRoot, ...installed.program],
+      env: { PATH: process.env["PATH"] ?? "", HOME: original.home, ...env },
+    });
+  const theirs = async (): Promise<string> => {
+    const directory = await temporaryDirectory();
+    if (isRoot) await chown(directory, 65534, 65534);
+    return directory;
+  };
+
+  test.each(["HOME", "SERVICE_JOBS_DIR"])("with a %s of another user nothing is read there", async (name) => {
+    const directory = join(await theirs(), "below");
+    await mkdir(directory);
+    const victim = join(await temporaryDirectory(), "file");
+    await writeFile(victim, "precious");
+    await symlink(victim, join(directory, ".lock"));
+    // Not even its configuration is, which is wrong.
+    await mkdir(join(directory, ".service"));
+    await writeFile(join(directory, ".service", "config.yml"), "nonsense: 1");
+    const { code, stderr } = await update({ [name]: directory });
+    expect(stderr).toMatch(/^svc: As root, svc update trusts no directory of another user, and \/\S* of /);
+    expect(stderr).toContain(
+      `run "env -u SERVICE_JOBS_DIR HOME=${userInfo().homedir} svc update --source /nonexistent"`,
+    );
+    expect(code).toBe(1);
+    expect(await readFile(victim, "utf8")).toBe("precious");
+  });
+
+  test("npm reads no .npmrc of a home", async () => {
+    const home = await temporaryDirectory();
+    const log = join(home, "asked");
+    await writeFile(join(home, ".npmrc"), `prefix=${home}\n`);
+    const bin = join(home, "bin");
+    await mkdir(bin);
+    await writeFile(join(bin, "npm"), `#!/bin/sh\necho "$@" > ${log}\nexit 1\n`, { mode: 0o755 });
+    const { stderr } = await svc(["update", "--yes", "--source", "/etc/hostname"], {
+      program: installed.program,
+      env: { PATH: `${bin}:${process.env["PATH"]}`, HOME: home },
+    });
+    expect(stderr).toContain("npm install did not succeed");
+    expect(await readFile(log, "utf8")).toMatch(isRoot ? /--userconfig=\/dev\/null/ : /^(?!.*--userconfig)/);
+  });
 });

@@ -3,10 +3,11 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { runCommand } from "../../lib/command.ts";
 import { git, withoutCredentials } from "../../lib/git.ts";
+import { npmOptions } from "./as-root.ts";
 import { packageName, readPackage, type Package } from "./installation.ts";
 
 type Request = {
-  /** The package's name, with a version or not; a git URL with or without `#branch`; a directory; a tarball. */
+  /** A git URL with or without `#branch`; a directory; a tarball. */
   source: string;
   /** An empty directory for what is fetched, on the file system of the installation. */
   staging: string;
@@ -30,21 +31,17 @@ export const fetchPackage = async (request: Request): Promise<Package> => {
   return await requireOurs(join(modules, name), withoutCredentials(source));
 };
 
-/** What npm is to install: a name, or the path of a tarball. */
+/** The path of the tarball that npm is to install. */
 const specOf = async (request: Request): Promise<string> => {
   const { source, say } = request;
-  const isName = new RegExp(`^${packageName}(@[\\w.^~<>=*-]+)?$`).test(source);
-  if (!isName && /^(git\+)?((https?|ssh|file):\/\/|[\w.-]+@[\w.-]+:)./.test(source))
-    return await packClone(request);
+  if (/^(git\+)?((https?|ssh|file):\/\/|[\w.-]+@[\w.-]+:)./.test(source)) return await packClone(request);
   const path = resolve(source);
-  const found = isName || source === "" ? null : await stat(path).catch(() => null);
-  if (found?.isDirectory() === true) return await pack(request, path);
-  if (!isName && found === null) {
-    const wanted = `${packageName} (or ${packageName}@VERSION), nor a git URL, nor a directory or .tgz that exists`;
-    throw new Error(`The source "${source}" is neither ${wanted}`);
-  }
+  const found = source === "" ? null : await stat(path).catch(() => null);
+  if (found === null)
+    throw new Error(`The source "${source}" is neither a git URL nor a directory or .tgz that exists`);
+  if (found.isDirectory()) return await pack(request, path);
   say(`Fetching ${source}`);
-  return isName ? source : path;
+  return path;
 };
 
 const packClone = async (request: Request): Promise<string> => {
@@ -91,7 +88,7 @@ const npm = async (
 ): Promise<void> => {
   const result = await runCommand({
     command: "npm",
-    args: ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", ...args],
+    args: ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", ...npmOptions, ...args],
     cwd: staging,
     // npm must judge by the Node that svc runs on.
     env: { ...env, PATH: `${dirname(process.execPath)}${delimiter}${env["PATH"] ?? ""}` },

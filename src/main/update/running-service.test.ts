@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { readFile, rename, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { afterFile } from "../../../test/cleanup.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
@@ -29,6 +30,18 @@ test("the holder of the lock is the service, and no stranger with the number tha
   await publish(stranger.pid);
   await expect(findService(settings, signal)).rejects.toThrow(/cannot be stopped from here/);
   await holder.release();
+});
+
+test("who looks for the service follows no link and empties no file", async () => {
+  const jobsDir = await temporaryDirectory();
+  const { settings } = loadSettings({ env: { SERVICE_JOBS_DIR: jobsDir }, home: jobsDir });
+  await writeFile(lockPath(jobsDir), "precious");
+  expect(await findService(settings, signal)).toBeNull();
+  const other = join(jobsDir, "other");
+  await rename(lockPath(jobsDir), other);
+  await symlink(other, lockPath(jobsDir));
+  await expect(findService(settings, signal)).rejects.toThrow(/ELOOP/);
+  expect(await readFile(other, "utf8")).toBe("precious");
 });
 
 test.each([
