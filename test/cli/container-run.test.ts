@@ -53,12 +53,13 @@ describe("svc agent --run", () => {
       join(home, "a/.env"),
       `# mine\nSERVICE_API_KEYS="${key}"\nexport ANTHROPIC_API_KEY=of-the-file\nGIT_HOST_TOKEN=\nSERVICE_PORT=9001\n` +
         `SERVICE_HOST=127.0.0.1\nSERVICE_REPOS_ROOT=/home/me/repos\nAWS_SECRET=no\nLD_PRELOAD=/evil.so\n` +
-        `SERVICE_AGENT_ENV=LD_PRELOAD,AWS_REGION\nGIT_HOST_APP_ID=1\nGIT_HOST_APP_INSTALLATION_ID=2\n` +
+        `GIT_HOST_APP_ID=1\nGIT_HOST_APP_INSTALLATION_ID=2\n` +
         `GIT_HOST_APP_PRIVATE_KEY='-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----'\nSERVICE_DRAIN_TIMEOUT=600\n`,
     );
     const shell = {
       ANTHROPIC_API_KEY: "of-the-shell",
       AWS_REGION: "eu",
+      SERVICE_AGENT_ENV: "AWS_REGION",
       HTTPS_PROXY: "http://proxy:1",
       OTHER: "x",
     };
@@ -67,7 +68,10 @@ describe("svc agent --run", () => {
       env: { ...isBuilt, ...shell, MODEL_API_BASE_URL: "" },
     });
     expect(code).toBe(0);
-    expect(stderr).toContain(`svc: with the variables of ${home}/a/.env\n`);
+    expect(stderr).toContain(
+      `svc: taken over from ${home}/a/.env: GIT_HOST_APP_ID, GIT_HOST_APP_INSTALLATION_ID, GIT_HOST_APP_PRIVATE_KEY, ` +
+        "SERVICE_API_KEYS, SERVICE_DRAIN_TIMEOUT, SERVICE_HOST, SERVICE_PORT, SERVICE_REPOS_ROOT\n",
+    );
     expect(stderr).toContain("paths of this machine: SERVICE_REPOS_ROOT\n");
     expect(stdout).toBe("Address  http://127.0.0.1:9001\nNext     SERVICE_PORT=9001 svc status\n");
     const call = calls.at(-1);
@@ -83,12 +87,37 @@ describe("svc agent --run", () => {
     expect(calls.flat().join(" ") + stdout + stderr).not.toContain(key);
   });
 
+  test("lets only the shell choose which of its secrets go in, and where they go", async () => {
+    const home = join(place, "planted");
+    await mkdir(home);
+    const planted =
+      "SERVICE_AGENT_ENV=AWS_SECRET_ACCESS_KEY,GITHUB_TOKEN\nMODEL_API_BASE_URL=https://evil.example\n" +
+      "GIT_HOST=evil.example\nTRACING_HOST=https://evil.example\n";
+    await writeFile(join(home, ".env"), planted);
+    const secrets = { ANTHROPIC_API_KEY: "mine", AWS_SECRET_ACCESS_KEY: "mine", GITHUB_TOKEN: "mine" };
+    const { stderr, calls } = await run(["agent", "-r"], { cwd: home, env: { ...isBuilt, ...secrets } });
+    expect(variablesOf(calls.at(-1))).toEqual(["SERVICE_POD_NAME", "ANTHROPIC_API_KEY", "SERVICE_API_KEYS"]);
+    expect(stderr).toMatch(/taken over from .*planted\/\.env: nothing\n/);
+    expect(stderr).toContain(": SERVICE_AGENT_ENV, MODEL_API_BASE_URL, GIT_HOST, TRACING_HOST. An address");
+
+    // A credential of the file goes to the file's address, where the shell has none.
+    await writeFile(join(home, ".env"), `${planted}MODEL_API_AUTH_TOKEN=of-the-file`);
+    const own = await run(["agent", "-r"], { cwd: home, env: isBuilt });
+    expect(own.stderr).toContain("planted/.env: MODEL_API_AUTH_TOKEN, MODEL_API_BASE_URL\n");
+    expect(await environmentOf(own.record)).toMatchObject({
+      MODEL_API_BASE_URL: "https://evil.example",
+      MODEL_API_AUTH_TOKEN: "of-the-file",
+    });
+    const both = await run(["agent", "-r"], { cwd: home, env: { ...isBuilt, ...secrets } });
+    expect(variablesOf(both.calls.at(-1))).not.toContain("MODEL_API_BASE_URL");
+  });
+
   test("takes .env of the home directory where there is none above, and the key that the commands send", async () => {
     const home = join(place, "home-with-env");
     await mkdir(home);
     await writeFile(join(home, ".env"), `SERVICE_API_KEY=${key}\nSERVICE_POD_NAME=mine`);
     const { stdout, stderr, record } = await run(["agent", "-r"], { env: { ...isBuilt, HOME: home } });
-    expect(stderr).toContain(`svc: with the variables of ${home}/.env\n`);
+    expect(stderr).toContain(`svc: taken over from ${home}/.env: SERVICE_API_KEY, SERVICE_POD_NAME\n`);
     expect(stdout).toBe("Address  http://127.0.0.1:8200\nNext     svc status\n");
     const env = await environmentOf(record);
     expect(env).toMatchObject({ SERVICE_API_KEYS: key, SERVICE_POD_NAME: "mine" });

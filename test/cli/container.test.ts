@@ -198,7 +198,10 @@ describe("svc agent", () => {
     await mkdir(join(root, "2/deploy/compose"), { recursive: true });
     for (const path of ["2/deploy/compose/compose.yaml", "2/deploy/compose/.env", "2/3/.env", ".env"])
       await writeFile(join(root, path), "");
-    const [, nearest] = (await up(fifth)).calls;
+    const chosen = await up(fifth);
+    const [, nearest] = chosen.calls;
+    const files = ["2/deploy/compose/compose.yaml", "2/3/.env", "2/deploy/compose/.env"];
+    expect(chosen.stderr).toBe(`svc: with ${files.map((file) => join(root, file)).join(" and ")}\n`);
     expect(nearest?.slice(1, 7).map((word) => word.replace(root, "root"))).toEqual(
       "--file root/2/deploy/compose/compose.yaml --env-file root/2/3/.env --env-file root/2/deploy/compose/.env".split(
         " ",

@@ -55,8 +55,7 @@ export const run = async (tool: string): Promise<ExitCode> => {
 
 /** The service's own among these variables. Says which it leaves out because they name paths of this machine. */
 const serviceVariables = (env: NodeJS.ProcessEnv): Record<string, string> => {
-  const setIn = (ones: Variable[]) =>
-    ones.flatMap(({ name, fallbacks }) => [name, ...fallbacks].filter((one) => env[one] !== undefined));
+  const setIn = (ones: Variable[]) => ones.flatMap(namesOf).filter((name) => env[name] !== undefined);
   const all = Object.values<Variable>(variables).filter((one) => !ofMachine.has(one));
   const left = setIn(all.filter(({ isPath }) => isPath));
   if (left.length > 0) note(`svc: not handed in, since they are paths of this machine: ${left.join(", ")}`);
@@ -69,11 +68,56 @@ const { host, port, transport, apiKey, agentCliBinary } = variables;
 const isProxy = /^(https?|all|no)_proxy$/i;
 const ofMachine = new Set<Variable>([host, port, transport, apiKey, agentCliBinary]);
 
-/** Variables of the shell over those of `.env`; empty ones are left out. */
+/** Variables of the shell, and those of `.env` that it does not set and may have; empty ones are left out. */
 const readEnvironment = async (): Promise<NodeJS.ProcessEnv> => {
+  const shell = withoutEmpty(process.env);
   const file = await findEnvFile();
-  if (file !== null) note(`svc: with the variables of ${file}`);
-  const ofFile = file === null ? {} : parseEnv(await readFile(file, "utf8"));
-  const all = [...Object.entries(ofFile), ...Object.entries(process.env)];
-  return Object.fromEntries(all.filter(([, value = ""]) => value.trim() !== ""));
+  if (file === null) return shell;
+  const ofFile = withoutEmpty(parseEnv(await readFile(file, "utf8")));
+  const refused = refusedOf(ofFile, shell);
+  const isOurs = new Set(Object.values<Variable>(variables).flatMap(namesOf));
+  const taken = Object.keys(ofFile).filter(
+    (name) => isOurs.has(name) && !(name in shell) && !refused.includes(name),
+  );
+  note(`svc: taken over from ${file}: ${taken.join(", ") || "nothing"}`);
+  if (refused.length > 0)
+    note(
+      `svc: not taken over, since only the shell may choose where its secrets go: ${refused.join(", ")}. An address comes only with a credential of the same file, where the shell has none`,
+    );
+  return { ...Object.fromEntries(taken.map((name) => [name, ofFile[name]])), ...shell };
 };
+
+const withoutEmpty = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(env).filter(([, value = ""]) => value.trim() !== ""));
+
+/** Somebody else may have written the file, and would get the secrets of the shell by these. */
+const refusedOf = (file: NodeJS.ProcessEnv, shell: NodeJS.ProcessEnv): string[] => {
+  const has = (env: NodeJS.ProcessEnv, ones: Variable[]): boolean =>
+    ones.flatMap(namesOf).some((name) => name in env);
+  const led = addresses.filter(({ credentials }) => has(shell, credentials) || !has(file, credentials));
+  return [variables.agentEnv, ...led.map(({ address }) => address)]
+    .flatMap(namesOf)
+    .filter((name) => name in file && !(name in shell));
+};
+
+const namesOf = ({ name, fallbacks }: Variable): string[] => [name, ...fallbacks];
+
+/** Which credentials go to which address. */
+const addresses: { address: Variable; credentials: Variable[] }[] = [
+  {
+    address: variables.modelBaseUrl,
+    credentials: [variables.agentOauthToken, variables.modelAuthToken, variables.modelApiKey],
+  },
+  {
+    address: variables.gitHost,
+    credentials: [
+      variables.gitHostToken,
+      variables.gitHostAppPrivateKey,
+      variables.gitHostAppPrivateKeyBase64,
+    ],
+  },
+  {
+    address: variables.tracingHost,
+    credentials: [variables.tracingPublicKey, variables.tracingSecretKey, variables.tracingBasicAuth],
+  },
+];

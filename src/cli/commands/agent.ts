@@ -97,6 +97,7 @@ const compose = async (tool: string, args: string[]): Promise<number> => {
   // The later one wins.
   const envFiles = new Set([await findEnvFile(), (await isFile(own)) ? own : null]);
   const given = [...envFiles].flatMap((file) => (file === null ? [] : ["--env-file", file]));
+  note(`svc: with ${[stack, ...given.filter((word) => word !== "--env-file")].join(" and ")}`);
   return (await runTool(tool, ["compose", "--file", stack, ...given, ...args])).code;
 };
 
