@@ -180,6 +180,7 @@ const tracingKeys = rule(tracingNames, (settings) => {
 const neverForAgents = [
   variables.apiKeys.name,
   variables.apiKey.name,
+  variables.otlpToken.name,
   variables.gitHostToken.name,
   variables.gitHostAppPrivateKey.name,
   variables.gitHostAppPrivateKeyBase64.name,

@@ -39,8 +39,8 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const { handlers, settings, log, closing, agentMode, receiver } = deps;
   const program = mcpProgram({ agent: settings.agentMode });
   const answer = answerBy(operations, handlers, log);
-  const telemetryRoutes =
-    receiver === null ? [] : otlpRoutes({ ...receiver, apiKeys: settings.apiKeys, log });
+  const apiKeys = [settings.otlpToken ?? [], settings.apiKeys].flat();
+  const telemetryRoutes = receiver === null ? [] : otlpRoutes({ ...receiver, apiKeys, log });
   if (settings.transport === "stdio") {
     const isNeeded = receiver !== null && settings.otelEndpoint === null;
     const local = { ...settings, host: "127.0.0.1", port: 0 };

@@ -8,7 +8,7 @@ import { variables } from "../../src/config/variables.ts";
 import { namesIn, readCompose, type Compose } from "./composed.ts";
 import { deploy } from "./rendered.ts";
 
-const values = { KV_PASSWORD: "0123456789abcdef", COLLECTOR_API_KEY: "key-of-the-collector" };
+const values = { KV_PASSWORD: "0123456789abcdef", SERVICE_OTLP_TOKEN: "token-of-the-collector" };
 const instances = ["svc-1", "svc-2", "svc-3"];
 
 /** What the schema of the Compose specification says against it. */
@@ -41,9 +41,9 @@ describe("the Compose file", () => {
     expect(await faults(wrong)).toEqual([expect.stringContaining("must NOT have additional properties")]);
   });
 
-  test("does not start without a password for the store and a key for the collector", async () => {
+  test("does not start without a password for the store and a token for the collector", async () => {
     await expect(readCompose({})).rejects.toThrow("KV_PASSWORD");
-    await expect(readCompose({ ...values, COLLECTOR_API_KEY: "" })).rejects.toThrow("COLLECTOR_API_KEY");
+    await expect(readCompose({ ...values, SERVICE_OTLP_TOKEN: "" })).rejects.toThrow("SERVICE_OTLP_TOKEN");
   });
 
   test("has the variables that it asks for in its example, without a value that is a secret", async () => {
@@ -51,7 +51,7 @@ describe("the Compose file", () => {
     const asked = new Set([...text.matchAll(/\$\{(\w+)/g)].map(([, name]) => name));
     const example = await namesIn(".env.example");
     expect(new Set(Object.keys(example))).toEqual(asked);
-    expect(example).toMatchObject({ KV_PASSWORD: "", POSTGRES_PASSWORD: "", COLLECTOR_API_KEY: "" });
+    expect(example).toMatchObject({ KV_PASSWORD: "", POSTGRES_PASSWORD: "", SERVICE_OTLP_TOKEN: "" });
     expect(await readFile(join(deploy, "compose", ".gitignore"), "utf8")).toBe(".env\nservice.env\n");
   });
 
@@ -126,56 +126,83 @@ describe("the Compose file", () => {
   });
 });
 
-describe.each(["config.yaml", "config-with-backend.yaml"])("the collector's %s", (file) => {
-  type Collector = {
-    receivers: Record<string, unknown>;
-    processors: Record<string, unknown>;
-    exporters: Record<string, unknown>;
-    service: {
-      pipelines: Record<string, { receivers: string[]; processors: string[]; exporters: string[] }>;
+describe.each(["config.yaml", "config-with-backend.yaml", "config-with-tracing.yaml"])(
+  "the collector's %s",
+  (file) => {
+    type Collector = {
+      receivers: Record<string, unknown>;
+      processors: Record<string, unknown>;
+      exporters: Record<string, unknown>;
+      service: {
+        pipelines: Record<string, { receivers: string[]; processors: string[]; exporters: string[] }>;
+      };
     };
-  };
 
-  test("takes what the service's agents send and uses only parts that it defines", async () => {
-    const collector = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
-    expect(collector.receivers).toEqual({
-      otlp: { protocols: { grpc: { endpoint: "0.0.0.0:4317" }, http: { endpoint: "0.0.0.0:4318" } } },
-    });
-    expect(Object.keys(collector.service.pipelines)).toEqual(["metrics", "logs", "traces"]);
-    for (const pipeline of Object.values(collector.service.pipelines)) {
-      expect(pipeline.receivers).toEqual(Object.keys(collector.receivers));
-      expect(pipeline.processors).toEqual(Object.keys(collector.processors));
-      expect(pipeline.exporters).toEqual(Object.keys(collector.exporters));
-    }
-  });
-
-  test("sends on to an instance that is always there, with a key, batches that it takes", async () => {
-    const collector = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
-    expect(collector.exporters["otlphttp/service"]).toEqual({
-      endpoint: "http://svc-1:8200/otlp",
-      headers: { "X-Api-Key": "${env:SERVICE_API_KEY}" },
-    });
-    expect(collector.processors["batch"]).toEqual({
-      send_batch_size: 2048,
-      send_batch_max_size: 2048,
-    });
-    const { services } = await readCompose(values);
-    expect(services["otel-collector"]?.environment).toEqual({ SERVICE_API_KEY: values.COLLECTOR_API_KEY });
-    for (const name of instances)
-      expect(services[name]?.environment).toMatchObject({
-        OTEL_EXPORTER_OTLP_ENDPOINT: "http://otel-collector:4317",
-        OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
+    test("takes what the service's agents send and uses only parts that it defines", async () => {
+      const collector = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
+      expect(collector.receivers).toEqual({
+        otlp: { protocols: { grpc: { endpoint: "0.0.0.0:4317" }, http: { endpoint: "0.0.0.0:4318" } } },
       });
-  });
+      expect(Object.keys(collector.service.pipelines)).toEqual(["metrics", "logs", "traces"]);
+      for (const pipeline of Object.values(collector.service.pipelines)) {
+        expect(pipeline.receivers).toEqual(Object.keys(collector.receivers));
+        expect(pipeline.processors).toEqual(Object.keys(collector.processors));
+      }
+      // A tracing backend takes traces and nothing else.
+      const { "otlphttp/tracing": _tracing, ...everything } = collector.exporters;
+      const { metrics, logs, traces } = collector.service.pipelines;
+      expect([metrics?.exporters, logs?.exporters]).toEqual(Array(2).fill(Object.keys(everything)));
+      expect(traces?.exporters).toEqual(Object.keys(collector.exporters));
+    });
 
-  test("prints no content", async () => {
-    const { exporters } = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
-    expect(exporters["debug"]).toEqual({ verbosity: "basic" });
-  });
+    test("sends on to an instance that is always there, with a token that is good for that alone, batches that it takes", async () => {
+      const collector = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
+      expect(collector.exporters["otlphttp/service"]).toEqual({
+        endpoint: "http://svc-1:8200/otlp",
+        headers: { "X-Api-Key": "${env:SERVICE_OTLP_TOKEN}" },
+      });
+      expect(collector.processors["batch"]).toEqual({
+        send_batch_size: 2048,
+        send_batch_max_size: 2048,
+      });
+      const { services } = await readCompose(values);
+      const { SERVICE_OTLP_TOKEN } = values;
+      expect(services["otel-collector"]?.environment).toMatchObject({ SERVICE_OTLP_TOKEN });
+      for (const name of instances)
+        expect(services[name]?.environment).toMatchObject({
+          SERVICE_OTLP_TOKEN,
+          OTEL_EXPORTER_OTLP_ENDPOINT: "http://otel-collector:4317",
+          OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
+        });
+    });
 
-  test("is where the Compose file looks for it", async () => {
-    const { services } = await readCompose({ ...values, COLLECTOR_CONFIG: file });
-    const [mount = ""] = services["otel-collector"]?.volumes ?? [];
-    expect((await stat(join(deploy, "compose", mount.split(":")[0] ?? ""))).isFile()).toBe(true);
+    test("prints no content", async () => {
+      const { exporters } = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
+      expect(exporters["debug"]).toEqual({ verbosity: "basic" });
+    });
+
+    test("is where the Compose file looks for it", async () => {
+      const { services } = await readCompose({ ...values, COLLECTOR_CONFIG: file });
+      const [mount = ""] = services["otel-collector"]?.volumes ?? [];
+      expect((await stat(join(deploy, "compose", mount.split(":")[0] ?? ""))).isFile()).toBe(true);
+    });
+  },
+);
+
+test("with config-with-tracing.yaml the collector sends traces to the tracing backend, with TRACING_BASIC_AUTH", async () => {
+  const file = join(deploy, "collector", "config-with-tracing.yaml");
+  const { exporters } = parse(await readFile(file, "utf8")) as { exporters: Record<string, unknown> };
+  expect(exporters["otlphttp/tracing"]).toEqual({
+    endpoint: "${env:TRACING_HOST}/api/public/otel",
+    headers: { Authorization: "Basic ${env:TRACING_BASIC_AUTH}" },
   });
+  const environmentWith = async (more: Record<string, string>) => {
+    const { services } = await readCompose({ ...values, ...more });
+    return services["otel-collector"]?.environment;
+  };
+  const own = { TRACING_HOST: "https://traces.example", TRACING_BASIC_AUTH: "cGs6c2s=" };
+  expect(await environmentWith(own)).toMatchObject(own);
+  expect(await environmentWith({})).toMatchObject({ TRACING_HOST: "https://cloud.langfuse.com" });
+  const { services } = await readCompose(values);
+  expect(services["otel-collector"]?.networks).toEqual(["outside", "telemetry"]);
 });

@@ -17,7 +17,7 @@ const password = "0123456789abcdef";
 
 const commandOf = {
   compose: async () =>
-    (await readCompose({ KV_PASSWORD: password, COLLECTOR_API_KEY: "key" })).services["kv"]?.command,
+    (await readCompose({ KV_PASSWORD: password, SERVICE_OTLP_TOKEN: "token" })).services["kv"]?.command,
   kubernetes: async () =>
     find<IStatefulSet>(await render("cluster"), "StatefulSet", "svc-kv").spec?.template.spec?.containers[0]
       ?.command,

@@ -78,7 +78,7 @@ test("the examples of secrets name variables of the service", async () => {
 });
 
 describe("the variables of the Compose file", () => {
-  const values = { KV_PASSWORD: "0123456789abcdef", COLLECTOR_API_KEY: "key-of-the-collector" };
+  const values = { KV_PASSWORD: "0123456789abcdef", SERVICE_OTLP_TOKEN: "token-of-the-collector" };
 
   test("are known to the service, which starts with them without a warning", async () => {
     const { services } = await readCompose(values);

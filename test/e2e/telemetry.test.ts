@@ -50,7 +50,9 @@ const post = (url: string, token: string) =>
   });
 
 test("a job's agent reports to the service, with a token that is good for that only and is seen nowhere", async () => {
-  const service = await startService({ env: { ...env, SERVICE_API_KEYS: "key-of-the-operator" } });
+  const service = await startService({
+    env: { ...env, SERVICE_API_KEYS: "key-of-the-operator", SERVICE_OTLP_TOKEN: "token-of-the-collector" },
+  });
   const { file, task } = await showEnvironment();
   const job = await asks(service).run({ task });
   expect(job.status).toBe("succeeded");
@@ -84,7 +86,9 @@ test("a job's agent reports to the service, with a token that is good for that o
   expect((await post(`${service.url}/otlp/v1/logs`, token)).status).toBe(200);
   expect((await post(`${service.url}/otlp/v1/logs`, "key-of-the-operator")).status).toBe(200);
   expect((await post(`${service.url}/otlp/v1/logs`, "")).status).toBe(401);
-  expect((await post(`${service.url}/jobs`, token)).status).toBe(401);
+  expect((await post(`${service.url}/otlp/v1/logs`, "token-of-the-collector")).status).toBe(200);
+  for (const each of [token, "token-of-the-collector"])
+    expect((await post(`${service.url}/jobs`, each)).status).toBe(401);
   const { paths } = (await (await fetch(`${service.url}/openapi.json`, { headers })).json()) as {
     paths: object;
   };

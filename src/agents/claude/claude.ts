@@ -173,6 +173,9 @@ const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<st
     CLAUDE_CODE_ENABLE_TELEMETRY: "1",
     OTEL_METRICS_EXPORTER: "otlp",
     OTEL_LOGS_EXPORTER: "otlp",
+    // The CLI reports traces only with both.
+    OTEL_TRACES_EXPORTER: "otlp",
+    CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
     ...target,
     ...(start.traceparent !== undefined && { TRACEPARENT: start.traceparent }),
     ...(settings.otelLogPrompts && { OTEL_LOG_USER_PROMPTS: "1" }),
@@ -184,7 +187,7 @@ const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<st
   };
 };
 
-/** The receiver takes no gRPC. The CLI reports traces only with both of the last two. */
+/** The receiver takes no gRPC. */
 const toReceiver = (
   { endpoint, token }: TelemetryReceiver,
   protocol: ClaudeSettings["otelProtocol"],
@@ -193,8 +196,6 @@ const toReceiver = (
   OTEL_EXPORTER_OTLP_PROTOCOL: protocol === "http/json" ? protocol : "http/protobuf",
   // Not `Authorization`: the CLI sends the value as it is, others decode it, and that one has a space.
   OTEL_EXPORTER_OTLP_HEADERS: `X-Api-Key=${token}`,
-  OTEL_TRACES_EXPORTER: "otlp",
-  CLAUDE_CODE_ENHANCED_TELEMETRY_BETA: "1",
 });
 
 /**

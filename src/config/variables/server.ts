@@ -85,6 +85,13 @@ export const telemetryVariables = {
     null,
     "Protocol of the collector: grpc, http/protobuf or http/json; http means http/protobuf; unset: grpc",
   ),
+  otlpToken: variable(
+    "SERVICE_OTLP_TOKEN",
+    apiKey.nullable(),
+    null,
+    "Token with which a collector reports to the service at /otlp; it opens nothing else; unset: it uses an API key",
+    { secret: true },
+  ),
   telemetryDb: variable(
     "SERVICE_TELEMETRY_DB",
     text.regex(/^postgres(ql)?:\/\/./, "must begin with postgres:// or postgresql://").nullable(),
