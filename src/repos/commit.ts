@@ -7,7 +7,14 @@ import { asRepoError } from "./failure.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { commitOf } from "./ref.ts";
-import { RepoError, salvageRef, type Saved, type Worktree, type WorktreeState } from "./repos.ts";
+import {
+  NotCaptured,
+  RepoError,
+  salvageRef,
+  type Saved,
+  type Worktree,
+  type WorktreeState,
+} from "./repos.ts";
 import { captureOrReason } from "./unsavable.ts";
 
 type Target = { worktree: Worktree; signal: AbortSignal };
@@ -71,10 +78,12 @@ const commit = async (
   return tip;
 };
 
+type Saving = Target & { state: Captured; message: string };
+
 /** A commit of the state with head and branch as parents, or an existing commit that has all of it. */
 const commitOfState = async (
   context: GitContext,
-  { worktree, state, message, signal }: Target & { state: Captured; message: string },
+  { worktree, state, message, signal }: Saving,
 ): Promise<string | null> => {
   const { head, headTree, tree, tip } = state;
   const isClean = tree === headTree;
@@ -140,20 +149,18 @@ const save = async (
   const others = before === null ? unsaved : [...unsaved, before.commit];
   const commit = await commitOfAll(context, { worktree, state, others, message, signal });
   const branch = tip !== null && unsaved.length > 0 ? { [`refs/heads/${worktree.branch}`]: tip } : {};
-  await copyIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
-  return { ref, kept };
+  const copied = copyIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
+  const cut = await copied.catch((error: unknown) => {
+    if (error instanceof NotCaptured) return error.message;
+    throw error;
+  });
+  return cut === undefined ? { ref, kept } : { ref: null, kept: [...kept, cut] };
 };
 
 /** A commit of the state with head and all others as parents, or the head itself if it has all of it. */
 const commitOfAll = async (
   context: GitContext,
-  {
-    worktree,
-    state,
-    others,
-    message,
-    signal,
-  }: Target & { state: Captured; others: string[]; message: string },
+  { worktree, state, others, message, signal }: Saving & { others: string[] },
 ): Promise<string> => {
   const { head, tree, headTree } = state;
   const all = head === null ? others : [head, ...others];

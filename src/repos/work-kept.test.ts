@@ -4,7 +4,16 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { addTo, fetchInto, makeWorktree, never, plainGit, salvagedRef, write } from "./repos.fixture.ts";
+import {
+  addTo,
+  fetchInto,
+  makeRemote,
+  makeWorktree,
+  never,
+  plainGit,
+  salvagedRef,
+  write,
+} from "./repos.fixture.ts";
 
 const run = promisify(execFile);
 
@@ -62,6 +71,52 @@ test("work after an agent's shallow fetch is saved and pushed", async () => {
   const ref = await salvagedRef(repos, worktree, "one", never);
   expect(await plainGit(worktree.cacheDir, "rev-parse", String(ref))).toBe(commit);
   await repos.push(worktree, never);
+});
+
+/** The agent goes on from a commit that it fetched without its history, and that the cached clone does not have. */
+const workOnShallow = async (
+  url: (remote: string) => string,
+): Promise<Awaited<ReturnType<typeof makeWorktree>>> => {
+  const made = await makeWorktree();
+  const { remote, worktree } = made;
+  for (const n of [1, 2]) await remote.commit({ "later.txt": `${n}\n` });
+  await plainGit(worktree.path, "fetch", "--quiet", "--depth=1", url(remote.url), "main");
+  await plainGit(worktree.path, "reset", "--quiet", "--hard", "FETCH_HEAD");
+  return made;
+};
+
+const byFile = (path: string): string => `file://${path}`;
+
+test.each(["uncommitted", "committed"])(
+  "%s work on a shallow history is saved with its history",
+  async (how) => {
+    const { repos, worktree } = await workOnShallow(byFile);
+    if (how === "committed") await commitFile(worktree.path, "work.txt");
+    else await write(worktree.path, { "work.txt": "work\n" });
+    const { ref, kept } = await repos.salvage(worktree, "one", never);
+    expect(kept).toEqual([]);
+    expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`)).toBe("work");
+    expect(await plainGit(worktree.cacheDir, "rev-list", "--count", String(ref))).toBe("4");
+  },
+);
+
+test("a branch on a shallow history is saved with its history", async () => {
+  const { repos, worktree } = await workOnShallow(byFile);
+  const tip = await commitFile(worktree.path, "work.txt");
+  await repos.saveBranch(worktree, never);
+  expect(await plainGit(worktree.cacheDir, "rev-parse", worktree.branch)).toBe(tip);
+});
+
+test("a worktree whose shallow history the remote cannot complete is kept and says why; no ref is told", async () => {
+  const other = await makeRemote();
+  for (const n of [1, 2]) await other.commit({ "later.txt": `${n}\n` });
+  const { repos, worktree } = await workOnShallow(() => byFile(other.url));
+  await commitFile(worktree.path, "work.txt");
+  const why = "a history that the agent's shallow fetch cut, and that the remote could not complete";
+  expect(await repos.salvage(worktree, "one", never)).toEqual({ ref: null, kept: [why] });
+  expect((await repos.readWorktree("one"))?.kept).toEqual([why]);
+  await expect(repos.saveBranch(worktree, never)).rejects.toThrow(why);
+  expect(await plainGit(worktree.cacheDir, "for-each-ref", "refs/service", "refs/heads")).toBe("");
 });
 
 test("repositories that git ignores keep nothing", async () => {
