@@ -97,7 +97,7 @@ export const run = async (asked: Turn): Promise<void> => {
   show();
   keep();
   const begin = performance.now();
-  const frames = oncePerFrame(() => show(), blocks);
+  const frames = oncePerFrame(show);
   let end: Partial<Turn> = { state: "done" };
   try {
     for await (const chunk of client().chat({ ...requestOf(turn, before), signal: connection.signal })) {
@@ -122,28 +122,16 @@ const failureOf = (error: unknown): Pick<Turn, "state" | "error"> => {
   return { state: error.status === 0 ? "cut" : "failed", error: error.message };
 };
 
-/** Characters from which text is shown anew less often: markdown is read from its beginning each time. */
-const long = 20_000;
-
-const oncePerFrame = (show: () => void, blocks: readonly Block[]) => {
-  let end: (() => void) | null = null;
-  const run = (): void => {
-    end = null;
-    show();
-  };
+const oncePerFrame = (show: () => void) => {
+  let frame = 0;
   return {
     ask: (): void => {
-      if (end !== null) return;
-      const last = blocks.at(-1);
-      if (last !== undefined && last.type !== "tool" && last.text.length > long) {
-        const timer = setTimeout(run, 250);
-        end = () => clearTimeout(timer);
-      } else {
-        const frame = requestAnimationFrame(run);
-        end = () => cancelAnimationFrame(frame);
-      }
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        show();
+      });
     },
-    end: (): void => end?.(),
+    end: (): void => cancelAnimationFrame(frame),
   };
 };
 

@@ -1,11 +1,11 @@
 import { memo, useState } from "react";
 import { parsedJson } from "../../../src/client/client-error.ts";
 import { toolCall } from "../../../src/cli/live/narration.ts";
-import { sanitise } from "../../../src/cli/text/sanitise.ts";
 import { duration } from "../../../src/lib/quantities.ts";
 import { Code } from "../parts/code.tsx";
 import { Long } from "../parts/long.tsx";
 import { Markdown } from "../parts/markdown.tsx";
+import { atOnce } from "../parts/repaint.ts";
 import { Duration } from "../parts/time.tsx";
 import type { Block } from "./answer.ts";
 import type { Turn } from "./history.ts";
@@ -42,11 +42,7 @@ const BlockView = memo(({ block, isLast, isRunning }: BlockProps) => {
   if (block.type === "text")
     return (
       <div className={isLast ? "final" : "narration"}>
-        {block.text.length <= longestMarkdown ? (
-          <Markdown text={sanitise(block.text)} />
-        ) : (
-          <Long text={block.text} className="words" />
-        )}
+        <Markdown text={block.text} />
       </div>
     );
   const isOpen = isLast && isRunning;
@@ -57,9 +53,6 @@ const BlockView = memo(({ block, isLast, isRunning }: BlockProps) => {
     </details>
   );
 });
-
-/** A longer text is shown as it was written. */
-const longestMarkdown = 100_000;
 
 type ToolProps = { tool: Block & { type: "tool" }; isRunning: boolean };
 
@@ -79,7 +72,7 @@ const Tool = ({ tool: { name, input, result }, isRunning }: ToolProps) => {
       {isOpen && (
         <>
           <h3>Input</h3>
-          {input.length <= 10_000 ? (
+          {input.length <= atOnce ? (
             <Code text={input} language="json" />
           ) : (
             <Long text={input} className="output" />

@@ -23,7 +23,7 @@ export const OutputPane = ({ job }: { job: Job }) => {
       )}
       {output !== null && (
         <>
-          <Markdown text={sanitise(output)} />
+          <Markdown text={output} />
           <Copy text={output} label="Copy output" />
         </>
       )}

@@ -2,7 +2,8 @@ import { memo, type ReactNode } from "react";
 import { visible } from "../../../src/cli/text/sanitise.ts";
 import { clock } from "../../../src/lib/quantities.ts";
 import { Long } from "../parts/long.tsx";
-import { Said, Thought } from "../parts/said.tsx";
+import { Markdown } from "../parts/markdown.tsx";
+import { Thought } from "../parts/thought.tsx";
 import { Tool } from "../parts/tool.tsx";
 import type { Entry } from "./conversation.ts";
 
@@ -40,7 +41,7 @@ const Body = ({ entry, worktree, isOpen, toggle }: BodyProps): ReactNode => {
       return entry.isDropped ? (
         <Long text={entry.text} className="words dropped" />
       ) : (
-        <Said text={entry.text} />
+        <Markdown text={entry.text} />
       );
     case "thinking":
       return <Thought text={entry.text} isGrowing={entry.isOpen} {...fold} />;

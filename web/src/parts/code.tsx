@@ -1,5 +1,6 @@
 import type { Emitter, HLJSApi } from "highlight.js";
 import { useEffect, useState, type ReactNode } from "react";
+import { atOnce } from "./repaint.ts";
 import "./code.css";
 
 type Props = {
@@ -8,12 +9,9 @@ type Props = {
   language?: string;
 };
 
-/** Longer texts are shown plain: colouring them would hold up the page. */
-const longest = 100_000;
-
-/** Text of a program, coloured once the colours are loaded. */
+/** Text of a program, coloured once the colours are loaded; a long one is shown plain. */
 export const Code = ({ text, language = "" }: Props) => {
-  const colours = useColours(language, text.length <= longest);
+  const colours = useColours(language, text.length <= atOnce);
   return (
     <pre className="code" tabIndex={0}>
       <code>{colours === null ? text : coloured(colours, language, text)}</code>

@@ -1,13 +1,11 @@
 import { useState } from "react";
 import { sanitise } from "../../../src/cli/text/sanitise.ts";
 import { counted } from "../../../src/lib/quantities.ts";
-
-/** Characters of a text that are shown at first: megabytes would hold the page up. */
-const firstShown = 10_000;
+import { atOnce } from "./repaint.ts";
 
 /** A text of any length, in a paragraph or, as `output`, line by line. Its rest is shown piece by piece. */
 export const Long = ({ text, className }: { text: string; className: string }) => {
-  const [shown, setShown] = useState(firstShown);
+  const [shown, setShown] = useState(atOnce);
   if (text === "") return null;
   const head = text.slice(0, shown);
   const left = text.length - head.length;
@@ -23,7 +21,7 @@ export const Long = ({ text, className }: { text: string; className: string }) =
         </p>
       )}
       {left > 0 && (
-        <button type="button" className="quiet" onClick={() => setShown(shown + 10 * firstShown)}>
+        <button type="button" className="quiet" onClick={() => setShown(shown + 10 * atOnce)}>
           {counted(left, "more character")}
         </button>
       )}

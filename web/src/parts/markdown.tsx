@@ -1,22 +1,46 @@
-import type { Token, Tokens } from "marked";
-import { memo, type ReactNode } from "react";
+import type { Token, Tokens, TokensList } from "marked";
+import { memo, useEffect, useReducer, useRef, type ReactNode } from "react";
+import { sanitise } from "../../../src/cli/text/sanitise.ts";
 import { Code } from "./code.tsx";
 import { Long } from "./long.tsx";
 import { markdownTokens } from "./markdown-tokens.ts";
+import { atOnce, spend, whenRefilled } from "./repaint.ts";
 import "./markdown.css";
 
-/** Markdown of an agent as elements. Markup in it is shown as text, pictures as links: nothing of it is run or loaded. */
-export const Markdown = ({ text }: { text: string }) => {
-  const tokens = markdownTokens(text);
-  if (tokens === null) return <Long text={text} className="words" />;
-  const links = Object.keys(tokens.links).length;
+/**
+ * Markdown of an agent or its user as elements. Markup in it is shown as text, pictures as links: nothing of it is run
+ * or loaded. What follows the first 10,000 characters is plain text.
+ */
+export const Markdown = memo(({ text }: { text: string }) => {
+  const end = text.length > atOnce ? text.lastIndexOf("\n", atOnce) : -1;
+  const head = text.slice(0, end > 0 ? end : atOnce);
+  const tokens = useTokens(head);
+  const links = Object.keys(tokens?.links ?? {}).length;
   return (
-    <div className="markdown">
-      {tokens.map((token, at) => (
-        <Part key={at} token={token} links={links} />
-      ))}
-    </div>
+    <>
+      {tokens === null ? (
+        <Long text={head} className="words" />
+      ) : (
+        <div className="markdown">
+          {tokens.map((token, at) => (
+            <Part key={at} token={token} links={links} />
+          ))}
+        </div>
+      )}
+      <Long text={text.slice(head.length)} className="words" />
+    </>
   );
+});
+
+/** What the text was read to, or an earlier text while it waits for its turn. Null: nothing yet, or it is no markdown. */
+const useTokens = (text: string): TokensList | null => {
+  const [, again] = useReducer((times: number) => times + 1, 0);
+  const read = useRef<{ text: string; tokens: TokensList | null }>({ text: "", tokens: null });
+  if (read.current.text !== text && spend(text.length))
+    read.current = { text, tokens: markdownTokens(sanitise(text)) };
+  const isWaiting = read.current.text !== text;
+  useEffect(() => (isWaiting ? whenRefilled(again) : undefined), [isWaiting]);
+  return read.current.tokens;
 };
 
 type PartProps = { token: Token; links: number };

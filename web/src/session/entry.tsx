@@ -5,7 +5,8 @@ import { sanitise } from "../../../src/cli/text/sanitise.ts";
 import { clock } from "../../../src/lib/quantities.ts";
 import { Fold } from "../parts/fold.tsx";
 import { Long } from "../parts/long.tsx";
-import { Said, Thought } from "../parts/said.tsx";
+import { Markdown } from "../parts/markdown.tsx";
+import { Thought } from "../parts/thought.tsx";
 import { Tool } from "../parts/tool.tsx";
 import { addressOf } from "../transcripts/row.tsx";
 import type { Result } from "./entries.ts";
@@ -51,7 +52,7 @@ export const SessionEntry = memo(({ entry, session, position, begin, isSelected,
 type PartProps = Pick<Props, "entry" | "position" | "project" | "results" | "opened" | "toggle">;
 
 const Content = ({ entry: { entry_type: type, content }, position, opened, toggle }: PartProps) => {
-  if (type === "user" || type === "assistant") return content === "" ? null : <Said text={content} />;
+  if (type === "user" || type === "assistant") return content === "" ? null : <Markdown text={content} />;
   const key = String(position);
   const [line = ""] = content.trimStart().slice(0, 200).split("\n", 1);
   return (
