@@ -2,6 +2,7 @@ import { homedir } from "node:os";
 import { bridgeVariables, type BridgeSettings } from "./bridge-variables.ts";
 import { ConfigError } from "./config-error.ts";
 import { isLoopbackHost } from "./formats.ts";
+import { shortKeys } from "./key-strength.ts";
 import { resolveVariables, unknownVariable, type Source } from "./resolve.ts";
 
 type Loaded = {
@@ -31,6 +32,7 @@ export const loadBridgeSettings = (
   const warnings = Object.entries(env).flatMap(([name, value = ""]) =>
     value.trim() === "" ? [] : (unknownVariable(name, { prefixes: ["BRIDGE_", "OAUTH_"], known }) ?? []),
   );
+  if (role === "server") warnings.push(...shortKeys("BRIDGE_API_KEYS", settings.apiKeys));
   return { settings, sources, warnings };
 };
 

@@ -7,7 +7,6 @@ import {
   integer,
   oneOf,
   optional,
-  optionalPath,
   path,
   paths,
   text,
@@ -155,12 +154,6 @@ const oauthVariables = {
     words(/\s+/),
     "read dispatch",
     "Scopes that clients may get, separated by spaces: read, dispatch",
-  ),
-  oauthStore: variable(
-    "BRIDGE_OAUTH_STORE",
-    optionalPath,
-    null,
-    "File that keeps OAuth clients and tokens over restarts, tokens as digests; unset: in memory only",
   ),
 };
 

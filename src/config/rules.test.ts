@@ -1,3 +1,4 @@
+import { loadBridgeSettings } from "./bridge-settings.ts";
 import { describe, expect, it } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { isLoopbackHost } from "./formats.ts";
@@ -44,6 +45,11 @@ it("a short key is taken with a warning that does not show it", () => {
   expect(settings.apiKeys).toEqual(["a-long-enough-key", "abc"]);
   expect(warnings).toEqual([expect.stringContaining("key number 2 has fewer than 8 characters")]);
   expect(warnings.join()).not.toContain("abc");
+});
+
+it("of the transcript service, too", () => {
+  const { warnings } = loadBridgeSettings({ BRIDGE_API_KEYS: "a-long-enough-key, abc" });
+  expect(warnings).toEqual(["BRIDGE_API_KEYS: key number 2 has fewer than 8 characters and can be guessed"]);
 });
 
 describe("the app of the git host", () => {

@@ -2,6 +2,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { ConfigError } from "./config-error.ts";
 import { fileModeWarning, readConfigFile, type ConfigFile } from "./file.ts";
+import { shortKeys } from "./key-strength.ts";
 import { isLoopbackHost } from "./formats.ts";
 import { resolveVariables, unknownVariable, type Source } from "./resolve.ts";
 import type { Variable } from "./variable.ts";
@@ -123,18 +124,10 @@ const sharedBudgets = rule(["kvUrl", "telemetryDb", "budgetDayUsd", "budgetKeyDa
   return { faults: [`A budget of several instances (KV_URL) needs one database: ${wayOut}`], warnings: [] };
 });
 
-const shortestGoodKey = 8;
-
-const keyStrength = rule(["apiKeys"], ({ apiKeys }) => {
-  const warnings = apiKeys.flatMap((key, index) =>
-    key.length >= shortestGoodKey
-      ? []
-      : [
-          `SERVICE_API_KEYS: key number ${index + 1} has fewer than ${shortestGoodKey} characters and can be guessed`,
-        ],
-  );
-  return { faults: [], warnings };
-});
+const keyStrength = rule(["apiKeys"], ({ apiKeys }) => ({
+  faults: [],
+  warnings: shortKeys("SERVICE_API_KEYS", apiKeys),
+}));
 
 const keyForms = ["gitHostAppPrivateKeyPath", "gitHostAppPrivateKey", "gitHostAppPrivateKeyBase64"] as const;
 

@@ -65,6 +65,7 @@ export const dispatchOperations = {
     summary: "State and output of a job that dispatch_task submitted.",
     input: { job_id: z.string().meta({ description: "Id of the job" }) },
     output: DispatchJob.shape,
+    scope: "dispatch",
     errors: ["job_not_found", "orchestrator_unavailable"],
   }),
 };

@@ -81,20 +81,22 @@ export const createSourceCheck = ({ host, apiKeys, publicHost, prefix = "SERVICE
   if (isLoopbackHost(host)) {
     const ownNames = new Set([...loopbackNames, host.toLowerCase(), bracketed(host.toLowerCase())]);
     if (publicHost !== undefined) ownNames.add(publicHost.toLowerCase());
-    return (headers: Headers): void => {
-      const asked = headers.get("host");
+    return (headers: Headers, { anyHost = false, anyOrigin = false }: Unchecked = {}): void => {
+      const asked = anyHost ? null : headers.get("host");
       if (asked !== null && !ownNames.has(hostName(asked))) throw forbiddenHost(asked, prefix);
-      const origin = headers.get("origin");
+      const origin = anyOrigin ? null : headers.get("origin");
       if (origin !== null && !ownNames.has(originHost(origin, hostName))) throw forbiddenOrigin(origin);
     };
   }
   if (apiKeys.length > 0) return (): void => {};
-  return (headers: Headers): void => {
-    const origin = headers.get("origin");
+  return (headers: Headers, { anyOrigin = false }: Unchecked = {}): void => {
+    const origin = anyOrigin ? null : headers.get("origin");
     const asked = headers.get("host")?.toLowerCase();
     if (origin !== null && originHost(origin, (value) => value) !== asked) throw forbiddenOrigin(origin);
   };
 };
+
+type Unchecked = Pick<Route, "anyOrigin" | "anyHost">;
 
 /** Where a program is served. */
 export type Served = {

@@ -98,7 +98,7 @@ export const serveRoutes = (routes: readonly Route[], deps: BoundaryDependencies
 
 const stranger: Identity = { principal: anonymous, scopes: [] };
 
-type Handled = Pick<Route, "open" | "crossOrigin" | "failures" | "handle">;
+type Handled = Pick<Route, "open" | "crossOrigin" | "anyOrigin" | "anyHost" | "failures" | "handle">;
 
 /**
  * Every request passes through: source check, authentication, the route, errors turned into answers, one log line. It
@@ -143,7 +143,7 @@ const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDepe
         else noted = { ...noted, ...more };
       };
       try {
-        checkSource(request.headers);
+        checkSource(request.headers, route);
         if (route.crossOrigin === true) shared = crossOriginHeaders(request.headers);
         reply = await answer(route, context, { requestId, note });
       } catch (error) {

@@ -56,7 +56,7 @@ const maxLoggedLength = 1000;
 
 const mayBeSecret = (name: string): boolean => {
   try {
-    return /key|token|secret|auth|pass|session/i.test(decodeURIComponent(name));
+    return /key|token|secret|auth|pass|session|state|code/i.test(decodeURIComponent(name));
   } catch {
     return true;
   }

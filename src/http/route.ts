@@ -34,6 +34,9 @@ export type Route = {
   open?: boolean;
   /** Pages of other origins may read its answers if the source check admits the request. */
   crossOrigin?: boolean;
+  /** Neither `Origin` nor, with `anyHost`, `Host` is checked: what it answers is for everybody. */
+  anyOrigin?: boolean;
+  anyHost?: boolean;
   /** It only refuses, with a message of its own. The `Allow` header leaves the method out. */
   refusing?: boolean;
   /** The format of failures, here and at unknown paths that begin with `under`. Absent: that of the contract. */

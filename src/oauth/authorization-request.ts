@@ -38,8 +38,10 @@ export const readAuthorization = (
     if (client === undefined)
       throw new OAuthError("invalid_client", "This application is not registered here; let it sign in anew");
     const redirect_uri = redirectOf(parameters, client, options.allowedRedirects);
-    way = { redirect_uri, state: parameters.get("state") };
-    return { asked: { client, ...way, ...whatIsAsked(parameters, options) } };
+    const state = parameters.get("state");
+    // Anybody can register: until a user has permitted the client, its links lead nowhere else.
+    if (client.confirmed) way = { redirect_uri, state };
+    return { asked: { client, redirect_uri, state, ...whatIsAsked(parameters, options) } };
   } catch (fault) {
     if (fault instanceof OAuthError) return { fault, way };
     throw fault;

@@ -3,6 +3,8 @@ import { carried, challengeOf, issuer, key, redirect, startOAuth, verifier } fro
 
 const service = await startOAuth();
 const { client_id } = await service.registered({ client_name: "Reader" });
+// A user has permitted it: it gets its errors itself.
+await service.codeFor(client_id);
 
 /** The answer goes back to the client, with these fields. */
 const refusedBack = async (more: Record<string, string | undefined>) => {
@@ -42,6 +44,17 @@ test("4. an unknown client or redirect URI gives a page and no redirect", async 
     expect([response.status, response.headers.get("location")]).toEqual([400, null]);
     expect(await response.text()).toContain('role="alert"');
   }
+});
+
+test("4b. errors of a client that no user has permitted yet are a page, wherever it wants them", async () => {
+  const { client_id: id } = await service.registered({ redirect_uris: ["https://evil.example/phish"] });
+  const redirect_uri = "https://evil.example/phish";
+  for (const more of [{ response_type: "x" }, { scope: "x" }, { code_challenge: "x" }, { resource: "x" }]) {
+    const response = await service.authorize(id, { redirect_uri, ...more });
+    expect([response.status, response.headers.get("location")]).toEqual([400, null]);
+    expect(await response.text()).toContain('role="alert"');
+  }
+  expect((await service.authorize(id, { redirect_uri })).status).toBe(200);
 });
 
 test("5. a redirect URI to loopback may have another port, and nothing else may differ", async () => {
@@ -208,6 +221,38 @@ test("20. a page that is older than ten minutes has expired", async () => {
   const { send } = await slow.openPage(await slow.authorize(id));
   time += 600_000;
   expect((await send()).status).toBe(403);
+});
+
+test("20b. a thousand pages of another client end no open page", async () => {
+  const flooded = await startOAuth();
+  const [mine, other] = [await flooded.registered(), await flooded.registered()];
+  const { send } = await flooded.openPage(await flooded.authorize(mine.client_id));
+  for (let count = 0; count < 1000; count += 1) await flooded.authorize(other.client_id);
+  expect(carried(await send())).toHaveProperty("code");
+});
+
+test("20c. after twenty wrong keys within a minute each further one waits, and the right one does not", async () => {
+  let time = 0;
+  const guessed = await startOAuth({ now: () => time });
+  const { client_id: id } = await guessed.registered();
+  const timed = async (given: string): Promise<number> => {
+    const { send } = await guessed.openPage(await guessed.authorize(id));
+    const begun = performance.now();
+    await send({ key: given });
+    return performance.now() - begun;
+  };
+  for (let count = 0; count < 10; count += 1) await timed("wrong");
+  for (let count = 0; count < 10; count += 1) expect((await guessed.rpc("wrong")).status).toBe(401);
+  const [wrong, right] = await Promise.all([timed("wrong"), timed(key)]);
+  expect(wrong).toBeGreaterThanOrEqual(495);
+  expect(right).toBeLessThan(wrong);
+  const begun = performance.now();
+  expect((await guessed.rpc("wrong")).status).toBe(401);
+  expect(performance.now() - begun).toBeGreaterThanOrEqual(495);
+  expect((await guessed.rpc(key)).status).toBe(200);
+  time += 60_000;
+  for (let count = 0; count < 20; count += 1) await timed("wrong");
+  expect(await timed(key)).toBeLessThan(495);
 });
 
 test("21. on loopback another Host is refused, as is another page's Origin", async () => {

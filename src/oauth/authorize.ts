@@ -9,7 +9,6 @@ import type { Places } from "./metadata.ts";
 import { OAuthError } from "./oauth-error.ts";
 import { readForm, type Parameters } from "./parameters.ts";
 import type { PendingRequests } from "./pending.ts";
-import type { State } from "./state.ts";
 
 export type AuthorizeOptions = {
   places: Places;
@@ -17,10 +16,11 @@ export type AuthorizeOptions = {
   allowedRedirects: readonly string[];
   clients: Clients;
   grants: Grants;
-  state: State;
   pending: PendingRequests;
   /** The principal of a key. Null: it is wrong. */
   principalOfKey: (key: Uint8Array) => string | null;
+  /** Resolves when a wrong key may be answered. */
+  wrongKey: () => Promise<void>;
   /** There are keys; else everybody may do everything, and nobody is asked. */
   isKeyed: boolean;
   log: Log;
@@ -31,7 +31,7 @@ const maxAttempts = 5;
 
 /** `/authorize`: a client's request, and the form in which the user answers. */
 export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
-  const { places, grants, state, pending, principalOfKey, isKeyed, log, now } = options;
+  const { places, grants, pending, principalOfKey, wrongKey, isKeyed, log, now } = options;
   const { origin, protocol } = new URL(places.issuer);
   const cookie =
     protocol === "https:"
@@ -52,9 +52,10 @@ export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
     return { status, headers: { location, "cache-control": "no-store" }, body: null };
   };
 
-  const permit = async (asked: Asked, key: string, status: number): Promise<Reply> => {
+  const permit = (asked: Asked, key: string, status: number): Reply => {
     const { client, redirect_uri, challenge, scopes, resources } = asked;
     client.used_at = now();
+    client.confirmed = true;
     const code = grants.begin({
       client_id: client.client_id,
       key,
@@ -63,7 +64,6 @@ export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
       scopes,
       resources,
     });
-    await state.save();
     log.info({ client: client.client_id, principal: key, scopes }, "OAuth: a client was permitted");
     return back(asked, { code }, status);
   };
@@ -78,7 +78,7 @@ export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
     return { ...reply, headers: { ...reply.headers, "set-cookie": set } };
   };
 
-  const begin = async ({ request }: Call): Promise<Reply> => {
+  const begin = ({ request }: Call): Reply => {
     const read = readAuthorization(request.url, options);
     if ("asked" in read) {
       if (!isKeyed) return permit(read.asked, "open", 302);
@@ -128,6 +128,7 @@ export const authorizeRoutes = (options: AuthorizeOptions): Route[] => {
     if (form.get("decision") === "allow" && principal !== null) return permit(asked, principal, 303);
     if (form.get("decision") === "allow") {
       log.warn({ client, attempts }, "OAuth: a wrong key was given");
+      await wrongKey();
       if (attempts < maxAttempts)
         return ask(asked, browser, {
           attempts,

@@ -12,7 +12,11 @@ export const authMethods = ["client_secret_basic", "client_secret_post", "none"]
 
 /** What is read of a registration (RFC 7591); clients send more. */
 const Registration = z.object({
-  redirect_uris: z.array(z.string()).min(1).max(20),
+  redirect_uris: z
+    .array(z.string().max(512))
+    .min(1)
+    .max(20)
+    .refine((uris) => uris.join("").length <= 4096, "must have at most 4,096 characters together"),
   client_name: z.string().max(200).default(""),
   token_endpoint_auth_method: z.enum(authMethods).default("client_secret_basic"),
   grant_types: z.array(z.string()).default(["authorization_code", "refresh_token"]),
@@ -28,11 +32,12 @@ type Options = {
   state: State;
   settings: Settings;
   now: () => number;
-  isPending: (clientId: string) => boolean;
+  /** Clients with a page that is open. */
+  pendingClients: () => ReadonlyMap<string, number>;
 };
 
 /** The clients: those that have registered, or the one of the settings. */
-export const createClients = ({ state: { clients, grants }, settings, now, isPending }: Options) => {
+export const createClients = ({ state: { clients, grants }, settings, now, pendingClients }: Options) => {
   const { oauthClientId, oauthClientSecret, oauthRedirectUris, oauthScopes } = settings;
   const locked: Client | null =
     oauthClientId === null
@@ -44,6 +49,7 @@ export const createClients = ({ state: { clients, grants }, settings, now, isPen
           redirect_uris: oauthRedirectUris,
           issued_at: 0,
           used_at: 0,
+          confirmed: true,
         };
 
   const find = (id: string): Client | undefined => {
@@ -53,11 +59,18 @@ export const createClients = ({ state: { clients, grants }, settings, now, isPen
 
   /** Those that somebody has signed in with stay: the bound on grants is theirs. A page that is open comes last. */
   const makeRoom = (): void => {
-    const used = new Set([...grants.values()].map(({ client_id }) => client_id));
-    const unused = [...clients.values()].filter(({ client_id }) => !used.has(client_id));
-    const weight = ({ client_id, used_at }: Client): number => (isPending(client_id) ? 1e15 : 0) + used_at;
-    const [first] = unused.toSorted((a, b) => weight(a) - weight(b));
-    if (unused.length >= maxUnused && first !== undefined) clients.delete(first.client_id);
+    if (clients.size < maxUnused) return;
+    const used = new Set(grants.values().map(({ client_id }) => client_id));
+    const pending = pendingClients();
+    let unused = 0;
+    let first: { id: string; weight: number } | null = null;
+    for (const { client_id: id, used_at } of clients.values()) {
+      if (used.has(id)) continue;
+      unused += 1;
+      const weight = (pending.has(id) ? 1e15 : 0) + used_at;
+      if (first === null || weight < first.weight) first = { id, weight };
+    }
+    if (unused >= maxUnused && first !== null) clients.delete(first.id);
   };
 
   return {
@@ -84,6 +97,7 @@ export const createClients = ({ state: { clients, grants }, settings, now, isPen
         redirect_uris,
         issued_at: Math.floor(now() / 1000),
         used_at: now(),
+        confirmed: false,
       };
       clients.set(client.client_id, client);
       const answer = {

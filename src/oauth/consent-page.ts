@@ -29,8 +29,8 @@ ${fault === null ? "" : `<p id="fault" role="alert">${escaped(fault)}</p>`}
 };
 
 const meanings: Record<string, string> = {
-  read: "read and search all transcripts, plans and memory files",
-  dispatch: "give coding agents new tasks",
+  read: "read and search all transcripts, plans and memory files; summaries and search by meaning ask the service's model, which may cost money",
+  dispatch: "give coding agents new tasks, and read task and output of every job",
 };
 
 /** Tells the user why nothing happens. */

@@ -1,10 +1,8 @@
 import { OAuthError } from "./oauth-error.ts";
 import { digestOf, isDigestOf, newSecret } from "./digest.ts";
-import type { Client, Grant, Rights, State } from "./state.ts";
+import type { Client, Grant, Rights, State, Tokens } from "./state.ts";
 
 export const lifetimes = { code: 300, access: 3600, refresh: 30 * 86_400 } as const;
-
-export type Tokens = { access_token: string; refresh_token: string; scopes: readonly string[] };
 
 type Narrowed = { scopes?: readonly string[]; resources?: readonly string[] };
 
@@ -12,7 +10,8 @@ type Options = { state: State; now: () => number };
 
 /**
  * Codes and tokens. A code gives tokens once. A refresh token gives new ones once; access tokens live on until they expire.
- * A code or refresh token that comes a second time has been stolen by somebody: its whole family ends.
+ * A code or refresh token that comes a second time has been stolen by somebody: its whole family ends. Only within 30 s a
+ * refresh token has the same answer again: two processes of one user refresh at once, or an answer was lost.
  *
  * A token is `{id of its grant}.{secret}`. An older refresh token is known as such by its grant, so that only the newest is
  * kept.
@@ -51,7 +50,7 @@ export const createGrants = ({ state, now }: Options) => {
       const code = newSecret();
       const id = newSecret();
       const token = { digest: digestOf(code), expires_at: after(lifetimes.code), used: false };
-      grants.set(id, { id, ...asked, code: token, refresh: null, access: [] });
+      grants.set(id, { id, ...asked, code: token, refresh: null, replaced: [], access: [] });
       return code;
     },
 
@@ -76,19 +75,33 @@ export const createGrants = ({ state, now }: Options) => {
     refresh: (
       token: string,
       { client, ...narrowed }: { client: Client } & Narrowed,
-    ): Tokens & { grant: Grant } => {
+    ): Tokens & { grant: Grant; expires_in?: number } => {
       const grant = found(token);
       const { refresh = null } = grant ?? {};
       if (grant === undefined || refresh === null || isOver(grant))
         throw new OAuthError("invalid_grant", "The refresh token is not valid; sign in again");
-      if (!isDigestOf(token, refresh.digest) || grant.client_id !== client.client_id) {
+      const asked = JSON.stringify(narrowed);
+      const isOwn = grant.client_id === client.client_id;
+      grant.replaced = grant.replaced.filter(({ at }) => now() - at < graceMs);
+      const again = grant.replaced.find(({ digest }) => isOwn && isDigestOf(token, digest));
+      if (again !== undefined && again.asked !== asked)
+        throw new OAuthError("invalid_grant", "The refresh token was just replaced; use the new one");
+      if (again !== undefined) {
+        const expires_in = lifetimes.access - Math.ceil((now() - again.at) / 1000);
+        return { ...again.tokens, expires_in, grant };
+      }
+      if (!isOwn || !isDigestOf(token, refresh.digest)) {
         end(grant);
         throw new OAuthError(
           "invalid_grant",
           "The refresh token was used before or by another client; sign in again",
         );
       }
-      return { ...issue(grant, narrowed), grant };
+      const tokens = issue(grant, narrowed);
+      grant.replaced = [...grant.replaced, { digest: refresh.digest, at: now(), asked, tokens }].slice(
+        -maxAccess,
+      );
+      return { ...tokens, grant };
     },
 
     /** Ends the family of a token. @returns the family; null: the token is not known */
@@ -110,6 +123,8 @@ export const createGrants = ({ state, now }: Options) => {
     },
   };
 };
+
+const graceMs = 30_000;
 
 export type Grants = ReturnType<typeof createGrants>;
 

@@ -76,17 +76,22 @@ test("27. a caller without a token learns where to sign in, on /mcp and on /sse"
   expect(await ask("/mcp", headers)).toBe(`Bearer error="invalid_token", ${metadata("/mcp")}`);
 });
 
-test("28. pages of other origins can read metadata and use the endpoints, but not the consent page", async () => {
-  const service = await startOAuth();
-  const headers = { origin: "https://inspector.example", "access-control-request-method": "POST" };
-  const allowed = async (path: string, method: string) => {
-    const { headers: answer } = await service.at(path, { method, headers });
-    return answer.get("access-control-allow-origin");
-  };
-  for (const path of ["/token", "/register", "/revoke", "/.well-known/oauth-protected-resource/mcp"])
-    expect(await allowed(path, "OPTIONS")).toBe(headers.origin);
-  for (const path of ["/token", "/register", "/revoke"])
-    expect(await allowed(path, "POST")).toBe(headers.origin);
-  expect(await allowed("/.well-known/oauth-authorization-server", "GET")).toBe(headers.origin);
-  expect(await allowed("/authorize", "GET")).toBeNull();
-});
+test.each(["0.0.0.0", "127.0.0.1"])(
+  "28. pages of other origins can read metadata and use the endpoints, but not the consent page: on %s",
+  async (host) => {
+    const service = await startOAuth({ host });
+    const headers = { origin: "https://inspector.example", "access-control-request-method": "POST" };
+    const allowed = async (path: string, method: string) => {
+      const { headers: answer } = await service.at(path, { method, headers });
+      return answer.get("access-control-allow-origin");
+    };
+    for (const path of ["/token", "/register", "/revoke", "/.well-known/oauth-protected-resource/mcp"])
+      expect(await allowed(path, "OPTIONS")).toBe(headers.origin);
+    for (const path of ["/token", "/register", "/revoke"])
+      expect(await allowed(path, "POST")).toBe(headers.origin);
+    expect(await allowed("/.well-known/oauth-authorization-server", "GET")).toBe(headers.origin);
+    expect(await allowed("/authorize", "GET")).toBeNull();
+    const mcp = await service.at("/mcp", { method: "OPTIONS", headers });
+    expect(mcp.status).toBe(host === "0.0.0.0" ? 204 : 403);
+  },
+);

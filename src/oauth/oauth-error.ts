@@ -1,3 +1,4 @@
+import { preflightRoute } from "../http/access.ts";
 import { json, type Call, type Reply, type Route } from "../http/route.ts";
 import type { ServiceError } from "../contract/errors.ts";
 
@@ -14,7 +15,7 @@ export class OAuthError extends Error {
   }
 }
 
-/** An open route whose failures are `{"error", "error_description"}`. Pages of other origins may use it. */
+/** An open route whose failures are `{"error", "error_description"}`. Pages of any origin may use it. */
 export const oauthRoute = (
   method: "get" | "post",
   path: string,
@@ -24,6 +25,7 @@ export const oauthRoute = (
   path,
   open: true,
   crossOrigin: true,
+  anyOrigin: true,
   failures: { under: path, reply: failureOf },
   handle: async (call) => {
     try {
@@ -33,6 +35,11 @@ export const oauthRoute = (
       throw error;
     }
   },
+});
+
+export const publicPreflight = (path: string, methods: readonly string[]): Route => ({
+  ...preflightRoute(path, methods),
+  anyOrigin: true,
 });
 
 const oauthFailure = ({ code, status, message }: OAuthError): Reply => {

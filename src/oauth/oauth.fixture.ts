@@ -32,14 +32,13 @@ export const startOAuth = async ({
       (line: object, message: string) => void lines.push(JSON.stringify({ level, ...line, message })),
     ]),
   ) as unknown as Log;
-  const oauth = await createOAuth({
+  const oauth = createOAuth({
     settings: {
       oauthIssuer: issuer,
       oauthClientId: null,
       oauthClientSecret: null,
       oauthRedirectUris: [],
       oauthScopes: ["read", "dispatch"],
-      oauthStore: null,
       ...settings,
     },
     keys,

@@ -4,12 +4,12 @@ import {
   bearer,
   createAuthentication,
   createKeyCheck,
-  preflightRoute,
   principalOf,
   type Authenticate,
   type Challenge,
 } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
+import { createWrongKeys, slowed } from "../http/wrong-keys.ts";
 import type { Log } from "../lib/log.ts";
 import { authorizeRoutes } from "./authorize.ts";
 import { createClients } from "./clients.ts";
@@ -17,7 +17,8 @@ import { createGrants } from "./grants.ts";
 import { metadataRoutes, placesOf, resourceMetadataUrl, type Places } from "./metadata.ts";
 import { createPending } from "./pending.ts";
 import { redirectFault } from "./redirect-uris.ts";
-import { openState } from "./state.ts";
+import { publicPreflight } from "./oauth-error.ts";
+import type { State } from "./state.ts";
 import { tokenRoutes } from "./token-routes.ts";
 
 export type OAuth = {
@@ -30,7 +31,7 @@ export type OAuth = {
 type Options = {
   settings: Pick<
     BridgeSettings,
-    "oauthClientId" | "oauthClientSecret" | "oauthRedirectUris" | "oauthScopes" | "oauthStore"
+    "oauthClientId" | "oauthClientSecret" | "oauthRedirectUris" | "oauthScopes"
   > & { oauthIssuer: string };
   /** Keys of the service; empty: it is open. */
   keys: readonly string[];
@@ -43,39 +44,41 @@ type Options = {
  * An OAuth 2.1 authorization server for this service's own resources, /mcp and /sse.
  * @throws ConfigError
  */
-export const createOAuth = async ({ settings, keys, log, now = Date.now }: Options): Promise<OAuth> => {
+export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): OAuth => {
   checkRedirects(settings);
   const { oauthScopes: scopes, oauthRedirectUris: allowedRedirects } = settings;
   const places = placesOf(settings.oauthIssuer);
-  const state = await openState(settings.oauthStore, log);
+  const state: State = { clients: new Map(), grants: new Map() };
   const pending = createPending(now);
-  const clients = createClients({ state, settings, now, isPending: pending.isPending });
+  const clients = createClients({ state, settings, now, pendingClients: pending.clients });
   const grants = createGrants({ state, now });
-  const parts = { places, scopes, clients, grants, state, log };
+  const parts = { places, scopes, clients, grants, log };
   const metadata = metadataRoutes({ places, scopes, isLocked: clients.isLocked });
   const byKey = createAuthentication(keys);
+  const wrongKey = createWrongKeys(now);
   const permitting = new Set(keys.length === 0 ? ["open"] : keys.map(principalOf));
 
   return {
     routes: [
       ...metadata,
-      ...metadata.map(({ path }) => preflightRoute(path, ["GET"])),
+      ...metadata.map(({ path }) => publicPreflight(path, ["GET"])),
       ...tokenRoutes(parts),
       ...authorizeRoutes({
         ...parts,
         allowedRedirects,
         pending,
         principalOfKey: createKeyCheck(keys),
+        wrongKey,
         isKeyed: keys.length > 0,
         now,
       }),
     ],
-    authenticate: (request) => {
-      const token = request.headers.get("x-api-key")
-        ? undefined
-        : bearer(request.headers.get("authorization"));
+    authenticate: slowed(wrongKey, (request) => {
+      const holder = byKey(request);
+      if (holder !== null && keys.length > 0) return holder;
+      const token = bearer(request.headers.get("authorization"));
       const rights = token === undefined ? null : grants.rightsOf(token);
-      if (rights === null) return byKey(request);
+      if (rights === null) return holder;
       const { client_id, key, scopes: granted, resources } = rights;
       const resource = resourceAt(request.url, places);
       // The key may have been withdrawn, or the client or the scope, since the user permitted it.
@@ -83,7 +86,7 @@ export const createOAuth = async ({ settings, keys, log, now = Date.now }: Optio
       if (resource === null || !resources.includes(resource)) return null;
       const principal = principalOf(`${client_id}:${key}`);
       return { principal, scopes: granted.filter((scope) => scopes.includes(scope)) };
-    },
+    }),
     challenge: ({ url, headers }, missing) => {
       const parts = [
         `resource_metadata="${resourceMetadataUrl(resourceAt(url, places) ?? places.resources.mcp)}"`,

@@ -24,12 +24,29 @@ export const createPending = (now: () => number) => {
       if (expires_at <= now()) all.delete(id);
     });
 
+  /** How many pages of each client are open. */
+  const clients = (): Map<string, number> => {
+    const counts = new Map<string, number>();
+    for (const { asked } of all.values()) {
+      const id = asked.client.client_id;
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+    }
+    return counts;
+  };
+
+  /** The oldest page of the client that has most: a flood ends its own pages. */
+  const makeRoom = (): void => {
+    const counts = clients();
+    const highest = Math.max(...counts.values());
+    for (const [id, { asked }] of all)
+      if (counts.get(asked.client.client_id) === highest) return void all.delete(id);
+  };
+
   return {
     /** @param browser digest of its cookie. @returns the value for the form */
     add: (asked: Asked, browser: string, attempts = 0): string => {
       forgetExpired();
-      const [oldest] = all.keys();
-      if (all.size >= most && oldest !== undefined) all.delete(oldest);
+      if (all.size >= most) makeRoom();
       const id = newSecret();
       all.set(id, { asked, browser, attempts, expires_at: now() + lifetimeMs });
       return id;
@@ -54,8 +71,7 @@ export const createPending = (now: () => number) => {
       return found.answer;
     },
 
-    isPending: (clientId: string): boolean =>
-      [...all.values()].some(({ asked }) => asked.client.client_id === clientId),
+    clients,
   };
 };
 

@@ -12,20 +12,17 @@ export const redirectFault = (uri: string): string | null => {
   if (url.protocol === "https:") return isPlainHost(url.hostname) ? null : "has no valid host";
   if (url.protocol === "http:")
     return isLoopbackHost(url.hostname) ? null : "must be https, or http to localhost or 127.0.0.1";
-  return notPrivate.has(url.protocol) ? `must not begin with ${url.protocol}` : null;
+  return url.protocol.includes(".") || editors.has(url.protocol)
+    ? null
+    : "must be https, http to localhost or 127.0.0.1, or a scheme with a dot, as in com.example.app:";
 };
 
 /** Others could change the meaning of the header that names the host. */
 const isPlainHost = (host: string): boolean => /^([\w.-]+|\[[\da-f:.]+\])$/i.test(host);
 
-/** Schemes that browsers or systems handle themselves. */
-const notPrivate = new Set(
-  [
-    ["about", "blob", "chrome", "data", "feed", "file", "filesystem", "ftp", "intent", "jar", "javascript"],
-    ["mailto", "resource", "sms", "tel", "vbscript", "view-source", "ws", "wss"],
-  ]
-    .flat()
-    .map((scheme) => `${scheme}:`),
+/** Schemes without a dot that applications have (RFC 8252 asks for one): others belong to systems and browsers. */
+const editors = new Set(
+  ["vscode", "vscode-insiders", "cursor", "windsurf", "zed", "claude"].map((scheme) => `${scheme}:`),
 );
 
 /**

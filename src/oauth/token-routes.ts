@@ -1,25 +1,23 @@
-import { preflightRoute } from "../http/access.ts";
 import { json, type Reply, type Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 import { resourcesOf, scopesOf } from "./authorization-request.ts";
 import type { Clients } from "./clients.ts";
 import { lifetimes, type Grants } from "./grants.ts";
 import type { Places } from "./metadata.ts";
-import { OAuthError, oauthRoute } from "./oauth-error.ts";
+import { OAuthError, oauthRoute, publicPreflight } from "./oauth-error.ts";
 import { readForm, required, type Parameters } from "./parameters.ts";
-import type { Client, State } from "./state.ts";
+import type { Client } from "./state.ts";
 
 type Options = {
   places: Places;
   scopes: readonly string[];
   clients: Clients;
   grants: Grants;
-  state: State;
   log: Log;
 };
 
 /** `/token`, `/register` and `/revoke`. */
-export const tokenRoutes = ({ places, scopes, clients, grants, state, log }: Options): Route[] => {
+export const tokenRoutes = ({ places, scopes, clients, grants, log }: Options): Route[] => {
   const given = (form: Parameters, client: Client) => {
     const [asked, resources] = [scopesOf(form, scopes), resourcesOf(form, places)];
     const narrowed = { client, ...(asked && { scopes: asked }), ...(resources && { resources }) };
@@ -34,44 +32,33 @@ export const tokenRoutes = ({ places, scopes, clients, grants, state, log }: Opt
     return grants.redeem(code, { ...narrowed, verifier, redirectUri: form.get("redirect_uri") });
   };
 
-  const token = async (form: Parameters, client: Client): Promise<Reply> => {
-    const families = state.grants.size;
+  const token = (form: Parameters, client: Client): Reply => {
     try {
-      const { grant, access_token, refresh_token, scopes: granted } = given(form, client);
-      await state.save();
+      const { grant, scopes: granted, ...tokens } = given(form, client);
       log.info(
         { client: client.client_id, principal: grant.key, scopes: granted },
         "OAuth: tokens were given",
       );
       const scope = granted.join(" ");
-      return json(200, {
-        access_token,
-        token_type: "Bearer",
-        expires_in: lifetimes.access,
-        refresh_token,
-        scope,
-      });
+      return json(200, { token_type: "Bearer", expires_in: lifetimes.access, ...tokens, scope });
     } catch (error) {
       if (!(error instanceof OAuthError)) throw error;
       log.warn(
         { client: client.client_id, code: error.code, why: error.message },
         "OAuth: tokens were refused",
       );
-      if (state.grants.size < families) await state.save();
       throw error;
     }
   };
 
-  const revoke = async (form: Parameters, client: Client): Promise<Reply> => {
+  const revoke = (form: Parameters, client: Client): Reply => {
     const grant = grants.revoke(required(form, "token"), client);
-    if (grant !== null) {
-      await state.save();
+    if (grant !== null)
       log.info({ client: client.client_id, principal: grant.key }, "OAuth: a sign-in was revoked");
-    }
     return json(200, {});
   };
 
-  const ofClient = (path: string, answer: (form: Parameters, client: Client) => Promise<Reply>): Route =>
+  const ofClient = (path: string, answer: (form: Parameters, client: Client) => Reply): Route =>
     oauthRoute("post", path, async ({ request }) => {
       const form = await readForm(request);
       return answer(form, clients.authenticate(request, form));
@@ -79,7 +66,6 @@ export const tokenRoutes = ({ places, scopes, clients, grants, state, log }: Opt
 
   const register = oauthRoute("post", "/register", async ({ request }) => {
     const { client, answer } = await clients.register(request);
-    await state.save();
     log.info({ client: client.client_id, name: client.client_name }, "OAuth: a client has registered");
     return json(201, answer);
   });
@@ -88,6 +74,6 @@ export const tokenRoutes = ({ places, scopes, clients, grants, state, log }: Opt
     ofClient("/token", token),
     ofClient("/revoke", revoke),
     register,
-    ...["/token", "/revoke", "/register"].map((path) => preflightRoute(path, ["POST"])),
+    ...["/token", "/revoke", "/register"].map((path) => publicPreflight(path, ["POST"])),
   ];
 };
