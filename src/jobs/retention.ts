@@ -1,6 +1,8 @@
 import { finalStatuses } from "../contract/job.ts";
 import type { Retries } from "../lib/retries.ts";
 import type { JobRecord } from "../store/job-record.ts";
+import type { Due } from "../store/job-store.ts";
+import { maxBatch } from "../store/records.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 export type Retention = Settling & {
@@ -22,61 +24,77 @@ export type Retention = Settling & {
 
 /** One round: expires jobs that waited too long, and removes worktrees and records whose time is over. */
 export const applyRetention = async (deps: Retention, signal: AbortSignal): Promise<void> => {
-  const { store, now } = deps;
-  const { expired, removable } = await store.due(now().getTime());
-  const worktrees = await store.worktreesDue(now().getTime() - deps.worktreeTtl * 1000);
-  const steps: [string[], (id: string, deps: Retention) => Promise<void>][] = [
-    [expired, expire],
-    [worktrees, removeWorktree],
-    [removable, removeRecord],
+  const { retries, log } = deps;
+  const now = deps.now().getTime();
+  const steps: [Due, until: number, Step][] = [
+    ["expired", now, expire],
+    ["worktrees", now - deps.worktreeTtl * 1000, removeWorktree],
+    ["removable", now, removeRecord],
   ];
-  for (const [ids, step] of steps) {
-    for (const id of ids) {
+  for (const [what, until, step] of steps) {
+    for (const id of await dueOnes(deps, what, until)) {
       if (signal.aborted) return;
-      if (!deps.retries.isDue(id, now().getTime())) continue;
       // One job's failure must not block the others. It is retried with growing pauses.
       await step(id, deps).then(
-        () => deps.retries.succeeded(id),
+        (left) => (left === stays ? retries.failed(id, deps.now().getTime()) : retries.succeeded(id)),
         (error: unknown) => {
-          deps.retries.failed(id, now().getTime());
-          deps.log.warn({ err: error, job: id }, "the job could not be tidied");
+          retries.failed(id, deps.now().getTime(), error);
+          log.warn({ err: error, job: id }, "the job could not be tidied");
         },
       );
     }
   }
 };
 
-const expire = async (id: string, deps: Retention): Promise<void> => {
+/** The oldest 500 whose pause is over: those that wait must not hold up the ones after them. */
+const dueOnes = async ({ store, retries, now }: Retention, what: Due, until: number): Promise<string[]> => {
+  const found: string[] = [];
+  for (let skip = 0; ; skip += maxBatch) {
+    const page = await store.due(what, until, skip);
+    found.push(...page.filter((id) => retries.isDue(id, now().getTime())));
+    if (page.length < maxBatch || found.length >= maxBatch) return found;
+  }
+};
+
+/** What a step resolves to when another instance has to do it, or nobody can read the record. */
+const stays = "stays";
+type Step = (id: string, deps: Retention) => Promise<typeof stays | undefined>;
+
+const expire: Step = async (id, deps) => {
   const expired = await endJob(deps, id, "expire", ({ ttl_seconds }) => ({
     error: `The job waited longer than its ${ttl_seconds} s; submit it again when the service is less busy`,
   }));
-  if (expired !== null) deps.log.info({ job: id }, "job expired");
+  if (expired === null) return stays;
+  deps.log.info({ job: id }, "job expired");
+  return undefined;
 };
 
-const removeWorktree = async (id: string, deps: Retention): Promise<void> => {
+const removeWorktree: Step = async (id, deps) => {
   const record = await deps.store.get(id);
-  if (record === null || record.worktree_id === null) return;
+  if (record === null || record.worktree_id === null) return stays;
   // A job that resumes the session waits in the meantime: it must not start in a directory that is being removed.
   using reserved = deps.reserveWorktree(record.worktree_id);
-  if (reserved === null) return;
+  if (reserved === null) return undefined;
   // A later job uses the worktree: it is removed with that one.
   const newest = (await deps.store.usesOfWorktree(record.worktree_id)).at(-1);
   if (newest === undefined || newest.jobId === id) await deps.removeWorktree(record);
   await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
+  return undefined;
 };
 
-const removeRecord = async (id: string, deps: Retention): Promise<void> => {
+const removeRecord: Step = async (id, deps) => {
   const record = await deps.store.get(id);
-  if (record === null) return;
+  if (record === null) return stays;
   const location = deps.locationOf(record);
   // Its own instance removes it.
-  if (location === "other") return;
+  if (location === "other") return stays;
   if (location === "here" && record.worktree_path !== null && record.worktree_removed_at === null) {
     await removeWorktree(id, deps);
-    if ((await deps.store.get(id))?.worktree_removed_at === null) return;
+    if ((await deps.store.get(id))?.worktree_removed_at === null) return undefined;
   }
   await deps.removeConfig(record);
   await deps.events.remove(id);
   await deps.store.remove(id);
   deps.log.info({ job: id }, "job record removed");
+  return undefined;
 };

@@ -100,7 +100,7 @@ test.concurrent("a job whose instance never comes back is settled when its time 
   const fresh = await world.running("gone", "e", { ...ended, ended_at: ago(10) });
   await world.sweepUntil(over, ({ unsettled }) => !unsettled, "to be settled");
   expect(await world.get(fresh)).toMatchObject({ unsettled: true });
-  expect((await world.store.due(Date.now())).removable).toEqual([over]);
+  expect(await world.store.due("removable", Date.now())).toEqual([over]);
 });
 
 test.concurrent("a run of a lost instance is not read again, once its job has ended, before its time is over", async () => {

@@ -207,9 +207,9 @@ export const openFilesRecords = async <T extends object>(
     },
     oldest: async ({ name }, { limit = Infinity, skip: skipped = 0, and } = {}) =>
       idsOf(index.list(name, and?.name).slice(skipped, skipped + limit)),
-    due: async ({ name }, until) => {
+    due: async ({ name }, until, skipped = 0) => {
       const count = countBefore(index.list(name), { at: until + 1, id: "" });
-      return idsOf(index.list(name).slice(0, Math.min(count, maxBatch)));
+      return idsOf(index.list(name).slice(skipped, Math.min(count, skipped + maxBatch)));
     },
     startingWith: async (beginning, limit) =>
       [...known.keys()].filter((id) => id.startsWith(beginning)).slice(0, limit),

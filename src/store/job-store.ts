@@ -51,12 +51,11 @@ export type JobStore = {
   /** Jobs that have used this worktree, or wait for it, oldest first. */
   usesOfWorktree: (worktreeId: string) => Promise<WorktreeUse[]>;
   /**
-   * Ids of jobs that are due at `now` (ms since the epoch): queued ones and settled final ones past their TTL. At most 500
-   * each.
+   * Ids of jobs that are due at `until` (ms since the epoch), oldest first, at most 500 after the first `skip`. `expired`:
+   * queued ones past their TTL; `removable`: settled final ones past it; `worktrees`: settled ones that ended before and
+   * whose worktree is still on this instance's disk.
    */
-  due: (now: number) => Promise<{ expired: string[]; removable: string[] }>;
-  /** Ids of settled jobs that ended before `endedBefore` (ms) and whose worktree is still on this instance's disk. */
-  worktreesDue: (endedBefore: number) => Promise<string[]>;
+  due: (what: Due, until: number, skip?: number) => Promise<string[]>;
   /** Counts a job that was lost or recovered. */
   count: (what: keyof Tally) => Promise<void>;
   /** The counts: in files since this start, in a key-value store since the first start. */
@@ -77,6 +76,8 @@ type Tally = { lost: number; recovered: number };
 
 /** `unsettled`: the run has not been cleaned up, though the job may have ended. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
+
+export type Due = "expired" | "worktrees" | "removable";
 
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;
@@ -230,11 +231,10 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
       return uses.toSorted(byAge).map(({ id, created: _c, ...use }) => ({ jobId: id, ...use }));
     },
 
-    due: async (now) => {
-      const [expired, over] = await Promise.all([records.due(expiring, now), records.due(removable, now)]);
-      return { expired, removable: over };
+    due: (what, until, skip) => {
+      const indexes = { expired: expiring, removable, worktrees: endedWorktrees(podName ?? "") };
+      return records.due(indexes[what], until, skip);
     },
-    worktreesDue: (endedBefore) => records.due(endedWorktrees(podName ?? ""), endedBefore),
 
     count: records.increment,
     tally: async () => {

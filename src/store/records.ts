@@ -94,8 +94,8 @@ export type Records<T extends object> = {
   ) => Promise<Position[]>;
   /** Ids in an index that are also in `and`, oldest first. */
   oldest: (index: Index, query?: { limit?: number; skip?: number; and?: Index }) => Promise<string[]>;
-  /** Ids in an index by time, up to and with `until`; at most 500 at once. */
-  due: (index: Index, until: number) => Promise<string[]>;
+  /** Ids in an index by time, up to and with `until`, but the first `skip`; at most 500 at once. */
+  due: (index: Index, until: number, skip?: number) => Promise<string[]>;
   /** Ids that begin with this text, in no order; in a key-value store for kinds with `ids` only. */
   startingWith: (beginning: string, limit: number) => Promise<string[]>;
   /** The value of each id in an index. */

@@ -129,8 +129,8 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     const [onA, onB] = ["a", "b"].map((pod) => settledFailure({ worktree_path: "/w", pod_name: pod }));
     await a.create(onA ?? sampleRecord());
     await a.create(onB ?? sampleRecord());
-    expect(await a.worktreesDue(Date.now())).toEqual([onA?.id]);
-    expect(await b.worktreesDue(Date.now())).toEqual([onB?.id]);
+    expect(await a.due("worktrees", Date.now())).toEqual([onA?.id]);
+    expect(await b.due("worktrees", Date.now())).toEqual([onB?.id]);
   });
 
   test("both share the counters", async () => {
@@ -254,8 +254,8 @@ test("every call fails with store_unavailable while the store is unreachable, an
     () => store.counts(),
     () => store.findBySession("s"),
     () => store.usesOfWorktree(record.id),
-    () => store.due(0),
-    () => store.worktreesDue(0),
+    () => store.due("removable", 0),
+    () => store.due("worktrees", 0),
     () => store.count("lost"),
     () => store.tally(),
     () => store.check(),

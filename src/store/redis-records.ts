@@ -104,8 +104,8 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
       );
       return index.order === "creation" ? members.map((member) => positionOf(member).id) : members;
     },
-    due: (index, until) =>
-      ask(index, (client, key) => client.zrangebyscore(key, "-inf", until, "LIMIT", 0, maxBatch)),
+    due: (index, until, skip = 0) =>
+      ask(index, (client, key) => client.zrangebyscore(key, "-inf", until, "LIMIT", skip, maxBatch)),
     startingWith: async (beginning, limit) => {
       const [from, to] = [`[${beginning}`, `(${beginning}~`];
       return await kv.ask((client) => client.zrangebylex(keyed(idsIndex), from, to, "LIMIT", 0, limit));

@@ -1,4 +1,5 @@
 import { isFinal, jobStatuses } from "../contract/job.ts";
+import { createRetries } from "../lib/retries.ts";
 import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
@@ -15,6 +16,7 @@ const interval = 60_000;
  */
 export const createOrphanSweep = (deps: Dependencies) => {
   let last = Number.NEGATIVE_INFINITY;
+  const retries = createRetries();
 
   return {
     /** One round, at most once a minute. */
@@ -23,12 +25,13 @@ export const createOrphanSweep = (deps: Dependencies) => {
       if (Math.abs(at - last) < interval) return;
       for (const id of await deps.repos.listWorktreeIds()) {
         if (signal.aborted) return;
-        if ((await orphanReason(deps, id)) === null) continue;
+        if (!retries.isDue(id, at) || (await orphanReason(deps, id)) === null) continue;
         await deps.mutex
           .runExclusive(id, () => removeStray(deps, id))
-          .catch((err: unknown) =>
-            deps.log.warn({ err, worktree: id }, "an orphaned worktree could not be removed"),
-          );
+          .catch((err: unknown) => {
+            retries.failed(id, at, err);
+            deps.log.warn({ err, worktree: id }, "an orphaned worktree could not be removed");
+          });
       }
       last = at;
     },

@@ -1,4 +1,5 @@
 import { finalStatuses } from "../contract/job.ts";
+import { LastingFailure } from "../lib/retries.ts";
 import type { Saved } from "../repos/repos.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { isActive, type WorktreeFacts } from "./facts.ts";
@@ -50,7 +51,7 @@ export class JobCame extends Error {
 }
 
 /** It contains something that git cannot save: its directory stays. */
-export class Kept extends Error {
+export class Kept extends LastingFailure {
   override name = "Kept";
   /** What that is, a few words each. */
   readonly kept: string[];

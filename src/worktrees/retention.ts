@@ -26,7 +26,7 @@ export const applyRetention = async (
       retries.succeeded(id);
     } catch (err) {
       // One failure must not block the others; it is retried with growing pauses.
-      retries.failed(id, now().getTime());
+      retries.failed(id, now().getTime(), err);
       log.warn({ err, worktree: id }, "the worktree could not be removed");
     }
   }

@@ -15,13 +15,18 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     const unsettled = ended({ ended_at: at(0), ttl_seconds: 10, unsettled: true });
     const running = sampleRecord({ status: "running", ttl_seconds: 10 });
     for (const record of [waiting, old, unsettled, running]) await store.create(record);
-    expect(await store.due(Date.parse(at(9)))).toEqual({ expired: [], removable: [] });
-    expect(await store.due(Date.parse(at(10)))).toEqual({ expired: [waiting.id], removable: [old.id] });
+    const due = async (second: number, skip = 0) => {
+      const until = Date.parse(at(second));
+      return [await store.due("expired", until, skip), await store.due("removable", until, skip)];
+    };
+    expect(await due(9)).toEqual([[], []]);
+    expect(await due(10)).toEqual([[waiting.id], [old.id]]);
     await store.update(waiting.id, { status: ["queued"] }, { status: "running" });
     await store.update(unsettled.id, { status: ["succeeded"] }, { unsettled: false });
-    const later = await store.due(Date.parse(at(10)));
-    expect(later.expired).toEqual([]);
-    expect(later.removable.toSorted()).toEqual([old.id, unsettled.id].toSorted());
+    const [expired, removable] = await due(10);
+    expect(expired).toEqual([]);
+    expect(removable?.toSorted()).toEqual([old.id, unsettled.id].toSorted());
+    expect(await due(10, 1)).toEqual([[], removable?.slice(1)]);
   });
 
   test("runs that have not been cleaned up are listed with their instance, oldest first", async () => {
@@ -114,10 +119,10 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     const running = sampleRecord({ ...standing, status: "running" });
     for (const record of [due, later, unsettled, running, ended({ ended_at: at(5), pod_name: "pod" })])
       await store.create(record);
-    expect(await store.worktreesDue(Date.parse(at(4)))).toEqual([]);
-    expect(await store.worktreesDue(Date.parse(at(6)))).toEqual([due.id]);
+    expect(await store.due("worktrees", Date.parse(at(4)))).toEqual([]);
+    expect(await store.due("worktrees", Date.parse(at(6)))).toEqual([due.id]);
     await store.update(due.id, { status: ["succeeded"] }, { worktree_removed_at: at(8) });
-    expect(await store.worktreesDue(Date.parse(at(6)))).toEqual([]);
+    expect(await store.due("worktrees", Date.parse(at(6)))).toEqual([]);
   });
 
   test("lost and recovered jobs are counted", async () => {
