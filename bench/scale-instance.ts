@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { loadSettings } from "../src/config/settings.ts";
-import { openSpool } from "../src/jobs/outcomes.ts";
+import { openOutcomeSpool } from "../src/jobs/outcomes.ts";
 import { createWorker } from "../src/jobs/worker.ts";
 import { createLog } from "../src/lib/log.ts";
 import { createRedactor } from "../src/lib/redact.ts";
@@ -17,7 +17,7 @@ const worker = createWorker({
   store: stores.jobs,
   events: stores.events,
   locks: stores.locks,
-  spool: await openSpool(join(settings.jobsDir, settings.podName), log),
+  spool: await openOutcomeSpool(join(settings.jobsDir, settings.podName), log),
   queue: stores.queue,
   jobEnds: stores.jobEnds,
   execute: async () => ({ kind: "succeeded", patch: { exit_code: 0, output: "done" } }),

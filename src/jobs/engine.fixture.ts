@@ -16,7 +16,7 @@ import { queueWaiting, recover } from "./recovery.ts";
 import { createNotifier } from "../lib/notifier.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { createLocalLocks } from "../store/locks.ts";
-import { openSpool } from "./outcomes.ts";
+import { openOutcomeSpool } from "./outcomes.ts";
 import { createWorker } from "./worker.ts";
 
 const log = createLog("silent", (text) => text);
@@ -63,7 +63,7 @@ export const startEngine = async ({
   const jobEnds = createNotifier();
   const ended: JobRecord[] = [];
   const onEnded = (record: JobRecord): void => void ended.push(record);
-  const spool = await openSpool(join(jobsDir, "spool"), log);
+  const spool = await openOutcomeSpool(join(jobsDir, "spool"), log);
   const worker = createWorker({
     store,
     events,

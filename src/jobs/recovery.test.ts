@@ -1,10 +1,13 @@
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { startEngine } from "./engine.fixture.ts";
 import { someProcess } from "./sweep.fixture.ts";
-import { createLog } from "../lib/log.ts";
+import { createLog, type Log } from "../lib/log.ts";
 import { createNotifier } from "../lib/notifier.ts";
+import { openOutcomeSpool } from "./outcomes.ts";
 import { recover } from "./recovery.ts";
 
 const log = createLog("silent", (text) => text);
@@ -99,6 +102,56 @@ test("a job that cannot be cleaned up after for a reason of its own is tried aga
   broken = false;
   await world.done;
   expect(await world.get()).toMatchObject({ status: "failed", unsettled: false });
+});
+
+test("no outcome in the spool waits for another; what can never be stored is set aside with a warning", async () => {
+  const engine = await startEngine();
+  const { store, events, queue } = engine;
+  const warnings: string[] = [];
+  const warn = (_: unknown, said: string): void => void warnings.push(said);
+  const directory = join(engine.directory, "spool");
+  const spool = await openOutcomeSpool(directory, { ...log, warn } as unknown as Log);
+  const begun = { status: "running" as const, attempt: 1, unsettled: true };
+  const ids = [(await engine.submit()).id, (await engine.submit()).id].toSorted();
+  for (const id of ids) {
+    await store.update(id, { status: ["queued"] }, begun);
+    await spool.add({
+      id,
+      attempt: 1,
+      at: new Date().toISOString(),
+      outcome: { kind: "succeeded", patch: {} },
+    });
+  }
+  const odd = { id: "0", attempt: 1, at: "", outcome: { kind: "odd", patch: {} } };
+  await writeFile(join(directory, "0.1.json"), JSON.stringify(odd));
+  await writeFile(join(directory, "torn.json"), "{");
+  const [first, second] = ids;
+  let isUp = false;
+  const update: typeof store.update = (id, ...rest) =>
+    id === first && !isUp
+      ? Promise.reject(new ServiceError("store_unavailable", "not this one"))
+      : store.update(id, ...rest);
+  const done = recover({
+    store: { ...store, update },
+    events,
+    queue,
+    spool,
+    jobEnds: createNotifier(),
+    onEnded: () => undefined,
+    settleLost: () => expect.fail("nothing is lost"),
+    wasOwn: () => true,
+    now: () => new Date(),
+    log,
+    afterwards: [],
+    signal: new AbortController().signal,
+  });
+  await until(async () => (await store.get(second ?? ""))?.status === "succeeded");
+  expect((await store.get(first ?? ""))?.status).toBe("running");
+  isUp = true;
+  await done;
+  expect((await store.get(first ?? ""))?.status).toBe("succeeded");
+  expect((await readdir(directory)).toSorted()).toEqual(["0.1.aside", "torn.aside"]);
+  expect(warnings).toEqual([1, 2].map(() => expect.stringContaining("is set aside: it can never be stored")));
 });
 
 test("it ends when the service stops", async () => {

@@ -1,16 +1,16 @@
-import { failureOf } from "../kv/failure.ts";
 import { retry } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
+import { isOfStore, type Spool } from "../store/spool.ts";
 import type { SettleLost } from "./run.ts";
 import type { Queue } from "./queue.ts";
 import { mayRunAgain, settle, type Settling } from "./settle.ts";
-import type { Spool } from "./outcomes.ts";
+import type { Spooled } from "./outcomes.ts";
 
 export type Recovery = Settling & {
   store: JobStore;
   queue: Queue;
-  spool: Spool;
+  spool: Spool<Spooled>;
   settleLost: SettleLost;
   /** Whether a run belongs to an earlier start of this instance. */
   wasOwn: (run: UnsettledRun) => boolean;
@@ -60,21 +60,14 @@ export const queueWaiting = async ({ store, queue }: Pick<Recovery, "store" | "q
   for (const id of await store.ids("queued")) await queue.add({ id, boundTo: null });
 };
 
-const replay = async (deps: Recovery): Promise<void> => {
-  for (const spooled of await deps.spool.all()) {
+const replay = (deps: Recovery): Promise<void> =>
+  deps.spool.replay(async (spooled) => {
     const { id } = spooled;
-    try {
-      // The earlier start, or the try before, may have written it although the reply was lost.
-      const settled = await settle(deps, spooled, { kind: "outcome", ...spooled, again: true });
-      if (settled?.record.status === "queued") await deps.queue.add({ id, boundTo: settled.record.bound_to });
-      await deps.spool.drop(spooled);
-      deps.log.info({ job: id }, "the outcome of the job has been written from the spool");
-    } catch (err) {
-      if (isOfStore(err)) throw err;
-      deps.log.error({ err, job: id }, "the outcome of the job cannot be written from the spool");
-    }
-  }
-};
+    // The earlier start, or the try before, may have written it although the reply was lost.
+    const settled = await settle(deps, spooled, { kind: "outcome", ...spooled, again: true });
+    if (settled?.record.status === "queued") await deps.queue.add({ id, boundTo: settled.record.bound_to });
+    deps.log.info({ job: id }, "the outcome of the job has been written from the spool");
+  });
 
 const settleEarlier = (deps: Recovery): Promise<number> =>
   forEachEarlier(deps, async (record) => {
@@ -108,7 +101,3 @@ const forEachEarlier = async (
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} jobs could not be settled`);
   return unsettled.length;
 };
-
-/** Whether the store, and not the job, caused a failure. */
-const isOfStore = (error: unknown): boolean =>
-  error instanceof AggregateError ? error.errors.some(isOfStore) : failureOf(error) !== "value";

@@ -117,7 +117,8 @@ export const pullRequestUnknown = (branch: string | null): string =>
 type Ended = Extract<Cause, { kind: "outcome" }>;
 type Lost = Extract<Cause, { kind: "lost" }>;
 
-const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const;
+/** The step that each kind of outcome takes. */
+export const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const;
 
 const endedAs = (record: JobRecord, { outcome: { kind, patch }, at }: Ended): JobPatch => ({
   ...(kind === "requeue" ? {} : endPatch(record, new Date(at))),

@@ -3,16 +3,17 @@ import type { Redactor } from "../lib/redact.ts";
 import { orAborted } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Locks } from "../store/locks.ts";
+import type { Spool } from "../store/spool.ts";
 import { type Execute, type Interruption, type Outcome, createRun } from "./run.ts";
 import { createJobLocks, lockNames, type HeldLocks } from "./job-locks.ts";
-import { createOutcomes, type Spool } from "./outcomes.ts";
+import { createOutcomes, type Spooled } from "./outcomes.ts";
 import type { Settling } from "./settle.ts";
 import { claimed } from "./state.ts";
 
 type Dependencies = Settling & {
   /** Locks on agent sessions, across instances. */
   locks: Locks;
-  spool: Spool;
+  spool: Spool<Spooled>;
   execute: Execute;
   instance: { podName: string; epoch: string };
   settings: { lostInstanceGrace: number };

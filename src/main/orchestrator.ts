@@ -7,7 +7,7 @@ import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { queueWaiting, recover } from "../jobs/recovery.ts";
-import { openSpool } from "../jobs/outcomes.ts";
+import { openOutcomeSpool } from "../jobs/outcomes.ts";
 import { createSubmit } from "../jobs/submit.ts";
 import { createWorker } from "../jobs/worker.ts";
 import { createLog } from "../lib/log.ts";
@@ -116,7 +116,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const { onEnded, observeTurn } = createObservers({ metrics, telemetry, tracing, imputed });
   const budgets = createBudgets({ settings, telemetry, now, log });
   const settling = { store, events, queue, jobEnds, onEnded, now, log };
-  const spool = await openSpool(join(directory, "spool"), log);
+  const spool = await openOutcomeSpool(join(directory, "spool"), log);
   const worker = createWorker({
     ...settling,
     locks: stores.locks,

@@ -16,6 +16,7 @@ const startSpool = async (directory: string, { maxBytes = 1_000_000, isUp = true
     tries: 0,
     warnings: [] as string[],
     refuse: null as number | null,
+    fail: null as number | null,
   };
   const say = (_: unknown, message: string): void => void world.warnings.push(message);
   const log = { debug: () => undefined, info: () => undefined, warn: say, error: say } as unknown as Log;
@@ -25,7 +26,7 @@ const startSpool = async (directory: string, { maxBytes = 1_000_000, isUp = true
     what: "records",
     deliver: async (item, id) => {
       world.tries += 1;
-      if (!world.isUp) throw new Error("down");
+      if (!world.isUp || item.n === world.fail) throw new Error("down");
       if (item.n === world.refuse) throw Object.assign(new Error("never"), { permanent: true });
       world.taken.push(item.n);
       world.ids.push(id);
@@ -50,7 +51,7 @@ test("items are delivered in their order, and their files go", async () => {
   expect(await readdir(directory)).toEqual([]);
 });
 
-test("what cannot be delivered is tried again, and by the next start, which delivers it before what is new", async () => {
+test("what cannot be delivered is tried again, and by the next start", async () => {
   const directory = await temporaryDirectory();
   const first = await startSpool(directory, { isUp: false });
   await add(first, 1, 3);
@@ -61,7 +62,7 @@ test("what cannot be delivered is tried again, and by the next start, which deli
   await add(second, 4, 5);
   second.isUp = true;
   await until(() => second.taken.length === 5);
-  expect(second.taken).toEqual([1, 2, 3, 4, 5]);
+  expect(second.taken.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5]);
   await second.spool.close();
   expect(await readdir(directory)).toEqual([]);
 });
@@ -76,10 +77,10 @@ test("beyond its size the oldest are lost, with one warning", async () => {
   await world.spool.close();
   expect(ofLoss()).toEqual(["records are lost: too many wait for their delivery"]);
   // The first may have been on its way when it was lost.
-  expect(world.taken.filter((n) => n > 1)).toEqual([26, 27, 28, 29, 30]);
+  expect(world.taken.filter((n) => n > 1).toSorted((a, b) => a - b)).toEqual([26, 27, 28, 29, 30]);
 });
 
-test("a torn file is skipped with a warning, and one that can never be delivered is dropped with another", async () => {
+test("a torn file, and one that can never be delivered, are set aside with a warning each", async () => {
   const directory = await temporaryDirectory();
   await writeFile(join(directory, "00000000000001-torn.json"), '{"n": 1');
   await writeFile(join(directory, "00000000000002-empty.json"), "");
@@ -90,10 +91,34 @@ test("a torn file is skipped with a warning, and one that can never be delivered
   await world.spool.close();
   expect(world.taken).toEqual([1, 3]);
   expect(world.warnings.map((said) => said.replace(/:.*/, ""))).toEqual([
-    "a file of records is skipped",
-    "a file of records is skipped",
-    "some records are dropped",
+    "some records are set aside",
+    "some records are set aside",
+    "some records are set aside",
   ]);
+  const names = await readdir(directory);
+  expect(names.toSorted()).toEqual([
+    "00000000000001-torn.aside",
+    "00000000000002-empty.aside",
+    expect.stringMatching(/\.aside$/),
+  ]);
+});
+
+test("no item waits behind one that fails, which is tried again", async () => {
+  const directory = await temporaryDirectory();
+  const world = await startSpool(directory);
+  world.fail = 1;
+  await add(world, 1, 5);
+  await until(() => world.taken.length === 4);
+  expect(world.taken).toEqual([2, 3, 4, 5]);
+  const { tries } = world;
+  // Also one that comes while the other is waited for.
+  await until(() => world.tries > tries + 2);
+  await add(world, 6, 6);
+  await until(() => world.taken.length === 5);
+  expect(world.warnings).toEqual([expect.stringContaining("records cannot be delivered at present")]);
+  world.fail = null;
+  await world.spool.close();
+  expect(world.taken).toEqual([2, 3, 4, 5, 6, 1]);
   expect(await readdir(directory)).toEqual([]);
 });
 

@@ -5,7 +5,7 @@ import { temporarySuffix } from "../lib/atomic-file.ts";
 import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { createNotifier } from "../lib/notifier.ts";
-import { orAborted, retry } from "../lib/wait.ts";
+import { orAborted, pause } from "../lib/wait.ts";
 
 type Options<Item> = {
   directory: string;
@@ -13,7 +13,7 @@ type Options<Item> = {
   maxBytes: number;
   /**
    * Takes an item; the id stays the same when an item is tried again. Rejects when it cannot be taken now, and with an
-   * error that has `permanent: true` when it never can.
+   * error that has `permanent: true` when it never can: then it is set aside.
    */
   deliver: (item: Item, id: string) => Promise<void>;
   /** For the log: what the items are, in the plural. */
@@ -31,7 +31,10 @@ export type Spool<Item> = {
 
 type File = { id: string; bytes: number };
 
-/** Items that wait on disk until they are delivered, oldest first. They outlive the process, not a power failure. */
+/**
+ * Items that wait on disk until they are delivered: oldest first, but one that fails is passed over, so that no other waits
+ * for it. They outlive the process, not a power failure.
+ */
 export const openSpool = async <Item>(options: Options<Item>): Promise<Spool<Item>> => {
   const { directory, maxBytes, what, now, log } = options;
   const closing = new AbortController();
@@ -53,6 +56,7 @@ export const openSpool = async <Item>(options: Options<Item>): Promise<Spool<Ite
     if (at === -1) return;
     files.splice(at, 1);
     bytes -= file.bytes;
+    if (failing.delete(file) && failing.size === 0) log.info(`${what} are delivered again`);
     await rm(pathOf(file), { force: true }).catch((err: unknown) => log.debug({ err }, "a file stays"));
   };
 
@@ -82,63 +86,90 @@ export const openSpool = async <Item>(options: Options<Item>): Promise<Spool<Ite
     added.notify("");
   };
 
-  /** Null: there is nothing in it to deliver. */
-  const read = async (file: File): Promise<{ item: Item } | null> => {
+  const read = async (file: File): Promise<Item> => {
+    const text = await readFile(pathOf(file), "utf8");
     try {
-      return { item: JSON.parse(await readFile(pathOf(file), "utf8")) as Item };
-    } catch (err) {
-      if (files[0] === file)
-        log.warn({ err, file: pathOf(file) }, `a file of ${what} is skipped: it is torn`);
-      return null;
+      return JSON.parse(text) as Item;
+    } catch (cause) {
+      throw Object.assign(new Error("it is torn", { cause }), { permanent: true });
     }
   };
 
-  let isFailing = false;
-  const onFailure = (err: unknown): void => {
-    if (isPermanent(err)) throw err;
-    if (isFailing) log.debug({ err }, `${what} still cannot be delivered`);
-    else log.warn({ err }, `${what} cannot be delivered at present; they are kept on disk and tried again`);
-    isFailing = true;
+  /** Keeps it for who looks into it, out of the way of the others. */
+  const setAside = async (file: File, err: unknown): Promise<void> => {
+    const aside = join(directory, `${file.id}${asideSuffix}`);
+    await rename(pathOf(file), aside).catch(() => undefined);
+    log.warn({ err, file: aside }, `some ${what} are set aside: they can never be delivered`);
+    await removeOldest(directory).catch(() => undefined);
   };
 
-  const deliverNext = async (file: File): Promise<void> => {
-    const found = await read(file);
-    const work = async (): Promise<void> => {
-      if (found !== null) await options.deliver(found.item, file.id);
-      if (isFailing) log.info(`${what} are delivered again`);
-      isFailing = false;
+  /** Files whose last try failed. */
+  const failing = new Set<File>();
+
+  /** Whether it waits no longer. */
+  const deliver = async (file: File): Promise<boolean> => {
+    try {
+      await options.deliver(await read(file), file.id);
       for (const reason of [unwritable, tooMany]) losses.clear(reason);
-    };
-    await retry(work, { first: 250, longest: 30_000, signal: closing.signal, onFailure }).catch(
-      (err: unknown) => {
-        if (!isPermanent(err)) throw err;
-        log.warn({ err, id: file.id }, `some ${what} are dropped: they can never be delivered`);
-      },
-    );
+    } catch (err) {
+      // Lost meanwhile, because too many wait.
+      if (!files.includes(file)) return true;
+      if (!isPermanent(err)) {
+        if (failing.size > 0) log.debug({ err }, `${what} still cannot be delivered`);
+        else
+          log.warn({ err }, `${what} cannot be delivered at present; they are kept on disk and tried again`);
+        failing.add(file);
+        return false;
+      }
+      await setAside(file, err);
+    }
     await remove(file);
+    return true;
   };
 
   const deliverAll = async (): Promise<void> => {
+    let [at, wait] = [0, shortestPause];
     for (;;) {
-      const [oldest] = files;
-      if (oldest !== undefined) await deliverNext(oldest);
-      else if (closing.signal.aborted) return;
-      else await added.waitFor("", closing.signal);
+      const file = files[at] ?? files[(at = 0)];
+      if (file === undefined) {
+        if (closing.signal.aborted) return;
+        await added.waitFor("", closing.signal);
+      } else if (await deliver(file)) wait = shortestPause;
+      else {
+        if (closing.signal.aborted) return;
+        at = files.indexOf(file) + 1;
+        // Where one alone fails it may be at fault itself: the next that comes is tried at once.
+        const wakeUp = AbortSignal.any([closing.signal, AbortSignal.timeout(wait)]);
+        await (failing.size === 1 ? added.waitFor("", wakeUp) : pause(wait, closing.signal));
+        wait = Math.min(2 * wait, longestPause);
+      }
     }
   };
-  // It rejects when it fails while it closes: the rest is for the next start.
-  const delivering = deliverAll().catch((err: unknown) => log.debug({ err }, `${what} are left on disk`));
+  const delivering = deliverAll();
 
   return {
     add,
     close: async () => {
       closing.abort();
+      // The rest is for the next start.
       await orAborted(delivering, AbortSignal.timeout(closeMs)).catch(() => undefined);
     },
   };
 };
 
 const suffix = ".json";
+const asideSuffix = ".aside";
+
+/** Most files that stay set aside. */
+const maxAside = 100;
+
+const removeOldest = async (directory: string): Promise<void> => {
+  const names = (await readdir(directory)).filter((name) => name.endsWith(asideSuffix)).toSorted();
+  for (const name of names.slice(0, -maxAside)) await rm(join(directory, name), { force: true });
+};
+
+const shortestPause = 250;
+const longestPause = 30_000;
 
 const unwritable = "they cannot be written to disk";
 const tooMany = "too many wait for their delivery";

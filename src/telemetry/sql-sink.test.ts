@@ -82,6 +82,18 @@ describe.each(Object.keys(databases))("%s", (name) => {
     await sink.close();
   });
 
+  test.each(["principal", "profile", "endedAt"] as const)(
+    "a run without `%s` is refused for good, and later ones count",
+    async (field) => {
+      const { sink } = await openSink();
+      const { [field]: _missing, ...run } = sampleRun({ id: "incomplete" });
+      await expect(sink.addRun(run as EndedRun)).rejects.toMatchObject({ permanent: true });
+      await sink.addRun(sampleRun());
+      expect((await sink.usage(usage({}))).total.runs).toBe(1);
+      await sink.close();
+    },
+  );
+
   test("a run that comes twice, also at once, counts once", async () => {
     const { sink, database } = await openSink();
     await Promise.all([1, 2, 3].map(() => sink.addRun(sampleRun())));

@@ -43,7 +43,8 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
   const store = (work: (query: Query) => Promise<void>): Promise<void> =>
     asking(60, (database) =>
       database.transaction(work).catch((error: unknown) => {
-        throw database.isRefusal(error)
+        // A `TypeError`: a field is missing, or has another type.
+        throw error instanceof TypeError || database.isRefusal(error)
           ? Object.assign(new Error(String(error)), { permanent: true })
           : error;
       }),
