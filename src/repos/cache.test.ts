@@ -81,6 +81,36 @@ test("what is no repository, an unreachable server and a server that wants crede
   expect(unreachable.message).toContain("the server cannot be reached");
 });
 
+test("a fetch from a shallow repository fails, also over an older cached clone", async () => {
+  const { url, work, commit } = await makeRemote();
+  await commit({ "a.txt": "1\n" });
+  const { repos } = await makeRepos();
+  const checkout = join(await temporaryDirectory(), "checkout");
+  await plainGit(work, "clone", "--quiet", "--depth=1", `file://${url}`, checkout);
+  const advice = /is shallow.*git fetch --unshallow/;
+  await expect(fetchInto(repos, checkout)).rejects.toThrow(advice);
+  await plainGit(checkout, "fetch", "--quiet", "--unshallow");
+  await fetchInto(repos, checkout);
+  await commit({ "a.txt": "2\n" });
+  await plainGit(checkout, "fetch", "--quiet", "--depth=1", "origin", "main");
+  await plainGit(checkout, "reset", "--quiet", "--hard", "FETCH_HEAD");
+  await expect(fetchInto(repos, checkout)).rejects.toThrow(advice);
+});
+
+/** A git that writes none of the fetched refs, and ends well. */
+const forgetfulGit = `#!/bin/sh
+case " $* " in *" fetch "*) exit 0 ;; esac
+exec /usr/bin/git "$@"
+`;
+
+test("a cached clone that got no branch of a remote with branches is an error", async () => {
+  const bin = await temporaryDirectory();
+  await writeFile(join(bin, "git"), forgetfulGit, { mode: 0o755 });
+  const { repos } = await makeRepos({}, { PATH: `${bin}:${process.env["PATH"]}` });
+  await expect(fetchInto(repos, (await makeRemote()).url)).rejects.toThrow("fetched none of the branches");
+  await fetchInto(repos, (await makeRemote(null)).url);
+});
+
 test("a failed clone leaves nothing behind", async () => {
   const { repos, settings } = await makeRepos();
   await failing(fetchInto(repos, await temporaryDirectory()));

@@ -17,7 +17,7 @@ import {
 import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
 import { NotCaptured, RepoError, type CachedRepo, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { parseRepoUrl, repoKey } from "./url.ts";
+import { parseRepoUrl, repoKey, shallowRepository } from "./url.ts";
 
 /** `jobId`: the job that the fetch is for, if any. */
 export type FetchRequest = { url: string; jobId?: string | undefined; signal: AbortSignal };
@@ -244,21 +244,18 @@ const fetchAll = async (
   { into, lockFd, jobId, signal, options = [] }: LockHeld & { into: string; options?: string[] },
 ): Promise<void> => {
   const server = serverOptions(url, "upload-pack");
-  const args = [
-    "fetch",
-    "--prune",
-    ...fetchOptions,
-    ...options,
-    ...server,
-    "--",
-    url,
-    allBranches,
-    "+refs/tags/*:refs/tags/*",
-  ];
-  await withNetwork(context, { url, signal }, (access) => {
-    const variables = { ...access.variables, ...gitDirVariables(into) };
-    const call = { ...access, variables, inheritFd: lockFd, jobId, signal };
-    return withoutStaleLocks(into, () => runGit(context, args, call));
+  const args = ["fetch", "--prune", ...fetchOptions, ...options, ...server, "--", url, allBranches, allTags];
+  const list = ["for-each-ref", "--count=1", "refs/remotes/origin"];
+  await withNetwork(context, { url, signal }, async (access) => {
+    const call = { ...access, inheritFd: lockFd, jobId, signal };
+    const local = { ...call, variables: { ...access.variables, ...gitDirVariables(into) } };
+    const { stderr } = await withoutStaleLocks(into, () => runGit(context, args, local));
+    if (stderr.includes("shallow roots are not allowed"))
+      throw new RepoError("clone_failed", shallowRepository(url));
+    if ((await runGit(context, list, local)).stdout !== "") return;
+    const { stdout } = await runGit(context, ["ls-remote", "--heads", ...server, "--", url], call);
+    if (stdout !== "")
+      throw new RepoError("clone_failed", `git fetched none of the branches that ${url} has; try again`);
   });
 };
 
@@ -272,6 +269,7 @@ export const fetchOptions = [
 ];
 
 const allBranches = "+refs/heads/*:refs/remotes/origin/*";
+const allTags = "+refs/tags/*:refs/tags/*";
 
 const exists = (path: string): Promise<boolean> =>
   access(path).then(

@@ -8,7 +8,7 @@ export type Repos = {
    */
   parseUrl: (url: string) => string;
   /**
-   * Refuses a local path, as `parseUrl` gives it, without a repository. Does not check other URLs.
+   * Refuses a local path, as `parseUrl` gives it, without a repository or with a shallow one. Does not check other URLs.
    * @throws ServiceError `invalid_repo_url`
    */
   checkLocalRepository: (url: string) => Promise<void>;

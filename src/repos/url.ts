@@ -23,13 +23,16 @@ export const parseRepoUrl = (url: string, { allowLocal }: { allowLocal: boolean 
 };
 
 /**
- * Refuses a local path or `file://` URL without a repository. Does not check other URLs.
+ * Refuses a local path or `file://` URL without a repository, or with a shallow one. Does not check other URLs.
  * @throws ServiceError `invalid_repo_url`
  */
 export const checkLocalRepository = async (url: string): Promise<void> => {
   const path = url.replace(/^file:\/\//, "");
   // git decodes %20 and the like in a file:// URL: this path may be another one.
   if (!path.startsWith("/") || (path !== url && path.includes("%"))) return;
+  for (const file of [`${path}/.git/shallow`, `${path}/shallow`, `${path}.git/shallow`])
+    if ((await stat(file).catch(() => null)) !== null)
+      throw new ServiceError("invalid_repo_url", shallowRepository(url));
   for (const file of [`${path}/.git`, `${path}/HEAD`, `${path}.git/HEAD`])
     if ((await stat(file).catch(() => null)) !== null) return;
   throw new ServiceError(
@@ -37,6 +40,10 @@ export const checkLocalRepository = async (url: string): Promise<void> => {
     `There is no git repository at ${url}; give the path of one, or an https or ssh URL`,
   );
 };
+
+/** git fetches no branch of a shallow repository, and calls that a success. */
+export const shallowRepository = (url: string): string =>
+  `The repository ${url} is shallow: it has only a part of its history. Run in it: git fetch --unshallow`;
 
 /**
  * First 12 hex digits of the sha256 of a URL that `parseRepoUrl` gave, without `.git`. A local path keeps its `.git`:

@@ -48,6 +48,21 @@ test("a path without a repository is refused before a job is queued, whether the
   expect((await service.client.list_jobs()).count).toBe(before);
 });
 
+test("a shallow repository is refused before a job is queued, with the command that completes it", async () => {
+  const { path, work } = await makeRemote();
+  await git(work, "commit", "--quiet", "--allow-empty", "--message=More");
+  await git(work, "push", "--quiet", path, "main");
+  const shallow = join(await temporaryDirectory(), "checkout");
+  await git(work, "clone", "--quiet", "--depth=1", `file://${path}`, shallow);
+  await expect(run(shallow)).rejects.toMatchObject({
+    status: 400,
+    code: "invalid_repo_url",
+    message: `The repository ${shallow} is shallow: it has only a part of its history. Run in it: git fetch --unshallow`,
+  });
+  await git(shallow, "fetch", "--quiet", "--unshallow");
+  expect(await run(shallow, { profile: "review" })).toMatchObject({ status: "succeeded" });
+});
+
 test("a path is a repository with or without .git, and as a checkout", async () => {
   const { path, work } = await makeRemote();
   for (const place of [path.replace(/\.git$/, ""), work, `file://${work}`])
