@@ -3,7 +3,7 @@ import { createClient } from "../client/client.ts";
 import type { Instance } from "../contract/instance.ts";
 import { listedRemotes, messageOf, storeRemotes } from "./addressed.ts";
 import type { Fleet, Reached, Remote } from "./fleet.ts";
-import { createKubectl, label, SyncResults, type Pod } from "./kubectl.ts";
+import { createKubectl, sign, SyncResults, type Pod } from "./kubectl.ts";
 import { askOverview, remoteOf, selfOf } from "./overview.ts";
 
 type Options = {
@@ -32,7 +32,7 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
   const kubernetesRemotes = async (signal: AbortSignal): Promise<Remote[]> => {
     const pods = await kubectl.pods(signal);
     if (pods.length === 0)
-      throw new Error(`kubectl finds no pods with the label ${label} in the namespace of its context`);
+      throw new Error(`kubectl finds no pods with the ${sign} in the namespace of its context`);
     for (const pod of pods) known.set(pod.name, pod);
     const seen = new Map<string, Instance | null>();
     const waiting = new Map<string, number>();

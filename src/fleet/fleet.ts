@@ -5,7 +5,7 @@ import type { Instance } from "../contract/instance.ts";
 export type Remote = {
   /** Name of the pod or of the instance; one of a list: its host and port. Unique within a fleet. */
   name: string;
-  /** `agent`: it runs with AGENT_MODE=true and answers chats; `orchestrator`: jobs only. */
+  /** `agent`: it runs with AGENT_MODE=true and answers chats, too; `orchestrator`: jobs only. */
   kind: "agent" | "orchestrator";
   source: "kubernetes" | "store" | "list";
   /** Where it can be reached; null: only through `kubectl`. */

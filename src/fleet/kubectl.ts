@@ -8,6 +8,8 @@ export type Pod = {
   namespace: string;
   /** Running, Pending, Failed … */
   phase: string;
+  /** Name or number of the port that the service listens on. */
+  port: string;
 };
 
 type Options = {
@@ -16,7 +18,11 @@ type Options = {
   patience: number;
 };
 
-export const label = "app.kubernetes.io/component=service";
+const label = ["app.kubernetes.io/component", "service"] as const;
+/** A pod with this variable is an instance without the label, too. */
+const transport = "SERVICE_TRANSPORT";
+/** What tells an instance from other pods. */
+export const sign = `label ${label.join("=")} or the variable ${transport}`;
 
 /** The cluster of kubectl's current context. Every function rejects with a sentence that says what to do. */
 export const createKubectl = ({ env, patience }: Options) => {
@@ -45,14 +51,14 @@ export const createKubectl = ({ env, patience }: Options) => {
     /** Those in the namespace of the current context. */
     pods: async (signal: AbortSignal): Promise<Pod[]> => {
       const scope = [`--context=${await readContext(signal)}`, `--request-timeout=${patience}s`];
-      const text = await read([...scope, "get", "pods", `--selector=${label}`, "--output=json"], signal);
+      const text = await read([...scope, "get", "pods", "--output=json"], signal);
       return podsOf(text);
     },
     /** Forwards a free port of this machine to the pod, until it is disposed of or the signal aborts. */
     forward: async (pod: Pod, signal: AbortSignal): Promise<AsyncDisposable & { url: string }> => {
       const stop = new AbortController();
       const { promise, resolve, reject } = Promise.withResolvers<string>();
-      const args = [...at(pod), "port-forward", "--address=127.0.0.1", `pod/${pod.name}`, ":http"];
+      const args = [...at(pod), "port-forward", "--address=127.0.0.1", `pod/${pod.name}`, `:${pod.port}`];
       let output = "";
       const onOutput = (piece: string): void => {
         output = (output + piece).slice(-1000);
@@ -122,10 +128,20 @@ const failure = (args: readonly string[], { ended, stderr }: CommandResult, seco
 /** Names become arguments: only those that Kubernetes itself allows. */
 const Name = z.string().regex(/^[a-z0-9][a-z0-9.-]{0,252}$/, "is no name of Kubernetes");
 
+const Container = z.object({
+  env: z.array(z.object({ name: z.string(), value: z.string().default("") })).default([]),
+  ports: z.array(z.object({ name: z.string().optional() })).default([]),
+});
+
 const PodList = z.object({
   items: z.array(
     z.object({
-      metadata: z.object({ name: Name, namespace: Name }),
+      metadata: z.object({
+        name: Name,
+        namespace: Name,
+        labels: z.record(z.string(), z.string()).default({}),
+      }),
+      spec: z.object({ containers: z.array(Container) }).default({ containers: [] }),
       status: z.object({ phase: z.string().default("Unknown") }),
     }),
   ),
@@ -133,9 +149,19 @@ const PodList = z.object({
 
 const podsOf = (text: string): Pod[] => {
   const list = PodList.safeParse(parsedJson(text));
-  if (list.success) return list.data.items.map(({ metadata, status }) => ({ ...metadata, ...status }));
-  const [issue] = list.error.issues;
-  throw new Error(`kubectl get pods printed no list of pods: ${issue?.path.join(".")} ${issue?.message}`);
+  if (!list.success) {
+    const [issue] = list.error.issues;
+    throw new Error(`kubectl get pods printed no list of pods: ${issue?.path.join(".")} ${issue?.message}`);
+  }
+  return list.data.items.flatMap(({ metadata: { name, namespace, labels }, spec, status }) => {
+    const valueOf = (variable: string): string | undefined =>
+      spec.containers.flatMap(({ env }) => env).find((one) => one.name === variable)?.value;
+    const isLabelled = labels[label[0]] === label[1];
+    if (!isLabelled && valueOf(transport) === undefined) return [];
+    const isNamed = spec.containers.some(({ ports }) => ports.some((one) => one.name === "http"));
+    const port = isLabelled || isNamed ? "http" : valueOf("SERVICE_PORT") || "8200";
+    return [{ name, namespace, phase: status.phase, port }];
+  });
 };
 
 const parsedJson = (text: string): unknown => {

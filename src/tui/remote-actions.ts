@@ -88,6 +88,10 @@ export const remoteActions = (world: World, remote: Remote, context: Context): A
 
   const run = (program: ReturnType<typeof fleet.shell>): void => ui.takeOver(() => runWithTerminal(program));
 
+  const inPod: Action[] = [
+    { name: "Exec shell", about: "a shell where it runs", run: () => run(fleet.shell(remote)) },
+    { name: "Logs", about: "follow its log", run: () => run(fleet.logs(remote)) },
+  ];
   const forAgents: Action[] = [
     { name: "Remote Chat", about: "a message, and its answer", run: chat },
     ...(hasPackage
@@ -95,16 +99,14 @@ export const remoteActions = (world: World, remote: Remote, context: Context): A
       : []),
   ];
   return [
-    ...(remote.kind === "agent"
-      ? forAgents
-      : [{ name: "Submit job", about: "a task for its agent", run: submit }]),
+    ...(remote.kind === "agent" ? forAgents : []),
+    { name: "Submit job", about: "a task for its agent", run: submit },
     {
       name: "Sync repos",
       about: "fetch its companion repositories",
       run: () => ui.open(textScreen(ui, { title: `Sync repos  ${name}`, load: sync })),
     },
-    { name: "Exec shell", about: "a shell where it runs", run: () => run(fleet.shell(remote)) },
-    { name: "Logs", about: "follow its log", run: () => run(fleet.logs(remote)) },
+    ...(remote.source === "kubernetes" ? inPod : []),
     {
       name: "Health",
       about: "is it up, does it accept jobs",

@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createInterface } from "node:readline/promises";
 import { exitCode, type ExitCode } from "../cli/failure.ts";
 import { oneLine } from "../cli/text/sanitise.ts";
 import type { Takeover } from "../fleet/fleet.ts";
@@ -16,26 +15,25 @@ export const runWithTerminal = async ({ program, args }: Takeover, cwd?: string)
   const onTerminate = (): void => terminated.abort();
   process.on("SIGINT", ignore);
   process.once("SIGTERM", onTerminate);
-  try {
-    const child = spawn(program, args, { stdio: "inherit", cwd, signal: terminated.signal });
-    const failure = await once(child, "close").then(
+  const run = async (command: string, given: string[]): Promise<string | null> => {
+    const child = spawn(command, given, { stdio: "inherit", cwd, signal: terminated.signal });
+    return await once(child, "close").then(
       ([code, signal]: unknown[]) =>
         code === 0 || signal !== null || code === 130
           ? null
-          : `${program} ended with exit code ${String(code)}`,
-      (error: Error) => `${program} could not be started: ${error.message}`,
+          : `${command} ended with exit code ${String(code)}`,
+      (error: Error) => `${command} could not be started: ${error.message}`,
     );
-    if (terminated.signal.aborted) return exitCode.terminated;
-    if (failure !== null) {
-      using terminal = createInterface({ input: process.stdin, output: process.stdout });
-      // Ctrl-D rejects.
-      await terminal
-        .question(`${oneLine(failure)}. Enter goes back `, { signal: terminated.signal })
-        .catch(() => undefined);
-    }
+  };
+  try {
+    const failure = await run(program, args);
+    // A program of its own reads the line: who reads from standard input here takes it from the screens for good.
+    if (failure !== null && !terminated.signal.aborted) await run("sh", ["-c", wait, "sh", oneLine(failure)]);
     return terminated.signal.aborted ? exitCode.terminated : exitCode.ok;
   } finally {
     process.removeListener("SIGINT", ignore);
     process.removeListener("SIGTERM", onTerminate);
   }
 };
+
+const wait = `printf '%s. Enter goes back ' "$1"; read -r _ || true`;

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 const pod = (name: string, more: object = {}) => ({
-  metadata: { name, namespace: "svc" },
+  metadata: { name, namespace: "svc", labels: { "app.kubernetes.io/component": "service" } },
   status: { phase: "Running" },
   ...more,
 });
@@ -57,17 +57,10 @@ const cluster = async (pods: object[], more: Record<string, string> = {}) => {
 };
 
 const current = ["config", "current-context"];
-const get = [
-  "--context=kind-test",
-  "--request-timeout=10s",
-  "get",
-  "pods",
-  "--selector=app.kubernetes.io/component=service",
-  "--output=json",
-];
+const get = ["--context=kind-test", "--request-timeout=10s", "get", "pods", "--output=json"];
 const scope = ["--context=kind-test", "--namespace=svc"];
-const forward = (name: string): string[] => {
-  return [...scope, "port-forward", "--address=127.0.0.1", `pod/${name}`, ":http"];
+const forward = (name: string, port = "http"): string[] => {
+  return [...scope, "port-forward", "--address=127.0.0.1", `pod/${name}`, `:${port}`];
 };
 
 test.concurrent("pods on one store are asked through one forwarded port; those that do not run are listed as such", async () => {
@@ -115,6 +108,21 @@ test.concurrent("chat, job and health go through a forwarded port, sync runs svc
   const inside = ["exec", "pod/work-0", "--", "svc", "hooks", "sync", "--json"];
   const listing = [current, get, forward("chat-0")];
   expect(await asked()).toEqual([...listing, forward("chat-0"), ...listing, [...scope, ...inside]]);
+});
+
+test.concurrent("an instance is found by its label, or by the transport in its environment", async () => {
+  const unlabelled = (name: string, variable: object) => ({
+    metadata: { name, namespace: "svc" },
+    spec: { containers: [{ name: "other" }, { name: "svc", env: [{ name: "A" }, variable] }] },
+    status: { phase: "Running" },
+  });
+  const { env, asked } = await cluster([
+    unlabelled("chat-0", { name: "SERVICE_TRANSPORT", value: "sse" }),
+    unlabelled("web-0", { name: "PORT", value: "80" }),
+  ]);
+  const { body } = await headless(["list"], env);
+  expect(byName(body)).toEqual({ "chat-0": expect.objectContaining({ state: "ready", kind: "agent" }) });
+  expect(await asked()).toEqual([current, get, forward("chat-0", "8200")]);
 });
 
 test.concurrent("a pod whose name Kubernetes would not allow is refused, and nothing is done with it", async () => {

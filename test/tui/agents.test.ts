@@ -178,7 +178,10 @@ test.concurrent("an editor has the terminal for itself, and gives it back", asyn
   await writeFile(editor, `#!/bin/sh\necho "editing $1"; read -r line; echo "$line" > "$HOME/typed"\n`, {
     mode: 0o755,
   });
-  const terminal = await tmux.open({ env: { HUB_DIR: hub, VISUAL: editor }, rows: 40 });
+  const terminal = await tmux.open({
+    env: { HUB_DIR: hub, VISUAL: editor, SERVICE_AGENT_CLI_BINARY: "/nonexistent" },
+    rows: 40,
+  });
   await terminal.shows("1 local package", "writer");
   await terminal.press("End", "Enter");
   await terminal.shows("Open Chat", "View Config");
@@ -193,6 +196,19 @@ test.concurrent("an editor has the terminal for itself, and gives it back", asyn
   await terminal.press("Enter");
   await terminal.shows("Open Chat", "Esc back");
   expect(await readFile(join(tmux.directory, "typed"), "utf8")).toBe("q2 all of this is for the editor\n");
+
+  // Programs that fail say so, and give it back as well, each time.
+  await writeFile(editor, "#!/bin/sh\nexit 3\n");
+  for (const [key, failure] of [
+    ["2", "sh ended with exit code 3. Enter goes back"],
+    ["1", "/nonexistent could not be started"],
+    ["2", "sh ended with exit code 3. Enter goes back"],
+  ] as const) {
+    await terminal.press(key);
+    await terminal.shows(failure);
+    await terminal.press("Enter");
+    await terminal.shows("Open Chat", "Esc back");
+  }
 });
 
 test.concurrent("without a terminal, or on one that cannot place the cursor, it names --headless and exits with 2", async () => {

@@ -96,7 +96,7 @@ describe.each([80, 120])("on a terminal of %i columns", (columns) => {
     await keep("instance", await terminal.shows("6f1c1a52", "Bash"));
     await terminal.press("a");
     await keep("all-jobs", await terminal.shows("0b0f4a52", "Bash"));
-    await terminal.press("6");
+    await terminal.press("4");
     await keep("job", await terminal.shows("c cancel", "Bash"));
     await terminal.press("d");
     await keep("diff", await terminal.shows("instant()"));
@@ -108,7 +108,7 @@ describe.each([80, 120])("on a terminal of %i columns", (columns) => {
     await terminal.shows("c cancel");
     await terminal.press("q");
     await terminal.shows("ACTION");
-    await terminal.press("5");
+    await terminal.press("3");
     await keep("health", await terminal.shows("accepts jobs"));
     // Nothing of what instances and agents say has reached the terminal.
     same(await terminal.ask("pane_title")).not.toContain("owned");

@@ -136,8 +136,6 @@ const job = async (call: Call): Promise<ExitCode> => {
   );
   const repo = repositoryOf(given(call.options.repo, "--repo", "the repository"), call.place.gitHost);
   const remote = await usableRemote(call);
-  if (remote.kind !== "orchestrator")
-    throw usageError(`${remote.name} is an agent: use chat, or an instance without AGENT_MODE`);
   await using reached = await call.place.fleet.reach(remote, call.signal);
   printJson(await reached.client.run_task({ task, repo_url: repo }, { signal: call.signal }));
   return exitCode.ok;
