@@ -79,7 +79,7 @@ export const startEngine = async ({
     redact: createRedactor(["hunter2-secret"]),
     log,
   });
-  const interrupt = ({ id }: { id: string }): void => worker.interrupt(id);
+  const interrupt = (record: JobRecord): void => worker.interrupt(record);
   const jobs = createJobs({ store, events, queue, jobEnds, onEnded, now, log, interrupt });
   const accept = createSubmit({
     store,

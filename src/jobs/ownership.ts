@@ -29,7 +29,7 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
     if (reason === null) return;
     if (reason === "fence")
       log.warn({ job: run.id }, "the job is no longer this instance's: its agent is ended");
-    worker.interrupt(run.id, reason);
+    worker.interrupt(run, reason);
   };
 
   /** False: the store did not answer in time. A late answer counts all the same. */

@@ -3,7 +3,8 @@ import { queryObjects } from "node:v8";
 import { describe, expect, test } from "vitest";
 import type { JobRecord } from "../store/job-record.ts";
 import { until } from "../../test/until.ts";
-import { startEngine, succeed } from "./engine.fixture.ts";
+import { never, startEngine, succeed, untilInterrupted } from "./engine.fixture.ts";
+import type { Run } from "./run.ts";
 
 /** The engine, whose store writes outcomes only when `before` lets it. */
 const startWith = async (before: (id: string) => Promise<void>) => {
@@ -53,6 +54,24 @@ test("a job waits for the worktree of one that is over until the outcome of that
   // It need not rest first.
   expect(await answer).toBe("done");
   expect(begun).toEqual([first.id, second.id]);
+});
+
+test("what is known late of a run does not end the next one of the same job", async () => {
+  const begun: Run[] = [];
+  const { submit, worker, work, queue, jobs } = await startEngine({
+    execute: async (record, run) => {
+      begun.push(run);
+      return record.attempt === 1 ? { kind: "requeue", patch: {} } : await untilInterrupted(record, run);
+    },
+  });
+  const { id } = await submit();
+  work();
+  await until(() => begun.length === 2);
+  worker.interrupt({ id, attempt: 1 }, "fence");
+  expect(begun.at(-1)?.signal.aborted).toBe(false);
+  worker.interrupt({ id, attempt: 2 });
+  expect(await jobs.untilFinal(id, never)).toMatchObject({ attempt: 2 });
+  await queue.close();
 });
 
 test("nothing is kept in memory of what was handed out before", async () => {

@@ -182,9 +182,11 @@ export const createWorker = (deps: Dependencies) => {
 
   return {
     work,
-    /** Ends the run of a job for this reason, if it is on this instance. */
-    interrupt: (id: string, reason: Interruption = "cancel"): void =>
-      running.get(id)?.controller.abort(reason satisfies Interruption),
+    /** Ends this run of a job for this reason, if it is on this instance: a later one is another matter. */
+    interrupt: ({ id, attempt }: Pick<OwnRun, "id" | "attempt">, reason: Interruption = "cancel"): void => {
+      const entry = running.get(id);
+      if (entry?.attempt === attempt) entry.controller.abort(reason);
+    },
     /** Resolves when no run is left, or the signal aborts. */
     idle: async (signal: AbortSignal): Promise<void> => {
       const all = async (): Promise<void> => {

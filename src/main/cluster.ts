@@ -124,8 +124,8 @@ export const createCluster = ({
      * Ends the run of a cancelled job if it is here. Other instances see the cancel in the record, which they check
      * every second.
      */
-    interrupt: ({ id, pod_name }: JobRecord): void => {
-      if (pod_name === podName) worker.interrupt(id);
+    interrupt: (record: JobRecord): void => {
+      if (record.pod_name === podName) worker.interrupt(record);
     },
     /** Where the worktree of a job is. */
     locationOf: ({ pod_name }: JobRecord): "here" | "other" | "lost" => {

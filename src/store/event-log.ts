@@ -173,20 +173,23 @@ const warningBeside = (event: string, message: string): Item<string> => {
 
 /**
  * Bounds what one job writes: past `maxBytes` thinking and text are left out, past four times that everything but stages,
- * warnings and the end. Each adds one warning to the log.
+ * the end and the first hundred warnings and results. Each adds one warning to the log.
  */
 const createBudget = (maxBytes: number) => {
   let warned = 0;
+  let repeatable = 0;
 
   /** The events to write to a log of `before` bytes. */
   return (events: readonly Item<string>[], before: number): string[] => {
     let size = before;
-    return events.flatMap(({ value, level }) => {
+    return events.flatMap(({ value, level: given }) => {
+      // A broken agent repeats them without end.
+      const level = given === 2 && (repeatable += 1) > mostRepeated ? 1 : given;
       const least = size <= maxBytes ? 0 : size <= maxBytes * 4 ? 1 : 2;
       const written = level >= least ? [value] : [];
       if (least > warned) {
         warned = least;
-        const what = least === 1 ? "thinking and text" : "all but stages and the result";
+        const what = least === 1 ? "thinking and text" : "all but stages and what ends the run";
         const message = `The event log has reached ${size} bytes: from here on ${what} is left out`;
         written.unshift(warningBeside(value, message).value);
       }
@@ -196,9 +199,13 @@ const createBudget = (maxBytes: number) => {
   };
 };
 
+/** Warnings and results of one job that are written beyond the limit. */
+const mostRepeated = 100;
+
 const levelOf = ({ type }: Event): Item<string>["level"] => {
   if (type === "thinking" || type === "text" || type === "block_end") return 0;
-  return ["stage", "warning", "result", "exited", "started"].includes(type) ? 2 : 1;
+  if (type === "warning" || type === "result") return 2;
+  return ["stage", "exited", "started"].includes(type) ? 3 : 1;
 };
 
 /** The event with texts of at most 65,536 characters. */

@@ -7,7 +7,7 @@ export type Item<Value> = {
   value: Value;
   size: number;
   /** When space is short, items of level 0 are left out first, then those of level 1, then the oldest. */
-  level: 0 | 1 | 2;
+  level: 0 | 1 | 2 | 3;
 };
 
 /** Most that waits for one log: items, and their sizes together. */

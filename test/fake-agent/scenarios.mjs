@@ -2,7 +2,7 @@
 const files = {
   work: "work noop commit-nothing commit-dirt delete-worktree touch-siblings remember",
   endings:
-    "hang hang-after-result ignore-term exit-without-result exit-nonzero-after-result error-result die false-second-result close-stdout work-after-result",
+    "hang hang-after-result results ignore-term exit-without-result exit-nonzero-after-result error-result die false-second-result close-stdout work-after-result",
   model: "rate-limit auth-error api-error max-turns budget retries",
   output:
     "flood split cut-65536 huge-line invalid-json unknown-events stderr-flood slow-deltas sleep broken-stream subagent print-env burst",

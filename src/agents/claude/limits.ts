@@ -13,11 +13,12 @@ export type LimitSeconds = {
 export type Limits = {
   promptGiven: () => void;
   event: () => void;
-  result: () => void;
+  /** `worked`: since the result before, if any. Only work makes a later result begin the grace anew. */
+  result: (worked: boolean) => void;
   [Symbol.dispose]: () => void;
 };
 
-/** Calls `onLimit` with the first limit that is exceeded. The wall clock runs from now. */
+/** Calls `onLimit` with the first limit that is exceeded. The wall clock runs from now to the end, whatever comes. */
 export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => void): Limits => {
   const after = (limit: Limit, limitSeconds: number): NodeJS.Timeout =>
     setTimeout(() => onLimit(limit), Math.min(limitSeconds * 1000, maxTimerMs));
@@ -41,8 +42,9 @@ export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => vo
       clearTimeout(silence);
       silence = seconds.idle > 0 ? after("idle", seconds.idle) : undefined;
     },
-    result: () => {
-      for (const timer of [wall, silence, grace]) clearTimeout(timer);
+    result: (worked) => {
+      if (grace !== undefined && !worked) return;
+      for (const timer of [silence, grace]) clearTimeout(timer);
       grace = after("result_grace", seconds.resultGrace);
     },
     [Symbol.dispose]: () => {

@@ -79,7 +79,7 @@ export const endWarnings = ({
   cause,
 }: Pick<EndedTurn, "observed" | "cause"> & { ended: EndedProcess }): string[] => {
   const warnings: string[] = [];
-  if (observed.result?.ok && cause === "result_grace") {
+  if (observed.result?.ok && (cause === "result_grace" || cause === "wall")) {
     warnings.push("The agent did not exit after its result and was ended; the result stands.");
   } else if (observed.result?.ok && cause === null && ended.exitCode !== 0) {
     const how =

@@ -1,4 +1,3 @@
-import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnOutcome } from "../agent.ts";
@@ -6,7 +5,7 @@ import { turnInput } from "./arguments.ts";
 import { unpromptedOutcome } from "./outcome.ts";
 import { readOutput } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
-import { startTurn, type RunningTurn } from "./turn.ts";
+import { isWork, startTurn, type RunningTurn } from "./turn.ts";
 
 type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   settings: ClaudeSettings;
@@ -126,6 +125,3 @@ export const createProcess = (options: Options): AgentProcess => {
     ended,
   };
 };
-
-const isWork = ({ type }: AgentEvent): boolean =>
-  type === "text" || type === "thinking" || type === "tool_use";

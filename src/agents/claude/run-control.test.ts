@@ -1,11 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { expectTidy, runFake } from "../../../test/fake-agent/run.ts";
+import { expectTidy, fakeSettings, runFake } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { until } from "../../../test/until.ts";
 import { isAlive } from "../../lib/process/identity.ts";
+import { createRedactor } from "../../lib/redact.ts";
+import { readOutput } from "./read-output.ts";
+import { startTurn } from "./turn.ts";
 
 describe("the clocks", () => {
   test("an agent that never says anything is ended as stalled", async () => {
@@ -45,6 +49,33 @@ describe("the clocks", () => {
       expect(run.outcome.error).toContain("time limit of 1 s");
     }
     expect(runs[1].events.at(-1)).toEqual({ type: "exited", exit_code: null, signal: "SIGKILL" });
+  });
+});
+
+describe("an agent that repeats its result", () => {
+  const endless = 'scenario: results {"every": 20}';
+
+  test("is ended after the grace", async () => {
+    const directory = await temporaryDirectory();
+    const settings = { agentCliResultGrace: 0.5, agentCliKillGrace: 0.2 };
+    const run = await runFake(endless, { directory, settings });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ ok: true });
+    expect(run.events).toContainEqual(
+      expect.objectContaining({
+        message: expect.stringContaining("did not exit after its result") as string,
+      }),
+    );
+  });
+
+  test("is ended at its time limit, if it works in between", async () => {
+    const run = await runFake('scenario: results {"every": 20, "work": true}', {
+      directory: await temporaryDirectory(),
+      settings: { agentCliResultGrace: 30, agentCliKillGrace: 0.2 },
+      launch: { timeoutSeconds: 3 },
+    });
+    expectTidy(run);
+    expect(run.outcome).toMatchObject({ ok: true });
   });
 });
 
@@ -89,6 +120,44 @@ describe("the caller's signal", () => {
 });
 
 describe("what cannot start", () => {
+  test.each([
+    ["lives, but cannot be identified", () => Promise.reject(new Error("no file can be opened")), "internal"],
+    ["has ended already", () => Promise.resolve(null), "agent_exit"],
+  ])("an agent that %s gets no prompt", async (_what, identify, reason) => {
+    const identity = identify();
+    identity.catch(() => undefined);
+    const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+    const redact = createRedactor([]);
+    const ignore = (): void => undefined;
+    const reader = readOutput({ stdout, stderr, redact, emit: ignore, onLine: ignore, onChunk: ignore });
+    const gone = { exitCode: 1, signal: null, pipesHeldOpen: false, swept: 0, survivors: [], hidden: [] };
+    const ended = Promise.withResolvers<void>();
+    const turn = startTurn({
+      turn: {
+        content: [],
+        appendSystemPrompt: null,
+        effort: null,
+        timeoutSeconds: 60,
+        isLast: true,
+        signal: new AbortController().signal,
+        onEvents: ignore,
+        beforePrompt: async () => undefined,
+      },
+      settings: fakeSettings("/nowhere"),
+      profile: "code",
+      agent: { stdin, identity },
+      end: () => ended.resolve(),
+      redact,
+      observed: reader.observed(),
+      spent: 0,
+    });
+    turn.write("the task");
+    if (reason === "internal") await ended.promise;
+    await turn.exited(gone);
+    expect(await turn.outcome).toMatchObject({ prompted: false, reason });
+    expect(stdin.read()).toBeNull();
+  });
+
   test("an agent that dies while its spawn is recorded is reported after that", async () => {
     const order: string[] = [];
     const run = await runFake("go on", {

@@ -58,6 +58,8 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
   let written: Promise<void> | null = null;
   let prompted = false;
   let answered = false;
+  /** Since the last result. */
+  let worked = false;
   let isMuted = false;
   let done = false;
   let ladder: NodeJS.Timeout | undefined;
@@ -90,8 +92,12 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
   /** Writes at once when there is nothing to wait for, as in a conversation. */
   const writeWhenReady = async (input: string): Promise<void> => {
     try {
-      const identity = turn.beforePrompt === undefined ? null : await agent.identity;
-      if (identity !== null) await turn.beforePrompt?.(identity);
+      if (turn.beforePrompt !== undefined) {
+        const identity = await agent.identity;
+        // It has ended: its exit tells the rest.
+        if (identity === null) return;
+        await turn.beforePrompt(identity);
+      }
       if (cause !== null || done) return;
       agent.stdin.write(input);
       prompted = true;
@@ -128,13 +134,15 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
     accept: (event) => {
       if (answered && !isLast && event.type !== "warning") return false;
       if (event.type !== "result") {
+        worked ||= isWork(event);
         batch.push(event);
         return true;
       }
       answered = true;
       batch.push({ ...event, cost_usd: ownCost(event.cost_usd, spent) });
       if (isLast) {
-        limits.result();
+        limits.result(worked);
+        worked = false;
         // At the end of its input the agent exits.
         agent.stdin.end();
       }
@@ -162,3 +170,7 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
     outcome,
   };
 };
+
+/** Whether the model said or did something. */
+export const isWork = ({ type }: AgentEvent): boolean =>
+  type === "text" || type === "thinking" || type === "tool_use";

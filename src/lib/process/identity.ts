@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** Identifies a process for certain: a pid may be reused, a pid with its start time and boot may not. */
 export type ProcessIdentity = {
@@ -17,6 +18,24 @@ export const identify = async (pid: number): Promise<ProcessIdentity | null> => 
   if (state === "Z" || state === "X") return null;
   return { pid, start_time: fields[18] ?? "", boot_id: await bootId() };
 };
+
+/**
+ * The identity of a child process; null when it has ended: `exited` resolves then. Rejects when it is alive and cannot be
+ * identified: no file can be opened, or there is no /proc.
+ */
+export const identifyChild = async (pid: number, exited: Promise<void>): Promise<ProcessIdentity | null> => {
+  const identity = await identify(pid);
+  if (identity !== null) return identity;
+  return await Promise.race([
+    exited.then(() => null),
+    delay(exitPatienceMs, undefined, { ref: false }).then(() => {
+      throw new Error(`the process ${pid} could not be read in /proc`);
+    }),
+  ]);
+};
+
+/** How long the exit of a child that has ended may take to be known, ms. */
+const exitPatienceMs = 2000;
 
 /** Whether this process, and not a later one with its number, is alive. */
 export const isAlive = async (identity: ProcessIdentity): Promise<boolean> => {

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { until } from "../../../test/until.ts";
-import { isAlive } from "./identity.ts";
+import { identifyChild, isAlive } from "./identity.ts";
 import { supervise, type SupervisedProcess, type SuperviseOptions } from "./supervise.ts";
 import { findMarked } from "../../../test/processes.ts";
 import { readRow } from "./table.ts";
@@ -141,6 +141,13 @@ test("a zombie does not count as alive", async () => {
   expect(readRow(zombie)).toBeNull();
   expect((await findMarked(marker)).map(({ pid }) => pid)).toEqual([supervised.pid]);
   expect(await supervised.stop({ graceSeconds: 0.1 })).toMatchObject({ survivors: [] });
+});
+
+test("a child that lives but cannot be read is not taken for one that has ended", async () => {
+  const unreadable = 2 ** 22 + 1;
+  expect(await identifyChild(unreadable, Promise.resolve())).toBeNull();
+  const { promise: never } = Promise.withResolvers<void>();
+  await expect(identifyChild(unreadable, never)).rejects.toThrow("could not be read in /proc");
 });
 
 test("a program that cannot be started gives a sentence", async () => {

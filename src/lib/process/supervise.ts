@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { followDescendants } from "./descendants.ts";
 import { findExecutable } from "./executable.ts";
 import { endGroup, familyOfGroup } from "./group.ts";
-import { identify, type ProcessIdentity } from "./identity.ts";
+import { identifyChild, type ProcessIdentity } from "./identity.ts";
 import { sweep, type SweepOptions, type SweepReport } from "./sweep.ts";
 import { readAnyRow, type Marker, type ProcessRow } from "./table.ts";
 
@@ -36,7 +36,7 @@ export type SpawnFailure = {
 
 export type SupervisedProcess = {
   pid: number;
-  /** Null when the process ended before it could be read. */
+  /** Null when the process ended before it could be read; rejects when it lives and cannot be identified. */
   identity: Promise<ProcessIdentity | null>;
   stdin: Writable;
   /**
@@ -84,8 +84,13 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 
   // A program may end without reading its input: its exit says so, not a broken pipe.
   child.stdin.on("error", () => {});
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const identity = identifyChild(child.pid, exited);
+  // Not everybody asks for it.
+  identity.catch(() => undefined);
   const leader = readAnyRow(child.pid);
   const ended = watchEnd(child, child.pid, {
+    exited,
     marker,
     descendants: leader === null ? undefined : followDescendants(leader),
     workplace: leader === null ? undefined : { since: leader.startTime, directories },
@@ -95,7 +100,7 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
     ok: true,
     process: {
       pid: child.pid,
-      identity: identify(child.pid),
+      identity,
       stdin: child.stdin,
       stdout: child.stdout,
       stderr: child.stderr,
@@ -106,6 +111,7 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 };
 
 type Watched = Pick<SweepOptions, "workplace"> & {
+  exited: Promise<void>;
   marker: Marker;
   descendants: ReturnType<typeof followDescendants> | undefined;
 };
@@ -114,11 +120,10 @@ type Watched = Pick<SweepOptions, "workplace"> & {
 const watchEnd = (
   child: ChildProcessWithoutNullStreams,
   pid: number,
-  { marker, descendants, workplace }: Watched,
+  { exited, marker, descendants, workplace }: Watched,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
-  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const drained = Promise.all([child.stdout, child.stderr].map(closed)).then(() => false);
 
   const end = async (): Promise<EndedProcess> => {

@@ -24,6 +24,17 @@ export const hangAfterResult = async ({ options, init, say, result }) => {
   await forever();
 };
 
+/** Gives a good result every `every` ms (20), of `kilobytes` if given, without end or `times` times; with `work` it says something before each. */
+export const results = async ({ options, init, say, result }) => {
+  const { every = 20, work = false, kilobytes = 0, times = Infinity } = options;
+  init();
+  for (let n = 0; n < times; n += 1) {
+    if (work || n === 0) say("Again. ");
+    result({ result: `Again.${"x".repeat(kilobytes * 1024)}` });
+    await delay(every);
+  }
+};
+
 export const ignoreTerm = async ({ init, say }) => {
   deaf();
   init();
