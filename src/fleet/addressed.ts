@@ -4,7 +4,7 @@ import type { Remote } from "./fleet.ts";
 import { askOverview, remoteOf, selfOf, type Way } from "./overview.ts";
 
 /** The instances at these URLs. One that does not answer is listed with its fault. */
-export const listedRemotes = (urls: readonly string[], way: Way): Promise<Remote[]> => {
+export const listedRemotes = async (urls: readonly string[], way: Way): Promise<Remote[]> => {
   const unique = new Map(urls.map((url) => [nameOf(url), url]));
   const asked = [...unique].map(async ([name, url]): Promise<Remote> => {
     const remote = { name, source: "list" as const, url };
@@ -16,7 +16,16 @@ export const listedRemotes = (urls: readonly string[], way: Way): Promise<Remote
       return remoteOf({ ...remote, instance: null, waiting: null, fault: messageOf(error) });
     }
   });
-  return Promise.all(asked);
+  return named(await Promise.all(asked));
+};
+
+/** Each by its `pod_name`; one that did not say it, and others of the same name, by host and port. */
+const named = (remotes: Remote[]): Remote[] => {
+  const names = remotes.map(({ name, instance }) => instance?.name ?? name);
+  return remotes.map((remote, at) => {
+    const name = names[at] ?? remote.name;
+    return names.indexOf(name) === at ? { ...remote, name } : remote;
+  });
 };
 
 /** The instance at `baseUrl` and those that share its store, each by the address that it publishes. */

@@ -33,7 +33,6 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
     const pods = await kubectl.pods(signal);
     if (pods.length === 0)
       throw new Error(`kubectl finds no pods with the ${sign} in the namespace of its context`);
-    for (const pod of pods) known.set(pod.name, pod);
     const seen = new Map<string, Instance | null>();
     const waiting = new Map<string, number>();
     const faults = new Map<string, string>();
@@ -57,12 +56,16 @@ export const createFleet = ({ remotes: urls, baseUrl, apiKey, env, patience = 10
     // Those that share the first one's store have been described by it.
     const others = running.filter(({ name }) => !seen.has(name) && !faults.has(name));
     await pLimit(8).map(others, ask);
-    return pods.map(({ name, phase }): Remote => {
+    known.clear();
+    return pods.map((pod): Remote => {
+      const { name: podName, phase } = pod;
+      const instance = seen.get(podName) ?? null;
+      const name = instance === null || known.has(instance.name) ? podName : instance.name;
+      known.set(name, pod);
       const stopped =
-        phase === "Running" ? null : `The pod is ${phase}: kubectl describe pod ${name} says why`;
-      const fault = stopped ?? (seen.has(name) ? null : (faults.get(name) ?? null));
-      const instance = seen.get(name) ?? null;
-      const shared = waiting.get(name) ?? null;
+        phase === "Running" ? null : `The pod is ${phase}: kubectl describe pod ${podName} says why`;
+      const fault = stopped ?? (seen.has(podName) ? null : (faults.get(podName) ?? null));
+      const shared = waiting.get(podName) ?? null;
       return remoteOf({ name, source: "kubernetes", url: null, instance, waiting: shared, fault });
     });
   };

@@ -3,7 +3,7 @@ import type { Instance } from "../contract/instance.ts";
 
 /** A running instance of the service. */
 export type Remote = {
-  /** Name of the pod or of the instance; one of a list: its host and port. Unique within a fleet. */
+  /** Its `pod_name`; until it has said it, its pod's name or its host and port. Unique within a fleet. */
   name: string;
   /** `agent`: it runs with AGENT_MODE=true and answers chats, too; `orchestrator`: jobs only. */
   kind: "agent" | "orchestrator";

@@ -22,16 +22,17 @@ export const bearerChallenge: Challenge = (_request, scope) =>
  * Resolves a request to its caller, whose principal is a digest of the key. Null: there is no valid key. Without
  * configured keys every caller is `open`.
  *
- * Only the first key counts: `X-Api-Key`, then `Authorization: Bearer`, then `?api_key=`. A client library that always
- * sends some bearer token can therefore be used with `X-Api-Key`.
+ * Any right key counts, in `X-Api-Key`, `Authorization: Bearer` or `?api_key=`; of several the first in this order. A
+ * client library that always sends some bearer token can therefore be used with `X-Api-Key`.
  */
 export const createAuthentication = (keys: readonly string[]): ((request: Request) => Identity | null) => {
   if (keys.length === 0) return () => ({ principal: "open", scopes: null });
   const principalOfKey = createKeyCheck(keys);
   return (request) => {
-    const presented = presentedKey(request);
-    const principal = presented === undefined ? null : principalOfKey(presented);
-    return principal === null ? null : { principal, scopes: null };
+    const principal = presentedKeys(request)
+      .map(principalOfKey)
+      .find((each) => each !== null);
+    return principal === undefined ? null : { principal, scopes: null };
   };
 };
 
@@ -52,15 +53,14 @@ const digest = (key: Uint8Array): Buffer => hash("sha256", key, "buffer");
 /** A digest that names the holder of a key in logs and records. */
 export const principalOf = (key: string): string => hash("sha256", `principal:${key}`).slice(0, 16);
 
-const presentedKey = ({ headers, url }: Request): Buffer | undefined => {
+const presentedKeys = ({ headers, url }: Request): Buffer[] => {
   // Header values were decoded as latin1: this gives the bytes of a key beyond ASCII.
-  const header = headers.get("x-api-key") || bearer(headers.get("authorization"));
-  if (header) return Buffer.from(header, "latin1");
+  const inHeaders = [headers.get("x-api-key"), bearer(headers.get("authorization"))]
+    .filter((key) => key)
+    .map((key) => Buffer.from(key ?? "", "latin1"));
   const question = url.indexOf("?");
-  if (question === -1) return undefined;
-  const [key, ...more] = new URLSearchParams(url.slice(question)).getAll("api_key");
-  // Two keys count as none: readers could disagree on which one is valid.
-  return key && more.length === 0 ? Buffer.from(key) : undefined;
+  const inQuery = question === -1 ? [] : new URLSearchParams(url.slice(question)).getAll("api_key");
+  return [...inHeaders, ...inQuery.map((key) => Buffer.from(key))];
 };
 
 /** The token of an `Authorization` header. */
