@@ -16,7 +16,7 @@ export const jobId = [
 
 export const baseRef = [
   "--base, --base-ref <ref>",
-  "branch or tag to base the work on (default: main, else the repository's default branch)",
+  "branch or tag to base the work on (default: SERVICE_BASE_REF (main), else the repository's default branch)",
 ] as const;
 
 /** Text for `addHelpText`: commands that a user may type, a line each. */

@@ -158,7 +158,7 @@ export const RunTaskInput = z.strictObject({
   }),
   base_ref: z.string().max(255).default("").meta({
     description:
-      "Branch or tag the work is based on; empty: main where the repository has it, else its default branch",
+      "Branch or tag the work is based on; empty: SERVICE_BASE_REF (main) where the repository has it, else its default branch",
   }),
   session_id: z.string().max(200).default("").meta({ description: "Agent session to resume" }),
   file_path: z.string().max(4096).default("").meta({

@@ -148,7 +148,7 @@ export const worktreeOperations = {
         .meta({ description: "Git repository", example: repoUrl }),
       base_ref: z.string().max(255).default("").meta({
         description:
-          "Branch or tag it is based on; empty: main where the repository has it, else its default branch",
+          "Branch or tag it is based on; empty: SERVICE_BASE_REF (main) where the repository has it, else its default branch",
       }),
     }),
     output: z.object({

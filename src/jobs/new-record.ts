@@ -9,6 +9,10 @@ export type NewRecord = {
   /** Normalised. */
   repoUrl: string;
   profile: { name: string; model: string; retryLost: boolean; rule: string };
+  /** Default: that of the input. */
+  baseRef?: string;
+  /** What the caller should know; null: nothing. */
+  warning?: string | null;
   ttlSeconds: number;
   idempotency: JobRecord["idempotency"];
   principal: string;
@@ -28,6 +32,8 @@ export const newRecord = ({
   input,
   repoUrl,
   profile,
+  baseRef = input.base_ref,
+  warning = null,
   ttlSeconds,
   idempotency,
   principal,
@@ -37,7 +43,7 @@ export const newRecord = ({
   format: recordFormat,
   id,
   repo_url: repoUrl,
-  base_ref: input.base_ref,
+  base_ref: baseRef,
   task: input.task,
   profile: profile.name,
   profile_rule: profile.rule,
@@ -70,7 +76,7 @@ export const newRecord = ({
   worktree_id: worktree?.id ?? null,
   salvage_ref: null,
   cached_clone: null,
-  warnings: repoUrl === "" ? [noRepository] : [],
+  warnings: repoUrl === "" ? [noRepository] : warning === null ? [] : [warning],
   stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],
   options: jobOptions(input.options),
   request: {

@@ -15,7 +15,7 @@ type Dependencies = {
   now: () => Date;
   newId: () => string;
   /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
-  check: (input: RunTaskInput, principal: string) => Promise<{ repoUrl: string; profile: AcceptedProfile }>;
+  check: (input: RunTaskInput, principal: string) => Promise<Accepted>;
   /** Stores the files of a job for its run. */
   putFiles: (jobId: string, files: TaskFile[]) => Promise<void>;
   /** Instance on whose disk an earlier job's worktree is, if a follow-up must run there; null: any may. */
@@ -26,7 +26,8 @@ type Dependencies = {
   joinWorktree: (id: string, accept: (worktree: NamedWorktree) => Promise<JobRecord>) => Promise<JobRecord>;
 };
 
-type AcceptedProfile = NewRecord["profile"];
+/** `baseRef`: empty: it is known when the repository has been fetched. `warning`: a sentence about the base. */
+type Accepted = Pick<NewRecord, "repoUrl" | "profile" | "baseRef" | "warning">;
 
 type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string; boundTo: string | null };
 
@@ -46,8 +47,8 @@ export const createSubmit = (deps: Dependencies) => {
 
   const enqueue = async (input: RunTaskInput, origin: Origin): Promise<JobRecord> => {
     const { idempotency, principal } = origin;
-    const { repoUrl, profile } = await deps.check(input, principal);
-    const worktree = worktreeOf(origin, repoUrl);
+    const accepted = await deps.check(input, principal);
+    const worktree = worktreeOf(origin, accepted.repoUrl);
     requireOwnBranch(input, worktree);
     const boundTo = await boundToOf(origin, worktree);
     const fresh = (): JobRecord =>
@@ -55,8 +56,7 @@ export const createSubmit = (deps: Dependencies) => {
         id: deps.newId(),
         now: now(),
         input,
-        repoUrl,
-        profile,
+        ...accepted,
         ttlSeconds: settings.jobTtl,
         idempotency,
         principal,

@@ -137,7 +137,9 @@ export const createTaskCheck =
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
     await budgets.require({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
-    return { repoUrl, profile };
+    const isGiven = base_ref !== "" || repoUrl === "";
+    const base = isGiven ? { baseRef: base_ref, warning: null } : await repos.baseLeftOut(repoUrl);
+    return { repoUrl, profile, ...base };
   };
 
 /** A submission may lower the limits that the operator has set, not raise them. */

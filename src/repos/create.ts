@@ -24,7 +24,7 @@ import { checkOutFiles } from "./files.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { isPushed, pushBranch } from "./push.ts";
-import { checkRef } from "./ref.ts";
+import { baseLeftOut, checkRef } from "./ref.ts";
 import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
@@ -58,6 +58,7 @@ export const createRepos = ({
     parseUrl: (url) => parseRepoUrl(url, { allowLocal }),
     checkLocalRepository,
     checkRef,
+    baseLeftOut: (url) => baseLeftOut(context, url),
     createMissing: (request) => createMissing(context, request),
     fetch: (request) => fetchRepo(context, { ...request, allowLocal }),
     checkOutFiles: (request) => checkOutFiles(context, request),

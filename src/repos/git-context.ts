@@ -14,6 +14,7 @@ export type RepoSettings = TokenSettings &
     | "worktreeRoot"
     | "worktreeSizeExclude"
     | "allowLocalRepos"
+    | "baseRef"
     | "maxRepoBytes"
     | "maxRepoFiles"
     | "repoLockTimeout"

@@ -1,6 +1,13 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { Refs } from "./clone.ts";
-import { gitDirVariables, runGit, runGitOrNull, withNetwork, type GitContext } from "./git-context.ts";
+import {
+  gitDirVariables,
+  runGit,
+  runGitOrNull,
+  serverOptions,
+  withNetwork,
+  type GitContext,
+} from "./git-context.ts";
 import { RepoError, type CachedRepo } from "./repos.ts";
 
 /**
@@ -41,12 +48,17 @@ type BaseRequest = { repo: CachedRepo; baseRef: string; refs: Refs; signal: Abor
 type Base = { baseRef: string; baseSha: string | null };
 
 /**
- * The commit of the remote's branch or else tag `baseRef`. Empty: of `main` or else of the remote's default branch.
+ * The commit of the remote's branch or else tag `baseRef`. Empty: of SERVICE_BASE_REF or else of the remote's default
+ * branch.
  * @throws RepoError `worktree_failed` that names the existing branches
  */
 export const resolveBase = async (context: GitContext, request: BaseRequest): Promise<Base> => {
   const { repo, refs } = request;
-  const baseRef = request.baseRef || "main";
+  const preferred = request.baseRef || context.settings.baseRef;
+  const baseRef =
+    preferred === "HEAD" && request.baseRef === ""
+      ? ((await defaultBranch(context, request)) ?? "main")
+      : preferred;
   if (!isRefName(baseRef))
     throw new RepoError("worktree_failed", `"${baseRef}" is not the name of a branch or tag.`);
   const baseSha = commitIn(refs, baseRef);
@@ -73,12 +85,41 @@ const commitIn = (refs: Refs, baseRef: string): string | null => {
 export const defaultBranch = async (
   context: GitContext,
   { repo, signal }: Pick<BaseRequest, "repo" | "signal">,
-): Promise<string | null> => {
-  const args = ["ls-remote", "--quiet", "--symref", "--", repo.url, "HEAD"];
-  const { stdout } = await withNetwork(context, { url: repo.url, signal }, (access) =>
-    runGit(context, args, { ...access, signal }),
+): Promise<string | null> => (await askHead(context, { url: repo.url, signal })).branch;
+
+/**
+ * The base of a job at this URL that names none, as the remote says now: SERVICE_BASE_REF where it has that, else its
+ * default branch; empty: it did not say within 5 s, or has no commit. `warning`: its default branch is another one.
+ */
+export const baseLeftOut = async (
+  context: GitContext,
+  url: string,
+): Promise<{ baseRef: string; warning: string | null }> => {
+  const { baseRef } = context.settings;
+  const asked = { url, also: baseRef, signal: AbortSignal.timeout(longestAskMs) };
+  const head = await askHead(context, asked).catch(() => ({ branch: null, hasAlso: false }));
+  if (baseRef === "HEAD" || !head.hasAlso) return { baseRef: head.branch ?? "", warning: null };
+  if (head.branch === null || head.branch === baseRef) return { baseRef, warning: null };
+  const warning = `The base is ${baseRef}, but the remote's default branch is ${head.branch}: give base_ref if you mean that one, or set SERVICE_BASE_REF=HEAD`;
+  return { baseRef, warning };
+};
+
+const longestAskMs = 5000;
+
+type Ask = { url: string; also?: string; signal: AbortSignal };
+
+/** The branch that the remote's HEAD names, and whether the remote has the branch or tag `also`. */
+const askHead = async (
+  context: GitContext,
+  { url, also, signal }: Ask,
+): Promise<{ branch: string | null; hasAlso: boolean }> => {
+  const others = also === undefined ? [] : [`refs/heads/${also}`, `refs/tags/${also}`];
+  const args = ["ls-remote", "--quiet", "--symref", ...serverOptions(url, "upload-pack"), "--", url];
+  const { stdout } = await withNetwork(context, { url, signal }, (access) =>
+    runGit(context, [...args, "HEAD", ...others], { ...access, signal }),
   );
-  return /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null;
+  const hasAlso = stdout.split("\n").some((line) => others.includes(line.split("\t")[1] ?? ""));
+  return { branch: /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null, hasAlso };
 };
 
 /** The commit that a name resolves to, or null. */

@@ -81,6 +81,7 @@ export const makeRepos = async (
     reposRoot: join(root, "repos"),
     worktreeRoot: join(root, "worktrees"),
     worktreeSizeExclude: [],
+    baseRef: "main",
     allowLocalRepos: null,
     maxRepoBytes: 1_000_000_000,
     maxRepoFiles: 100_000,

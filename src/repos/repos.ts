@@ -12,6 +12,11 @@ export type Repos = {
    * @throws ServiceError `invalid_repo_url`
    */
   checkLocalRepository: (url: string) => Promise<void>;
+  /**
+   * The base of a job at this URL that names none: the remote is asked, 5 s at most. Empty: it did not say. `warning`: a
+   * sentence where its default branch is another one.
+   */
+  baseLeftOut: (url: string) => Promise<{ baseRef: string; warning: string | null }>;
   /** @throws ServiceError `invalid_ref` when git does not accept it as the name of a branch or tag */
   checkRef: (ref: string) => void;
   /**
@@ -28,7 +33,7 @@ export type Repos = {
   checkOutFiles: (request: FilesRequest) => Promise<string>;
   /**
    * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
-   * the tag `baseRef`. Empty `baseRef`: `main`, else the remote's default branch. Without a repository it is empty.
+   * the tag `baseRef`. Empty `baseRef`: SERVICE_BASE_REF, else the remote's default branch. Without a repository it is empty.
    *
    * An existing worktree of this id is reused. If its directory is missing, it is made again at the same path, from its
    * branch as it was saved or pushed. One of another instance, which must be lost, becomes this instance's.

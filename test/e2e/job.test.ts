@@ -1,9 +1,12 @@
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import type { JobEvent } from "../../src/contract/event.ts";
 import { asks } from "../asks.ts";
+import { afterFile } from "../cleanup.ts";
 import { git, makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { until } from "../until.ts";
@@ -124,6 +127,40 @@ test("base_ref left out is the default branch of a repository without main, and 
   expect(named).toMatchObject({ status: "failed", failure_reason: "worktree_failed", base_ref: "main" });
   const next = await ended((await submit("Do more", { session_id: job.session_id })).id);
   expect(next).toMatchObject({ status: "succeeded", base_ref: "trunk", worktree_id: job.worktree_id });
+});
+
+test("where the remote's default branch is another one than the base, the answer of the submission says so", async () => {
+  const remote = await makeRemote();
+  await git(remote.path, "branch", "trunk", "main");
+  await git(remote.path, "symbolic-ref", "HEAD", "refs/heads/trunk");
+  const queued = await submit("Do the default thing", { repo_url: remote.path });
+  const warning = expect.stringMatching(
+    /^The base is main, but the remote's default branch is trunk: give base_ref/,
+  );
+  expect(queued).toMatchObject({ base_ref: "main", warnings: [warning] });
+  expect(await ended(queued.id)).toMatchObject({ status: "succeeded", base_ref: "main" });
+  for (const base_ref of ["main", "trunk"])
+    expect((await submit("x", { repo_url: remote.path, base_ref })).warnings).toEqual([]);
+});
+
+test("with SERVICE_BASE_REF=HEAD the base is the remote's default branch, and a remote that does not answer holds no submission up for more than 5 s", async () => {
+  const own = await startService({ env: { SERVICE_BASE_REF: "HEAD" } });
+  const remote = await makeRemote();
+  await git(remote.path, "branch", "trunk", "main");
+  await git(remote.path, "symbolic-ref", "HEAD", "refs/heads/trunk");
+  const { job } = await own.client.run_task({ task: "x", repo_url: remote.path, wait: true });
+  expect(job).toMatchObject({ status: "succeeded", base_ref: "trunk" });
+  expect(job.warnings.join()).not.toContain("default branch");
+  const silent = createServer().listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  afterFile(() => silent.close());
+  const { port } = silent.address() as AddressInfo;
+  const began = performance.now();
+  const asked = await own.client.run_task({ task: "x", repo_url: `https://127.0.0.1:${port}/a/b` });
+  expect(asked.job.warnings).toEqual([]);
+  expect(performance.now() - began).toBeGreaterThan(4900);
+  expect(performance.now() - began).toBeLessThan(20_000);
+  await own.client.cancel_job({ job_id: asked.job.id });
 });
 
 test("a session is resumed in the worktree and branch it ran in", async () => {

@@ -7,6 +7,7 @@ import { rememberJob } from "../job-id.ts";
 import { waitForJob } from "../live/follow.ts";
 import { note, print, printJson } from "../print.ts";
 import { chosen } from "../text/job-page.ts";
+import { oneLine } from "../text/sanitise.ts";
 import { readText, repositoryOf, writeText } from "./input.ts";
 import { optionsOf, type JobFlags } from "./job-options.ts";
 
@@ -51,6 +52,8 @@ export const submit = async (
   if (json && !wait) printJson(body);
   if (!json) print(job.id);
   if (!json && (wait || process.stderr.isTTY)) note(`${job.status}, ${chosen(job)}`);
+  // Without a repository the user has just confirmed it.
+  if (!json && job.repo_url !== "") for (const warning of job.warnings) note(`Warning: ${oneLine(warning)}`);
   if (wait) return waitForJob({ client, job, json });
   if (process.stderr.isTTY && !json) note(`Follow it with: svc logs ${job.id} -f`);
   return exitCode.ok;

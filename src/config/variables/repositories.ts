@@ -64,6 +64,12 @@ export const repositoryVariables = {
     null,
     "Permit file:// URLs and absolute paths; unset: only when listening on loopback",
   ),
+  baseRef: variable(
+    "SERVICE_BASE_REF",
+    text.regex(/^(?!-)[^\s~^:?*[\\]{1,200}$/, "must be the name of a branch or tag, or HEAD"),
+    "main",
+    "Base of jobs that name none, where the repository has it; else, and with HEAD, the remote's default branch",
+  ),
   maxRepoFiles: variable(
     "SERVICE_MAX_REPO_FILES",
     integer(1, 1_000_000_000),
