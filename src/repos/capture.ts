@@ -7,6 +7,7 @@ import { hideFromStatus, pathBytes, shownPath } from "./checkout-care.ts";
 import { reclaim, textOf, worktreeVariables } from "./clone.ts";
 import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
 import { openTree } from "./remove.ts";
+import { hasOwnWork } from "./submodule.ts";
 import type { Worktree } from "./repos.ts";
 
 /** The empty tree, which git knows without storing it. */
@@ -151,27 +152,33 @@ const addAll = async (context: GitContext, staging: Staging): Promise<string[]> 
     said = await add();
   }
   const refused = said === "" ? [] : await leftBehind(context, { ...staging, ...call });
+  const keeping = await Promise.all(
+    nested.map((path) => {
+      const commit = submodules.get(path);
+      return commit === undefined || hasOwnWork(context, { worktree, path, commit, signal });
+    }),
+  );
   return [
-    ...nested.map(describeNested(submodules)),
+    ...nested.filter((_, nth) => keeping[nth]).map(describeNested(submodules)),
     ...refused.filter((path) => !apart.includes(path)).map((path) => `git does not take ${shownPath(path)}`),
   ];
 };
 
 const describeNested =
-  (submodules: Set<string>) =>
+  (submodules: Map<string, string>) =>
   (path: string): string =>
     `${submodules.has(path) ? "submodule" : "nested repository"} at ${shownPath(path)}`;
 
 type Listing = Pick<Staging, "worktree" | "signal"> & { variables: Record<string, string> };
 
 /**
- * `hidden`: paths that exist but that the index tells git to ignore. `submodules`: paths of commits of other repositories.
- * `directories`: those of the files. Paths are bytes, one character each.
+ * `hidden`: paths that exist but that the index tells git to ignore. `submodules`: the commits of other repositories, by
+ * path. `directories`: those of the files. Paths are bytes, one character each.
  */
 export const readIndex = async (
   context: GitContext,
   { worktree, variables, signal }: Listing,
-): Promise<{ hidden: string[]; submodules: Set<string>; directories: Set<string> }> => {
+): Promise<{ hidden: string[]; submodules: Map<string, string>; directories: Set<string> }> => {
   const { stdout } = await runGit(context, ["ls-files", "-v", "--stage", "-z"], {
     variables,
     maxOutputBytes: 1024 * 1024 * 1024,
@@ -180,11 +187,11 @@ export const readIndex = async (
   });
   const assumed: string[] = [];
   const skipped: string[] = [];
-  const submodules = new Set<string>();
+  const submodules = new Map<string, string>();
   const directories = new Set<string>();
   for (const entry of stdout.split("\0")) {
     const path = entry.slice(entry.indexOf("\t") + 1);
-    if (entry.startsWith("160000", 2)) submodules.add(path);
+    if (entry.startsWith("160000", 2)) submodules.set(path, entry.slice(9, 49));
     for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1)) {
       if (directories.has(path.slice(0, at))) break;
       directories.add(path.slice(0, at));

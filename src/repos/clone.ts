@@ -7,7 +7,10 @@ import { readOwner, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
 
 /** Makes git use this clone, whatever an agent wrote into the working directory. */
-export const worktreeVariables = ({ path, gitDir }: Worktree): Record<string, string> => ({
+export const worktreeVariables = ({
+  path,
+  gitDir,
+}: Pick<Worktree, "path" | "gitDir">): Record<string, string> => ({
   ...gitDirVariables(gitDir),
   GIT_WORK_TREE: path,
 });

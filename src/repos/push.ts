@@ -13,6 +13,7 @@ import {
 } from "./git-context.ts";
 import { commitOf } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
+import { hasOwnWork } from "./submodule.ts";
 
 /** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
 export const pushBranch = async (
@@ -109,8 +110,9 @@ const isClean = async (context: GitContext, worktree: Worktree, signal: AbortSig
   // Output on stderr means a directory that could not be read.
   if (stdout !== "" || stderr !== "") return false;
   // Any other nested repository is in the status as a new file.
-  const nested = [...directories, ...submodules].map((directory) =>
-    isPresent(worktree.path, `${directory}/.git`),
-  );
+  const nested = [
+    ...[...directories].map((directory) => isPresent(worktree.path, `${directory}/.git`)),
+    ...[...submodules].map(([path, commit]) => hasOwnWork(context, { worktree, path, commit, signal })),
+  ];
   return (await Promise.all(nested)).every((isRepository) => !isRepository);
 };

@@ -137,7 +137,7 @@ test("the reason is removed with its cause", async () => {
   expect(await repos.readWorktree("one")).toMatchObject({ kept: [] });
 });
 
-test("a submodule that was checked out keeps the worktree; its new commit is committed", async () => {
+test("a submodule that was checked out keeps the worktree once there is work in it; its new commit is committed", async () => {
   const { repos, remote, repo } = await makeWorktree();
   const library = (await makeWorktree({ "lib.txt": "lib\n" })).remote;
   const allowed = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
@@ -147,6 +147,22 @@ test("a submodule that was checked out keeps the worktree; its new commit is com
   const worktree = await addTo(repos, repo, "two");
   expect(await repos.isPushed(worktree, never)).toBe(true);
   await asAgent(worktree.path, ...allowed, "update", "--init");
+  const sub = join(worktree.path, "sub");
+  const look = async () => [await repos.isPushed(worktree, never), await repos.unsavable(worktree, never)];
+  const work = async (...args: string[]) => asAgent(sub, ...args);
+  expect(await look()).toEqual([true, []]);
+  expect(await repos.salvage(worktree, "two", never)).toEqual({ ref: null, kept: [] });
+  const elsewhere = async () => work("branch", "x", await work("commit-tree", "-m", "x", "HEAD^{tree}"));
+  for (const [change, undo] of [
+    [() => write(sub, { "new.txt": "1\n" }), () => rm(join(sub, "new.txt"))],
+    [() => write(sub, { "lib.txt": "changed\n" }), () => write(sub, { "lib.txt": "lib\n" })],
+    [elsewhere, () => work("branch", "--quiet", "-D", "x")],
+  ] as const) {
+    await change();
+    expect(await look()).toEqual([false, ["submodule at sub"]]);
+    await undo();
+    expect(await look()).toEqual([true, []]);
+  }
   const commit = await commitFile(join(worktree.path, "sub"), "committed.txt");
   expect((await repos.inspect(worktree, never)).kept).toEqual(["submodule at sub"]);
   await repos.commitAll(worktree, "work", never);
