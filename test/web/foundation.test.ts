@@ -99,8 +99,26 @@ test("a browser is sent from the root to the jobs, and asked for the key; a wron
   await page.reload();
   await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
   expect(page.url()).not.toContain(key);
+  const conversations = (act: string) =>
+    page.evaluate<number>(`new Promise((resolve) => {
+      const opened = indexedDB.open("svc.chat", 1);
+      opened.onupgradeneeded = () => {
+        opened.result.createObjectStore("conversations", { keyPath: "id" });
+        opened.result.createObjectStore("turns", { keyPath: ["conversation", "at"] });
+      };
+      opened.onsuccess = () => {
+        const asked = opened.result.transaction("conversations", "readwrite").objectStore("conversations").${act};
+        asked.onsuccess = () => {
+          opened.result.close();
+          resolve(asked.result);
+        };
+      };
+    })`);
+  await conversations(`put({ id: "a", title: "Secret", model: "m", at: 1 })`);
+  page.once("dialog", (dialog) => void dialog.accept());
   await page.getByRole("button", { name: "Forget key" }).click();
   await field.waitFor();
+  expect(await conversations("count()")).toBe(0);
   expect(faults).toEqual([]);
 });
 

@@ -78,3 +78,9 @@ export const removeConversation = async (id: string): Promise<void> => {
   await answerOf((await store("conversations", "readwrite")).delete(id));
   await answerOf((await store("turns", "readwrite")).delete(turnsOf(id)));
 };
+
+/** Of everyone who has used this browser. */
+export const removeConversations = async (): Promise<void> => {
+  await answerOf((await store("conversations", "readwrite")).clear());
+  await answerOf((await store("turns", "readwrite")).clear());
+};

@@ -45,7 +45,7 @@ export const Header = () => {
 const KeyButton = () => {
   needsKey.use();
   return hasKey() ? (
-    <button type="button" className="quiet" onClick={signOut}>
+    <button type="button" className="quiet" onClick={() => void signOut()}>
       Forget key
     </button>
   ) : null;

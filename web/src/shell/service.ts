@@ -2,6 +2,7 @@ import { QueryCache, QueryClient, MutationCache } from "@tanstack/react-query";
 import { ClientError } from "../../../src/client/client-error.ts";
 import { createClient, type Client } from "../../../src/client/client.ts";
 import { createTransport, type Transport } from "../../../src/client/transport.ts";
+import { removeConversations } from "../chat/history.ts";
 import { createStore } from "./store.ts";
 
 const storedKey = "svc.key";
@@ -69,9 +70,10 @@ export const signIn = async (key: string): Promise<void> => {
   await queries.resetQueries();
 };
 
-export const signOut = (): void => {
+export const signOut = async (): Promise<void> => {
+  if (!confirm("Forget the key, and remove the conversations that this browser keeps?")) return;
   for (const name of [storedKey, storedBridgeKey]) sessionStorage.removeItem(name);
-  location.reload();
+  await removeConversations().finally(() => location.reload());
 };
 
 const onError = (error: Error): void => {
