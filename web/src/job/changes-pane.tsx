@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef } from "react";
+import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { counted } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import { coloured, useColours } from "../parts/code.tsx";
@@ -20,11 +21,14 @@ const rowHeight = 20;
 /** Milliseconds between two readings of the change while the agent edits. */
 const readAgainMs = 3000;
 
-type Props = { id: string; follower: Follower; isFinal: boolean };
+type Props = { job: Job; follower: Follower };
 
 /** What the job has changed so far; read again after the agent's edits. */
-export const ChangesPane = ({ id, follower, isFinal }: Props) => {
-  const queryKey = ["diff", id, isFinal];
+export const ChangesPane = ({ job, follower }: Props) => {
+  const { id } = job;
+  const hasEnded = isFinal(job.status);
+  // Work is saved after the job has ended.
+  const queryKey = ["diff", id, hasEnded, job.salvage_ref];
   const readChange = async (signal: AbortSignal) => {
     const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
     const patch = await readPatch(answer.diff, answer.files, async () => {
@@ -32,8 +36,8 @@ export const ChangesPane = ({ id, follower, isFinal }: Props) => {
       signal.throwIfAborted();
     });
     const notices = [
-      answer.source === "salvage" ? "This is the work that was saved when the job failed." : "",
-      answer.truncated ? `Not all of it: svc checkout ${id} brings the rest.` : "",
+      answer.source === "salvage" ? "This is the work that was saved when the job ended." : "",
+      answer.truncated ? `Not all of it: svc checkout ${id.slice(0, 8)} brings the rest.` : "",
       oneLine(answer.note ?? ""),
     ];
     return { patch, notice: notices.filter(Boolean).join(" ") };
@@ -46,7 +50,7 @@ export const ChangesPane = ({ id, follower, isFinal }: Props) => {
       const last = queries.getQueryData<Change>(queryKey);
       return last?.edits === edits ? last : { ...(await readChange(signal)), edits };
     },
-    refetchInterval: isFinal ? false : readAgainMs,
+    refetchInterval: hasEnded ? false : readAgainMs,
     placeholderData: (before) => before,
     // Patches are large, and reading them is cheap.
     gcTime: 0,
@@ -56,7 +60,7 @@ export const ChangesPane = ({ id, follower, isFinal }: Props) => {
     <Answer query={change}>
       {({ patch, notice }) =>
         patch.files.length === 0 ? (
-          <Empty title={isFinal ? "This job has changed nothing" : "Nothing is changed yet"}>{notice}</Empty>
+          <Empty title={hasEnded ? "This job has changed nothing" : "Nothing is changed yet"}>{notice}</Empty>
         ) : (
           <PatchView patch={patch} notice={notice} />
         )

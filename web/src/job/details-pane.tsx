@@ -1,57 +1,34 @@
-import type { Job } from "../../../src/contract/job.ts";
-import { adviceFor } from "../../../src/cli/text/advice.ts";
+import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { oneLine, sanitise } from "../../../src/cli/text/sanitise.ts";
 import { savedWork } from "../../../src/cli/text/saved-work.ts";
+import { hasChange } from "../parts/change.tsx";
 import { Markdown } from "../parts/markdown.tsx";
 import { Empty } from "../parts/states.tsx";
 import { Copy } from "./copy.tsx";
 
-/** The agent's final words, and why the job failed. */
-export const OutputPane = ({ job }: { job: Job }) => {
-  const { output, error } = job;
-  // Many errors say it themselves.
-  const advice = error?.includes("\nWhat to do: ") === true ? null : adviceFor(job);
-  if (output === null && error === null)
-    return <Empty title="No output yet">It comes when the agent is done.</Empty>;
-  return (
+/** The agent's final words. */
+export const OutputPane = ({ job: { output, status } }: { job: Job }) =>
+  output === null ? (
+    <Empty title={isFinal(status) ? "There is no output" : "No output yet"} />
+  ) : (
     <div className="document">
-      {error !== null && (
-        <div className="fault-box">
-          <p className="words">{sanitise(error)}</p>
-          {advice !== null && <p>{advice}</p>}
-        </div>
-      )}
-      {output !== null && (
-        <>
-          <Markdown text={output} />
-          <Copy text={output} label="Copy output" />
-        </>
-      )}
+      <Markdown text={output} />
+      <Copy text={output} label="Copy output" />
     </div>
   );
-};
 
 /** Ids, places, commands. */
 export const DetailsPane = ({ job }: { job: Job }) => {
+  const id = job.id.slice(0, 8);
   const options = Object.entries(job.options).filter(([, value]) => value !== null && String(value) !== "");
   return (
     <div className="document">
-      {job.warnings.length > 0 && (
-        <>
-          <h2>Warnings</h2>
-          <ul>
-            {job.warnings.map((warning, index) => (
-              <li key={index}>{oneLine(warning)}</li>
-            ))}
-          </ul>
-        </>
-      )}
       <h2>Commands</h2>
       <Commands>
         {[
-          `svc logs -f ${job.id}`,
-          ...(job.branch === null ? [] : [`svc diff ${job.id}`, `svc checkout ${job.id}`]),
-          ...(job.session_id === null ? [] : [`svc continue ${job.id} "…"`]),
+          `svc logs ${id} -f`,
+          ...(hasChange(job) ? [`svc diff ${id}`, `svc checkout ${id}`] : []),
+          ...(job.session_id === null ? [] : [`svc continue ${id} "…"`]),
           ...savedLines(job),
         ]}
       </Commands>

@@ -7,6 +7,7 @@ import { Answer } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { client } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
+import { Banner } from "./banner.tsx";
 import { ChangesPane } from "./changes-pane.tsx";
 import { ConversationPane } from "./conversation-pane.tsx";
 import { DetailsPane, OutputPane } from "./details-pane.tsx";
@@ -42,6 +43,7 @@ const OneJob = ({ job }: { job: Job }) => {
   return (
     <div className="job">
       <JobHeader job={job} follower={follower} />
+      <Banner job={job} />
       <Panes job={job} follower={follower} />
     </div>
   );
@@ -62,8 +64,8 @@ const Panes = ({ job, follower }: { job: Job; follower: Follower }) => {
     {
       name: "changes",
       title: "Changes",
-      count: job.diff_stat !== null && job.diff_stat.files > 0 && <Change stat={job.diff_stat} />,
-      content: () => <ChangesPane id={job.id} follower={follower} isFinal={hasEnded} />,
+      count: <Change stat={job.diff_stat} />,
+      content: () => <ChangesPane job={job} follower={follower} />,
     },
     { name: "output", title: "Output", content: () => <OutputPane job={job} /> },
     { name: "details", title: "Details", content: () => <DetailsPane job={job} /> },
