@@ -137,6 +137,7 @@ test("by keys alone: the list of shortcuts, the colours, the way past the naviga
   expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Shortcuts" }).waitFor();
   const background = () =>
     page.evaluate<string>("getComputedStyle(document.documentElement).backgroundColor");
   const before = await background();

@@ -80,6 +80,27 @@ describe("a conversation", () => {
     expect(depth(tool(entries[0]))).toBe(3);
   });
 
+  test("has the service's steps in one line until something else comes", () => {
+    const stage = (name: StageEvent["stage"], detail: string | null = null): StageEvent => ({
+      type: "stage",
+      stage: name,
+      detail,
+    });
+    const { entries, indexOf } = conversationOf(
+      stage("queued"),
+      stage("claimed", "pod"),
+      { type: "text", block: 1, text: "Done" },
+      stage("result", "success"),
+      stage("ended", "succeeded"),
+    );
+    expect(entries).toMatchObject([
+      { kind: "stage", seq: 1, text: "queued · claimed  pod" },
+      { kind: "text" },
+      { kind: "stage", text: "ended  succeeded" },
+    ]);
+    expect([1, 2, 3, 5].map(indexOf)).toEqual([0, 0, 1, 2]);
+  });
+
   test("marks a piece of text that the model began anew", () => {
     const { entries } = conversationOf(
       { type: "text", block: 1, text: "The ans" },

@@ -61,6 +61,8 @@ test("submit, watch, see the change while the agent works, cancel: by keys alone
   await page.getByRole("status").getByText("cancelled").waitFor();
   await until(async () => (await page.title()).startsWith("cancelled: "));
   expect((await ask.get(job.id)).status).toBe("cancelled");
+  await page.getByText("This is the work that was saved when the job ended.").waitFor();
+  await page.getByRole("button", { name: "Copy checkout" }).waitFor();
   expect(faults).toEqual([]);
 });
 
@@ -87,6 +89,14 @@ test("a job that has ended reads as a conversation; links lead to its events; ev
   const { page } = await open(job.id, "", { colorScheme: "dark" });
   await page.getByRole("strong").getByText("test").waitFor();
   await page.getByText("1 failed", { exact: true }).waitFor();
+  // Before the agent's first word, and after its last, there is one line of the service's.
+  const rows = await entries(page).allInnerTexts();
+  expect(rows[0]).toMatch(/queued · claimed.* · agent started/);
+  expect(
+    rows.filter((row) => /\b(queued|claimed|agent started|first output|result|ended)\b/.test(row)),
+  ).toHaveLength(2);
+  // There is nothing to check out.
+  expect(await page.getByRole("button", { name: "Copy checkout" }).count()).toBe(0);
   await page.getByText("+ day = 2").waitFor();
   const result = page.getByText("export const day = 1;", { exact: true });
   expect(await result.count()).toBe(0);
@@ -121,7 +131,7 @@ test("a job that has ended reads as a conversation; links lead to its events; ev
     expect(await accessibilityFaults(page)).toEqual([]);
   }
   await page.goto(`${service.url}/ui/jobs/${job.id.slice(0, 8)}?pane=details`);
-  await page.getByText(`svc continue ${job.id}`).waitFor();
+  await page.getByText(`svc continue ${job.id.slice(0, 8)}`).waitFor();
   expect(new URL(page.url()).pathname).toBe(`/ui/jobs/${job.id}`);
   await page.keyboard.press("g");
   await page.keyboard.press("j");
@@ -133,6 +143,7 @@ test("on a phone in the dark nothing is wider than the screen", async () => {
     (await ask.submit({ task: scenario("chat", { steps: conversation }), repo_url: remote.path })).id,
   );
   const { page } = await open(job.id, "", { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
+  expect((await entries(page).locator("> div").first().boundingBox())?.x).toBeLessThan(20);
   await page.getByText("+ day = 2").waitFor();
   for (const name of ["Conversation", "Changes", "Output", "Details"]) {
     await tab(page, name).click();
@@ -216,15 +227,17 @@ test("earlier calls of a subagent come above without moving what is read", async
   expect(Math.abs(((await read.boundingBox())?.y ?? 0) - (before?.y ?? 0))).toBeLessThan(2);
 });
 
-test("an unknown job, one that failed, and one that waits are said to be so", async () => {
+test("an unknown job is said to be so, with a way back; one that failed says why and what to do at once", async () => {
   const failed = await ask.submit({ task: scenario("auth-error") });
   const { page } = await open("00000000-0000-4000-8000-000000000000");
-  await page.getByRole("heading", { name: "There is no such thing" }).waitFor();
+  await page.getByRole("heading", { name: "This was not found" }).waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
+  await page.getByRole("link", { name: "Back to the list" }).click();
+  await page.waitForURL("**/ui/jobs");
   await ask.ended(failed.id);
-  await page.goto(`${service.url}/ui/jobs/${failed.id}?pane=output`);
+  await page.goto(`${service.url}/ui/jobs/${failed.id}`);
   await page.getByRole("status").getByText("failed").waitFor();
-  await page.getByText("AGENT_CLI_OAUTH_TOKEN").first().waitFor();
+  await page.getByText(/What to do: .*AGENT_CLI_OAUTH_TOKEN/).waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
 });
 

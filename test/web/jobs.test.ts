@@ -64,15 +64,37 @@ test("filters and search narrow the list, stand in the address, and come back wi
   await page.waitForURL("**/ui/jobs?status=failed&profile=review&q=*");
 });
 
+test("the list is read once, in each tab, has ids and pull requests, and counts no lines where there are none", async () => {
+  const { page } = await openPage(browser, service, "/health");
+  for (const tab of [page, await page.context().newPage()]) {
+    const asked: string[] = [];
+    tab.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    await tab.goto(`${service.url}/ui/jobs`);
+    await tab.locator(listed).first().waitFor();
+    // The changes, when they come, have it read again.
+    const { job } = await service.client.run_task({ task: "scenario: noop" });
+    await tab.locator(`a[href$="${job.id}"]`).waitFor();
+    expect(asked.filter((path) => path === "/jobs")).toHaveLength(1);
+  }
+  const row = page.locator(listed).filter({ hasText: "00000000" });
+  await row.getByText("1 file", { exact: true }).waitFor();
+  const link = row.getByRole("link", { name: "7" });
+  expect(await link.getAttribute("href")).toBe("https://github.com/acme/app/pull/7");
+});
+
 test("by keys alone a job is written and submitted, and is one job however often it is sent", async () => {
   const { page, faults } = await openPage(browser, service, "/ui/jobs");
   await page.locator(listed).first().waitFor();
   await page.keyboard.press("n");
+  await page.keyboard.type("jot this down");
   await page.getByRole("dialog", { name: "New job" }).waitFor();
+  expect(await page.getByLabel("What should be done").inputValue()).toBe("jot this down");
+  await page.getByLabel("What should be done").fill("");
   expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
   await page.keyboard.press("Control+Enter");
   const task = page.getByLabel("What should be done");
   await until(async () => (await task.getAttribute("aria-invalid")) === "true");
+  await page.getByText("Write what the agent should do").waitFor();
   await page.keyboard.type("Write a poem about queues");
   await page.keyboard.press("Tab");
   await page.keyboard.type("not a repository");

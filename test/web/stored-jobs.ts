@@ -59,6 +59,7 @@ const ended = (at: number, created: number): JobRecord => {
       status === "succeeded"
         ? { files: 1 + (at % 9), insertions: (at * 31) % 700, deletions: (at * 17) % 250 }
         : null,
+    pr_url: status === "succeeded" ? `https://github.com/acme/app/pull/${at + 7}` : null,
     cost_usd: ((at * 97) % 400) / 100 + 0.01,
     num_turns: 4 + (at % 30),
     attempt: 1,

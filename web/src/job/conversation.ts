@@ -29,8 +29,7 @@ type TextEntry = Base & {
 export type Entry =
   | ToolEntry
   | TextEntry
-  | (Base & { kind: "stage"; stage: StageName; detail: string | null })
-  | (Base & { kind: "note" | "problem"; text: string })
+  | (Base & { kind: "stage" | "note" | "problem"; text: string })
   | (Base & { kind: "result"; ok: boolean; text: string; turns: number | null });
 
 /** What the events so far say about the job. */
@@ -63,7 +62,10 @@ const deepest = 3;
 /** Tools that change no files. */
 const readers = new Set(["Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite"]);
 
-/** Joins a job's events to a conversation: pieces to texts, results to their calls, calls to their subagents. */
+/** Others have a path, which *Details* has too, or a process id. */
+const detailed = new Set<StageName>(["claimed", "pushed", "pull_request", "ended"]);
+
+/** Joins a job's events to a conversation: pieces to texts, results to calls, calls to subagents, stages to a line. */
 export const createConversation = (): Conversation => {
   const entries: Entry[] = [];
   const facts: Facts = {
@@ -154,8 +156,13 @@ export const createConversation = (): Conversation => {
 
   const tell = (event: JobEvent): void => {
     const row = describeEvent(event, facts.worktree);
-    if (row !== null)
-      entries.push({ ...base(event), kind: row.kind === "problem" ? "problem" : "note", text: row.text });
+    if (row === null) return;
+    const kind = row.kind === "problem" || row.kind === "stage" ? row.kind : "note";
+    const last = entries.at(-1);
+    if (kind === "stage" && last?.kind === "stage") {
+      last.text += ` · ${row.text}`;
+      last.changes += 1;
+    } else entries.push({ ...base(event), kind, text: row.text });
   };
 
   const takers: { [Type in JobEvent["type"]]: (event: Of<Type>) => void } = {
@@ -170,7 +177,9 @@ export const createConversation = (): Conversation => {
       const { stage, detail, at } = event;
       if (stage === "worktree_ready") facts.worktree = detail;
       facts.stages.push({ stage, at, attempt: event.attempt });
-      entries.push({ ...base(event), kind: "stage", stage, detail });
+      // The conversation itself shows both.
+      if (stage === "first_output" || stage === "result") return;
+      tell(detailed.has(stage) ? event : { ...event, detail: null });
     },
     started: (event) => {
       facts.model = event.model;

@@ -14,7 +14,7 @@ export const Copy = ({ text, label = "Copy" }: { text: string; label?: string })
   };
   return (
     <button type="button" title={text} onClick={() => void copy()}>
-      <span role="status">{said ?? label}</span>
+      <span aria-live="polite">{said ?? label}</span>
     </button>
   );
 };

@@ -1,5 +1,4 @@
 import { memo, type ReactNode } from "react";
-import { visible } from "../../../src/cli/text/sanitise.ts";
 import { clock } from "../../../src/lib/quantities.ts";
 import { Long } from "../parts/long.tsx";
 import { Markdown } from "../parts/markdown.tsx";
@@ -48,11 +47,6 @@ const Body = ({ entry, worktree, isOpen, toggle }: BodyProps): ReactNode => {
     case "tool":
       return <Tool call={entry} worktree={worktree} {...fold} />;
     case "stage":
-      return (
-        <p>
-          {entry.stage.replaceAll("_", " ")} <span className="note mono">{visible(entry.detail ?? "")}</span>
-        </p>
-      );
     case "note":
     case "problem":
       return <p>{entry.text}</p>;

@@ -62,7 +62,6 @@ export const Find = ({ entries, at, select }: Props) => {
 /** What the entry shows, folded or not. */
 const textOf = (entry: Entry): string => {
   if (entry.kind === "tool") return callText(entry);
-  if (entry.kind === "stage") return `${entry.stage.replaceAll("_", " ")} ${entry.detail ?? ""}`;
   return entry.text;
 };
 

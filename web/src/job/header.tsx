@@ -5,8 +5,9 @@ import { continueInput, retryInput } from "../../../src/client/again.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
 import { cost } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { hasChange } from "../parts/change.tsx";
 import { Dialog } from "../parts/dialog.tsx";
-import { Repository } from "../parts/repository.tsx";
+import { isWeb, Repository } from "../parts/repository.tsx";
 import { State } from "../parts/state.tsx";
 import { Duration } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
@@ -79,7 +80,8 @@ const Actions = ({ job }: { job: Job }) => {
   const [asking, ask] = useState<Asking>(null);
   const hasEnded = isFinal(job.status);
   const close = (): void => ask(null);
-  const checkout = `svc checkout ${job.id}`;
+  const checkout = `svc checkout ${job.id.slice(0, 8)}`;
+  const isChanged = hasChange(job);
   const canContinue = hasEnded && job.session_id !== null;
   useShortcut("x", "Cancel the job", () => !hasEnded && ask("cancel"));
   useShortcut("r", "Run the task again", () => hasEnded && ask("again"));
@@ -89,7 +91,11 @@ const Actions = ({ job }: { job: Job }) => {
     "Open the pull request",
     () => isWeb(job.pr_url) && window.open(job.pr_url, "_blank", "noopener"),
   );
-  useShortcut("y", "Copy the checkout line", () => void navigator.clipboard?.writeText(checkout));
+  useShortcut(
+    "y",
+    "Copy the checkout line",
+    () => isChanged && void navigator.clipboard?.writeText(checkout),
+  );
   return (
     <div className="actions">
       {isWeb(job.pr_url) && (
@@ -97,7 +103,7 @@ const Actions = ({ job }: { job: Job }) => {
           Pull request
         </a>
       )}
-      {job.branch !== null && <Copy text={checkout} label="Copy checkout" />}
+      {isChanged && <Copy text={checkout} label="Copy checkout" />}
       {canContinue && (
         <button type="button" onClick={() => ask("continue")}>
           Continue
@@ -118,9 +124,6 @@ const Actions = ({ job }: { job: Job }) => {
     </div>
   );
 };
-
-/** The host of a pull request is not ours: its address must not run as script. */
-const isWeb = (url: string | null): url is string => url !== null && /^https?:\/\//.test(url);
 
 type DialogProps = { job: Job; close: () => void };
 
@@ -152,7 +155,7 @@ const AgainDialog = ({ job, close }: DialogProps) => {
     >
       {files.length === 0
         ? "A new job gets the same task, repository, profile and options, and begins anew."
-        : `The service does not give the job's files back: svc retry ${job.id} --file names them again.`}
+        : `The service does not give the job's files back: svc retry ${job.id.slice(0, 8)} --file names them again.`}
     </Question>
   );
 };

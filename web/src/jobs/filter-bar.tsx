@@ -1,4 +1,5 @@
 import { useMemo, type ReactNode } from "react";
+import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import type { Job } from "../../../src/contract/job.ts";
 import { Choice, Search, Since } from "../parts/filters.tsx";
 import { shortRepository } from "../parts/repository.tsx";
@@ -14,38 +15,45 @@ type Props = {
   children: ReactNode;
 };
 
-export const FilterBar = ({ filters, change, jobs, onNew, children }: Props) => (
-  <search className="filters">
-    <Search label="Search tasks" text={filters.q} change={(q) => change({ q })} />
-    <Choice
-      label="Status"
-      any="Status"
-      value={filters.status}
-      offered={statuses.filter((status) => status !== "")}
-      change={(status) => change({ status: status as Filters["status"] })}
-    />
-    <Choice
-      label="Repository"
-      any="Repository"
-      value={filters.repo_url}
-      offered={useValues(jobs, "repo_url")}
-      name={shortRepository}
-      change={(repo_url) => change({ repo_url })}
-    />
-    <Choice
-      label="Profile"
-      any="Profile"
-      value={filters.profile}
-      offered={useValues(jobs, "profile")}
-      change={(profile) => change({ profile })}
-    />
-    <Since value={filters.since} change={(since) => change({ since })} />
-    <span className="count number">{children}</span>
-    <button type="button" className="primary" onClick={onNew}>
-      New job
-    </button>
-  </search>
-);
+export const FilterBar = ({ filters, change, jobs, onNew, children }: Props) => {
+  const repositories = useValues(jobs, "repo_url");
+  return (
+    <search className="filters">
+      <Search label="Search tasks" text={filters.q} change={(q) => change({ q })} />
+      <Choice
+        label="Status"
+        any="Status"
+        value={filters.status}
+        offered={statuses.filter((status) => status !== "")}
+        change={(status) => change({ status: status as Filters["status"] })}
+      />
+      <Choice
+        label="Repository"
+        any="Repository"
+        value={filters.repo_url}
+        offered={repositories}
+        name={(url) => {
+          const name = shortRepository(url);
+          const isOne = repositories.every((other) => other === url || shortRepository(other) !== name);
+          return isOne ? name : oneLine(url);
+        }}
+        change={(repo_url) => change({ repo_url })}
+      />
+      <Choice
+        label="Profile"
+        any="Profile"
+        value={filters.profile}
+        offered={useValues(jobs, "profile")}
+        change={(profile) => change({ profile })}
+      />
+      <Since value={filters.since} change={(since) => change({ since })} />
+      <span className="count number">{children}</span>
+      <button type="button" className="primary" onClick={onNew}>
+        New job
+      </button>
+    </search>
+  );
+};
 
 /** The different values, each once, that of the newest job first. */
 const useValues = (jobs: readonly Job[], field: "repo_url" | "profile"): string[] =>

@@ -2,7 +2,7 @@ import { useInfiniteQuery, type InfiniteData } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo } from "react";
 import type { Job } from "../../../src/contract/job.ts";
 import type { JobChange } from "../../../src/contract/job-list.ts";
-import { onChanges } from "../shell/changes.ts";
+import { following, onChanges } from "../shell/changes.ts";
 import { client, queries } from "../shell/service.ts";
 import { isListed, type Filters } from "./filters.ts";
 
@@ -16,8 +16,10 @@ export const useJobList = (filters: Filters) => {
   const key = useMemo(() => ["jobs", filters] as const, [filters]);
   const query = useInfiniteQuery({
     queryKey: key,
-    queryFn: ({ pageParam, signal }) =>
-      client().list_jobs({ ...filters, limit: pageSize, cursor: pageParam }, { signal }),
+    queryFn: async ({ pageParam, signal }) => {
+      await following;
+      return client().list_jobs({ ...filters, limit: pageSize, cursor: pageParam }, { signal });
+    },
     initialPageParam: "",
     getNextPageParam: (page: Page) => page.next_cursor,
     // What changes is told.

@@ -40,7 +40,7 @@ let kept: Draft = empty;
 type Props = { onClose: () => void; onSubmitted: (job: Job) => void };
 
 /** Asks for a task and submits it. */
-export default function NewJob({ onClose, onSubmitted }: Props) {
+export const NewJob = ({ onClose, onSubmitted }: Props) => {
   const recent = useRecent();
   const profiles = useQuery({
     queryKey: ["profiles"],
@@ -87,7 +87,11 @@ export default function NewJob({ onClose, onSubmitted }: Props) {
           if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
         }}
       >
-        <Field label="What should be done" fault={faults.task} wide>
+        <Field
+          label="What should be done"
+          fault={faults.task && (draft.task.trim() === "" ? "Write what the agent should do" : faults.task)}
+          wide
+        >
           {(props) => <textarea {...props} {...input("task")} rows={6} aria-required />}
         </Field>
         <Field label="Repository" fault={faults.repo_url} wide>
@@ -120,7 +124,7 @@ export default function NewJob({ onClose, onSubmitted }: Props) {
         )}
         <Field label="Base branch" fault={faults.base_ref}>
           {(props) => (
-            <input {...props} {...input("base_ref")} className="mono" placeholder="main, or the default" />
+            <input {...props} {...input("base_ref")} className="mono" placeholder="as the service decides" />
           )}
         </Field>
         <Field label="Profile" fault={faults.profile} note={chosen?.description}>
@@ -161,7 +165,7 @@ export default function NewJob({ onClose, onSubmitted }: Props) {
       </form>
     </Dialog>
   );
-}
+};
 
 type FieldProps = {
   label: string;

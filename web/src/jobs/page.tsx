@@ -1,6 +1,5 @@
 import { useCallback, useState } from "react";
 import { useLocation } from "wouter";
-import { late } from "../parts/late.tsx";
 import { Empty, Failed, Loading } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { useIsNarrow } from "../parts/media.ts";
@@ -10,10 +9,9 @@ import { createStore } from "../shell/store.ts";
 import { FilterBar } from "./filter-bar.tsx";
 import { useFilters } from "./filters.ts";
 import { useJobList } from "./list.ts";
+import { NewJob } from "./new-job.tsx";
 import { Heads, Row } from "./row.tsx";
 import "./jobs.css";
-
-const NewJob = late(() => import("./new-job.tsx"), null);
 
 /** The job that the keys act on, also after one comes back to the list. */
 const selected = createStore<string | null>(null);

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "react";
+import { useIsTouched } from "./media.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import "./filters.css";
 
@@ -65,7 +66,7 @@ export const Search = ({ label, text, change }: SearchProps) => {
       ref={field}
       type="search"
       aria-label={label}
-      placeholder={`${label}  /`}
+      placeholder={useIsTouched() ? label : `${label}  /`}
       value={typed}
       onChange={({ target }) => setTyped(target.value)}
       onKeyDown={({ key }) => {

@@ -5,6 +5,9 @@ import { oneLine } from "../../../src/cli/text/sanitise.ts";
 export const shortRepository = (url: string): string =>
   url === "" ? "" : oneLine(repositoryName(url).split("/").filter(Boolean).slice(-2).join("/"));
 
+/** The host of a pull request is not ours: its address must not run as script. */
+export const isWeb = (url: string | null): url is string => url !== null && /^https?:\/\//.test(url);
+
 export const Repository = ({ url }: { url: string }) => (
   <span className="mono" title={oneLine(url)}>
     {shortRepository(url)}

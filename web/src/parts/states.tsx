@@ -1,5 +1,6 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { Link, useLocation } from "wouter";
 import { ClientError } from "../../../src/client/client-error.ts";
 
 /** There is nothing: says why, and what to do. */
@@ -19,6 +20,7 @@ export const Loading = ({ what = "Loading" }: { what?: string }) => (
 
 /** What went wrong, in the service's words, and a way on. */
 export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) => {
+  const [path] = useLocation();
   const status = error instanceof ClientError ? error.status : 0;
   // The prompt for the key is over the page.
   if (status === 401) return <Loading what="Waiting for a key" />;
@@ -26,6 +28,7 @@ export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) =
     <div className="page-state failed" role="alert">
       <h2>{titles[status] ?? "This could not be read"}</h2>
       <p>{error.message}</p>
+      {status === 404 && <Link href={path.split("/", 2).join("/")}>Back to the list</Link>}
       {retry && (
         <button type="button" onClick={retry}>
           Try again
@@ -38,7 +41,7 @@ export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) =
 const titles: Record<number, string> = {
   0: "The service does not answer",
   403: "This is not permitted",
-  404: "There is no such thing",
+  404: "This was not found",
 };
 
 type AnswerProps<Data> = { query: UseQueryResult<Data>; children: (data: Data) => ReactNode };

@@ -30,6 +30,17 @@ const lock = "svc.changes";
 /** Milliseconds after which a connection that has ended is worth telling, as one that ends now and then is not. */
 const briefMs = 3000;
 
+const begun = Promise.withResolvers<void>();
+let hasBegun = false;
+const begin = (): void => {
+  hasBegun = true;
+  begun.resolve();
+};
+setTimeout(begin, 300);
+
+/** Resolves when changes come, or after 0.3 s. What was read before would have to be read again. */
+export const following = begun.promise;
+
 let waiting: JobChange[] = [];
 let isLate: ReturnType<typeof setTimeout> | undefined;
 
@@ -44,12 +55,13 @@ const receive = (message: Message): void => {
   }
   if (message.type === "here") {
     isAsking = false;
-    return;
+    return begin();
   }
   if (message.type === "behind") {
     clearTimeout(isLate);
     isLate = undefined;
     isBehind.set(false);
+    if (!hasBegun) return begin();
   }
   if (waiting.length === 0) {
     setTimeout(() => {
@@ -98,7 +110,7 @@ const follow = async (): Promise<void> => {
   for (;;) {
     await needsKey.until((isNeeded) => !isNeeded);
     const end = new AbortController();
-    const begin = async (): Promise<void> => {
+    const leadOn = async (): Promise<void> => {
       isLeading = true;
       await lead(end.signal).finally(() => (isLeading = false));
     };
@@ -106,13 +118,13 @@ const follow = async (): Promise<void> => {
     isStealing = false;
     if ("locks" in navigator) {
       // It fails when another tab has taken the lock, or this one no longer waits for it.
-      await navigator.locks.request(lock, options, begin).catch(() => undefined);
+      await navigator.locks.request(lock, options, leadOn).catch(() => undefined);
       end.abort();
     } else {
       // Browsers have locks on HTTPS and on loopback only. Elsewhere each tab that is seen has a connection.
       await isSeen.until((seen) => seen);
       void isSeen.until((seen) => !seen).then(() => end.abort());
-      await begin();
+      await leadOn();
     }
   }
 };
@@ -132,5 +144,6 @@ const watch = (): void => {
 };
 
 others.onmessage = ({ data }: MessageEvent<Message>) => receive(data);
+others.postMessage({ type: "ask" } satisfies Message);
 if ("locks" in navigator) setInterval(watch, 5000);
 void follow();

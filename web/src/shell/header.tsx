@@ -34,8 +34,8 @@ export const Header = () => {
           {colours === "system" && <path d="M8 1.5a6.5 6.5 0 0 1 0 13z" fill="currentColor" />}
         </svg>
       </button>
-      <button type="button" className="quiet" onClick={() => help.set(true)}>
-        Keys
+      <button type="button" className="quiet keyboard" onClick={() => help.set(true)}>
+        Shortcuts
       </button>
       <KeyButton />
     </header>

@@ -44,7 +44,7 @@ const onKey = (event: KeyboardEvent): void => {
 window.addEventListener("keydown", onKey);
 
 export const ShortcutHelp = () => {
-  const all = registered.use();
+  const all = registered.use().toSorted((one, other) => one.keys.localeCompare(other.keys));
   if (!help.use()) return null;
   return (
     <Dialog title="Keyboard shortcuts" onClose={() => help.set(false)}>
