@@ -45,6 +45,8 @@ export type AgentLaunch = {
   repoKey: string | null;
   /** Wall time limit of a job, seconds. */
   timeoutSeconds: number;
+  /** USD that a run may cost; null: no limit. */
+  maxBudgetUsd: number | null;
 };
 
 export type StartedAgent = { ok: true; process: AgentProcess } | { ok: false; outcome: TurnOutcome };
@@ -82,6 +84,8 @@ export type AgentTurn = {
    * Synchronous: it must not throw and must not wait.
    */
   onEvents: (events: readonly AgentEvent[]) => void;
+  /** Called with what the turn has cost so far, while it runs: what is known of one whose end nobody sees. */
+  onSpent?: (spent: Spent) => void;
   /**
    * Interrupts the turn: a request to stop, then TERM, then KILL, all within 2 s. A last turn gets no request: TERM,
    * the grace of the settings, KILL. With the reason `fence` it gets no grace: another agent may already work on the
@@ -99,6 +103,9 @@ export type AgentTurn = {
    */
   beforePrompt?: (identity: ProcessIdentity) => Promise<void>;
 };
+
+/** What a turn used and cost. */
+export type Spent = Pick<TurnOutcome, "usage" | "costUsd" | "costEstimated">;
 
 export type TurnOutcome = {
   ok: boolean;
@@ -120,6 +127,9 @@ export type TurnOutcome = {
   /** Of this turn alone, although the CLI reports sums. */
   numTurns: number | null;
   costUsd: number | null;
+  /** The agent did not report the cost: it was reckoned from the tokens. */
+  costEstimated: boolean;
+  /** As the result reports it; without a result, of the calls that were told. */
   usage: Usage | null;
   durationMs: number;
 };

@@ -52,23 +52,3 @@ export const createPublisher = (
     },
   };
 };
-
-/** Collects what the agent has reported of its turn so far: all that is known of a failed one. */
-export const createAccount = () => {
-  const known = {
-    session_id: null as string | null,
-    num_turns: null as number | null,
-    cost_usd: null as number | null,
-    usage: null as Extract<AgentEvent, { type: "result" }>["usage"],
-  };
-  return {
-    known,
-    begin: (sessionId: string): void => void (known.session_id = sessionId),
-    add: (event: AgentEvent): void => {
-      if (event.type === "started") known.session_id = event.session_id;
-      if (event.type !== "result") return;
-      const { session_id, num_turns, cost_usd, usage } = event;
-      Object.assign(known, { session_id: session_id ?? known.session_id, num_turns, cost_usd, usage });
-    },
-  };
-};

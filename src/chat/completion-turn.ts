@@ -1,3 +1,4 @@
+import type { TurnOutcome } from "../agents/agent.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import {
@@ -8,7 +9,7 @@ import {
 } from "../store/completion-store.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { digestOf } from "./answer-digest.ts";
-import { createAccount, createPublisher } from "./completion-events.ts";
+import { createPublisher } from "./completion-events.ts";
 import type { Engine, EngineTurn, EngineOutcome } from "./engine.ts";
 import { endedBy } from "./failure.ts";
 import { setTimeout as delay } from "node:timers/promises";
@@ -48,8 +49,7 @@ export const createCompletionTurn =
     void write(running, started, over.signal).then((result) => {
       if (result === "refused") run.stop.abort(cancelled());
     });
-    const account = createAccount();
-    const end = { ...started, ...(await finalRecord(deps, { run, running, account })) };
+    const end = { ...started, ...(await finalRecord(deps, run, running)) };
     over.abort();
     const ended = { ...running, ...end };
     const result = await write(running, end);
@@ -71,26 +71,30 @@ export const publishEnd = (bus: EventBus, record: CompletionRecord, now: () => D
   bus.publish({ event_type: "done", content: record.status, ...entry });
 };
 
-type Running = { run: Run; running: CompletionRecord; account: ReturnType<typeof createAccount> };
-
 /** Runs the turn in the engine, and returns the final record. */
 const finalRecord = async (
   deps: Dependencies,
-  { run, running, account }: Running,
+  run: Run,
+  running: CompletionRecord,
 ): Promise<Partial<CompletionRecord>> => {
   const { engine, now, log } = deps;
   const { signal } = run.stop;
-  const tellers = publisher(deps, run, account);
+  /** What is known of a turn that fails. */
+  const known: Changes = {};
+  const tellers = publisher(deps, run, known);
   const stopWatching = watch(deps, run);
   try {
     signal.throwIfAborted();
-    const answerDigest = ({ text }: { text: string }): string => digestOf(text);
+    const answerDigest: EngineTurn["answerDigest"] = (outcome) => {
+      Object.assign(known, factsOf({ ...outcome, sessionId: outcome.sessionId ?? known.session_id ?? null }));
+      return digestOf(outcome.text);
+    };
     return completedBy(await engine.run({ ...run.ask, ...tellers, signal, answerDigest }), now());
   } catch (error) {
     const failure = signal.aborted ? endedBy(signal) : error;
     const isTold = failure instanceof ServiceError && failure.code !== "internal";
     if (!isTold) log.error({ err: failure, completion: running.uuid }, "a completion failed");
-    return { ...account.known, ...failedBy(isTold ? failure : internal, running, now()) };
+    return { ...known, ...failedBy(isTold ? failure : internal, running, now()) };
   } finally {
     stopWatching();
   }
@@ -100,16 +104,15 @@ const finalRecord = async (
 const publisher = (
   deps: Dependencies,
   { record, progress }: Run,
-  account: Running["account"],
+  known: Changes,
 ): Pick<EngineTurn, "onEvents" | "onSession"> => {
   const bus = createPublisher(deps, record.uuid);
   return {
     onSession: (sessionId) => {
-      account.begin(sessionId);
+      known.session_id = sessionId;
       bus.onSession(sessionId);
     },
     onEvents: (events) => {
-      events.forEach(account.add);
       bus.onEvents(events);
       try {
         for (const event of events) if (event.type === "tool_use") progress?.(`Uses ${event.name}`);
@@ -181,13 +184,20 @@ const completedBy = (outcome: EngineOutcome, now: Date): Changes => ({
   status: "completed",
   is_error: false,
   result: cutFront(outcome.text, maxResultBytes),
-  session_id: outcome.sessionId,
-  cost_usd: outcome.costUsd,
+  ...factsOf(outcome),
   duration_ms: Math.round(outcome.durationMs),
-  num_turns: outcome.numTurns,
-  usage: outcome.usage,
   ended_at: now.toISOString(),
   ...(outcome.model === null ? {} : { model: outcome.model }),
+});
+
+const factsOf = (
+  outcome: Pick<TurnOutcome, "sessionId" | "numTurns" | "usage" | "costUsd" | "costEstimated">,
+): Changes => ({
+  session_id: outcome.sessionId,
+  cost_usd: outcome.costUsd,
+  cost_estimated: outcome.costEstimated,
+  num_turns: outcome.numTurns,
+  usage: outcome.usage,
 });
 
 /** A turn that the caller stopped, or abandoned, is cancelled; every other one failed. */

@@ -28,6 +28,7 @@ export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
   model: "claude-sonnet",
   numTurns: 2,
   costUsd: 0.25,
+  costEstimated: false,
   usage: {
     input_tokens: 1,
     output_tokens: 2,

@@ -25,6 +25,7 @@ describe("a completion that is waited for", () => {
     };
     const completion = {
       ...facts,
+      cost_estimated: false,
       created_at: "2026-01-01T00:00:00.000Z",
       started_at: "2026-01-01T00:00:00.000Z",
       ended_at: "2026-01-01T00:00:00.000Z",
@@ -41,8 +42,9 @@ describe("a completion that is waited for", () => {
 
   test("that fails answers 500 with what went wrong, and what is known of the turn", async () => {
     const { submit, fake, told } = await openCompletions();
-    fake.play = async ({ onEvents }) => {
-      onEvents([{ type: "started", session_id: "s", model: null, agent_version: null }]);
+    fake.play = async ({ answerDigest, onSession }) => {
+      onSession?.("s");
+      answerDigest({ ...outcome({ ok: false, costUsd: 0.5, costEstimated: true }), sessionId: null });
       throw new ServiceError("model_failed", "The model does not answer; try again later");
     };
     const answer = await submit();
@@ -54,7 +56,13 @@ describe("a completion that is waited for", () => {
       session_id: "s",
       error: "The model does not answer; try again later",
       code: "model_failed",
-      completion: { status: "failed", error_code: "model_failed", ended_at: "2026-01-01T00:00:00.000Z" },
+      cost_usd: 0.5,
+      completion: {
+        status: "failed",
+        cost_estimated: true,
+        error_code: "model_failed",
+        ended_at: "2026-01-01T00:00:00.000Z",
+      },
     });
     expect(http.status?.(output.strict().parse(answer))).toBe(500);
     expect(await told()).toEqual([

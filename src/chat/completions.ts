@@ -224,6 +224,7 @@ const newRecord = (
   result: null,
   session_id: null,
   cost_usd: null,
+  cost_estimated: false,
   duration_ms: null,
   num_turns: null,
   is_error: false,

@@ -68,6 +68,10 @@ export const Usage = z
   .meta({ id: "Usage" });
 export type Usage = z.infer<typeof Usage>;
 
+/** Whether any tokens were used, as far as is known. */
+export const hasTokens = (usage: Usage | null): usage is Usage =>
+  usage !== null && Object.values(usage).some((count) => count > 0);
+
 /** Null: nothing is known. */
 export const addUsage = (a: Usage | null, b: Usage | null): Usage | null =>
   a === null || b === null
@@ -119,8 +123,13 @@ export const Job = z
     attempt: z.int().meta({ description: "0 until the job is claimed for the first time", example: 0 }),
     model: z.string().nullable().meta({ example: "sonnet" }),
     num_turns: z.int().nullable(),
-    cost_usd: z.number().nullable(),
-    usage: Usage.nullable(),
+    cost_usd: z.number().nullable().meta({ description: "USD, of all attempts; null: not known" }),
+    cost_estimated: z.boolean().meta({
+      example: false,
+      description:
+        "Whether cost_usd, or a part of it, was reckoned from tokens: a run ended without a result",
+    }),
+    usage: Usage.nullable().meta({ description: "Of all attempts" }),
     duration_ms: z.int().nullable().meta({ description: "From started_at to ended_at" }),
     worktree_id: z.string().nullable(),
     salvage_ref: z.string().nullable().meta({

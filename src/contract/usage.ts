@@ -33,10 +33,14 @@ const UsageFigures = z.object({
     .number()
     .nullable()
     .meta({ description: "succeeded / (succeeded + failed), 0 to 1; null: none of both", example: 0.8182 }),
-  cost_usd: z.number().meta({ description: "Billed cost, USD, as the agent reports it", example: 3.42 }),
+  cost_usd: z.number().meta({ description: "Billed cost, USD", example: 3.42 }),
   imputed_cost_usd: z.number().meta({
     description: "USD that runs would have cost whose agent was logged in by subscription; not billed",
     example: 0,
+  }),
+  estimated_cost_usd: z.number().meta({
+    description: "What of the two was reckoned from tokens, as the runs ended without a result",
+    example: 0.12,
   }),
   input_tokens: tokens,
   output_tokens: tokens,

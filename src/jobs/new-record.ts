@@ -71,6 +71,7 @@ export const newRecord = ({
   model: input.options.model ?? profile.model,
   num_turns: null,
   cost_usd: null,
+  cost_estimated: false,
   usage: null,
   duration_ms: null,
   worktree_id: worktree?.id ?? null,

@@ -57,7 +57,7 @@ export const createRun = (
       // has its final state before its run has ended.
       note(({ warnings }) => ({ warnings: [...warnings, text] }), true, whileItRuns);
     },
-    note: (patch) => note(redactDeep(patch, redact)),
+    note: (patch, options) => note(redactDeep(patch, redact), options?.lazy),
     record: async (patch) => (await whileReachable(() => store.update(record.id, guard, patch))) !== null,
     isOwner: async () => {
       const look = async (): Promise<boolean> => {
@@ -86,8 +86,8 @@ export type Run = {
   event: (event: AgentEvent) => void;
   /** Adds a sentence to the job's warnings and to its events. */
   warn: (message: string) => void;
-  /** Records progress that a crash may lose. */
-  note: (patch: JobPatch) => void;
+  /** Records progress that a crash may lose if it is `lazy` (the default). */
+  note: (patch: JobPatch, options?: { lazy: boolean }) => void;
   /** Records progress durably. False: the run no longer owns the job (cancelled, say) and must stop. */
   record: (patch: JobPatch) => Promise<boolean>;
   /** Whether the run still owns the job. Ask before anything that cannot be undone. */

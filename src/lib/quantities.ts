@@ -44,7 +44,8 @@ export const clock = (milliseconds: number): string => {
 const two = (value: number): string => String(value).padStart(2, "0");
 
 /** Four digits for the cents of a small run, two for a large one. */
-export const cost = (usd: number): string => `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
+export const cost = (usd: number, isEstimated = false): string =>
+  `${isEstimated ? "≈" : ""}$${usd.toFixed(usd < 1 ? 4 : 2)}`;
 
 /** `1 job`, `2 jobs` */
 export const counted = (count: number, noun: string): string =>

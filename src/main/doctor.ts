@@ -90,6 +90,7 @@ const agentOf = ({ settings }: Patient, directory: string) => ({
       profile: "doctor",
       repoKey: null,
       timeoutSeconds: 60,
+      maxBudgetUsd: null,
     },
   },
 });

@@ -24,6 +24,7 @@ import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
 import { createTaskCheck, createHandlers } from "./handlers.ts";
+import { withCosts } from "./costs.ts";
 import { createCluster, createInstancesView } from "./cluster.ts";
 import { openDoors, publicAddress } from "./doors.ts";
 import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.ts";
@@ -88,7 +89,8 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const { repos, companions, profiles } = await openSources({ settings, env, stores, redact, now, log });
   /** Known once the doors are open. */
   let receiver: { endpoint: string; token: string } | null = null;
-  const agent = createClaudeAgent({ settings, env, redact, receiver: () => receiver });
+  const claude = createClaudeAgent({ settings, env, redact, receiver: () => receiver });
+  const agent = withCosts(claude, { telemetry, log });
   const runner = createRunner({
     profiles,
     repos,

@@ -55,6 +55,7 @@ export const openTelemetry = async ({
     append: (batch) => spool.add({ batch: redactDeep(batch, redact) }),
     addRun: (run) => spool.add({ run }),
     spent: sink.spent,
+    earlierRuns: sink.earlierRuns,
     usage: sink.usage,
     close: async () => {
       await spool.close();
@@ -81,6 +82,7 @@ export const jobRun = (record: JobRecord, imputed: boolean): EndedRun => ({
   model: record.model ?? "",
   principal: record.principal,
   costUsd: record.cost_usd ?? 0,
+  estimated: record.cost_estimated,
   imputed,
   ...tokensOf(record.usage),
   turns: record.num_turns ?? 0,
@@ -102,6 +104,7 @@ export const turnRun = (
   model: outcome.model ?? model ?? "",
   principal,
   costUsd: outcome.costUsd ?? 0,
+  estimated: outcome.costEstimated,
   imputed,
   ...tokensOf(outcome.usage),
   turns: outcome.numTurns ?? 0,

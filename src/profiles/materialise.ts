@@ -92,6 +92,7 @@ export const materialise = async (
     // Otherwise a profile that may only read could not read them.
     args: [...toArguments(plan.block), ...(attached.length === 0 ? [] : [`--add-dir=${given}`])],
     model: plan.block.model,
+    maxBudgetUsd: plan.block.max_budget_usd ?? null,
     settingsFile,
     mcpConfigFile,
     worktreeName: worktree?.id ?? null,

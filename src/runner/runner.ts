@@ -13,7 +13,7 @@ import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
 import { deliver } from "./deliver.ts";
-import { LostOwnership, runJobAgent, UnknownSession } from "./turn.ts";
+import { LostOwnership, runJobAgent, spentBy, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -85,10 +85,10 @@ export const createRunner = (deps: Dependencies) => {
     if (!agent.ok) return await endWith(record, run, progress, failedRun(agent));
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
     if (!(await run.isOwner())) throw new LostOwnership("another run owns the job");
-    run.note(agentFacts(agent));
+    run.note(agentFacts(record, agent));
     const { redact } = deps;
     const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact });
-    return { kind: "succeeded", patch: { ...agentFacts(agent), ...delivered } };
+    return { kind: "succeeded", patch: { ...agentFacts(record, agent), ...delivered } };
   };
 
   const filesOf = async (id: string): Promise<TaskFile[]> => {
@@ -105,7 +105,7 @@ export const createRunner = (deps: Dependencies) => {
     outcome: Outcome,
   ): Promise<Outcome> => {
     const { worktree, agent } = progress;
-    const known = { ...(agent === null ? {} : agentFacts(agent)), ...outcome.patch };
+    const known = { ...(agent === null ? {} : agentFacts(record, agent)), ...outcome.patch };
     if (worktree === null) return { ...outcome, patch: known };
     return {
       ...outcome,
@@ -211,12 +211,11 @@ type Progress = {
 const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
 /** What the agent's outcome adds to a job, however it ended. */
-const agentFacts = (agent: TurnOutcome): JobPatch => ({
+const agentFacts = (record: JobRecord, agent: TurnOutcome): JobPatch => ({
   exit_code: agent.exitCode,
   output: agent.text === "" ? null : agent.text,
   num_turns: agent.numTurns,
-  cost_usd: agent.costUsd,
-  usage: agent.usage,
+  ...spentBy(record, agent),
   ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
   ...(agent.model === null ? {} : { model: agent.model }),
 });

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { peakOf } from "../../test/peak-memory.ts";
 import { processesMarked } from "../../test/processes.ts";
+import { until } from "../../test/until.ts";
 import { claimJob } from "./runner.fixture.ts";
 
 test("an event that cannot be passed on ends the agent before it ends the job", async () => {
@@ -47,6 +48,34 @@ test("what the agent's adapter warns of is in the job's warnings, each sentence 
   const told = (await job.published()).filter(({ type }) => type === "warning");
   expect(told).toHaveLength(2);
   expect((await job.stored()).warnings).toEqual([leftOut]);
+});
+
+test("the tokens and the cost of all attempts count, also of one without a result", async () => {
+  const usage = {
+    input_tokens: 1000,
+    output_tokens: 0,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+  };
+  const earlier = { attempt: 2, usage, cost_usd: 0.5, cost_estimated: true };
+  const job = await claimJob("scenario: noop", earlier);
+  expect(await job.execute()).toMatchObject({
+    kind: "succeeded",
+    patch: { cost_usd: 0.5123, cost_estimated: true, usage: { input_tokens: 1100, output_tokens: 20 } },
+  });
+});
+
+test("a run whose cost nobody knows is warned of, with what to do", async () => {
+  const job = await claimJob('scenario: hang {"after": 1}');
+  const outcome = job.execute();
+  await until(async () => (await job.stored()).stages.some(({ stage }) => stage === "first_output"));
+  job.interrupt("shutdown");
+  expect(await outcome).toMatchObject({ patch: { cost_usd: null, usage: { output_tokens: 20 } } });
+  expect((await job.stored()).warnings).toEqual([
+    expect.stringMatching(
+      /^What this run cost is not known: .* fake-sonnet; set max_budget_usd in its profile$/,
+    ),
+  ]);
 });
 
 test("a job whose agent cannot be started says why, and its events end like those of any other", async () => {

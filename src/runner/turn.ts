@@ -1,6 +1,7 @@
 import { join } from "node:path";
-import type { Agent, AgentLaunch, AgentTurn, TurnOutcome } from "../agents/agent.ts";
+import type { Agent, AgentLaunch, AgentTurn, Spent, TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
+import { addUsage, hasTokens } from "../contract/job.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Log } from "../lib/log.ts";
 import { traceparentOf } from "../lib/trace-context.ts";
@@ -9,6 +10,7 @@ import { taskFilesDirectory } from "../profiles/materialise.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
+import type { JobPatch } from "../store/job-store.ts";
 
 type JobTurn = {
   record: JobRecord;
@@ -75,12 +77,24 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
       run.stage("agent_started", `pid ${identity.pid}`);
     },
     onEvents: publishEvents(run, job.log),
+    onSpent: (spent) => run.note(spentBy(record, spent), { lazy: false }),
   });
+  if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
   if (outcome.sessionId !== null && outcome.sessionId !== session.id)
     await job.profiles.noteSession(outcome.sessionId, record.id);
   return { ...outcome, text: cutFront(outcome.text, maxTextBytes) };
 };
+
+/** What a job has used and cost with this attempt; `record` is as it was when the attempt began. */
+export const spentBy = (record: JobRecord, { usage, costUsd, costEstimated }: Spent): JobPatch => ({
+  usage: addUsage(record.usage, usage),
+  cost_usd: costUsd === null ? record.cost_usd : Number(((record.cost_usd ?? 0) + costUsd).toFixed(10)),
+  cost_estimated: record.cost_estimated || costEstimated,
+});
+
+const unknownCost = (model: string | null): string =>
+  `What this run cost is not known: it ended without a result, and there is no price for the model ${model ?? "(unknown)"}; set max_budget_usd in its profile`;
 
 /** Publishes a run's events, and the stages that they imply. */
 const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {

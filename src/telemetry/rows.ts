@@ -18,6 +18,7 @@ export const usageKeys = [
 export const usageSums = [
   "runs",
   "cost_usd",
+  "estimated_cost_usd",
   "input_tokens",
   "output_tokens",
   "cache_creation_tokens",
@@ -77,6 +78,7 @@ export const runRow = (run: EndedRun): Row =>
     status: run.status,
     imputed: run.imputed ? 1 : 0,
     cost_usd: run.costUsd,
+    estimated_cost_usd: run.estimated ? run.costUsd : 0,
     input_tokens: run.inputTokens,
     output_tokens: run.outputTokens,
     cache_creation_tokens: run.cacheCreationTokens,

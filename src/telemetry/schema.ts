@@ -43,6 +43,11 @@ const versionsFor = ({ clustered }: Database): string[][] => [
     `CREATE TABLE usage_daily (${group}, runs bigint NOT NULL, ${sums},
       PRIMARY KEY (day, kind, profile, repo_url, model, principal, status, imputed)) ${clustered}`,
   ],
+  [
+    "ALTER TABLE runs ADD COLUMN estimated_cost_usd double precision NOT NULL DEFAULT 0",
+    "ALTER TABLE usage_daily ADD COLUMN estimated_cost_usd double precision NOT NULL DEFAULT 0",
+    "CREATE INDEX runs_model ON runs (model, ended_at)",
+  ],
 ];
 
 /** Brings the schema to this version. Instances that start at once wait for each other. */

@@ -13,6 +13,7 @@ export const sampleRun = (changes: Partial<EndedRun> = {}): EndedRun => ({
   principal: "open",
   costUsd: 0.25,
   imputed: false,
+  estimated: false,
   inputTokens: 100,
   outputTokens: 20,
   cacheCreationTokens: 3,

@@ -1,4 +1,5 @@
 import type { Usage, UsageInput } from "../contract/usage.ts";
+import type { EarlierRuns } from "./cost.ts";
 
 /** PORT. The database of telemetry and of what runs cost: SQLite, or PostgreSQL (SERVICE_TELEMETRY_DB). */
 export type TelemetrySink = {
@@ -8,7 +9,9 @@ export type TelemetrySink = {
   addRun: (run: EndedRun) => Promise<void>;
   /** Costs of a day (UTC, `2026-03-02`) so far, USD; imputed costs left out unless `imputed`. */
   spent: (query: SpentQuery) => Promise<number>;
-  /** Runs and their costs, added up. It and `spent` reject with `store_unavailable` while the database is unreachable. */
+  /** The newest runs of a model for which its agent reported a cost, added up; null: there are none. */
+  earlierRuns: (model: string) => Promise<EarlierRuns | null>;
+  /** Runs and their costs, added up. It, `earlierRuns` and `spent` reject with `store_unavailable` while the database is unreachable. */
   usage: (input: UsageInput) => Promise<Usage>;
   close: () => Promise<void>;
 };
@@ -78,6 +81,8 @@ export type EndedRun = {
   /** Digest of the caller's API key; `open` where no keys are set; empty: unknown. */
   principal: string;
   costUsd: number;
+  /** The cost, or a part of it, was reckoned from tokens. */
+  estimated: boolean;
   /** The agent was logged in by subscription: the cost is computed, not billed. */
   imputed: boolean;
   inputTokens: number;

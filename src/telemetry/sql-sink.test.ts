@@ -108,6 +108,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
       success_rate: 1,
       cost_usd: 0.25,
       imputed_cost_usd: 0,
+      estimated_cost_usd: 0,
       input_tokens: 100,
       output_tokens: 20,
       cache_creation_input_tokens: 3,
@@ -115,6 +116,31 @@ describe.each(Object.keys(databases))("%s", (name) => {
       turns: 6,
       duration_ms: 150_000,
     });
+    await sink.close();
+  });
+
+  test("the newest runs whose agent reported a cost give a model's price; what was reckoned is told apart", async () => {
+    const { sink } = await openSink();
+    expect(await sink.earlierRuns("sonnet")).toBeNull();
+    const endedAt = (n: number): string => new Date(Date.parse("2026-03-01") + n * 60_000).toISOString();
+    for (let n = 0; n < 25; n += 1)
+      await sink.addRun(sampleRun({ id: `s${n}`, endedAt: endedAt(n), costUsd: n < 5 ? 100 : 0.5 }));
+    await sink.addRun(sampleRun({ id: "unknown", endedAt: endedAt(30), costUsd: 0 }));
+    await sink.addRun(sampleRun({ id: "other", endedAt: endedAt(30), model: "opus" }));
+    await sink.addRun(sampleRun({ id: "reckoned", endedAt: endedAt(30), costUsd: 7, estimated: true }));
+    const reported = sampleRun();
+    expect(await sink.earlierRuns("sonnet")).toEqual({
+      costUsd: 20 * 0.5,
+      usage: {
+        input_tokens: 20 * reported.inputTokens,
+        output_tokens: 20 * reported.outputTokens,
+        cache_creation_input_tokens: 20 * reported.cacheCreationTokens,
+        cache_read_input_tokens: 20 * reported.cacheReadTokens,
+      },
+    });
+    const { total } = await sink.usage(usage({}));
+    expect([total.cost_usd, total.estimated_cost_usd]).toEqual([500 + 10 + 0.25 + 7, 7]);
+    expect(await sink.spent({ day: "2026-03-01", imputed: false })).toBe(total.cost_usd);
     await sink.close();
   });
 
@@ -254,7 +280,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     if (name === "SQLite") for (const database of all) await migrate(database);
     else await Promise.all(all.map(migrate));
     const [database] = all;
-    expect(await database.query("SELECT version FROM schema_version")).toEqual([{ version: 1 }]);
+    expect(await database.query("SELECT version FROM schema_version")).toEqual([{ version: 2 }]);
     await Promise.all(all.map((each) => each.close()));
   });
 });

@@ -12,7 +12,7 @@ type Dependencies = {
 };
 
 /** The sink behind the spool. Every function rejects while the database is unreachable. */
-export type SqlSink = Pick<TelemetrySink, "addRun" | "spent" | "usage" | "close"> & {
+export type SqlSink = Pick<TelemetrySink, "addRun" | "spent" | "earlierRuns" | "usage" | "close"> & {
   /** Stores a batch once, however often it is given. Rejects with `permanent` when it can never be stored. */
   addBatch: (id: string, batch: TelemetryBatch) => Promise<void>;
   /** Deletes, in small steps, what is older than these times. */
@@ -77,6 +77,20 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
         );
         return sum?.spent ?? 0;
       }),
+    earlierRuns: (model) =>
+      read(async (query) => {
+        const [sums] = await query<Record<string, number | null>>(earlierRuns, [model]);
+        if (sums?.["cost_usd"] == null) return null;
+        return {
+          costUsd: sums["cost_usd"],
+          usage: {
+            input_tokens: sums["input_tokens"] ?? 0,
+            output_tokens: sums["output_tokens"] ?? 0,
+            cache_creation_input_tokens: sums["cache_creation_tokens"] ?? 0,
+            cache_read_input_tokens: sums["cache_read_tokens"] ?? 0,
+          },
+        };
+      }),
     usage: (input) => usageOf(read, input, now()),
     prune: async ({ telemetry, runs }, signal) => {
       const { query } = await orAborted(ready(), signal);
@@ -98,6 +112,18 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
     },
   };
 };
+
+/** Prices change: few are enough, and the newest count. */
+const earlierRuns = `SELECT ${[
+  "cost_usd",
+  "input_tokens",
+  "output_tokens",
+  "cache_creation_tokens",
+  "cache_read_tokens",
+]
+  .map((name) => `CAST(SUM(${name}) AS double precision) AS ${name}`)
+  .join(", ")} FROM (SELECT * FROM runs WHERE model = ? AND cost_usd > 0 AND estimated_cost_usd = 0
+  ORDER BY ended_at DESC LIMIT 20) AS newest`;
 
 /** How long the ids of batches are kept, ms. */
 const repeatedWithin = 7 * 86_400_000;

@@ -92,8 +92,9 @@ export const jobScreen = ({ ui, fleet }: World, remote: Remote, id: string): Scr
   return {
     title: () => {
       if (job === null) return `Job ${short}`;
-      const { status, num_turns: turns, cost_usd: usd, task } = job;
-      const figures = [turns === null ? null : counted(turns, "turn"), usd === null ? null : cost(usd)];
+      const { status, num_turns: turns, cost_usd: usd, cost_estimated, task } = job;
+      const spent = usd === null ? null : cost(usd, cost_estimated);
+      const figures = [turns === null ? null : counted(turns, "turn"), spent];
       const parts = [`Job ${short}`, paintStatus(status, paint), ...figures, oneLine(task.slice(0, 500))];
       return parts.filter((part) => part !== null).join("  ");
     },

@@ -1,8 +1,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { Job } from "../../src/contract/job.ts";
 import { asks } from "../asks.ts";
-import { startService } from "../service.ts";
+import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { runJob } from "./ended-job.ts";
@@ -67,4 +68,54 @@ test("the budget of a profile refuses tasks for it alone", async () => {
   await until(async () => (await spentOf(service.url, "")) >= cost);
   await expect(run({ task: "Two", profile: "cheap" })).rejects.toThrow(/budget of the profile cheap/);
   await runJob(service, "Two");
+});
+
+const usageOf = async (service: Service) => (await service.client.get_usage({})).total;
+
+const speakingThrice = async (service: Service): Promise<Job> => {
+  const { submit, when } = asks(service);
+  const { id } = await submit({ task: 'scenario: hang {"after": 3}' });
+  return await when(
+    id,
+    ({ usage }) => usage?.output_tokens === 60,
+    "to have told the tokens of three messages",
+  );
+};
+
+test("a job that is cancelled costs what its tokens cost, at the price of earlier runs, and its budget counts it", async () => {
+  const service = await startService({ env: { SERVICE_BUDGET_DAY_USD: "0.03" } });
+  const first = await runJob(service, "One");
+  await until(async () => (await usageOf(service)).cost_usd === cost);
+  const price = cost / (100 + 5 * 20 + 0.1 * 7);
+  const running = await speakingThrice(service);
+  await service.client.cancel_job({ job_id: running.id });
+  const job = await asks(service).ended(running.id);
+  expect([first.cost_estimated, job.status, job.cost_estimated]).toEqual([false, "cancelled", true]);
+  expect(job.cost_usd).toBeCloseTo(price * 5 * 60, 9);
+  const total = await until(async () => {
+    const found = await usageOf(service);
+    return found.cancelled === 1 ? found : undefined;
+  });
+  expect(total.estimated_cost_usd).toBeCloseTo(price * 5 * 60, 9);
+  expect(total.cost_usd).toBeCloseTo(cost + price * 5 * 60, 9);
+  const response = await fetch(`${service.url}/jobs`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ task: "Three" }),
+  });
+  expect([response.status, await response.json()]).toEqual([
+    429,
+    expect.objectContaining({ code: "budget_reached" }),
+  ]);
+});
+
+test("a job whose service is killed costs what its agent had used by then, at the price of the table", async () => {
+  const home = await temporaryDirectory();
+  const service = await startService({ home });
+  const { id } = await speakingThrice(service);
+  await service.kill();
+  const again = await startService({ home });
+  const job = await asks(again).ended(id);
+  expect(job).toMatchObject({ failure_reason: "instance_lost", cost_estimated: true, cost_usd: 0.0009 });
+  await until(async () => (await usageOf(again)).estimated_cost_usd === 0.0009);
 });

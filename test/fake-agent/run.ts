@@ -129,4 +129,5 @@ export const fakeLaunch = (directory: string): AgentLaunch => ({
   profile: "code",
   repoKey: "0123456789ab",
   timeoutSeconds: 60,
+  maxBudgetUsd: null,
 });

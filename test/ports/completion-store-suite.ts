@@ -23,6 +23,7 @@ export const sampleCompletion = (over: Partial<CompletionRecord> = {}): Completi
   result: null,
   session_id: null,
   cost_usd: null,
+  cost_estimated: false,
   duration_ms: null,
   num_turns: null,
   is_error: false,

@@ -32,6 +32,7 @@ const runOf = (noon: string, back: number, half: number): EndedRun => ({
   principal: "open",
   costUsd: 0.4 + ((back * 37 + half * 11) % 50) / 20,
   imputed: false,
+  estimated: back === 1,
   inputTokens: 12_000 + back * 400,
   outputTokens: 4000,
   cacheCreationTokens: 20_000,

@@ -25,21 +25,21 @@ test("the figures of a period are charts and a table, by what is chosen; a row n
   };
   const figure = (name: string) => page.locator(".totals div", { hasText: name }).locator("dd");
   await figure("Cost")
-    .getByText(`$${(await total(7)).cost_usd.toFixed(2)}`)
+    .getByText(`≈$${(await total(7)).cost_usd.toFixed(2)}`)
     .waitFor();
   await until(async () => (await page.locator("canvas").count()) === 4);
   const days = page.getByRole("table", { name: "Figures by day" });
   expect(await days.getByRole("row").count()).toBe(7);
   await page.getByRole("button", { name: "90 days" }).click();
   await figure("Cost")
-    .getByText(`$${(await total(90)).cost_usd.toFixed(2)}`)
+    .getByText(`≈$${(await total(90)).cost_usd.toFixed(2)}`)
     .waitFor();
   await page.getByRole("combobox", { name: "By" }).selectOption("repository");
   await page.getByRole("button", { name: "acme/billing" }).waitFor();
   await page.getByRole("combobox", { name: "By" }).selectOption("profile");
   await page.getByRole("button", { name: "review", exact: true }).click();
   await page.waitForURL(/days=90&by=profile&profile=review$/);
-  const narrowed = figure("Cost").getByText(`$${(await total(90, "review")).cost_usd.toFixed(2)}`);
+  const narrowed = figure("Cost").getByText(`≈$${(await total(90, "review")).cost_usd.toFixed(2)}`);
   await narrowed.waitFor();
   await page.reload();
   await narrowed.waitFor();

@@ -24,6 +24,8 @@ export type DecoderFacts = {
   /** From the last message that names it, at the beginning of each turn. */
   sessionId: string | null;
   model: string | null;
+  /** Of the model's message under way. */
+  tokens: Usage;
 };
 
 export type Decoder = {
@@ -37,8 +39,6 @@ type State = {
   blocks: Blocks;
   facts: DecoderFacts;
   started: boolean;
-  /** Of the model's message under way. */
-  tokens: Usage;
 };
 
 const noTokens: Usage = {
@@ -57,13 +57,15 @@ export const createDecoder = (): Decoder => {
     turnOpen: false,
     sessionId: null,
     model: null,
+    tokens: noTokens,
   };
-  const state: State = { blocks: createBlocks(), facts, started: false, tokens: noTokens };
+  const state: State = { blocks: createBlocks(), facts, started: false };
   return {
     facts,
     nextTurn: () => {
       facts.apiError = null;
       facts.refused = false;
+      facts.tokens = noTokens;
     },
     decode: (line) => {
       const value = parseObject(line);
@@ -122,7 +124,7 @@ const stream: Reader = ({ event, parent_tool_use_id: parent }, state) => {
   if (isSubagent) return [];
   switch (event.type) {
     case "message_start":
-      state.tokens = wire.updateTokens(noTokens, event.message);
+      facts.tokens = wire.updateTokens(noTokens, event.message);
       return blocks.begin();
     case "content_block_start":
       return blockStart(event, blocks);
@@ -134,9 +136,9 @@ const stream: Reader = ({ event, parent_tool_use_id: parent }, state) => {
 };
 
 /** A delta's counts are those of the whole message so far. */
-const messageEnd = (event: wire.MessageEnd, state: State): AgentEvent[] => {
-  const usage = wire.updateTokens(state.tokens, event);
-  state.tokens = event.type === "message_stop" ? noTokens : usage;
+const messageEnd = (event: wire.MessageEnd, { facts }: State): AgentEvent[] => {
+  const usage = wire.updateTokens(facts.tokens, event);
+  facts.tokens = event.type === "message_stop" ? noTokens : usage;
   return event.type === "message_stop" ? [{ type: "usage", usage }] : [];
 };
 

@@ -1,3 +1,4 @@
+import { addUsage, hasTokens, type Usage } from "../../contract/job.ts";
 import type { EndedProcess, SpawnFailure } from "../../lib/process/supervise.ts";
 import { leftWarnings } from "../../lib/process/sweep.ts";
 import { cutFront } from "../../lib/tail-buffer.ts";
@@ -27,7 +28,7 @@ export type EndedTurn = {
 /** The outcome of a turn, whether its process goes on or not. */
 export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
   const { observed, cause, ended, prompted, redact, durationMs } = turn;
-  const { result, usage, sessionId, model } = observed;
+  const { result, sessionId, model } = observed;
   const verdict = classify({ observed: { ...observed, stderr: observed.stderr.text() }, cause, ended });
   return {
     ...verdict,
@@ -41,10 +42,15 @@ export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
     model,
     numTurns: result?.num_turns ?? null,
     costUsd: ownCost(result?.cost_usd ?? null, turn.spent),
-    usage,
+    costEstimated: false,
+    usage: tokensOf(observed),
     durationMs,
   };
 };
+
+/** An interrupted run has no result, or one that counts nothing. */
+const tokensOf = ({ usage, told, facts }: Observed): Usage | null =>
+  hasTokens(usage) ? usage : (addUsage(told, hasTokens(facts.tokens) ? facts.tokens : null) ?? usage);
 
 /** The result's text. An error result of the CLI has none; then the tail of what the agent said. */
 const finalText = ({ result, said }: Observed): string => {
@@ -107,6 +113,7 @@ const nothing: TurnOutcome = {
   model: null,
   numTurns: null,
   costUsd: null,
+  costEstimated: false,
   usage: null,
   durationMs: 0,
 };

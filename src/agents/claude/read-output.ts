@@ -14,6 +14,8 @@ export type Observed = {
   result: ResultEvent | null;
   /** Of all results: each has the tokens since the one before. */
   usage: Usage | null;
+  /** Of the model's messages so far. */
+  told: Usage | null;
   sessionId: string | null;
   model: string | null;
   /** When the rejected limit resets, empty when unknown; null: no limit was met. */
@@ -127,6 +129,7 @@ const createObserved = (facts: DecoderFacts): Observed => ({
   facts,
   result: null,
   usage: null,
+  told: null,
   sessionId: facts.sessionId,
   model: facts.model,
   limitResetsAt: null,
@@ -141,6 +144,7 @@ const note = (observed: Observed, event: AgentEvent): void => {
   observed.events += 1;
   if (event.type === "text") observed.said.push(event.text);
   if (event.type === "block_end") observed.said.push("\n");
+  if (event.type === "usage") observed.told = addUsage(observed.told, event.usage);
   if (event.type === "rate_limit" && event.status === "rejected")
     observed.limitResetsAt = event.resets_at ?? "";
 };

@@ -5,6 +5,8 @@ import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import type { AgentEvent } from "../../contract/event.ts";
 import { addUsage, type Usage } from "../../contract/job.ts";
+import { runFake } from "../../../test/fake-agent/run.ts";
+import { temporaryDirectory } from "../../../test/temporary.ts";
 import { createRedactor } from "../../lib/redact.ts";
 import { createDecoder } from "./decode.ts";
 import { readOutput } from "./read-output.ts";
@@ -68,4 +70,29 @@ test("the tokens of several results are added up", async () => {
   stdout.end();
   await once(stdout, "close");
   expect(reader.observed().usage).toEqual(tokens(33, 44));
+});
+
+test("a message under way has the tokens that were told when it began", () => {
+  const { decode, facts, nextTurn } = createDecoder();
+  const begin = stream({ type: "message_start", message: { usage: tokens(70, 1) } });
+  decode(JSON.stringify(begin));
+  expect(facts.tokens).toEqual(tokens(70, 1));
+  decode(JSON.stringify(stream({ type: "message_stop" })));
+  expect(facts.tokens).toEqual(tokens(0, 0));
+  decode(JSON.stringify(begin));
+  nextTurn();
+  expect(facts.tokens).toEqual(tokens(0, 0));
+});
+
+test("a turn that ends without a result has the tokens of its messages so far, and no cost", async () => {
+  const stop = new AbortController();
+  let messages = 0;
+  const { outcome } = await runFake('scenario: hang {"after": 3}', {
+    directory: await temporaryDirectory(),
+    turn: { signal: stop.signal },
+    onEvent: ({ type }) => {
+      if (type === "usage" && (messages += 1) === 3) stop.abort("cancel");
+    },
+  });
+  expect(outcome).toMatchObject({ ok: false, costUsd: null, costEstimated: false, usage: tokens(0, 60) });
 });

@@ -13,6 +13,7 @@ const row = (group: string, changes: Partial<UsageRow> = {}): UsageRow => ({
   success_rate: 0.75,
   cost_usd: 2,
   imputed_cost_usd: 0,
+  estimated_cost_usd: 0,
   input_tokens: 1000,
   output_tokens: 200,
   cache_creation_input_tokens: 0,
@@ -41,6 +42,22 @@ test("each row has a bar in proportion to its cost, and the total is below", () 
     "total       1,234  75 %    $2.50",
     "2026-02-01 to 2026-03-02",
   ]);
+});
+
+test("costs that were reckoned from tokens are marked", () => {
+  const rows = [row("2026-03-01"), row("2026-03-02", { estimated_cost_usd: 0.25 })];
+  const body = answer(rows);
+  body.total.estimated_cost_usd = 0.25;
+  const lines = usagePage(body, { paint: unpainted, columns: 100 }).split("\n");
+  expect(lines.map((line) => / (≈?\$\d\.\d\d)/.exec(line)?.[1])).toEqual([
+    undefined,
+    "$2.00",
+    "≈$2.00",
+    "≈$4.00",
+    undefined,
+    undefined,
+  ]);
+  expect(lines.at(-1)).toBe("≈$0.2500 of the cost is reckoned from tokens: runs ended without a result");
 });
 
 test("without a cost the bars compare the runs", () => {
@@ -86,7 +103,9 @@ test("CSV has every figure; names that need it are quoted, and none is a formula
   const [head = "", ...lines] = usageCsv(answer([row('a,"b"'), row("=1+1", { success_rate: null })])).split(
     "\n",
   );
-  expect(head).toMatch(/^group,runs,succeeded,failed,cancelled,success_rate,cost_usd,imputed_cost_usd,/);
-  expect(lines[0]).toMatch(/^"a,""b""",4,3,1,0,0.75,2,0,1000,/);
+  expect(head).toMatch(
+    /^group,runs,succeeded,failed,cancelled,success_rate,cost_usd,imputed_cost_usd,estimated_cost_usd,/,
+  );
+  expect(lines[0]).toMatch(/^"a,""b""",4,3,1,0,0.75,2,0,0,1000,/);
   expect(lines[1]).toMatch(/^'=1\+1,4,3,1,0,,2,/);
 });

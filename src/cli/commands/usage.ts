@@ -43,7 +43,7 @@ export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string
     ["RUNS", ({ runs }) => runs.toLocaleString("en"), "right"],
     ["OK", ({ success_rate: rate }) => (rate === null ? "–" : `${Math.floor(rate * 100)} %`), "right"],
     ...(isWide ? effort : []),
-    ["COST", (row) => cost(costOf(row)), "right"],
+    ["COST", (row) => cost(costOf(row), row.estimated_cost_usd > 0), "right"],
   ];
   const lines = table(shown, figures, { paint: unpainted, columns: Infinity });
   const room = Math.min(
@@ -61,6 +61,11 @@ export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string
     period,
     ...(total.imputed_cost_usd > 0
       ? [`${cost(total.imputed_cost_usd)} of the cost is imputed: the agent was logged in by subscription`]
+      : []),
+    ...(total.estimated_cost_usd > 0
+      ? [
+          `${cost(total.estimated_cost_usd, true)} of the cost is reckoned from tokens: runs ended without a result`,
+        ]
       : []),
     ...limits,
   ].flatMap((line) => wrap(line, columns ?? Infinity).map((row) => paint("dim", row)));

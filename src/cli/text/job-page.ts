@@ -156,7 +156,7 @@ const effortFacts = (job: Job): Fact[] => [
   ["Model", optional(job.model)],
   ["Turns", job.num_turns === null ? null : String(job.num_turns)],
   ["Tokens", tokens(job)],
-  ["Cost", job.cost_usd === null ? null : cost(job.cost_usd)],
+  ["Cost", job.cost_usd === null ? null : cost(job.cost_usd, job.cost_estimated)],
   ["Duration", job.duration_ms === null ? null : duration(job.duration_ms)],
 ];
 

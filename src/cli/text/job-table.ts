@@ -22,7 +22,11 @@ export const jobTable = (list: readonly Job[], { now, ...layout }: Layout & { no
     ["PROFILE", ({ profile }) => oneLine(profile)],
     ["AGE", ({ created_at: from }) => age(now - Date.parse(from)), "right"],
     ["DURATION", (job) => durationOf(job, now), "right"],
-    ["COST", ({ cost_usd: usd }) => (usd === null ? "–" : cost(usd)), "right"],
+    [
+      "COST",
+      ({ cost_usd: usd, cost_estimated }) => (usd === null ? "–" : cost(usd, cost_estimated)),
+      "right",
+    ],
   ];
   const room = (layout.columns ?? Infinity) - taskRoom;
   for (const name of leftOut) {

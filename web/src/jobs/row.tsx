@@ -72,7 +72,7 @@ export const Row = memo(({ job, index, isSelected }: Props) => {
         )}
       </span>
       <span role="cell" className="cost">
-        <Money usd={cost_usd} />
+        <Money usd={cost_usd} estimated={job.cost_estimated} />
       </span>
       <span role="cell" className="time">
         {started_at !== null && <Duration from={started_at} to={ended_at} />}

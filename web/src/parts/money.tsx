@@ -1,6 +1,6 @@
 import { cost } from "../../../src/lib/quantities.ts";
 
 /** An amount in USD; null: it is not known. */
-export const Money = ({ usd }: { usd: number | null }) => (
-  <span className="number">{usd === null ? "" : cost(usd)}</span>
+export const Money = ({ usd, estimated = false }: { usd: number | null; estimated?: boolean }) => (
+  <span className="number">{usd === null ? "" : cost(usd, estimated)}</span>
 );

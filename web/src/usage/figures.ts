@@ -7,7 +7,7 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 export type Measure = {
   title: string;
   of: (figures: UsageFigures) => number | null;
-  text: (value: number) => string;
+  text: (value: number, figures?: UsageFigures) => string;
   /** Of the axis; absent: that of the largest value. */
   most?: number;
 };
@@ -15,7 +15,11 @@ export type Measure = {
 export const costOf = ({ cost_usd, imputed_cost_usd }: UsageFigures): number => cost_usd + imputed_cost_usd;
 
 export const measures: readonly Measure[] = [
-  { title: "Cost", of: costOf, text: (usd) => (usd === 0 ? "$0" : cost(usd)) },
+  {
+    title: "Cost",
+    of: costOf,
+    text: (usd, figures) => (usd === 0 ? "$0" : cost(usd, (figures?.estimated_cost_usd ?? 0) > 0)),
+  },
   {
     title: "Tokens",
     of: (row) =>
@@ -37,5 +41,5 @@ export const measures: readonly Measure[] = [
 
 export const shown = ({ of, text }: Measure, figures: UsageFigures): string => {
   const value = of(figures);
-  return value === null ? "–" : text(value);
+  return value === null ? "–" : text(value, figures);
 };

@@ -83,6 +83,12 @@ const Shown = ({ answer }: { answer: UsageAnswer }) => {
           {cost(total.imputed_cost_usd)} of the cost is imputed: the agent was logged in by subscription.
         </p>
       )}
+      {total.estimated_cost_usd > 0 && (
+        <p className="note">
+          {cost(total.estimated_cost_usd, true)} of the cost is reckoned from tokens: runs ended without a
+          result.
+        </p>
+      )}
       <Days rows={rows} since={since} until={until} />
     </>
   );

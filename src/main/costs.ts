@@ -1,0 +1,53 @@
+import type { Agent, AgentProcess, AgentTurn, Spent } from "../agents/agent.ts";
+import { addUsage, type Usage } from "../contract/job.ts";
+import type { Log } from "../lib/log.ts";
+import { orAborted } from "../lib/wait.ts";
+import { costOf, mustBeReckoned, type EarlierRuns } from "../telemetry/cost.ts";
+import type { TelemetrySink } from "../telemetry/sink.ts";
+
+type Dependencies = { telemetry: Pick<TelemetrySink, "earlierRuns">; log: Log };
+
+/** An agent whose turns have a cost, also those that end without a result. */
+export const withCosts = (agent: Agent, deps: Dependencies): Agent => ({
+  start: async (request) => {
+    const started = await agent.start(request);
+    return started.ok ? { ok: true, process: costing(started.process, request.launch, deps) } : started;
+  },
+});
+
+type Launch = { model: string | null; maxBudgetUsd: number | null };
+
+const costing = (process: AgentProcess, launch: Launch, { telemetry, log }: Dependencies): AgentProcess => {
+  let { model } = launch;
+
+  const turn = async (asked: AgentTurn): Promise<Awaited<ReturnType<AgentProcess["turn"]>>> => {
+    let earlier: Promise<EarlierRuns | null> | null = null;
+    const priced = async <Given extends Pick<Spent, "usage" | "costUsd">>(given: Given) => {
+      if (!mustBeReckoned(given)) return { ...given, costEstimated: false };
+      earlier ??= orAborted(telemetry.earlierRuns(model ?? ""), AbortSignal.timeout(longestQueryMs)).catch(
+        (err: unknown) => (log.debug({ err }, "the costs of earlier runs are not known"), null),
+      );
+      return { ...given, ...costOf({ ...given, model, maxBudgetUsd: launch.maxBudgetUsd }, await earlier) };
+    };
+    let told: Usage | null = null;
+    const outcome = await process.turn({
+      ...asked,
+      onEvents: (events) => {
+        asked.onEvents(events);
+        const before = told;
+        for (const event of events)
+          if (event.type === "started") model = event.model ?? model;
+          else if (event.type === "usage") told = addUsage(told, event.usage);
+        if (asked.onSpent !== undefined && told !== before)
+          void priced({ usage: told, costUsd: null }).then(asked.onSpent);
+      },
+    });
+    const ended = await priced(outcome);
+    if (mustBeReckoned(ended)) log.warn({ model }, "the cost of a run is not known: its model has no price");
+    return ended;
+  };
+
+  return { ...process, turn };
+};
+
+const longestQueryMs = 2000;
