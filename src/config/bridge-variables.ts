@@ -85,9 +85,9 @@ const collectionVariables = {
   kvUrl: clusterVariables.kvUrl,
   machine: variable(
     "BRIDGE_MACHINE",
-    text,
-    ({ hostname }) => hostname,
-    "With KV_URL, whose files these are: one name for all instances that read the same files",
+    optional,
+    null,
+    "With KV_URL, whose files these are: one name for all instances that read the same files; unset: an id kept in BRIDGE_DIR",
   ),
   kvKeyPrefix: clusterVariables.kvKeyPrefix,
 };

@@ -33,6 +33,17 @@ test.each([
   ["a GitLab token", of("glpat-", "abcdefghij0123456789")],
   ["a Stripe key", of("sk_live_", "abcdefghij0123456789")],
   ["a Hugging Face token", of("hf_", random)],
+  ["a Vault token", of("hvs.", `CAESI${random}`)],
+  ["a Tailscale key", of("tskey-", `auth-${random.slice(0, 20)}`)],
+  ["an Atlassian token", of("ATATT", `3xFfGF0${random}`)],
+  ["a Supabase token", of("sbp_", "8f14e45fceea167a5a36dedd4bea25438f14e45f")],
+  ["a Linear key", of("lin_api_", random)],
+  ["a Notion token", of("ntn_", random)],
+  ["a Figma token", of("figd_", random)],
+  ["an xAI key", of("xai-", random)],
+  ["a Perplexity key", of("pplx-", random)],
+  ["a Replicate token", of("r8_", random)],
+  ["a Postman key", of("PMAK-", `8f14e45fceea167a5a36dedd-${random}`)],
 ])("%s is masked, with what is around it kept", (_, secret) => {
   expect(maskSecrets(`before ${secret} after`)).toBe("before *** after");
   expect(maskSecrets(JSON.stringify(`line\n${secret}`))).toBe(String.raw`"line\n***"`);
@@ -70,6 +81,18 @@ test.each([
   ["curl -H 'Authorization: Basic dXNlcjpwYXNz'", "curl -H 'Authorization: Basic ***'"],
   [`//registry.example/:_authToken=${random}`, "//registry.example/:_authToken=***"],
   [`"auth": "dXNlcjpwYXNzd29yZDE="`, '"auth": "***"'],
+  [of("bot123456789:AA", random.slice(0, 33)), "bot123456789***"],
+  ["Cookie: session=abc123def; theme=dark", "Cookie: ***"],
+  ["< set-cookie: sid=s%3Aabcdef; Path=/; HttpOnly", "< set-cookie: ***"],
+  ["curl -H 'Cookie: sid=abcdef123' https://x", "curl -H 'Cookie: ***' https://x"],
+  ["https://x.blob.example/a?sv=1&sig=q7Rk2ZpX9vLm4TbN8w%2F", "https://x.blob.example/a?sv=1&sig=***"],
+  [`https://maps.example/api?key=${random}`, "https://maps.example/api?key=***"],
+  ["curl -s -u ana:hunter2x https://x", "curl -s -u ana:*** https://x"],
+  ["curl --user 'ana:secretly' https://x", "curl --user 'ana:***' https://x"],
+  ["mysql -h db -uroot -psecretly app", "mysql -h db -uroot -p*** app"],
+  ["sshpass -p 'secretly' ssh host", "sshpass -p '***' ssh host"],
+  ["docker login -u ana -p secretly registry.example", "docker login -u ana -p *** registry.example"],
+  [`client-key-data: ${random}${random}==`, "client-key-data: ***"],
 ])("%s becomes %s", (text, expected) => {
   expect(maskSecrets(text)).toBe(expected);
   expect(maskSecrets(expected)).toBe(expected);
@@ -103,6 +126,9 @@ test.each([
   "api_key: your-api-key-here-1",
   "passwordHash(user2)",
   "src/auth/token.test.ts:123:45",
+  "docker run -u 1000:1000 image, curl -u $USER:$PASS https://x, mysql -p app, mkdir -p src/app2",
+  "cookie: string; Set-Cookie: see RFC 6265",
+  "https://x.example/?key=name&sig=abc",
   "toolu_01A09q90qw90lq917835lq9 req_011CSHoEeqs5C35K2UUqR7Fy",
 ])("it stays: %s", (text) => {
   expect(maskSecrets(text)).toBe(text);
@@ -129,6 +155,15 @@ test.each([
   "eyJ.",
   "token=a(",
   "--token a",
+  "curl -u ",
+  "curl ",
+  "mysql -p ",
+  " -u a:",
+  " -p abc",
+  "Cookie: a",
+  "cookie:",
+  "?key=",
+  "docker login ",
 ])("half a megabyte of %j takes less than a second", async (piece) => {
   const text = piece.repeat(Math.ceil(500_000 / piece.length));
   const ms = await longestBlock(async () => {

@@ -17,6 +17,12 @@ export const maskSecrets: Redact = (text) =>
     .replace(authorization, (whole, scheme: string, value: string) =>
       isRandom(value, 16) || (/^basic/i.test(scheme) && isUserAndPassword(value)) ? `${scheme}***` : whole,
     )
+    .replace(cookies, "$1***")
+    .replace(inQuery, (whole, name: string, value: string) => (isRandom(value, 16) ? `${name}***` : whole))
+    .replace(ofTools, (whole, flag: string, value: string, offset: number, all: string) => {
+      const before = all.slice(Math.max(0, offset - 200), offset);
+      return takesPassword(flag, before) && !isReference(value) ? `${flag}***` : whole;
+    })
     .replace(named, (whole, name: string, rest: string, value: string, offset: number, all: string) => {
       // A call, not a value.
       if (all.charAt(offset + whole.length) === "(") return whole;
@@ -52,6 +58,13 @@ const anywhere = [
   String.raw`dckr_pat_[\w-]{20,}`,
   String.raw`do[opr]_v1_[a-f0-9]{40,}`,
   String.raw`pypi-AgE[\w-]{40,}`,
+  String.raw`(?<=\d{8}):AA[\w-]{33}`,
+  String.raw`tskey-[a-z]{3,10}-[\w-]{10,}`,
+  String.raw`ATATT3[\w=-]{20,}`,
+  String.raw`lin_api_[A-Za-z0-9]{20,}`,
+  String.raw`figd_[\w-]{20,}`,
+  String.raw`pplx-[A-Za-z0-9]{20,}`,
+  String.raw`PMAK-[a-f0-9]{20,}-[\w-]{10,}`,
 ];
 const asWord = [
   String.raw`sk-[\w-]{20,}`,
@@ -60,6 +73,11 @@ const asWord = [
   String.raw`npm_[A-Za-z0-9]{36}`,
   String.raw`hf_[A-Za-z0-9]{30,}`,
   String.raw`gsk_[A-Za-z0-9]{40,}`,
+  String.raw`hv[sbr]\.[\w-]{20,}`,
+  String.raw`sbp_[a-f0-9]{40}`,
+  String.raw`ntn_[A-Za-z0-9]{30,}`,
+  String.raw`xai-[A-Za-z0-9]{20,}`,
+  String.raw`r8_[A-Za-z0-9]{30,}`,
   String.raw`ya29\.[\w-]{20,}`,
   String.raw`SG\.[\w-]{16,}\.[\w-]{16,}`,
   // JSON Web Tokens, signed or encrypted.
@@ -71,8 +89,23 @@ const urlCredentials = /:\/\/([^\s/:@"'`<>\\]{0,256})(?::([^\s/@"'`<>\\]{1,256})
 
 const authorization = /\b((?:bearer|basic|token)[ \t]{1,4})([\w.~+/=-]{8,})/gi;
 
+/** The rest of the header's line. */
+const cookies = /\b((?:set-)?cookie["']?:[ \t]{0,4}["']?)[^\s"'`<>=]{1,100}=[^\s"'`;][^\r\n"'`]{5,4000}/gi;
+
+const inQuery = /([?&](?:sig|key)=)([\w%+/=.~-]{16,})/gi;
+
+/** `-u NAME:PASSWORD`, `-p PASSWORD`, `-pPASSWORD`. */
+const ofTools = /([ \t](?:(?:-u|--user)[ \t=]{0,4}["']?[^\s:"'`]{1,100}:|-p[ \t]{0,4}["']?))([^\s"'`]{3,})/g;
+
+/** Whether the command before the flag takes a password there. */
+const takesPassword = (flag: string, before: string): boolean => {
+  if (!/^\s-p/.test(flag)) return /\bcurl\b[^\r\n|;&]*$/.test(before);
+  if (/\b(?:sshpass|(?:docker|podman) +login)\b[^\r\n|;&]*$/.test(before)) return true;
+  return !/-p\s/.test(flag) && /\bmysql(?:dump|admin)?\b[^\r\n|;&]*$/.test(before);
+};
+
 const secretName =
-  "((?:api|access|secret|private|auth|account|signing|encryption|master|service)[_-]?key|secret|token|password|passwd|passphrase|pwd|credential|authorization|auth(?![a-z]))";
+  "((?:api|access|secret|private|auth|account|signing|encryption|master|service)[_-]?key|client[_-]key[_-]data|secret|token|password|passwd|passphrase|pwd|credential|authorization|auth(?![a-z]))";
 const nameIn = new RegExp(`${secretName}([\\w-]*)`, "i");
 const value = String.raw`([\w\-+/=.~!@#%^*$?:]{6,})`;
 const quote = "\\\\{0,3}[\"'`]?";

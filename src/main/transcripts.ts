@@ -10,6 +10,7 @@ import { createRedisLocks } from "../store/redis-leases.ts";
 import { createCollector } from "../transcripts/collector.ts";
 import type { Corpus } from "../transcripts/corpus.ts";
 import { catchUp, followCorpus } from "../transcripts/follow-corpus.ts";
+import { machineId } from "./machine-id.ts";
 import { openRedisCorpus } from "../transcripts/redis-corpus.ts";
 import { runCollector, whileElected } from "../transcripts/run-collector.ts";
 import { openTranscriptIndex, type TranscriptIndex } from "../transcripts/transcript-index.ts";
@@ -54,7 +55,8 @@ const leaseSeconds = 10;
 
 /** Of the instances of a machine one collects into the key-value store; each has an index of its own of what is there. */
 const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log): Promise<Transcripts> => {
-  const { kvUrl: url, kvKeyPrefix: prefix, pollInterval, machine } = settings;
+  const { kvUrl: url, kvKeyPrefix: prefix, pollInterval } = settings;
+  const machine = settings.machine ?? machineId(settings.directory);
   const kv = await connectKv({ url, prefix, log });
   const notifier = createRedisNotifier({ kv, log });
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName: hostname(), epoch: randomUUID() } });
@@ -69,7 +71,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
     path,
     collect: async (signal) => {
       const collected = await collector.collect(signal);
-      await catchUp(corpus, index, { version: null, signal });
+      await catchUp(corpus, index, { position: null, signal });
       return collected;
     },
     keepUpToDate: (signal) =>

@@ -8,10 +8,10 @@ const running = new Set(["Bash", "PowerShell", "shell", "local_shell", "shell_co
 const longestTarget = 300;
 
 /** What an agent did, in the order of its lines; a call is an error when its result says so. */
-export const actionsOf = (lines: Iterable<Line>): Action[] => {
+export const actionsOf = async (lines: AsyncIterable<Line>): Promise<Action[]> => {
   const actions: Action[] = [];
   const called = new Map<string, { name: string; actions: Action[] }>();
-  for (const line of lines) {
+  for await (const line of lines) {
     if (line.sidechain) continue;
     const add = (given: Omit<Action, "timestamp">): Action => {
       const action = { ...given, target: shortened(given.target), timestamp: toTime(line.at) };

@@ -144,7 +144,7 @@ test("so does a reader of a store that several share, and that may lose what it 
     afterFile(() => notifier.close());
     const corpus = openRedisCorpus({ kv, notifier });
     const read = async () => {
-      await catchUp(corpus, index, { version: null, signal: never });
+      await catchUp(corpus, index, { position: null, signal: never });
       return index;
     };
     const lose = async () => {

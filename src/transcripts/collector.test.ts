@@ -189,14 +189,3 @@ test("two collectors on one corpus store every line once", async () => {
   await home.collect();
   expect(await contentOf(home.corpus)).toEqual(await freshRead(home));
 });
-
-test("what an earlier version collected, which named no machine, is not collected again", async () => {
-  const { write, collect, append, text, corpus } = await openHome();
-  await write("projects/-p/s1.jsonl", "{}\n");
-  await collect();
-  for (const { machine: _, ...old } of (await corpus.sources()).values()) await corpus.put(old, []);
-  await append("projects/-p/s1.jsonl", "{}\n");
-  expect(await collect()).toMatchObject({ entries_added: 1 });
-  expect(await text("projects/-p/s1.jsonl")).toBe("{}\n{}\n");
-  expect((await corpus.sources()).size).toBe(1);
-});

@@ -38,6 +38,8 @@ export const createCollector = (options: Options) => {
     { path: codexHome, format: "codex", machine },
   ];
 
+  const isOwn = (source: Source): boolean => source.machine === machine;
+
   const refuse = (path: string, why: string): void =>
     warnings.once(path, () => log.warn({ path }, `not collected: ${why}`));
 
@@ -100,9 +102,7 @@ export const createCollector = (options: Options) => {
     const tally = createTally();
     const sources = await corpus.sources();
     const below = roots.map(({ path }) => path);
-    const known = [...sources.values()].filter(
-      (source) => (source.machine ?? machine) === machine && isBelow(source.path, below),
-    );
+    const known = [...sources.values()].filter((source) => isOwn(source) && isBelow(source.path, below));
     const recent = new Set(unsettled);
     unsettled.clear();
     const { pairs, fresh, gone } = await matchFiles(found, known, (path, source) =>
@@ -129,7 +129,7 @@ export const createCollector = (options: Options) => {
     if (retentionDays === 0) return;
     const before = now().getTime() - retentionDays * 86_400_000;
     const old = [...(await corpus.sources()).values()].filter(
-      ({ deleted, modified }) => deleted && modified < before,
+      (source) => isOwn(source) && source.deleted && source.modified < before,
     );
     if (old.length > 0) await corpus.remove(old.map(({ id }) => id));
   };

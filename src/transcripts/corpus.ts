@@ -13,8 +13,8 @@ export type SourceKind = "session" | "subagent" | "codex" | "history" | "origins
 export type Source = {
   /** Stable and unique: a digest of the machine, the home directory and the path below it. */
   id: string;
-  /** BRIDGE_MACHINE of the instance that collected it; empty without a shared store; absent: of an earlier version. */
-  machine?: string;
+  /** BRIDGE_MACHINE of the instance that collected it; empty without a shared store. */
+  machine: string;
   kind: SourceKind;
   /** Absolute path of the file; shown, never opened on a caller's word. */
   path: string;

@@ -52,6 +52,9 @@ export const noFacts = (): Facts => ({
 /** How many answers, or lines of Codex, are remembered. */
 const remembered = 16;
 
+/** How many names of a session are remembered. */
+const mostSlugs = 50;
+
 const longestSummary = 200;
 
 /** Changes the facts. @returns whether the line is an entry, which it is not when it repeats one */
@@ -81,7 +84,7 @@ const learnPlace = (facts: Facts, { facts: { cwd, branch, slug, title, model } }
   if (branch !== undefined) facts.branch = branch;
   // The last one is the session's name now.
   if (slug !== undefined && facts.slugs.at(-1) !== slug)
-    facts.slugs = [...facts.slugs.filter((other) => other !== slug), slug];
+    facts.slugs = [...facts.slugs.filter((other) => other !== slug), slug].slice(-mostSlugs);
   if (title !== undefined) facts.titles[title.kind] = shortened(title.text);
   if (model !== undefined) facts.model = model;
 };

@@ -1,7 +1,7 @@
 import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
 import type { Corpus, Source } from "./corpus.ts";
-import type { SharedCorpus } from "./redis-corpus.ts";
+import type { Position, SharedCorpus } from "./redis-corpus.ts";
 
 /** Pause before the store is asked again after a failure, ms. */
 const pauseAfterFailure = 1000;
@@ -12,12 +12,12 @@ export const followCorpus = async (
   local: Corpus,
   { signal, log }: { signal: AbortSignal; log: Log },
 ): Promise<void> => {
-  let version: number | null = null;
+  let position: Position | null = null;
   let isLost = false;
   while (!signal.aborted) {
     try {
       const changed = corpus.changed(signal);
-      version = await catchUp(corpus, local, { version, signal });
+      position = await catchUp(corpus, local, { position, signal });
       if (isLost) log.info("the shared transcripts can be followed again");
       isLost = false;
       await changed;
@@ -25,33 +25,33 @@ export const followCorpus = async (
       if (signal.aborted) return;
       if (!isLost) log.warn({ err }, "the shared transcripts cannot be followed at present");
       isLost = true;
-      version = null;
+      position = null;
       await pause(pauseAfterFailure, signal);
     }
   }
 };
 
-type Position = {
+type Reached = {
   /** Up to where `local` is known to be equal; null: nothing is known. */
-  version: number | null;
+  position: Position | null;
   signal: AbortSignal;
 };
 
-/** Applies all changes after the version. @returns the version that was reached */
+/** Applies all changes after the position. @returns the position that was reached */
 export const catchUp = async (
   corpus: SharedCorpus,
   local: Corpus,
-  { version, signal }: Position,
-): Promise<number> => {
+  { position, signal }: Reached,
+): Promise<Position> => {
   let stored = await local.sources();
   const known = new Set<string>();
-  for (let reached = version ?? 0; ;) {
+  for (let reached = position; ;) {
     signal.throwIfAborted();
     const next = await corpus.changesAfter(reached);
-    if (next === null) return await catchUp(corpus, local, { version: null, signal });
+    if (next === null) return await catchUp(corpus, local, { position: null, signal });
     if (next.changes.length === 0) {
-      if (version === null) await giveBack(corpus, local, { known, signal });
-      return reached;
+      if (position === null) await giveBack(corpus, local, { known, signal });
+      return next.position;
     }
     for (const { id, source } of next.changes) {
       signal.throwIfAborted();
@@ -65,7 +65,7 @@ export const catchUp = async (
         if (!isEqual(stored.get(id), source)) await refill(corpus, local, source);
       }
     }
-    reached = next.version;
+    reached = next.position;
     stored = await local.sources();
   }
 };

@@ -46,9 +46,11 @@ const create = (database: DatabaseSync): void => {
 };
 
 const schema = `
+-- "counted": it is searched with its session; a copy of another is not.
 CREATE TABLE sources (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, session_id TEXT NOT NULL,
-  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL
+  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL,
+  counted INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX sources_of_session ON sources (session_id) WHERE session_id <> '';
 CREATE INDEX sources_of_kind ON sources (kind, name);

@@ -19,7 +19,10 @@ export type Library = {
     id: string,
     range: { offset: number; limit: number; since: number | null; until: number | null; details?: boolean },
   ) => Page<Entry>;
-  actions: (id: string, types: readonly ActionType[]) => { calls: Map<string, number>; actions: Action[] };
+  actions: (
+    id: string,
+    types: readonly ActionType[],
+  ) => Promise<{ calls: Map<string, number>; actions: Action[] }>;
   /** @throws ServiceError invalid_request when the query has no word or is not well formed */
   search: (question: SearchQuestion) => { total: number; nextCursor: string | null; matches: Match[] };
   memoryFiles: (project: string) => MemoryFile[];

@@ -8,8 +8,8 @@ export const maskedLibrary = (library: Library, mask: Redact): Library => {
     listSessions: (filter) => masked(library.listSessions(filter)),
     session: (id) => masked(library.session(id)),
     entries: (id, range) => masked(library.entries(id, range)),
-    actions: (id, types) => {
-      const { calls, actions } = library.actions(id, types);
+    actions: async (id, types) => {
+      const { calls, actions } = await library.actions(id, types);
       return { calls, actions: masked(actions) };
     },
     // A preview may begin or end inside a secret, and its marks split words.

@@ -120,6 +120,7 @@ test("generate_summary sends the beginning and the end of a session, and masks t
     model: "chat-1",
   });
   const sent = endpoint.asked[0]?.body.messages.at(-1)?.content ?? "";
+  expect(sent).toMatch(/^<(transcript-[0-9a-f]{16})>\n[^]*\n<\/\1>$/);
   expect(sent).toContain("question 0 ");
   expect(sent).toContain("answer 99 ");
   expect(sent).not.toContain("question 50 ");

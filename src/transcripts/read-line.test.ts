@@ -96,7 +96,7 @@ test("actions tell calls, changed files, commands, results and errors", async ()
       assistantLine("API Error", { isApiErrorMessage: true }),
     ),
   );
-  const { calls, actions } = index.actions("s", [
+  const { calls, actions } = await index.actions("s", [
     "tool_use",
     "tool_result",
     "file_change",
@@ -117,7 +117,7 @@ test("actions tell calls, changed files, commands, results and errors", async ()
     ["error", "Bash", "no rule", true],
     ["error", "", "API Error", true],
   ]);
-  expect(index.actions("s", ["command"]).actions).toHaveLength(1);
+  expect((await index.actions("s", ["command"])).actions).toHaveLength(1);
 });
 
 test("broken JSON, unknown types, odd values and invalid UTF-8 do no harm", async () => {
@@ -215,7 +215,7 @@ test("Codex: what stands in both logs counts once", async () => {
     total_tokens: 1234,
   });
   expect(index.search(question('"fix it"')).matches[0]?.num_hits).toBe(2);
-  expect(index.actions("rollout-1", ["command", "file_change", "error"]).actions).toMatchObject([
+  expect((await index.actions("rollout-1", ["command", "file_change", "error"])).actions).toMatchObject([
     { type: "command", target: "bash -lc make wombat", is_error: true },
     { type: "error", name: "shell", target: "no rule" },
     { type: "file_change", target: "src/a.rs" },

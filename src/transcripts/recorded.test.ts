@@ -25,7 +25,7 @@ test("what the real CLI writes is read: prompts, answers, tools, errors, subagen
     num_tool_calls: 5,
     model: "claude-opus-4-8",
   });
-  expect(index.actions(session("183"), ["error"]).actions).toMatchObject([
+  expect((await index.actions(session("183"), ["error"])).actions).toMatchObject([
     { name: "ExitPlanMode", is_error: true },
   ]);
   expect(index.session(session("93"))).toMatchObject({ has_subagents: true, num_user_turns: 1 });

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { appendFile, mkdir, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
@@ -142,6 +142,37 @@ test("a store that lost everything gets it back from the copies, but not what wa
   const [id = ""] = before.keys();
   for (const { local } of [one, other, fresh])
     expect(local.bytesOf(id).equals(Buffer.from(content))).toBe(true);
+});
+
+test("a store that lost everything while an agent writes gets back also what nobody writes to", async () => {
+  const { corpus, kv } = await openShared();
+  const home = await openHome(corpus);
+  for (const name of ["a.jsonl", "gone.jsonl"]) await writeFile(home.path(name), line("one"));
+  await home.collect();
+  const { local } = follow(corpus);
+  await until(async () => (await local.sources()).size === 2);
+  await rm(home.path("gone.jsonl"));
+  await home.collect();
+  await until(async () => [...(await local.sources()).values()].some(({ deleted }) => deleted));
+  // The store has a newer version before the reader looks.
+  await kv.ask(async (client) => {
+    await client.flushall();
+    await appendFile(home.path("a.jsonl"), line("two"));
+    await home.collect();
+  });
+  await until(async () => (await corpus.sources()).size === 2);
+});
+
+test("what one machine keeps is not forgotten for the retention of another", async () => {
+  const { corpus } = await openShared();
+  const keeper = await openHome(corpus, { machine: "one" });
+  await writeFile(keeper.path("a.jsonl"), line("of one"));
+  await utimes(keeper.path("a.jsonl"), 1, 1);
+  await keeper.collect();
+  const [source] = [...(await corpus.sources()).values()];
+  await corpus.put({ ...source!, deleted: true }, []);
+  await (await openHome(corpus, { machine: "two" })).collect();
+  expect((await corpus.sources()).size).toBe(1);
 });
 
 test("two machines with files of their own, also under the same paths, share a store", async () => {

@@ -112,7 +112,7 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
        FROM json_each(?) AS found
        JOIN sources ON sources.number = found.value ->> 0
        JOIN sessions ON sessions.id = sources.session_id
-       WHERE (sources.number = sessions.source OR sources.kind = 'subagent')
+       WHERE sources.counted = 1
          AND sessions.kind <> 'service' AND sessions.id NOT IN (SELECT value FROM json_each(?)) AND (? = '' OR instr(sessions.project, ?) > 0)
        GROUP BY session ORDER BY best, updated DESC, session LIMIT ? OFFSET ?`,
       JSON.stringify(hitsBySource(query, filterOf(question))),

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
 import type { Session } from "../contract/transcript.ts";
 import type { Redact } from "../lib/redact.ts";
@@ -55,7 +56,11 @@ export const createSemanticSearch = ({
 
   const makeVectors = async (session: Session, signal: AbortSignal): Promise<void> => {
     const { session_id: id } = session;
-    const passages = [...passagesOf(masked, id)];
+    const passages: Passage[] = [];
+    for (const passage of passagesOf(masked, id)) {
+      passages.push(passage);
+      if (passages.length % batch === 0) await nextTurn();
+    }
     const kept = vectors.vectorsOf(id, embed.model);
     const fresh = passages.filter(({ digest }) => !kept.has(digest));
     const made = await embedded(
@@ -73,7 +78,7 @@ export const createSemanticSearch = ({
   return async ({ query, project, limit, exclude }, signal) => {
     const [asked] = await embedded([mask(query)], signal);
     if (asked === undefined) throw new ServiceError("model_failed", "The model has no vector for the query");
-    const sessions = allSessions(library, project);
+    const sessions = await allSessions(library, project);
     if (project === "") {
       const ids = new Set(sessions.map(({ session_id }) => session_id));
       vectors.retain((id) => ids.has(id));
@@ -107,12 +112,21 @@ export const createSemanticSearch = ({
   };
 };
 
-const allSessions = (library: Library, project: string): Session[] => {
+const listed = 50;
+
+const allSessions = async (library: Library, project: string): Promise<Session[]> => {
   const sessions: Session[] = [];
   for (;;) {
-    const { items } = library.listSessions({ project, limit: 500, offset: sessions.length, updatedSince: 0 });
+    const { items } = library.listSessions({
+      project,
+      limit: listed,
+      offset: sessions.length,
+      updatedSince: 0,
+    });
     sessions.push(...items);
-    if (items.length < 500) return sessions;
+    if (items.length < listed) return sessions;
+    // Other requests are answered in between.
+    await nextTurn();
   }
 };
 

@@ -85,7 +85,7 @@ export const sessionHandlers = (
 
   get_session_actions: async ({ session_id, action_types, offset }) => {
     knownSession(library, session_id);
-    const { calls, actions } = library.actions(session_id, typesOf(action_types));
+    const { calls, actions } = await library.actions(session_id, typesOf(action_types));
     const tools = [...calls].map(([name, count]) => ({ name, count })).toSorted((a, b) => b.count - a.count);
     const known = fitting(tools, (tool) => tool, answerBytes / 4).items;
     const shown = fitting(actions.slice(offset), shortenedAction, (answerBytes * 3) / 4);

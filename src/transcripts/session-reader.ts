@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Action, Session, SessionMeta } from "../contract/transcript.ts";
 import { entryTypes, type Detail, type Entry } from "../contract/transcript-entry.ts";
 import { actionsOf } from "./actions.ts";
@@ -105,12 +106,12 @@ export const createSessionReader = (
       };
     },
 
-    actions: (id, types) => {
+    actions: async (id, types) => {
       const calls = new Map<string, number>();
       const row = find(id);
       if (row === undefined) return { calls, actions: [] };
       const actions: Action[] = [];
-      for (const action of actionsOf(entryLines(sourceOf(row).kind, chunkStore.chunks(row.source)))) {
+      for (const action of await actionsOf(entryLines(sourceOf(row).kind, chunkStore.chunks(row.source)))) {
         if (action.type === "tool_use") calls.set(action.name, (calls.get(action.name) ?? 0) + 1);
         if (types.includes(action.type)) actions.push(action);
       }
@@ -140,13 +141,16 @@ const detailed = (
 };
 
 /** The lines that are entries. */
-const entryLines = function* (kind: Source["kind"], chunks: Iterable<Buffer>): Generator<Line> {
+const entryLines = async function* (kind: Source["kind"], chunks: Iterable<Buffer>): AsyncGenerator<Line> {
   const facts = noFacts();
-  for (const chunk of chunks)
+  for (const chunk of chunks) {
     for (const { line } of linesOf(chunk)) {
       const read = readLine(kind, line);
       if (read !== null && learn(facts, read)) yield read;
     }
+    // Other requests are answered in between.
+    await nextTurn();
+  }
 };
 
 export const toEntry = (id: number, { content, at, uuid, calls }: Line) => ({

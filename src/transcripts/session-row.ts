@@ -8,14 +8,16 @@ export const refreshSession = (sql: Sql, id: string): void => {
       id,
     )
     .map(toSourceRow);
-  const subagents = sources.filter(({ source }) => source.kind === "subagent");
-  // A copy of the file, in another home, does not count again.
-  const [main = subagents[0]] = sources
-    .filter(({ source }) => source.kind !== "subagent")
-    .sort(
-      ({ source: a }, { source: b }) =>
-        Number(a.deleted) - Number(b.deleted) || b.collected - a.collected || (a.id < b.id ? -1 : 1),
-    );
+  sources.sort(
+    ({ source: a }, { source: b }) =>
+      Number(a.deleted) - Number(b.deleted) || b.collected - a.collected || (a.id < b.id ? -1 : 1),
+  );
+  // A copy of a file, in another home or of another machine, does not count again.
+  const names = new Set<string>();
+  const subagents = sources.filter(
+    ({ source: { kind, name } }) => kind === "subagent" && !names.has(name) && names.add(name),
+  );
+  const main = sources.find(({ source }) => source.kind !== "subagent") ?? subagents[0];
   // "INSERT OR REPLACE" is a savepoint, at which FTS5 writes what it has gathered.
   sql.run("DELETE FROM sessions WHERE id = ?", id);
   if (main === undefined) return;
@@ -24,6 +26,11 @@ export const refreshSession = (sql: Sql, id: string): void => {
     id,
   );
   const own = [main, ...subagents.filter((source) => source !== main)];
+  sql.run(
+    "UPDATE sources SET counted = 1 - counted WHERE session_id = ? AND session_id <> '' AND counted <> (number IN (SELECT value FROM json_each(?)))",
+    id,
+    JSON.stringify(own.map(({ number }) => number)),
+  );
   const costs = own.flatMap(({ facts }) => facts.cost ?? []);
   const tokens = own.reduce((sum, { facts }) => sum + facts.tokens, 0);
   sql.run(

@@ -3,6 +3,7 @@ import type { Entry } from "../contract/transcript-entry.ts";
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { abridged } from "./answer-size.ts";
 import { entriesBackFrom, entriesFrom, entryCount } from "./entry-pages.ts";
+import { fenced } from "./fence.ts";
 import type { Library } from "./library.ts";
 import type { Complete } from "./models.ts";
 import { entryText } from "./session-text.ts";
@@ -27,7 +28,7 @@ export const summaryOf = async (
   const beginning = [...entriesFrom(library, id, { from: 0, to: begin })];
   const end = [...entriesBackFrom(library, id, { from: Math.max(begin, total - lastEntries), to: total })];
   const text = [...beginning, ...end.toReversed()].map(shortText).join("\n\n");
-  const summary = await complete.answer(instruction, `<transcript>\n${text}\n</transcript>`, signal);
+  const summary = await complete.answer(instruction, fenced("transcript", text), signal);
   return { summary: abridged(maskSecrets(summary), 4000), model: complete.model };
 };
 

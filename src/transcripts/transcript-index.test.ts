@@ -187,6 +187,30 @@ test.each([1, 99])("a file of format %d is refused", async (format) => {
   );
 });
 
+test("a copy of a session under another name of the machine counts once, subagents too", async () => {
+  const index = await open();
+  const answer = assistantLine("a wombat");
+  for (const machine of ["one", "two", "three"])
+    for (const kind of ["session", "subagent"] as const) {
+      const name = kind === "session" ? "s" : "agent-1";
+      const source = newSource(kind, `/h/projects/p/${name}.jsonl`, { session_id: "s", machine });
+      await append(index, { ...source, id: `${machine} ${kind}` }, lines({ ...answer, costUSD: 0.5 }));
+    }
+  expect(index.session("s")).toMatchObject({ total_tokens: 20, cost_usd: 1 });
+  expect(index.search(question("wombat")).matches).toMatchObject([{ num_hits: 2 }]);
+});
+
+test("of the names of a session's plan the last fifty are kept", async () => {
+  const index = await open();
+  const named = Array.from({ length: 60 }, (_, number) => assistantLine("x", { slug: `plan-${number}` }));
+  await append(index, newSource("session", "/h/projects/p/s.jsonl"), lines(...named));
+  expect(index.session("s")?.codename).toBe("plan-59");
+  await append(index, newSource("plan", "/h/plans/plan-59.md"), "x");
+  await append(index, newSource("plan", "/h/plans/plan-0.md"), "x");
+  expect(index.plan("plan-59")?.session_ids).toEqual(["s"]);
+  expect(index.plan("plan-0")?.session_ids).toEqual([]);
+});
+
 const line = fc.oneof(
   fc.string({ maxLength: 30 }).map((text) => userLine(`word ${text}`)),
   fc.string({ maxLength: 30 }).map((text) => assistantLine(`answer ${text}`, { slug: "calm-fox" })),
@@ -228,7 +252,7 @@ test("however a file is split, the index is the same as after one reading", asyn
           return {
             meta,
             entries: index.entries(name, all),
-            actions: index.actions(name, ["tool_use", "tool_result"]),
+            actions: await index.actions(name, ["tool_use", "tool_result"]),
             hits: found.map((match) => [match?.num_hits, match?.uuid]),
           };
         };
