@@ -10,11 +10,12 @@ import { lastingPort } from "../lasting-port.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import type { Block } from "./blocks.ts";
+import { startRegistry } from "./registry.ts";
 import { patternOf } from "./seen.ts";
 
 /**
  * One shell on a terminal in a copy of the checkout, as somebody has it who has just made an account: an empty home,
- * nothing of the project on the PATH, no network for npm. Everything that it started is ended after the test file.
+ * nothing of the project on the PATH, no network for npm but a registry on loopback. Everything that it started is ended after the test file.
  */
 export const startSession = async (environment: Record<string, string> = {}) => {
   const home = await temporaryDirectory();
@@ -33,7 +34,7 @@ export const startSession = async (environment: Record<string, string> = {}) => 
       SHELL: "/bin/sh",
       TERM: "xterm",
       SERVICE_PORT: String(await lastingPort()),
-      npm_config_offline: "true",
+      npm_config_registry: await startRegistry(),
       npm_config_update_notifier: "false",
       ...environment,
     },
@@ -68,7 +69,7 @@ export const startSession = async (environment: Record<string, string> = {}) => 
     const pattern = seen === null ? /(?:)/ : patternOf(seen, home);
     const said = (): string => asShown(output.slice(begin)).replace(new RegExp(`${mark}.*\n`), "");
     const failed = await until(() => new RegExp(`${mark}(.*)\r?\n`).exec(output), {
-      seconds: 90,
+      seconds: 180,
       what: "its end",
     }).catch((error: unknown) => {
       throw new Error(`the block does not end; so far:\n${said()}`, { cause: error });
