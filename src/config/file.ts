@@ -13,8 +13,10 @@ export const readConfigFile = (request: {
   path: string;
   required: boolean;
   known: readonly string[];
+  /** Other names of keys: those of the variables. */
+  aliases: ReadonlyMap<string, string>;
 }): ConfigFile => {
-  const { path, required, known } = request;
+  const { path, required, known, aliases } = request;
   const file: ConfigFile = { path, values: new Map(), faults: [] };
   const source = readSource(file, required);
   if (source === null) return file;
@@ -37,7 +39,7 @@ export const readConfigFile = (request: {
     file.faults.push(`${path} must hold \`key: value\` lines`);
     return file;
   }
-  collect({ node: document.contents, prefix: "", file, known, position });
+  collect({ node: document.contents, prefix: "", file, known, aliases, position });
   return file;
 };
 
@@ -63,20 +65,24 @@ type Walk = {
   prefix: string;
   file: ConfigFile;
   known: readonly string[];
+  aliases: ReadonlyMap<string, string>;
   position: (offset: number) => string;
 };
 
-const collect = ({ node, prefix, file, known, position }: Walk): void => {
+const collect = ({ node, prefix, file, known, aliases, position }: Walk): void => {
   if (isMap(node)) {
     for (const pair of node.items) {
       if (!isPair(pair) || !isScalar(pair.key)) continue;
-      const key = prefix === "" ? String(pair.key.value) : `${prefix}.${String(pair.key.value)}`;
+      const name = String(pair.key.value);
+      const key = prefix === "" ? (aliases.get(name) ?? name) : `${prefix}.${name}`;
       const inside = known.some((name) => name.startsWith(`${key}.`)) && isMap(pair.value);
-      if (inside) collect({ node: pair.value, prefix: key, file, known, position });
+      if (inside) collect({ node: pair.value, prefix: key, file, known, aliases, position });
       else if (known.includes(key)) take({ key, node: pair.value, file });
       else {
         const where = position(pair.key.range?.[0] ?? 0);
-        file.faults.push(`${file.path}, ${where}: unknown key ${key}${suggestion(key, known)}`);
+        file.faults.push(
+          `${file.path}, ${where}: unknown key ${key}${suggestion(key, [...known, ...aliases.keys()])}`,
+        );
       }
     }
   }

@@ -108,6 +108,23 @@ describe("the file", () => {
     ]);
   });
 
+  it("takes the variables' own names as keys, too, and hints at them", async () => {
+    const { home } = await homeWith(
+      "ANTHROPIC_API_KEY: key\nGIT_HOST_TOKEN: token\nSERVICE_PORT: 1234\nANTHROPIC_BASE_URL: http://127.0.0.1:1\n",
+    );
+    expect(loadSettings({ env: {}, home }).settings).toMatchObject({
+      modelApiKey: "key",
+      gitHostToken: "token",
+      port: 1234,
+      modelBaseUrl: "http://127.0.0.1:1",
+    });
+    const wrong = await homeWith("port: 1\nSERVICE_PORT: 2\nSERVICE_PROT: 3\n");
+    expect(faultsOf(() => loadSettings({ env: {}, ...wrong }))).toEqual([
+      expect.stringContaining("port is given twice"),
+      expect.stringContaining("unknown key SERVICE_PROT; did you mean SERVICE_PORT?"),
+    ]);
+  });
+
   it("that is not a map, gives a key twice, or was named and is missing is refused", async () => {
     const list = await homeWith("- a\n- b\n");
     expect(faultsOf(() => loadSettings({ env: {}, ...list }))).toEqual([

@@ -36,6 +36,11 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
     path: file ?? join(home, ".service", "config.yml"),
     required: file !== undefined,
     known: Object.values(variables).map(({ yaml }) => yaml),
+    aliases: new Map(
+      Object.values<Variable>(variables).flatMap(({ name, fallbacks, yaml }) =>
+        [name, ...fallbacks].map((alias) => [alias, yaml] as const),
+      ),
+    ),
   });
   const { values: parsed, sources, faults } = resolveVariables(variables, { env, home, file: configFile });
   const together = checkTogether(parsed, role);
