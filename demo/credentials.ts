@@ -7,5 +7,9 @@ export const credentials = [
   "ANTHROPIC_API_KEY",
 ];
 
-/** Those that are set. */
-export const credentialsFound = (): string[] => credentials.filter((name) => process.env[name]);
+/** What the stand-ins export as a credential for their own model. */
+export const scripted = "scripted";
+
+/** Those that are set, but for what earlier stand-ins of this shell have left. */
+export const credentialsFound = (): string[] =>
+  credentials.filter((name) => process.env[name] && process.env[name] !== scripted);

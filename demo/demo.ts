@@ -49,6 +49,7 @@ const main = async (): Promise<number> => {
       ["log", "--oneline", "--decorate", "--branches"],
       baseEnv(directory),
     );
+    if (offline !== null) say(`\nThe cost is what a real model would have cost: nothing was spent.`);
     say(`\nThe service of the demo has ended: the commands beside "Next" need one that runs (svc serve).`);
     say(`Everything is in ${directory}; remove it when you have looked around.`);
     return code;
@@ -68,7 +69,7 @@ const startService = (directory: string, env: Record<string, string>) => {
       ...baseEnv(directory),
       SERVICE_AGENT_CLI_BINARY: join(root, "node_modules", ".bin", "claude"),
       SERVICE_OTEL_ENABLED: "false",
-      SERVICE_LOG_LEVEL: "warn",
+      SERVICE_LOG_LEVEL: "error",
       ...Object.fromEntries(passed),
       ...env,
     },

@@ -6,7 +6,7 @@ import { text as readAll } from "node:stream/consumers";
 import { rootCertificates } from "node:tls";
 import { startFakeGitHost } from "../test/fake-git-host/fake-git-host.ts";
 import { startFakeModel } from "../test/fake-model/fake-model.ts";
-import { credentialsFound } from "./credentials.ts";
+import { credentialsFound, scripted } from "./credentials.ts";
 import { tutorialScript } from "./tutorial-script.ts";
 
 /**
@@ -36,7 +36,7 @@ const serve = async (): Promise<void> => {
   const certificates = join(host.root, "certificates.pem");
   await writeFile(certificates, [...rootCertificates, host.certificate].join("\n"));
   const variables = {
-    ...(model === null ? {} : { MODEL_API_BASE_URL: model.url, MODEL_API_AUTH_TOKEN: "scripted" }),
+    ...(model === null ? {} : { MODEL_API_BASE_URL: model.url, MODEL_API_AUTH_TOKEN: scripted }),
     GIT_HOST: host.host,
     GIT_HOST_TOKEN: host.createToken(),
     SSL_CERT_FILE: certificates,
@@ -57,7 +57,7 @@ const announce = (): void => {
       : `Model: the real one, with ${found.join(", ")} from the environment.`;
   process.stderr.write(
     `${model}\nGit host: a stand-in on this machine, with the empty repository tutorial/temperature.\n` +
-      `To stop: kill $STAND_INS_PID\n`,
+      `To stop: kill $STAND_INS_PID, and close this shell or unset MODEL_API_BASE_URL MODEL_API_AUTH_TOKEN GIT_HOST GIT_HOST_TOKEN SSL_CERT_FILE GIT_SSL_CAINFO\n`,
   );
 };
 

@@ -27,12 +27,12 @@ const scenes = [
     after: (listed: string) => `There is ${listed.split("\n").join(", ")}.`,
   },
   {
-    asked: /sleep 100/,
+    asked: /sleep 600/,
     before: "I'll write the notes, then wait.",
     call: {
-      command: "echo '0 K is -273.15 degrees Celsius.' > notes.txt; sleep 100",
+      command: "echo '0 K is -273.15 degrees Celsius.' > notes.txt; sleep 600",
       description: "Write notes, then wait",
-      timeout: 110_000,
+      timeout: 600_000,
     },
     after: () => "The notes are in notes.txt.",
   },

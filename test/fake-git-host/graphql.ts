@@ -146,6 +146,7 @@ const pullRequestNode = (pull: PullRequest) => ({
   title: pull.title,
   body: pull.body,
   url: pull.url,
+  createdAt: pull.createdAt,
   state: pull.state,
   isDraft: pull.draft,
   headRefName: pull.head,

@@ -24,6 +24,7 @@ export const addPullRequest = async (
   const number = pullRequestsOf(state, repository).length + 1;
   const pullRequest: PullRequest = {
     ...request,
+    createdAt: new Date().toISOString(),
     number,
     owner: repository.owner,
     repository: repository.name,

@@ -31,6 +31,7 @@ export type PullRequest = {
   state: "OPEN" | "CLOSED" | "MERGED";
   author: string;
   url: string;
+  createdAt: string;
 };
 
 export type Token = {
