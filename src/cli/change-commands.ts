@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { examples, jobId, json, type Lazily } from "./options.ts";
+import { examples, jobId, jobIdOrLatest, json, type Lazily } from "./options.ts";
 
 /** Commands that show the change of a job, or bring it into the current checkout. */
 export const addChangeCommands = (program: Command, lazily: Lazily): void => {
@@ -7,11 +7,11 @@ export const addChangeCommands = (program: Command, lazily: Lazily): void => {
     .command("diff")
     .summary("show what a job has changed")
     .description("Show what a job has changed, also while it runs. Piped, it is a patch for git apply.")
-    .argument(...jobId)
+    .argument(...jobIdOrLatest)
     .option("--stat", "show the number of changed lines of each file")
     .option("--name-only", "show the paths of the changed files")
     .option(...json)
-    .addHelpText(...examples("svc diff latest", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
+    .addHelpText(...examples("svc diff", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
     .action(lazily(async () => (await import("./commands/diff.ts")).diff));
   program
     .command("checkout")
@@ -19,8 +19,8 @@ export const addChangeCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Fetch a job's branch into the checkout of its repository in the current directory, and switch to it. Commits and uncommitted work of yours stay.",
     )
-    .argument(...jobId)
-    .addHelpText(...examples("svc checkout latest"))
+    .argument(...jobIdOrLatest)
+    .addHelpText(...examples("svc checkout", "svc checkout 6f1c"))
     .action(lazily(async () => (await import("./commands/checkout.ts")).checkout));
   program
     .command("apply")

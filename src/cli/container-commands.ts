@@ -6,7 +6,7 @@ export const addContainerCommands = (program: Command, lazily: Lazily): void => 
   program.commandsGroup("Containers:");
   program
     .command("agent")
-    .summary("build and run the service's image, or its stack")
+    .summary("run the service in a container here: build, start, stop")
     .description("Build the service's image and run it on this machine, or a stack. Give one action.")
     .argument("[service]", "with --compose-enter (default: svc-1) and --compose-logs: one of the stack")
     .option("-b, --build", "build the image from the checkout in the current directory")
@@ -26,8 +26,10 @@ export const addContainerCommands = (program: Command, lazily: Lazily): void => 
     .action(lazily(async () => (await import("./commands/agent.ts")).agent));
   program
     .command("push")
-    .summary("build the image and push it to a registry")
-    .description("Build the image from the checkout here, and push it as CONTAINER_REGISTRY/svc:TAG.")
+    .summary("build the container image and push it to a registry")
+    .description(
+      "Build the container image from the checkout here, and push it as CONTAINER_REGISTRY/svc:TAG. Branches are pushed by the jobs themselves.",
+    )
     .option("-m, --main", "the service's image, which is the only one")
     .option("-a, --all", "all images: the same")
     .option("-t, --tag <tag>", "tag of the image", imageTag, "latest")

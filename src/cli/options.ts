@@ -14,6 +14,13 @@ export const jobId = [
   "id of the job or its first digits; latest: the newest; -: the last one used",
 ] as const;
 
+/** For commands that read: without an id, the newest job. */
+export const jobIdOrLatest = [
+  "[job_id]",
+  "id of the job or its first digits; -: the last one used; without one, the newest",
+  "latest",
+] as const;
+
 export const baseRef = [
   "--base, --base-ref <ref>",
   "branch or tag to base the work on (default: SERVICE_BASE_REF (main), else the repository's default branch)",

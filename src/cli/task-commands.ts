@@ -1,5 +1,5 @@
 import { InvalidArgumentError, type Command } from "commander";
-import { examples, jobId, whole, type Lazily } from "./options.ts";
+import { examples, jobId, jobIdOrLatest, whole, type Lazily } from "./options.ts";
 
 /** `svc run`, and the commands on one job that follow or repeat it. */
 export const addRunCommands = (program: Command, lazily: Lazily): void => {
@@ -56,10 +56,10 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .command("logs")
     .summary("show what a job's agent did so far")
     .description("Show what happened in a job so far, a line each; with --follow until it has ended.")
-    .argument(...jobId)
+    .argument(...jobIdOrLatest)
     .option("-f, --follow", "go on until the job has ended; exit 0 only if it succeeded")
     .option("--json", "print one event a line")
-    .addHelpText(...examples("svc logs -f latest"))
+    .addHelpText(...examples("svc logs -f"))
     .action(lazily(async () => (await import("./commands/follow.ts")).logs));
   program
     .command("wait")

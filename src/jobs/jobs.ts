@@ -19,7 +19,7 @@ export const createJobs = (deps: Dependencies) => {
     if (record !== null) return record;
     throw new ServiceError(
       "job_not_found",
-      `There is no job ${id.slice(0, 100)}; list the jobs to see those there are, and give at least four digits of an id`,
+      `There is no job ${id.slice(0, 100)}; svc jobs lists those there are, and ${/^[\da-f-]*$/i.test(id) ? "at least four digits of an id will do" : "an id has no other characters than 0-9, a-f and -"}`,
     );
   };
 

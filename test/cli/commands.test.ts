@@ -9,7 +9,7 @@ const bodies = {
   job: { success: true, job, added_later: 1 },
   list: { success: true, count: 1, jobs: [job], next_cursor: "abc", added_later: 1 },
   empty: { success: true, count: 0, jobs: [], next_cursor: null },
-  cancelled: { success: true, job: { ...job, status: "cancelled" } },
+  cancelled: { success: true, job: { ...job, status: "cancelled", worktree_path: "/w" } },
   profiles: { success: true, count: 0, profiles: [] },
   instances: {
     success: true,
@@ -185,7 +185,11 @@ describe("svc instances", () => {
 });
 
 test("svc cancel reports what has become of the job", async () => {
-  expect((await svc(["cancel", job.id], { env })).stdout).toBe(`Job ${job.id} is cancelled\n`);
+  const short = job.id.slice(0, 8);
+  expect((await svc(["cancel", job.id], { env })).stdout).toBe(
+    `Job ${job.id} is cancelled\n` +
+      `What it has changed is saved once its agent has ended: svc diff ${short}, svc checkout ${short}\n`,
+  );
 });
 
 describe("the key", () => {

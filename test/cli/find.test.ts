@@ -70,6 +70,11 @@ test("a job is shown by the beginning of its id, by its branch, as the latest an
   const submitted = (await run("run", "scenario: text")).stdout.trim();
   await shows("latest", submitted);
   await shows("-", submitted);
+  await run("wait", submitted);
+  for (const command of ["logs", "diff"]) {
+    const { code, stdout } = await run(command, submitted);
+    expect(await run(command)).toMatchObject({ code, stdout });
+  }
   expect((await run("cancel", "dcba")).stdout).toContain("had ended before: succeeded");
   const events = await fetch(`${service.url}/jobs/${submitted.slice(0, 8)}/events`);
   expect(await events.text()).toMatch(/event: stage[^]*event: end/);

@@ -9,7 +9,7 @@ type Settings = Record<string, string>;
 type Mistake = [typed: string[], exit: number, said: string, settings?: Settings];
 
 const unknown = (id: string): string =>
-  `There is no job ${id}; list the jobs to see those there are, and give at least four digits of an id`;
+  `There is no job ${id}; svc jobs lists those there are, and ${/^[\da-f-]*$/i.test(id) ? "at least four digits of an id will do" : "an id has no other characters than 0-9, a-f and -"}`;
 const invalid = (option: string, given: string, rest: string): string =>
   `option '${option}' argument '${given}' is invalid. ${rest}\nTry: svc jobs --help`;
 const statuses = "queued, running, succeeded, failed, cancelled, expired, active, all";
@@ -20,7 +20,7 @@ const mistakes: Mistake[] = [
   [["log", "latest"], 2, "unknown command 'log'\n(Did you mean logs?)\nTry: svc --help"],
   [["build"], 2, "unknown command 'build'\nTry: svc --help"],
   [["agents"], 2, "svc agents draws on a whole terminal, and there is none: use svc agents --headless list"],
-  [["diff"], 2, "missing required argument 'job_id'\nTry: svc diff --help"],
+  [["apply"], 2, "missing required argument 'job_id'\nTry: svc apply --help"],
   [
     ["run"],
     2,
@@ -53,6 +53,7 @@ const mistakes: Mistake[] = [
     "unknown option '--base-reff'\n(Did you mean --base-ref?)\nTry: svc run --help",
   ],
   [["job", "abc"], 1, unknown("abc")],
+  [["diff", "zzz"], 1, unknown("zzz")],
   [["diff", "00000000-0000-4000-8000-000000000000"], 1, unknown("00000000-0000-4000-8000-000000000000")],
   [["job", "latest"], 2, "latest is the newest job, and there is none: submit one with svc run"],
   [["jobs", "-s", "done"], 2, invalid("-s, --status <status>", "done", `Allowed choices are ${statuses}.`)],

@@ -59,6 +59,7 @@ describe("svc serve", () => {
     expect(page).toMatch(/^Model +no credential: .*Set AGENT_CLI_OAUTH_TOKEN/m);
     expect(page).toMatch(/^Git host +github\.com, without a token/m);
     expect(page).toMatch(/^Access +1 API key /m);
+    expect(page).toMatch(/^Page +http:\/\/127\.0\.0\.1:\d+\/ui\/\r$/m);
     expect(page).toMatch(/^Next +SERVICE_PORT=\d+ svc run /m);
     expect(page).not.toContain("a-long-enough-key");
     child.kill("SIGTERM");

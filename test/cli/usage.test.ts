@@ -12,7 +12,7 @@ describe("help", () => {
     const { code, stdout } = await svc(["--help"]);
     expect(code).toBe(0);
     const commands = [
-      ...stdout.matchAll(/^ {2}([a-z-]+)(?:\|[a-z]+)?(?: \[options\]| \[command\]| <| {4,})/gm),
+      ...stdout.matchAll(/^ {2}([a-z-]+)(?:\|[a-z]+)?(?: \[options\]| \[command\]| \[job_id\]| <| {4,})/gm),
     ].map((match) => match[1]);
     expect(commands).toEqual([
       "run",

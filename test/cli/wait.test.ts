@@ -96,8 +96,8 @@ describe("svc run --wait", () => {
     child.kill(signal);
     const { code, stderr } = await ended;
     expect(stderr).toContain("the job continues");
-    expect(stderr).toContain(`svc job ${queued.id} --events`);
-    expect(stderr).toContain(`svc cancel ${queued.id}`);
+    expect(stderr).toContain(`svc logs -f ${queued.id.slice(0, 8)}`);
+    expect(stderr).toContain(`svc cancel ${queued.id.slice(0, 8)}`);
     expect(code).toBe(exit);
     expect(stub.requests.some(({ method }) => method === "DELETE")).toBe(false);
   });

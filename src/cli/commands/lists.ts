@@ -95,7 +95,10 @@ export const cancel = async (word: string, { json }: { json?: boolean }): Promis
   const { client } = connect();
   const body = await client.cancel_job({ job_id: await resolveJobId(client, word) });
   await rememberJob(body.job.id);
-  return printAnswer(body, json, ({ job: { id, status } }) =>
-    status === "cancelled" ? `Job ${id} is cancelled` : `Job ${id} had ended before: ${status}`,
-  );
+  return printAnswer(body, json, ({ job: { id, status, worktree_path: worktree } }) => {
+    if (status !== "cancelled") return `Job ${id} had ended before: ${status}`;
+    const short = id.slice(0, 8);
+    const work = `\nWhat it has changed is saved once its agent has ended: svc diff ${short}, svc checkout ${short}`;
+    return `Job ${id} is cancelled${worktree === null ? "" : work}`;
+  });
 };

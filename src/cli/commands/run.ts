@@ -55,7 +55,7 @@ export const submit = async (
   // Without a repository the user has just confirmed it.
   if (!json && job.repo_url !== "") for (const warning of job.warnings) note(`Warning: ${oneLine(warning)}`);
   if (wait) return waitForJob({ client, job, json });
-  if (process.stderr.isTTY && !json) note(`Follow it with: svc logs ${job.id} -f`);
+  if (process.stderr.isTTY && !json) note(`Follow it with: svc logs -f ${job.id.slice(0, 8)}`);
   return exitCode.ok;
 };
 

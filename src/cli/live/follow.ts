@@ -34,7 +34,7 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
     view.close();
     if (!interruption.signal.aborted) throw error;
     note(
-      `\nNo longer waiting; the job continues.\nFollow it:  svc job ${job.id} --events\nCancel it:  svc cancel ${job.id}`,
+      `\nNo longer waiting; the job continues.\nFollow it:  svc logs -f ${job.id.slice(0, 8)}\nCancel it:  svc cancel ${job.id.slice(0, 8)}`,
     );
     return interruption.exit();
   }

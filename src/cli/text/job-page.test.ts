@@ -154,7 +154,7 @@ describe("the summary at the end", () => {
     expect(alone).toContain(`svc apply ${short}`);
   });
 
-  test("reports status, branch, commit, changes, pull request, cost, turns, duration, worktree and warnings", () => {
+  test("reports status, branch, commit, changes, pull request, cost, turns, duration and warnings, and no paths", () => {
     const job = sampleJob({
       status: "succeeded",
       branch: "service/6f1c1a52",
@@ -182,9 +182,6 @@ describe("the summary at the end", () => {
       "Turns         4",
       "Cost          $0.1235",
       "Duration      2m 03s",
-      "Commit        c0ffee",
-      "Worktree      /srv/worktree",
-      "Session       5e55",
       "Next          svc diff 6f1c1a52          # see the change",
       "              svc open 6f1c1a52          # the pull request",
       "              svc checkout 6f1c1a52      # get the change",

@@ -55,7 +55,6 @@ export const jobSummary = (job: Job, layout: Layout): string => {
           ["Profile", profile(job)],
           ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
           ...effortFacts(job),
-          ...placeFacts(job),
         ] satisfies Fact[]
       ).map(quiet),
       ["Next", nextCommands(job, layout)],
