@@ -27,7 +27,10 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
       client,
       jobId: job.id,
       signal: interruption.signal,
-      onEvent: view.event,
+      // The summary has the warnings.
+      onEvent: (event) => {
+        if (event.type !== "warning" || event.dropped_block !== undefined || json) view.event(event);
+      },
       onNote: view.note,
     });
   } catch (error) {
