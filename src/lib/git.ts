@@ -18,6 +18,8 @@ export type GitOptions = Pick<
   jobId?: string | undefined;
   /** Never shown in an error. */
   secrets?: readonly string[] | undefined;
+  /** What the secrets are, for whoever must renew them. */
+  credential?: string | undefined;
 };
 
 export type GitOutput = { stdout: string; stderr: string };
@@ -30,12 +32,21 @@ export class GitError extends Error {
   readonly ended: CommandResult["ended"] | "missing";
   /** The output, redacted, at most 4,000 characters. */
   readonly said: string;
+  /** The credential that git had; null: none. */
+  readonly credential: string | null;
 
   constructor(
     message: string,
-    { exitCode, ended, said, cause }: Pick<GitError, "exitCode" | "ended" | "said"> & { cause?: unknown },
+    {
+      exitCode,
+      ended,
+      said,
+      credential = null,
+      cause,
+    }: Pick<GitError, "exitCode" | "ended" | "said"> & { credential?: string | null; cause?: unknown },
   ) {
     super(message, { cause });
+    this.credential = credential;
     this.exitCode = exitCode;
     this.ended = ended;
     this.said = said;
@@ -82,7 +93,7 @@ const failure = (
     timed_out: `${what} did not finish within ${options.timeoutSeconds} s`,
     too_much_output: `${what} wrote more than can be held in memory`,
   };
-  return new GitError(sentence[ended], { exitCode, ended, said });
+  return new GitError(sentence[ended], { exitCode, ended, said, credential: options.credential ?? null });
 };
 
 /** The text without user names and passwords in URLs. */

@@ -23,7 +23,7 @@ import { diffChange } from "./diff.ts";
 import { checkOutFiles } from "./files.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
-import { isPushed, pushBranch } from "./push.ts";
+import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { baseLeftOut, checkRef } from "./ref.ts";
 import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
@@ -70,6 +70,7 @@ export const createRepos = ({
     capture: (worktree, signal) => captureCommit(context, { worktree, signal }),
     changes: (worktree, signal) => changesSinceBase(context, { worktree, signal }),
     diff: (request) => diffChange(context, request),
+    tryPush: (worktree, signal) => tryPush(context, worktree, signal),
     push: (worktree, signal) => pushBranch(context, worktree, signal),
     openPullRequest: (request) => openPullRequest(context, request),
     removeWorktree: ({ worktreeId }, signal) => removeWorktree(context, worktreeId, signal),

@@ -17,7 +17,10 @@ export const asRepoError = (error: unknown, { reason, what, signal }: Doing): un
   if (signal.aborted) return signal.reason;
   const text =
     error instanceof GitError ? error.said : error instanceof Error ? error.message : String(error);
-  const known = knownFailures.find(({ sign }) => sign.test(text));
+  const credential = error instanceof GitError ? error.credential : null;
+  const known =
+    (credential === null ? undefined : ofCredential(credential).find(({ sign }) => sign.test(text))) ??
+    knownFailures.find(({ sign }) => sign.test(text));
   const detail = error instanceof GitError && error.ended !== "exited" ? error.message : relevantLines(text);
   const message = `Could not ${what}: ${known === undefined ? detail : explained(known, { what, detail })}`;
   const retryable = known?.retryable ?? (error instanceof GitError && error.ended === "timed_out");
@@ -35,6 +38,27 @@ type Meant = { meaning: string; advice: string | null };
 
 /** `ofPath`: of a repository on this disk. */
 type Known = Meant & { sign: RegExp; ofPath?: Meant; retryable: boolean };
+
+export const staticToken = "GIT_HOST_TOKEN";
+
+/** Of a server that got a credential. */
+const ofCredential = (credential: string): Known[] => [
+  {
+    sign: /Authentication failed|could not read (Username|Password)|returned error: 401/i,
+    meaning: `the server refused ${credential}.`,
+    advice:
+      credential === staticToken
+        ? `Renew ${credential}, and restart the service.`
+        : "Check GIT_HOST_APP_ID, its key and where the app is installed.",
+    retryable: false,
+  },
+  {
+    sign: /returned error: 403/i,
+    meaning: `${credential} lacks the right to do this.`,
+    advice: `Give ${credential} the rights contents: write and pull requests: write on this repository.`,
+    retryable: false,
+  },
+];
 
 /** The first match counts: special signs stand before general ones. */
 const knownFailures: Known[] = [

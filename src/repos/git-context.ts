@@ -2,6 +2,7 @@ import { realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
+import { staticToken } from "./failure.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
 import { onGitHost, takesToken } from "./url.ts";
 
@@ -97,7 +98,12 @@ const realPath = (path: string): string => {
   }
 };
 
-type Access = { config: [string, string][]; variables: Record<string, string>; secrets: string[] };
+type Access = {
+  config: [string, string][];
+  variables: Record<string, string>;
+  secrets: string[];
+  credential?: string;
+};
 
 type Network = {
   url: string;
@@ -132,7 +138,7 @@ const networkAccess = async (
   { url, mayBeMissing = false, signal }: Network,
 ): Promise<Access> => {
   const protocol = { GIT_ALLOW_PROTOCOL: protocolOf(url) };
-  const { gitHost } = context.settings;
+  const { gitHost, gitHostAppId } = context.settings;
   const repo = mayBeMissing ? null : onGitHost(url, gitHost);
   const token = takesToken(url, gitHost) ? await context.tokens.get(repo, signal) : null;
   if (token === null) return { config: [], variables: protocol, secrets: [] };
@@ -140,6 +146,7 @@ const networkAccess = async (
     config: [[`credential.https://${gitHost}.helper`, helper]],
     variables: { ...protocol, SERVICE_GIT_TOKEN: token },
     secrets: [token],
+    credential: gitHostAppId === null ? staticToken : "the app's token (GIT_HOST_APP_ID)",
   };
 };
 

@@ -21,26 +21,63 @@ export const pushBranch = async (
   worktree: Worktree,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { repoUrl: url, branch, gitDir } = worktree;
+  const { branch, gitDir, repoUrl } = worktree;
+  const what = `push the branch ${branch} to ${repoUrl}`;
+  await asPush({ context, worktree, what, signal }, async (push) => {
+    const ref = `refs/heads/${branch}`;
+    const tip = await commitOf(context, { gitDir, name: ref, signal });
+    await push(["--porcelain"], `${tip ?? ref}:${ref}`);
+    if (tip !== null) await noteRemoteRef(context, { worktree, tip, signal });
+  });
+};
+
+/**
+ * Asks the remote whether it takes pushes, and sends nothing. What the branch has there does not count, and neither does
+ * what only a real push shows (hooks, protected branches). @throws RepoError `push_failed`
+ */
+export const tryPush = async (
+  context: GitContext,
+  worktree: Worktree,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { branch, gitDir, repoUrl } = worktree;
+  const what = `push to ${repoUrl}, so the agent was not started`;
+  await asPush({ context, worktree, what, signal }, async (push) => {
+    const ref = `refs/heads/${branch}`;
+    const tip = await commitOf(context, { gitDir, name: ref, signal });
+    if (tip !== null) return await push(["--dry-run", "--force"], `${tip}:${ref}`);
+    // Without a commit there is nothing to name. git says so once the remote has let it in.
+    await push(["--dry-run", "--all"]).catch((error: unknown) => {
+      if (!(error instanceof GitError) || !error.said.includes("No refs in common")) throw error;
+    });
+  });
+};
+
+type Pushing = { context: GitContext; worktree: Worktree; what: string; signal: AbortSignal };
+
+/** Runs what pushes, with what that needs. @throws RepoError `push_failed` */
+const asPush = async (
+  { context, worktree, what, signal }: Pushing,
+  run: (push: (options: string[], ...refspecs: string[]) => Promise<void>) => Promise<void>,
+): Promise<void> => {
+  const { repoUrl: url, gitDir } = worktree;
   if (url === "")
     throw new RepoError("push_failed", "There is nowhere to push to: the job has no repository.");
+  const always = ["--no-verify", "--no-recurse-submodules", ...serverOptions(url, "receive-pack")];
   try {
     await reclaim(context, worktree);
     await refuseConfiguredHooks(context, url, signal);
-    const ref = `refs/heads/${branch}`;
-    const tip = await commitOf(context, { gitDir, name: ref, signal });
-    const options = ["--porcelain", "--no-verify", "--no-recurse-submodules"];
-    const server = serverOptions(url, "receive-pack");
-    await withNetwork(context, { url, signal }, (access) =>
-      runGit(context, ["push", ...options, ...server, "--", url, `${tip ?? ref}:${ref}`], {
-        ...access,
-        variables: { ...access.variables, ...gitDirVariables(gitDir) },
-        signal,
-      }),
-    );
-    if (tip !== null) await noteRemoteRef(context, { worktree, tip, signal });
+    await run(async (options, ...refspecs) => {
+      await withNetwork(context, { url, signal }, (access) =>
+        runGit(context, ["push", ...options, ...always, "--", url, ...refspecs], {
+          ...access,
+          variables: { ...access.variables, ...gitDirVariables(gitDir) },
+          signal,
+        }),
+      );
+    });
   } catch (error) {
-    throw asRepoError(error, { reason: "push_failed", what: `push the branch ${branch} to ${url}`, signal });
+    throw asRepoError(error, { reason: "push_failed", what, signal });
   }
 };
 

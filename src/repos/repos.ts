@@ -64,6 +64,8 @@ export type Repos = {
    * @throws RepoError `worktree_failed`
    */
   diff: (request: DiffRequest) => Promise<Diff | null>;
+  /** Asks the remote whether it takes pushes, and sends nothing. @throws RepoError `push_failed` */
+  tryPush: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /** @throws RepoError `push_failed` */
   push: (worktree: Worktree, signal: AbortSignal) => Promise<void>;
   /**

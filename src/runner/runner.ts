@@ -59,6 +59,9 @@ export const createRunner = (deps: Dependencies) => {
     const worktree = profile.readOnly && isOlder(record) ? await copyOf(record, own, run.signal) : own;
     progress.worktree = worktree;
     progress.isThrowaway = profile.readOnly;
+    // What the remote refuses anyway need not be paid for first.
+    if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
+      await repos.tryPush(worktree, run.signal);
     const launch = await profile.materialise({
       jobId: record.id,
       worktreePath: worktree.path,

@@ -144,8 +144,9 @@ test("a minted token is masked in events, output and log from the moment it exis
 test("a repository without the app is fetched without a token, and nothing can be pushed to it", async () => {
   await host.createRepository("other", "open", { private: false });
   const { service } = await freshApp();
-  const job = await runJob(service, "scenario: noop", { repo_url: `${host.origin}/other/open.git` });
+  const repo_url = `${host.origin}/other/open.git`;
+  const job = await runJob(service, "scenario: noop", { repo_url, profile: "review" });
   expect(job).toMatchObject({ status: "succeeded", error: null });
-  const changed = await runJob(service, "Do it", { repo_url: `${host.origin}/other/open.git` });
-  expect(changed).toMatchObject({ status: "failed", failure_reason: "push_failed" });
+  const changed = await runJob(service, "Do it", { repo_url });
+  expect(changed).toMatchObject({ status: "failed", failure_reason: "push_failed", pid: null });
 });

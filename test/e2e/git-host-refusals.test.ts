@@ -41,17 +41,29 @@ test.each([
   },
 );
 
-test.each([
-  ["by a hook", "hook", "Protected branch"],
-  ["with status 403", 403, "credentials"],
-] as const)("a push refused %s is push_failed and the work is salvaged", async (_, how, words) => {
-  const repository = await host.createRepository("acme", `push-${how}`);
-  using _refusal = host.refuse({ what: "push", how });
+test("a push refused by a hook is push_failed and the work is salvaged", async () => {
+  const repository = await host.createRepository("acme", "push-hook");
+  using _refusal = host.refuse({ what: "push", how: "hook" });
   const job = await runJob(service, "Do it", { repo_url: repository.url });
   expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed", retryable: false });
-  expect(job.error).toContain(words);
+  expect(job.error).toContain("Protected branch");
   expect(await branchesOf(repository)).toEqual(["main"]);
   expect(await salvaged(job)).toBe("Do it");
+});
+
+/** Refused before anything was paid for. */
+const expectNoAgent = (job: Job): void => {
+  expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed", cost_usd: null, pid: null });
+  expect(stagesOf(job)).not.toContain("agent_started");
+};
+
+test("a push refused with status 403 is push_failed before the agent is started", async () => {
+  const repository = await host.createRepository("acme", "push-403");
+  using _refusal = host.refuse({ what: "push", how: 403 });
+  const job = await runJob(service, "Do it", { repo_url: repository.url });
+  expectNoAgent(job);
+  expect(job.error).toContain("GIT_HOST_TOKEN lacks the right");
+  expect(await branchesOf(repository)).toEqual(["main"]);
 });
 
 test.concurrent("a token that may only read clones, and its push is push_failed with the host's own words", async () => {
@@ -60,9 +72,24 @@ test.concurrent("a token that may only read clones, and its push is push_failed 
     env: hostVariables(host, host.createToken({ access: "read", login: "reader" })),
   });
   const job = await runJob(reader, "Do it", { repo_url: repository.url });
-  expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed" });
+  expectNoAgent(job);
   expect(job.error).toContain("denied to reader");
-  expect(await salvaged(job)).toBe("Do it");
+});
+
+test.concurrent("a token that the host refuses is named, before the agent is started", async () => {
+  const repository = await host.createRepository("acme", "bad-token");
+  const mistaken = await startService({ env: hostVariables(host, "ghp_wrong0000000000000") });
+  const job = await runJob(mistaken, "Do it", { repo_url: repository.url });
+  expectNoAgent(job);
+  expect(job.error).toMatch(/the server refused GIT_HOST_TOKEN.*\nWhat to do: Renew GIT_HOST_TOKEN/);
+});
+
+test.concurrent("an empty repository that takes no push is refused before the agent is started", async () => {
+  const repository = await host.createRepository("acme", "empty-read-only", { seed: null });
+  const anonymous = await startService({ env: hostVariables(host, null) });
+  expectNoAgent(await runJob(anonymous, "Do it", { repo_url: repository.url }));
+  const good = await runJob(service, "Do it", { repo_url: repository.url });
+  expect(good).toMatchObject({ status: "succeeded" });
 });
 
 test.concurrent("a host that never answers is given up after SERVICE_GIT_TIMEOUT, and the work is kept", async () => {
@@ -107,7 +134,6 @@ test.concurrent("without a token a repository that takes anonymous pushes gets t
   expect(job).toMatchObject({ status: "succeeded", pr_url: null });
   expect(job.warnings.join()).toContain(`not on the git host ${host.host}`);
   const refused = await runJob(anonymous, "Do something else", { repo_url: repository.url });
-  expect(refused).toMatchObject({ status: "failed", failure_reason: "push_failed" });
-  expect(refused.error).toContain("GIT_HOST_TOKEN");
-  expect(await salvaged(refused)).toBe("Do something else");
+  expectNoAgent(refused);
+  expect(refused.error).toContain("Set GIT_HOST and GIT_HOST_TOKEN");
 });
