@@ -78,7 +78,7 @@ test("a repository that another client creates between the check and the creatio
   await host.createRepository("guild", "raced", { private: true });
   // The check gets the answer from before the creation.
   using _refusal = host.refuse({ what: "git_read", how: 404, message: "Repository not found.", times: 1 });
-  const job = await create("guild/raced");
+  const job = await create("guild/raced", { base_ref: "main" });
   expect(creations("raced")).toHaveLength(1);
   expect(job).toMatchObject({ status: "succeeded", warnings: [] });
   expect(job.pr_url).toContain("/guild/raced/pull/1");
