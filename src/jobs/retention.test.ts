@@ -9,7 +9,10 @@ const never = new AbortController().signal;
 const log = createLog("silent", (text) => text);
 
 /** Jobs whose time is over, oldest first, and what a round does with them. */
-const world = (due: { worktrees?: JobRecord[]; removable?: JobRecord[] }, over: Partial<Retention> = {}) => {
+const world = (
+  due: { worktrees?: JobRecord[]; removable?: JobRecord[]; later?: JobRecord[] },
+  over: Partial<Retention> = {},
+) => {
   const records = new Map(Object.values(due).flatMap((all) => all.map((record) => [record.id, record])));
   const listed: Record<string, string[]> = { expired: [], worktrees: [], removable: [] };
   for (const [what, all] of Object.entries(due)) listed[what] = all.map(({ id }) => id);
@@ -24,7 +27,13 @@ const world = (due: { worktrees?: JobRecord[]; removable?: JobRecord[] }, over: 
         const record = records.get(id);
         return record?.pod_name === "nobody" ? null : record;
       },
-      usesOfWorktree: async () => [],
+      // A job's own worktree has its id.
+      usesOfWorktree: async (worktree: string) =>
+        [{ ...ended(), id: worktree }, ...(due.later ?? [])].map(({ id, status }) => ({
+          jobId: id,
+          status,
+          unsettled: false,
+        })),
       update: async (id: string) => gone("worktrees", id),
       remove: async (id: string) => {
         gone("removable", id);
@@ -88,4 +97,23 @@ test("records that are another instance's, or that nobody can read, hold up no o
   );
   for (let count = 0; count < 3; count += 1) await round();
   expect(scene.removed).toContain(own[0]?.id);
+});
+
+test("a worktree goes with the last job that was in it, also when one after that failed before its checkout", async () => {
+  for (const [later, removed] of [
+    [{ status: "failed", worktree_path: null }, 1],
+    [{ status: "failed" }, 0],
+    [{ status: "queued", worktree_path: null }, 0],
+  ] as const) {
+    const gone: string[] = [];
+    const worktrees = some(1);
+    const { round } = world(
+      { worktrees, later: some(1, later) },
+      {
+        removeWorktree: async ({ id }) => void gone.push(id),
+      },
+    );
+    await round();
+    expect(gone).toEqual(worktrees.slice(0, removed).map(({ id }) => id));
+  }
 });

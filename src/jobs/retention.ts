@@ -1,4 +1,4 @@
-import { finalStatuses } from "../contract/job.ts";
+import { finalStatuses, isFinal } from "../contract/job.ts";
 import type { Retries } from "../lib/retries.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Due } from "../store/job-store.ts";
@@ -75,11 +75,18 @@ const removeWorktree: Step = async (id, deps) => {
   // A job that resumes the session waits in the meantime: it must not start in a directory that is being removed.
   using reserved = deps.reserveWorktree(record.worktree_id);
   if (reserved === null) return undefined;
-  // A later job uses the worktree: it is removed with that one.
-  const newest = (await deps.store.usesOfWorktree(record.worktree_id)).at(-1);
-  if (newest === undefined || newest.jobId === id) await deps.removeWorktree(record);
+  if (await isLastIn(deps, record.worktree_id, id)) await deps.removeWorktree(record);
   await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
   return undefined;
+};
+
+/** False: a later job uses the worktree, which is removed with that one. One that failed before its checkout does not. */
+const isLastIn = async ({ store }: Retention, worktreeId: string, id: string): Promise<boolean> => {
+  for (const { jobId, status, unsettled } of (await store.usesOfWorktree(worktreeId)).toReversed()) {
+    if (jobId === id) break;
+    if (!isFinal(status) || unsettled || (await store.get(jobId))?.worktree_path) return false;
+  }
+  return true;
 };
 
 const removeRecord: Step = async (id, deps) => {

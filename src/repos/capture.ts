@@ -153,9 +153,9 @@ const addAll = async (context: GitContext, staging: Staging): Promise<string[]> 
   }
   const refused = said === "" ? [] : await leftBehind(context, { ...staging, ...call });
   const keeping = await Promise.all(
-    nested.map((path) => {
+    nested.map(async (path) => {
       const commit = submodules.get(path);
-      return commit === undefined || hasOwnWork(context, { worktree, path, commit, signal });
+      return commit === undefined || (await hasOwnWork(context, { worktree, path, commit, signal }));
     }),
   );
   return [

@@ -100,7 +100,8 @@ const reasonOf = async (
   if (records.some((job) => concerns(job, settings))) return null;
   // This instance may claim it next.
   if (records.at(-1)?.status === "queued") return null;
-  const ran = records.findLast(({ pod_name }) => pod_name !== null);
+  // One that failed before its checkout was never in it.
+  const ran = records.findLast((job) => job.pod_name !== null && job.worktree_path !== null);
   if (ran === undefined) {
     if (records.some((job) => job.worktree_removed_at !== null)) return "left";
     // Two services that share a root but not a store do not know each other's jobs.

@@ -215,6 +215,21 @@ test("a removal that a crash cut short after it was announced is brought to its 
   );
 });
 
+test("a worktree whose removal was announced is no less an orphan for a later job that failed before its checkout", async () => {
+  const { cluster, a } = await two();
+  const at = { worktree_removed_at: new Date().toISOString() };
+  const { id } = await cluster.ran(a, at);
+  await cluster.store({
+    worktree_id: id,
+    status: "failed",
+    pod_name: a.podName,
+    ended_at: at.worktree_removed_at,
+    created_at: at.worktree_removed_at,
+  });
+  await a.worktrees.applyRetention(signal);
+  expect(await ids(a)).toEqual([]);
+});
+
 test("a worktree that nobody knows is removed when it is as old as any may become, and not where stores are not shared", async () => {
   const { cluster, a } = await two();
   const job = await cluster.ran(a);
