@@ -4,7 +4,7 @@ import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { concerns, isOwnedHere } from "./facts.ts";
-import { Kept } from "./removal.ts";
+import { Kept, limit } from "./removal.ts";
 import { readdir, readlink } from "node:fs/promises";
 
 /** Interval between two rounds, ms. */
@@ -55,14 +55,14 @@ const removeStray = async (deps: Dependencies, id: string): Promise<void> => {
     log.warn({ worktree: id }, "an orphaned worktree is left in place: a process is at work in it");
     return;
   }
-  const limit = AbortSignal.timeout(deps.settings.gitTimeout * 2000);
+  const signal = limit(deps);
   // The job's own ref belongs to the instance that has the worktree now.
   const name = orphan.why === "taken" ? `${id}-${nameOf(deps.settings.podName)}` : id;
-  const isSafe = !ready || orphan.why === "thrown" || (await repos.isPushed(worktree, limit));
-  const { ref, kept } = isSafe ? { ref: null, kept: [] } : await repos.salvage(worktree, name, limit);
+  const isSafe = !ready || orphan.why === "thrown" || (await repos.isPushed(worktree, signal));
+  const { ref, kept } = isSafe ? { ref: null, kept: [] } : await repos.salvage(worktree, name, signal);
   if (ref !== null) await nameRef(deps, id, ref);
   if (kept.length > 0) throw new Kept(kept);
-  await repos.removeWorktree(worktree, limit);
+  await repos.removeWorktree(worktree, signal);
   log.warn({ worktree: id, salvage_ref: ref ?? undefined }, "an orphaned worktree was removed");
 };
 

@@ -123,8 +123,9 @@ const save = async (deps: Dependencies, known: WorktreeFacts): Promise<Saved> =>
   return { ref, kept };
 };
 
-/** Bounds a few git commands, each of which has its own limit. */
-const limit = ({ settings }: Dependencies): AbortSignal => AbortSignal.timeout(settings.gitTimeout * 2000);
+/** Bounds a few git commands, each of which has its own limit. The end of the service waits for none of them. */
+export const limit = ({ settings, closing }: Dependencies): AbortSignal =>
+  AbortSignal.any([closing, AbortSignal.timeout(settings.gitTimeout * 2000)]);
 
 /** Names a worktree's salvage ref: the id of its last job, or its own when it was prepared. */
 export const ownerOf = ({ id, record, uses }: WorktreeFacts): string =>

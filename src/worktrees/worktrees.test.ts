@@ -19,7 +19,7 @@ const hour = 3_600_000;
 const start = Date.parse("2026-01-01T00:00:00.000Z");
 
 /** A ready worktree of one hour's time to live, a disk that is only remembered, and a clock that the test sets. */
-const world = async (over: { removalFails?: boolean } = {}) => {
+const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = {}) => {
   const directory = await temporaryDirectory();
   const records = createWorktreeStore(
     await openFilesRecords(worktreeKind, { directory, now: () => new Date(), log }),
@@ -27,6 +27,7 @@ const world = async (over: { removalFails?: boolean } = {}) => {
   const record = sampleWorktree({ status: "ready", used_at: new Date(start).toISOString() });
   await records.create(record);
   const { worktree_id: id } = record;
+  const closing = new AbortController();
   const scene = { now: start, uses: [] as WorktreeUse[], removed: 0, tries: 0 };
   const onDisk = {
     worktree: { worktreeId: id, path: record.path },
@@ -48,6 +49,7 @@ const world = async (over: { removalFails?: boolean } = {}) => {
       if (over.removalFails === true) throw new Error("busy");
       scene.removed += 1;
     },
+    ...over.repos,
   };
   const deps: Partial<Dependencies> = {
     records,
@@ -67,10 +69,10 @@ const world = async (over: { removalFails?: boolean } = {}) => {
     },
     now: () => new Date(scene.now),
     log,
-    closing: new AbortController().signal,
+    closing: closing.signal,
   };
   const worktrees = createWorktrees(deps as Dependencies);
-  return { scene, id, records, tidy: () => worktrees.applyRetention(new AbortController().signal) };
+  return { scene, id, records, closing, tidy: () => worktrees.applyRetention(new AbortController().signal) };
 };
 
 const use = (over: Partial<WorktreeUse>): WorktreeUse => ({
@@ -119,6 +121,22 @@ test("a removal that fails is tried again, less and less often", async () => {
   }
   // At 0, 1, 3, 7, 15 and 31 seconds.
   expect(scene.tries).toBe(6);
+});
+
+test("the end of the service does not wait for a removal that waits for a repository's lock", async () => {
+  const waiting = Promise.withResolvers<AbortSignal>();
+  const salvage: Repos["salvage"] = (_worktree, _name, signal) => {
+    waiting.resolve(signal);
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))));
+  };
+  const { scene, closing, tidy } = await world({ repos: { isPushed: async () => false, salvage } });
+  scene.now = start + hour;
+  const round = tidy();
+  const signal = await waiting.promise;
+  closing.abort();
+  expect(signal.aborted).toBe(true);
+  await round;
+  expect(scene.removed).toBe(0);
 });
 
 test("a worktree whose removal has begun is not said to be usable, nor to be lost", () => {
