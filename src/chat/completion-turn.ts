@@ -29,6 +29,8 @@ type Dependencies = {
 export type Run = {
   /** As it was created. */
   record: CompletionRecord;
+  /** Text before the answer. */
+  status: string;
   ask: Omit<EngineTurn, "onEvents" | "onSession" | "signal" | "answerDigest">;
   /** Aborted with a `ServiceError` that says why. */
   stop: AbortController;
@@ -89,7 +91,8 @@ const finalRecord = async (
       Object.assign(known, factsOf({ ...outcome, sessionId: outcome.sessionId ?? known.session_id ?? null }));
       return digestOf(outcome.text);
     };
-    return completedBy(await engine.run({ ...run.ask, ...tellers, signal, answerDigest }), now());
+    const outcome = await engine.run({ ...run.ask, ...tellers, signal, answerDigest });
+    return completedBy({ ...outcome, text: run.status + outcome.text }, now());
   } catch (error) {
     const failure = signal.aborted ? endedBy(signal) : error;
     const isTold = failure instanceof ServiceError && failure.code !== "internal";

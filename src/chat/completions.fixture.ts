@@ -11,6 +11,7 @@ import { completionKind, createCompletionStore, type CompletionStore } from "../
 import type { EventBus } from "../store/event-bus.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { openLocalEventBus } from "../../test/open-stores.ts";
+import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
 import { createCompletions } from "./completions.ts";
 import type { EngineOutcome, EngineTurn } from "./engine.ts";
 import { endedBy } from "./failure.ts";
@@ -108,11 +109,17 @@ export const openCompletions = async ({
   const { store, bus } = shared ?? (await openShared());
   const lines: string[] = [];
   const fake = fakeEngine(places);
+  const directory = await temporaryDirectory();
+  const quiet = createLog("silent", (line) => line);
+  const visibilities = createVisibilityStore(
+    await openFilesRecords(visibilityKind, { directory, now: clock, log: quiet }),
+  );
   const completions = createCompletions({
     engine: fake.engine,
     store,
     bus,
     agentPackage,
+    visibilities,
     requireBudget: async () => undefined,
     settings: { agentModeOnDisconnect: policy },
     instance,
@@ -136,7 +143,7 @@ export const openCompletions = async ({
       events.push([event.event_type, event.content]);
     return events;
   };
-  return { completions, submit, told: publishedEvents, store, bus, fake, lines };
+  return { completions, submit, told: publishedEvents, visibilities, store, bus, fake, lines };
 };
 
 export const context: RequestContext = { signal: new AbortController().signal, principal: "caller" };

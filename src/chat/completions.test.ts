@@ -2,7 +2,9 @@ import { describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { completionOperations } from "../contract/completion.ts";
 import { ServiceError } from "../contract/errors.ts";
+import { everythingVisible } from "../contract/visibility.ts";
 import { context, openCompletions, openShared, outcome, untilStopped } from "./completions.fixture.ts";
+import { statusText } from "./delta.ts";
 
 const { output, http } = completionOperations.agent_completions;
 
@@ -70,6 +72,35 @@ describe("a completion that is waited for", () => {
       ["done", "failed"],
     ]);
     expect(fake.taken).toBe(0);
+  });
+
+  test("has its slash tokens removed and applied, as in chat; a /stream-status is answered before the answer", async () => {
+    const { submit, fake, visibilities } = await openCompletions();
+    const state = statusText({ ...everythingVisible, show_tools: false });
+    expect(await submit({ message: "Say /hide-tools it /unknown" })).toMatchObject({ result: "the answer" });
+    const told = await submit({ message: "/stream-status Say it" });
+    expect(told).toMatchObject({ result: `${state}\n\nthe answer`, cost_usd: 0.25 });
+    expect(fake.turns.map(({ opening }) => opening)).toEqual([
+      [{ type: "text", text: "Say it /unknown" }],
+      [{ type: "text", text: "Say it" }],
+    ]);
+    expect(await visibilities.get("hub")).toMatchObject({ show_tools: false });
+  });
+
+  test("of nothing but tokens is completed without an agent and a place; its result is the state", async () => {
+    const { submit, completions, fake, told } = await openCompletions({ places: 0 });
+    const result = statusText({ ...everythingVisible, show_final: false });
+    const answer = await submit({ message: " /hide-final\n/stream-status" });
+    expect(output.strict().parse(answer)).toMatchObject({ success: true, status: "completed", result });
+    expect(http.status?.(output.parse(answer))).toBe(200);
+    expect(await completions.get({ uuid: "one" }, context)).toMatchObject({
+      completion: { status: "completed", result, cost_usd: null, is_error: false, duration_ms: 0 },
+    });
+    expect(await told()).toEqual([["done", "completed"]]);
+    const queued = await submit({ message: "/stream-status", uuid: "two", wait: false });
+    expect(queued).toMatchObject({ status: "queued", poll_url: "/completions/two" });
+    expect(await completions.get({ uuid: "two" }, context)).toMatchObject({ completion: { result } });
+    expect(fake.turns).toEqual([]);
   });
 
   test("that fails for an internal reason is explained in the log only", async () => {

@@ -13,6 +13,8 @@ import {
   type CompletionStore,
 } from "../store/completion-store.ts";
 import type { EventBus } from "../store/event-bus.ts";
+import type { VisibilityStore } from "../store/visibility-store.ts";
+import { createAgentVisibility } from "./agent-visibility.ts";
 import {
   answerOf,
   callerLeft,
@@ -28,13 +30,16 @@ import {
   publishEnd,
   type Run,
 } from "./completion-turn.ts";
+import { statusBefore, statusText } from "./delta.ts";
 import type { Engine, Permit, RequireBudget } from "./engine.ts";
+import { readSlashTokens } from "./slash-tokens.ts";
 
 type Options = {
   engine: Engine;
   store: CompletionStore;
   bus: EventBus;
   agentPackage: Pick<AgentPackage, "name" | "read">;
+  visibilities: VisibilityStore;
   requireBudget: RequireBudget;
   settings: { agentModeOnDisconnect: DisconnectPolicy };
   instance: { podName: string; epoch: string };
@@ -73,14 +78,16 @@ export const createCompletions = (options: Options): Completions => {
   const active = new Map<string, Active>();
   const write = createRecordWriter({ store, log, patience: options.patience ?? usualPatience });
   const complete = createCompletionTurn({ ...options, write, watchMs: options.watchMs ?? 2000 });
+  const visibility = createAgentVisibility(options.visibilities, agentPackage.name);
   let stopping = false;
 
-  const newRun = (loaded: LoadedAgent, input: Submission, context: RequestContext): Run => {
+  const newRun = (loaded: LoadedAgent, input: Submission, status: string, context: RequestContext): Run => {
     const model = input.model === "" ? null : loaded.cliModel(input.model);
     if (model === undefined) throw unknownModel(input.model, loaded);
     const said = [{ type: "text" as const, text: input.message }];
     return {
       record: newRecord(input, input.model || (loaded.models[0] ?? null), { ...instance, now: now() }),
+      status,
       ask: {
         ifBusy: "wait",
         conversation: input.stateless
@@ -123,6 +130,17 @@ export const createCompletions = (options: Options): Completions => {
     return entry;
   };
 
+  /** Creates the record of a message of tokens alone, which needs no agent. */
+  const answerAtOnce = async (run: Run, result: string): Promise<CompletionRecord> => {
+    const at = run.record.created_at;
+    const ended = { status: "completed", result, started_at: at, ended_at: at, duration_ms: 0 } as const;
+    const record = { ...run.record, ...ended };
+    if (!(await store.create(record))) throw alreadyRunning(record.uuid);
+    await bus.begin(record.uuid);
+    publishEnd(bus, record, now);
+    return record;
+  };
+
   const found = async (uuid: string): Promise<CompletionRecord> => {
     const record = completionIdForm.test(uuid) ? await store.get(uuid) : null;
     if (record === null) throw unknown(uuid);
@@ -141,7 +159,14 @@ export const createCompletions = (options: Options): Completions => {
     submit: async (input, context) => {
       if (stopping) throw shuttingDown();
       const loaded = await agentPackage.read();
-      const run = newRun(loaded, input, context);
+      if (active.has(input.uuid)) throw alreadyRunning(input.uuid);
+      const { text: message, tokens } = readSlashTokens(input.message);
+      const shown = await visibility.apply(tokens);
+      const run = newRun(loaded, { ...input, message }, statusBefore(shown, tokens), context);
+      if (tokens.length > 0 && message.trim() === "") {
+        const record = await answerAtOnce(run, statusText(shown));
+        return input.wait ? answerOf(record) : queuedAnswer(input.uuid);
+      }
       const { budgetDayUsd } = loaded;
       await requireBudget({ profile: agentPackage.name, budgetDayUsd, principal: context.principal });
       if (active.has(input.uuid)) throw alreadyRunning(input.uuid);

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { everythingVisible, type Visibility } from "../contract/visibility.ts";
+import type { Visibility } from "../contract/visibility.ts";
 import type { Log } from "../lib/log.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
 import type { EventBus } from "../store/event-bus.ts";
@@ -11,8 +11,9 @@ import { conversationOf, type Conversation } from "./conversation-key.ts";
 import type { Engine, EngineTurn, RequireBudget } from "./engine.ts";
 import { instantTurn, createTurn, type RunningTurn } from "./turn.ts";
 import { createRetryable } from "./retries.ts";
-import { applySlashTokens, readMessageTokens, type SlashToken } from "./slash-tokens.ts";
-import { statusText } from "./delta.ts";
+import { createAgentVisibility } from "./agent-visibility.ts";
+import { readMessageTokens } from "./slash-tokens.ts";
+import { statusBefore, statusText } from "./delta.ts";
 import { createPublisher } from "./completion-events.ts";
 import { isOfSession, followUpOf, openingOf } from "./prompt.ts";
 
@@ -55,17 +56,7 @@ export const createChat = ({
     model,
   });
 
-  const visibilityNow = async (): Promise<Visibility> =>
-    (await visibilities.get(agent.name)) ?? everythingVisible;
-
-  const changeVisibility = (next: (current: Visibility) => Visibility): Promise<Visibility> =>
-    visibilities.change(agent.name, (current) => next(current ?? everythingVisible));
-
-  const applyTokens = (tokens: readonly SlashToken[]): Promise<Visibility> => {
-    const toggles = tokens.filter((token) => token !== "/stream-status");
-    if (toggles.length === 0) return visibilityNow();
-    return changeVisibility((current) => applySlashTokens(current, toggles));
-  };
+  const visibility = createAgentVisibility(visibilities, agent.name);
 
   const start = (request: CheckedRequest, caller: Caller): RunningTurn => {
     const conversation = conversationOf(
@@ -80,6 +71,7 @@ export const createChat = ({
       stream: request.stream,
       includeUsage: request.includeUsage,
       visibility: request.visibility,
+      status: request.status,
       liveText: request.liveText ?? settings.agentModeLiveText,
       policy: settings.agentModeOnDisconnect,
       conversation: { source: conversation?.source ?? "new", id: conversation?.id ?? null },
@@ -105,23 +97,25 @@ export const createChat = ({
       // Its tokens have been applied before.
       const earlier = retryable.find(request, caller.principal);
       if (earlier !== null) return earlier;
-      const visibility = await applyTokens(read.tokens);
-      if (read.isOnlyTokens || read.tokens.includes("/stream-status"))
+      const shown = await visibility.apply(read.tokens);
+      if (read.isOnlyTokens)
         return instantTurn(headOf(request.model), request, {
           kind: "stream_config",
-          text: statusText(visibility),
+          text: statusText(shown),
         });
       const { budgetDayUsd } = loaded;
       await requireBudget({ profile: agent.name, budgetDayUsd, principal: caller.principal });
       // A concurrent request has begun it in the meantime.
       const concurrent = retryable.find(request, caller.principal);
       if (concurrent !== null) return concurrent;
-      return start({ ...request, messages: read.messages, visibility, loaded, cliModel }, caller);
+      const status = statusBefore(shown, read.tokens);
+      const checked = { ...request, messages: read.messages, visibility: shown, status, loaded, cliModel };
+      return start(checked, caller);
     },
     answer: (request, text) => instantTurn(headOf(request.model), request, { kind: "final", text }),
-    visibility: visibilityNow,
+    visibility: visibility.now,
     setVisibility: (changes) =>
-      changeVisibility((current) => ({
+      visibility.change((current) => ({
         ...current,
         ...Object.fromEntries(Object.entries(changes).filter(([, shown]) => shown !== undefined)),
       })),
@@ -145,6 +139,8 @@ const unknownModel = (model: string, { models }: LoadedAgent): ServiceError =>
 /** A request whose tokens have been removed and applied. */
 type CheckedRequest = ChatRequest & {
   visibility: Visibility;
+  /** Text before the answer. */
+  status: string;
   loaded: LoadedAgent;
   /** Null: the agent's own. */
   cliModel: string | null;

@@ -84,3 +84,7 @@ export const statusText = ({
   show_final,
 }: Visibility): string =>
   JSON.stringify({ show_thinking, show_tools, show_text, show_narration, show_final });
+
+/** The same before the answer to a message that asks for it beside other words; empty: it does not ask. */
+export const statusBefore = (visibility: Visibility, tokens: readonly string[]): string =>
+  tokens.includes("/stream-status") ? `${statusText(visibility)}\n\n` : "";

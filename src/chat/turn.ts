@@ -18,6 +18,8 @@ type Options = {
   stream: boolean;
   includeUsage: boolean;
   visibility: Visibility;
+  /** Text before the answer, whatever is visible; empty: none. */
+  status: string;
   liveText: boolean;
   policy: DisconnectPolicy;
   conversation: ChatTurn["conversation"];
@@ -71,12 +73,10 @@ export const createTurn = (options: Options): RunningTurn => {
       disposeIfDone();
     };
   };
-  if (stream) log.append(chunks.role());
-
-  const send = (deltas: readonly Delta[]): string => {
+  const send = (deltas: readonly Delta[], isVisible = (delta: Delta) => shows(visibility, delta)): string => {
     let text = "";
     for (const delta of deltas) {
-      if (!shows(visibility, delta)) continue;
+      if (!isVisible(delta)) continue;
       if (delta.kind !== "thinking") digest.push(contentOf(delta));
       const piece = stream ? chunks.delta(delta) : "";
       text += piece;
@@ -92,6 +92,8 @@ export const createTurn = (options: Options): RunningTurn => {
   const append = (text: string): void => {
     if (text !== "") log.append(text);
   };
+  if (stream) log.append(chunks.role());
+  if (options.status !== "") append(send([{ kind: "text", text: options.status }], () => true));
 
   return {
     id: head.id,

@@ -82,6 +82,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     store: completionStore,
     bus,
     agentPackage: agent,
+    visibilities,
     requireBudget,
     settings,
     instance: self,

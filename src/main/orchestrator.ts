@@ -139,7 +139,6 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     now,
     log,
   });
-  const { isDraining } = cluster;
   const admit = async (): Promise<void> => {
     cluster.requireOpen();
     await disks.requireRoom();
@@ -187,7 +186,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     stores,
     self,
     mark,
-    isDraining,
+    isDraining: cluster.isDraining,
     isLiving: stores.isLiving,
     observeTurn,
     requireBudget: budgets.require,
@@ -223,7 +222,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
       disks,
       credentialProblem: modelCredential(settings) === null ? noModelCredential : null,
       companions: companions.states,
-      isDraining,
+      isDraining: cluster.isDraining,
       closing: ending.signal,
     }),
     metrics: metrics.read,

@@ -236,3 +236,32 @@ test("the log line of a turn has the ids that its caller gave", async () => {
   );
   expect(line).toContain("ann");
 });
+
+const state = {
+  show_thinking: true,
+  show_tools: false,
+  show_text: true,
+  show_narration: true,
+  show_final: true,
+};
+
+test("/stream-status in a longer message: one line with the five names goes before the answer to the other words", async () => {
+  const status = `${JSON.stringify(state)}\n\n`;
+  const text = "scenario: echo {} with /hide-tools /stream-status words";
+  const chunks = await allChunks(await post(service, saying(text, { stream: true })));
+  expect(kindsOf(chunks)).toEqual(["role", "text", "final", "stop"]);
+  expect(chunks[1]?.choices[0]?.delta.content).toBe(status);
+  const first = JSON.parse(contentOf(chunks).slice(status.length)) as Told;
+  expect(first.prompt).toBe("scenario: echo {} with words");
+  // What the client shows is what its next request repeats.
+  const history = [
+    { role: "user", content: text },
+    { role: "assistant", content: contentOf(chunks) },
+  ];
+  const next = await told({ messages: [...history, ...(echo("next").messages as [])] });
+  expect([next.session, next.turn]).toEqual([first.session, 2]);
+  const whole = await post(service, saying(text.replace("/hide-tools", "and")));
+  const { choices } = (await whole.json()) as { choices: { message: { content: string } }[] };
+  expect(choices[0]?.message.content.startsWith(status)).toBe(true);
+  await post(service, saying("/show-all"));
+});
