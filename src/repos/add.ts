@@ -1,6 +1,6 @@
 import { lstat, mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { fetchOptions, isDamage, repair } from "./cache.ts";
+import { fetchOptions, repair } from "./cache.ts";
 import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
 import {
   cachedRefs,
@@ -70,8 +70,8 @@ const makeOrRepair = async (
   try {
     return await make(context, request, existing);
   } catch (error) {
-    if (repo !== null && isDamage(error)) {
-      const mended = await repair(context, { repo, jobId, signal });
+    const mended = repo === null ? null : await repair(context, { repo, error, jobId, signal });
+    if (mended !== null) {
       await removeDirectory(context, worktreeId);
       const worktree = await make(context, request, existing);
       return { ...worktree, warnings: [mended, ...worktree.warnings] };

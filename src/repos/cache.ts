@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { access, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { access, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { GitError } from "../lib/git.ts";
-import { cachedRefs } from "./clone.ts";
+import { GitError, type GitOutput } from "../lib/git.ts";
+import { isDamaged, mayBeDamage } from "./damage.ts";
 import { asRepoError } from "./failure.ts";
 import {
   cacheDirectory,
@@ -15,8 +15,9 @@ import {
   type GitContext,
 } from "./git-context.ts";
 import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { NotCaptured, RepoError, type CachedRepo, type Worktree } from "./repos.ts";
-import { withRepositoryLock } from "./repository-lock.ts";
+import { removeLeftovers, withoutLeftovers } from "./leftovers.ts";
+import { RepoError, type CachedRepo } from "./repos.ts";
+import { withRepositoryLock, type LockHeld } from "./repository-lock.ts";
 import { parseRepoUrl, repoKey, shallowRepository } from "./url.ts";
 
 /** `jobId`: the job that the fetch is for, if any. */
@@ -47,16 +48,16 @@ export const fetchRepo = async (
   }
 };
 
-type LockHeld = { jobId?: string | undefined; signal: AbortSignal; lockFd: number };
+type Held = LockHeld & { jobId?: string | undefined };
 
-const update = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<void> => {
+const update = async (context: GitContext, repo: CachedRepo, held: Held): Promise<void> => {
   if (!(await exists(repo.gitDir))) return cloneInto(context, repo, held);
   await restoreCache(context, repo);
   try {
     await packRefs(context, repo.gitDir, held);
     await fetchAll(context, repo, { ...held, into: repo.gitDir });
   } catch (error) {
-    if (!isDamage(error)) throw error;
+    if (!(await isDamaged(context, error, { ...held, gitDir: repo.gitDir }))) throw error;
     repo.warnings.push(await refetch(context, repo, held));
   }
 };
@@ -65,43 +66,36 @@ const update = async (context: GitContext, repo: CachedRepo, held: LockHeld): Pr
 const packRefs = async (
   context: GitContext,
   gitDir: string,
-  { lockFd: inheritFd, signal }: LockHeld,
+  { lockFd: inheritFd, lost, signal }: Held,
 ): Promise<void> => {
   const directories = ["refs/service/salvage", "refs/heads/service"].map((name) => join(gitDir, name));
   const names = await Promise.all(directories.map((directory) => readdir(directory).catch(() => [])));
   if (names.flat().length < maxLooseRefs) return;
-  await runGit(context, ["pack-refs", "--all"], { variables: gitDirVariables(gitDir), inheritFd, signal });
+  const call = { variables: gitDirVariables(gitDir), inheritFd, signal };
+  await withoutLeftovers(gitDir, lost, () => runGit(context, ["pack-refs", "--all"], call));
 };
 
 const maxLooseRefs = 200;
 
-/** Whether git failed because the cached clone is damaged (by a crash of the machine, a full disk, a deletion). */
-export const isDamage = (error: unknown): boolean => {
-  if (!(error instanceof GitError)) return false;
-  // Lines of the server are about its own repository.
-  const local = error.said.split("\n").filter((line) => !line.startsWith("remote:"));
-  return local.some((line) => damage.test(line));
-};
-
-const damage =
-  /(object|pack|tree|blob|commit|index file|inflate|reference|ref)\b.*(corrupt|is empty|broken|missing|too small|truncated|cannot be|invalid)|bad (object|tree|signature)|unable to (read|resolve reference|parse)|not a git repository: '|did not send all necessary|invalid sha1 pointer|missing necessary objects|unexpected line in/i;
-
-/** Repairs a damaged cache. Resolves to a warning about it. */
+/** Repairs the cache when git's failure comes from damage. Resolves to a warning about it; null: it is not damaged. */
 export const repair = async (
   context: GitContext,
-  { repo, jobId, signal }: { repo: CachedRepo; jobId: string; signal: AbortSignal },
-): Promise<string> =>
-  withRepositoryLock(
-    context,
-    { key: repo.key, url: repo.url, reason: "worktree_failed", signal },
-    async (held) => refetch(context, repo, { jobId, ...held }),
+  { repo, error, jobId, signal }: { repo: CachedRepo; error: unknown; jobId: string; signal: AbortSignal },
+): Promise<string | null> => {
+  if (!mayBeDamage(error)) return null;
+  const { key, url, gitDir } = repo;
+  return withRepositoryLock(context, { key, url, reason: "worktree_failed", signal }, async (held) =>
+    (await isDamaged(context, error, { ...held, gitDir }))
+      ? refetch(context, repo, { jobId, ...held })
+      : null,
   );
+};
 
 /**
  * Fetches everything again into the damaged cache. The cache stays in place, because worktrees borrow its objects and it
- * has the salvage refs. git finds the good copy of an object beside a broken one.
+ * has the salvage refs. git finds the good copy of an object beside a broken one. Refs come back when the fetch fails.
  */
-const refetch = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<string> => {
+const refetch = async (context: GitContext, repo: CachedRepo, held: Held): Promise<string> => {
   const { gitDir } = repo;
   await restoreCache(context, repo);
   const derived = [
@@ -109,109 +103,36 @@ const refetch = async (context: GitContext, repo: CachedRepo, held: LockHeld): P
     "objects/info/commit-graphs",
     "objects/pack/multi-pack-index",
   ];
-  for (const name of [...derived, "refs/remotes", "refs/tags"])
-    await rm(join(gitDir, name), { recursive: true, force: true });
-  await dropEmptyObjects(gitDir);
+  for (const name of derived) await rm(join(gitDir, name), { recursive: true, force: true });
+  const before = join(cacheDirectory(context, repo.key), "refs-before");
+  await rm(before, { recursive: true, force: true });
+  await mkdir(join(before, "refs"), { recursive: true });
   const packed = await readFile(join(gitDir, "packed-refs"), "latin1").catch(() => "");
+  const fetched = ["refs/remotes", "refs/tags"];
+  for (const name of fetched) await rename(join(gitDir, name), join(before, name)).catch(() => undefined);
   const kept = packed
     .split("\n")
     .filter((line) => /^[0-9a-f]{40} refs\/(?!remotes\/|tags\/)[^\s\0]+$/.test(line));
   await writeFileAtomic(join(gitDir, "packed-refs"), kept.map((line) => `${line}\n`).join(""), 0o644);
-  await fetchAll(context, repo, { ...held, into: gitDir, options: ["--refetch"] });
+  try {
+    await fetchAll(context, repo, { ...held, into: gitDir, options: ["--refetch"] });
+  } catch (error) {
+    for (const name of fetched) {
+      await rm(join(gitDir, name), { recursive: true, force: true });
+      await rename(join(before, name), join(gitDir, name)).catch(() => undefined);
+    }
+    await writeFileAtomic(join(gitDir, "packed-refs"), packed, 0o644);
+    throw error;
+  }
+  await rm(before, { recursive: true, force: true });
   return `The cached clone of ${repo.url} was damaged and has been mended from the remote.`;
 };
 
-/** Removes object files that a crash left empty: they keep git from writing the object. */
-const dropEmptyObjects = async (gitDir: string): Promise<void> => {
-  for (const entry of await readdir(join(gitDir, "objects"), { recursive: true, withFileTypes: true })) {
-    const file = join(entry.parentPath, entry.name);
-    if (entry.isFile() && /^[0-9a-f]{38}$/.test(entry.name) && (await stat(file)).size === 0)
-      await rm(file, { force: true });
-  }
-};
-
-/**
- * Copies commits of a worktree into the cached clone, where they outlive the worktree. Takes the lock, overwrites the
- * refs, and reads them back: git leaves out a ref on a shallow history, and ends with exit code 0.
- */
-export const copyIntoCache = async (
-  context: GitContext,
-  { worktree, refs, signal }: { worktree: Worktree; refs: Record<string, string>; signal: AbortSignal },
-): Promise<void> => {
-  const { repoKey: key, repoUrl: url, cacheDir } = worktree;
-  const wanted = Object.entries(refs);
-  if (wanted.length === 0) return;
-  const isShallow = await completeHistory(context, worktree, signal);
-  const locked = { key, url, reason: "worktree_failed" as const, signal };
-  await withRepositoryLock(context, locked, async ({ lockFd, signal: until }) => {
-    const config = canonicalConfig(context.settings, { url: url || null, bare: true });
-    if (key === null && !(await exists(cacheDir)))
-      await makeGitDirectory(cacheDir, { config, head: "refs/heads/main" });
-    await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
-    const server = serverOptions(worktree.gitDir, "upload-pack");
-    const refspecs = wanted.map(([ref, commit]) => `+${commit}:${ref}`);
-    const args = ["fetch", ...fetchOptions, ...server, "--", worktree.gitDir, ...refspecs];
-    const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(cacheDir) };
-    await withoutStaleLocks(cacheDir, () =>
-      runGit(context, args, { variables, inheritFd: lockFd, signal: until }),
-    ).catch((error: unknown) => {
-      const isCut = error instanceof GitError && error.said.includes("did not send all necessary objects");
-      if (!isShallow || !isCut) throw error;
-    });
-    const found = await cachedRefs(context, { cacheDir, names: Object.keys(refs), signal: until });
-    const lacking = wanted.filter(
-      ([ref, commit]) => !found.some(({ name, sha }) => name === ref && sha === commit),
-    );
-    if (lacking.length === 0) return;
-    if (isShallow) throw new NotCaptured(shallow);
-    const names = lacking.map(([ref]) => ref).join(" and ");
-    throw new RepoError("worktree_failed", `git did not write ${names} into the cached clone ${cacheDir}`);
-  });
-};
-
-const shallow = "a history that the agent's shallow fetch cut, and that the remote could not complete";
-
-/** Fetches what an agent's `git fetch --depth` left out. Resolves to whether the history is still cut. */
-const completeHistory = async (
-  context: GitContext,
-  { gitDir, repoUrl: url }: Worktree,
-  signal: AbortSignal,
-): Promise<boolean> => {
-  const isShallow = (): Promise<boolean> => exists(join(gitDir, "shallow"));
-  if (url === "" || !(await isShallow())) return isShallow();
-  const server = serverOptions(url, "upload-pack");
-  const args = ["fetch", "--unshallow", ...fetchOptions, ...server, "--", url, allBranches];
-  await withNetwork(context, { url, signal }, (access) =>
-    runGit(context, args, {
-      ...access,
-      variables: { ...access.variables, ...gitDirVariables(gitDir) },
-      signal,
-    }),
-  ).catch(() => signal.throwIfAborted());
-  return isShallow();
-};
-
-/** Removes git's own lock files when they are in the way: the caller has the cache's lock, so a crash has left them. */
-const withoutStaleLocks = async <Value>(gitDir: string, action: () => Promise<Value>): Promise<Value> => {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await action();
-    } catch (error) {
-      const said = error instanceof GitError ? error.said : "";
-      const file = /Unable to create '(\/[^']+\.lock)': File exists/.exec(said)?.[1];
-      if (file === undefined || attempt === 10 || !file.startsWith(`${gitDir}/`)) throw error;
-      await rm(file, { force: true });
-    }
-  }
-};
-
-/** Removes half-made clones and packs that a crash left. */
+/** Removes what a crash left: half-made clones, packs that are not whole, lock files of git. */
 const removeHalfMade = async (cacheDirectory: string): Promise<void> => {
   for (const name of await readdir(cacheDirectory))
     if (name.startsWith("clone-")) await rm(join(cacheDirectory, name), { recursive: true, force: true });
-  const packs = join(cacheDirectory, "repo.git", "objects", "pack");
-  for (const name of await readdir(packs).catch(() => []))
-    if (name.startsWith("tmp_")) await rm(join(packs, name), { force: true });
+  await removeLeftovers(join(cacheDirectory, "repo.git"));
 };
 
 /** Undoes changes to the cache's configuration. */
@@ -225,7 +146,7 @@ const restoreCache = (
   });
 
 /** Clones under a temporary name first, so that a clone with the final name is complete. */
-const cloneInto = async (context: GitContext, repo: CachedRepo, held: LockHeld): Promise<void> => {
+const cloneInto = async (context: GitContext, repo: CachedRepo, held: Held): Promise<void> => {
   const temporary = join(cacheDirectory(context, repo.key), `clone-${randomUUID()}`);
   const config = canonicalConfig(context.settings, { url: repo.url, bare: true });
   try {
@@ -238,18 +159,25 @@ const cloneInto = async (context: GitContext, repo: CachedRepo, held: LockHeld):
   }
 };
 
+/** All refs or none: a fetch that fails leaves them as they were. */
 const fetchAll = async (
   context: GitContext,
   { url }: CachedRepo,
-  { into, lockFd, jobId, signal, options = [] }: LockHeld & { into: string; options?: string[] },
+  { into, lockFd, lost, jobId, signal, options = [] }: Held & { into: string; options?: string[] },
 ): Promise<void> => {
   const server = serverOptions(url, "upload-pack");
-  const args = ["fetch", "--prune", ...fetchOptions, ...options, ...server, "--", url, allBranches, allTags];
+  const args = ["--prune", ...fetchOptions, ...options, ...server, "--", url, allBranches, allTags];
   const list = ["for-each-ref", "--count=1", "refs/remotes/origin"];
   await withNetwork(context, { url, signal }, async (access) => {
     const call = { ...access, inheritFd: lockFd, jobId, signal };
     const local = { ...call, variables: { ...access.variables, ...gitDirVariables(into) } };
-    const { stderr } = await withoutStaleLocks(into, () => runGit(context, args, local));
+    const fetch = (...how: string[]): Promise<GitOutput> =>
+      withoutLeftovers(into, lost, () => runGit(context, ["fetch", ...how, ...args], local));
+    const { stderr } = await fetch("--atomic").catch((error: unknown) => {
+      // A branch has the name of a directory that another one left: git deletes and makes them one after the other only.
+      if (error instanceof GitError && error.said.includes("exists; cannot create")) return fetch();
+      throw error;
+    });
     if (stderr.includes("shallow roots are not allowed"))
       throw new RepoError("clone_failed", shallowRepository(url));
     if ((await runGit(context, list, local)).stdout !== "") return;
@@ -268,7 +196,7 @@ export const fetchOptions = [
   "--no-show-forced-updates",
 ];
 
-const allBranches = "+refs/heads/*:refs/remotes/origin/*";
+export const allBranches = "+refs/heads/*:refs/remotes/origin/*";
 const allTags = "+refs/tags/*:refs/tags/*";
 
 const exists = (path: string): Promise<boolean> =>

@@ -1,8 +1,8 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
-import { copyIntoCache } from "./cache.ts";
 import { capture, emptyTree, unsavedCommits, type Captured } from "./capture.ts";
 import { hasDirectory, worktreeVariables } from "./clone.ts";
+import { copyIntoCache } from "./copy-into-cache.ts";
 import { asRepoError } from "./failure.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";

@@ -10,11 +10,13 @@ import { cacheDirectory, noRepository, type Lease, type GitContext } from "./git
 type LockRequest = { key: string | null; url: string; reason: RepoError["reason"]; signal: AbortSignal };
 
 /** What an action may use while it has the lock. */
-type LockHeld = {
+export type LockHeld = {
   /** The locked descriptor, for git processes: one that outlives a killed service still blocks the next holder. */
   lockFd: number;
   /** The caller's signal, also aborted when the lock is lost. */
   signal: AbortSignal;
+  /** Aborted when another instance may have the lock. */
+  lost: AbortSignal;
 };
 
 /**
@@ -56,7 +58,8 @@ export const withRepositoryLock = async <Value>(
     })
     .finally(holder.close);
   nameHolder(lock.fd, context.settings.podName);
-  if (context.takeLease === undefined) return await action({ lockFd: lock.fd, signal });
+  if (context.takeLease === undefined)
+    return await action({ lockFd: lock.fd, signal, lost: new AbortController().signal });
   const name = `repo ${key ?? noRepository}`;
   const lease = await takeLeaseInTime(context.takeLease, { name, deadline, signal });
   if (lease instanceof StoreUnreachable)
@@ -68,7 +71,8 @@ export const withRepositoryLock = async <Value>(
   if (lease === null) throw busy(null);
   try {
     lease.lost.throwIfAborted();
-    return await action({ lockFd: lock.fd, signal: AbortSignal.any([signal, lease.lost]) });
+    const { lost } = lease;
+    return await action({ lockFd: lock.fd, signal: AbortSignal.any([signal, lost]), lost });
   } catch (error) {
     if (!lease.lost.aborted || signal.aborted) throw error;
     throw failure("lost its lock: the key-value store was unreachable. Try again.", error, true);
