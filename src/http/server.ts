@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { rmSync } from "node:fs";
 import {
   createServer,
   STATUS_CODES,
@@ -39,6 +41,32 @@ export type Listening = {
 /** Serves `app`. @throws Error that says why it cannot listen and what to do */
 export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promise<Listening> => {
   const { host, port, timeouts = defaultTimeouts, setBy = setByServe } = options;
+  const server = serverOf(app, host, timeouts);
+  await listening(server, { host, port, setBy });
+  const { port: actual } = server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${actual}`,
+    port: actual,
+    close: (graceMs) => close(server, graceMs),
+  };
+};
+
+/** Serves `app` on a Unix socket that only this user may open. What is left of an earlier one is removed. */
+export const listenOnSocket = async (
+  app: Pick<Hono, "fetch">,
+  path: string,
+): Promise<Pick<Listening, "close">> => {
+  const server = serverOf(app, "127.0.0.1", defaultTimeouts);
+  rmSync(path, { force: true });
+  const before = process.umask(0o177);
+  const opened = once(server, "listening");
+  server.listen(path);
+  process.umask(before);
+  await opened;
+  return { close: (graceMs) => close(server, graceMs) };
+};
+
+const serverOf = (app: Pick<Hono, "fetch">, host: string, timeouts: Timeouts): Server => {
   const answer = listener(app, host);
   const server = createServer(
     {
@@ -54,13 +82,7 @@ export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promis
     (incoming, outgoing) => void (refuseWithoutHost(incoming) || answer(incoming, outgoing)),
   );
   refuseBrokenRequests(server);
-  await listening(server, { host, port, setBy });
-  const { port: actual } = server.address() as AddressInfo;
-  return {
-    url: `http://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${actual}`,
-    port: actual,
-    close: (graceMs) => close(server, graceMs),
-  };
+  return server;
 };
 
 const listener = (app: Pick<Hono, "fetch">, host: string) =>

@@ -3,25 +3,24 @@ import { operations } from "../contract/operations.ts";
 import type { AppDependencies } from "../http/app.ts";
 import { createApp, serveRoutes } from "../http/app.ts";
 import { otlpRoutes, type Receiver } from "../http/otlp-routes.ts";
-import { listen } from "../http/server.ts";
+import { listen, listenOnSocket } from "../http/server.ts";
 import { transcriptsRoute } from "../http/transcripts-route.ts";
-import { answerBy } from "../mcp/answer.ts";
+import { answerBy, type Answer } from "../mcp/answer.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
 import { createServerFactory } from "../mcp/server.ts";
-import { openStdio } from "../mcp/stdio.ts";
 import { completionEventsRoute } from "../openai/completion-events-route.ts";
 import { openaiRoutes } from "../openai/routes.ts";
 import type { AgentMode } from "./agent-mode.ts";
+import { socketPath, stateDirectory } from "./instance-lock.ts";
 import { mcpProgram } from "./mcp-program.ts";
-import { waitingUntil } from "./wait-for-job.ts";
 
 export type Doors = {
   /** URL of the service; null: it does not listen on HTTP. */
   url: string | null;
   /** Where agents on this machine send telemetry, over OTLP; null: not here. */
   otlpUrl: string | null;
-  /** Aborted when the only client has left (stdin has ended). Never for HTTP. */
-  clientLeft: AbortSignal;
+  /** Answers the client on stdin and stdout; null: there is none. */
+  answer: Answer | null;
   /** Gives requests in flight `graceMs` to finish. */
   close: (graceMs: number) => Promise<void>;
 };
@@ -34,10 +33,12 @@ type Dependencies = Omit<AppDependencies, "routes" | "settings"> & {
   receiver: Receiver | null;
 };
 
-/** How clients reach the service: over HTTP (REST, /mcp, /sse), or as the one client on stdin and stdout. */
+/**
+ * How clients reach the service: over HTTP (REST, /mcp, /sse); or as the client on stdin and stdout, and as those of later
+ * processes, which pass on to a Unix socket.
+ */
 export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const { handlers, settings, log, closing, agentMode, receiver } = deps;
-  const program = mcpProgram({ agent: settings.agentMode });
   const answer = answerBy(operations, handlers, log);
   const apiKeys = [settings.otlpToken ?? [], settings.apiKeys].flat();
   const telemetryRoutes = receiver === null ? [] : otlpRoutes({ ...receiver, apiKeys, log });
@@ -47,23 +48,20 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
     const server = isNeeded
       ? await listen(serveRoutes(telemetryRoutes, { ...deps, settings: local }), local)
       : null;
-    const stdio = openStdio({
-      program,
-      newAnswer: (inputEnd) => waitingUntil(inputEnd, answer),
-      log,
-      newRequestId: deps.newRequestId,
-    });
+    // Only this user can open the socket: no key is asked for.
+    const app = createApp({ ...deps, settings: { ...local, apiKeys: [] } });
+    const socket = await listenOnSocket(app, socketPath(stateDirectory(settings)));
     return {
       url: null,
       otlpUrl: server && otlpUrl(server.url),
-      clientLeft: stdio.clientLeft,
+      answer,
       close: async (graceMs) => {
-        await stdio.close();
+        await socket.close(graceMs);
         await server?.close(graceMs);
       },
     };
   }
-  const newServer = createServerFactory({ program, answer });
+  const newServer = createServerFactory({ program: mcpProgram({ agent: settings.agentMode }), answer });
   const chatRoutes = [
     ...openaiRoutes({ chat: agentMode?.chat ?? null, settings, log }),
     ...(agentMode === null
@@ -81,7 +79,7 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   return {
     url: server.url,
     otlpUrl: receiver && otlpUrl(server.url),
-    clientLeft: new AbortController().signal,
+    answer: null,
     close: server.close,
   };
 };

@@ -1,4 +1,4 @@
-import { fsyncSync, ftruncateSync, writeFileSync, writeSync } from "node:fs";
+import { constants, fsyncSync, ftruncateSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { mkdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
 import { createHash } from "node:crypto";
 import type { Settings } from "../config/variables.ts";
 
-/** What the holder says about itself; `url` is null when only its stdin can be used. */
+/** What the holder says about itself; `url` is null when it serves a client on its stdin, and others on its Unix socket. */
 const Holder = z.object({ url: z.string().nullable(), pid: z.int() });
 export type Holder = z.infer<typeof Holder>;
 
@@ -105,42 +105,33 @@ const requireRoom = ({ fd }: InstanceLock, directory: string, variable: string):
 const longestStart = 20;
 
 /**
- * Seconds to wait for a holder that serves another client: a client that restarts starts before the old process has
- * ended.
- */
-const longestEnd = 5;
-
-/**
- * The holder of the directory of job files; null: none. Waits for a holder that is starting, and briefly for one that
- * may be ending. Only the lock proves that there is a holder; the file only has its address.
- * @param onWait called once when it waits for a holder that may be ending
+ * The holder of the directory of job files; null: none. Waits for a holder that is starting. Only the lock proves that
+ * there is a holder; the file only has its address.
  * @throws Error when a holder publishes no address, or the directory cannot be used
  */
-export const holderOf = async (
-  jobsDir: string,
-  signal: AbortSignal,
-  onWait: (holder: Holder, seconds: number) => void,
-): Promise<Holder | null> => {
-  let hasReported = false;
+export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Holder | null> => {
   const started = performance.now();
-  const within = (seconds: number): boolean => performance.now() < started + seconds * 1000;
   for (;;) {
     try {
       const lock = await lockInstance(jobsDir, signal, 0.05);
       await lock.release();
       return null;
     } catch (error) {
-      if (!(error instanceof InstanceHeldError) || !within(longestStart)) throw error;
+      const isLate = performance.now() > started + longestStart * 1000;
+      if (!(error instanceof InstanceHeldError) || isLate) throw error;
     }
     const said = await readHolder(jobsDir);
-    if (said !== null && (said.url !== null || !within(longestEnd))) return said;
-    if (said !== null && !hasReported) {
-      hasReported = true;
-      onWait(said, longestEnd);
-    }
+    if (said !== null) return said;
     await delay(50, undefined, { signal });
   }
 };
+
+/**
+ * The Unix socket of the service that holds this directory. It goes through a descriptor, which stays open: the path of a
+ * socket may have 107 bytes at most.
+ */
+export const socketPath = (directory: string): string =>
+  join(`/proc/self/fd/${openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY)}`, "service.sock");
 
 /** The file that a service of this directory holds locked. */
 export const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");

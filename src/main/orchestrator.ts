@@ -19,6 +19,7 @@ import { transcriptRoot } from "../profiles/materialise.ts";
 import { createRunner } from "../runner/runner.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createBudgets } from "../telemetry/budgets.ts";
+import type { Answer } from "../mcp/answer.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
@@ -42,8 +43,10 @@ import { service, version } from "./version.ts";
 export type Orchestrator = {
   /** URL of the service; null: only on stdin and stdout. */
   url: string | null;
-  /** Aborted when it must end by itself: its only client has left, or (reason: an Error) it may not continue. */
+  /** Aborted when it must end by itself: its client on stdin has left, or (reason: an Error) it may not continue. */
   mustEnd: AbortSignal;
+  /** Answers the client on stdin and stdout; null: there is none. */
+  answer: Answer | null;
   /**
    * Accepts no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. With
    * `drainSeconds`, work gets so long to finish by itself, unless `hurry` is aborted.
@@ -236,9 +239,9 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     return await giveUp(error);
   });
   if (doors.otlpUrl !== null) receiver = { endpoint: doors.otlpUrl, token: telemetryToken };
-  lock.publish(doors.url);
-  doors.clientLeft.addEventListener("abort", () => mustEnd.abort(), { once: true });
-  if (isTrial) return { url: doors.url, mustEnd: mustEnd.signal, stop: () => doors.close(1000) };
+  const { url, answer } = doors;
+  lock.publish(url);
+  if (isTrial) return { url, answer, mustEnd: mustEnd.signal, stop: () => doors.close(1000) };
 
   const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);
@@ -254,7 +257,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     ],
     signal: ending.signal,
   });
-  cluster.start(() => ({ ...facts(), address: publicAddress(settings, doors.url) }));
+  cluster.start(() => ({ ...facts(), address: publicAddress(settings, url) }));
   const retention = startRetention({
     ...settling,
     worktreeTtl: settings.worktreeTtl,
@@ -266,13 +269,12 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   agentMode?.start();
   const kept = stores.shared ? "in the key-value store" : settings.jobsDir;
   const transcripts = transcriptRoot({ home: homedir(), sharedFsRoot: settings.sharedFsRoot });
-  log.info(
-    { url: doors.url, version, instance: settings.podName, jobs: kept, transcripts },
-    doors.url === null ? "serving on stdin and stdout" : "listening",
-  );
+  const facing = url === null ? "serving on stdin and stdout" : "listening";
+  log.info({ url, version, instance: settings.podName, jobs: kept, transcripts }, facing);
 
   return {
-    url: doors.url,
+    url,
+    answer,
     mustEnd: mustEnd.signal,
     stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: closing.signal }) => {
       ending.abort();

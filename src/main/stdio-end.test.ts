@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { startService } from "../../test/service.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { until } from "../../test/until.ts";
 import { initialize, startRaw, submit } from "./stdio.fixture.ts";
 
 const request = (id: number, method: string, params: object = {}): string =>
@@ -57,44 +56,20 @@ test.concurrent.each(["alone", "beside a running service"])(
   },
 );
 
-test.concurrent("beside one that serves another client on stdio it says at once that it waits, and soon what to do instead", async () => {
-  const home = await temporaryDirectory();
-  const first = startRaw(home);
-  await first.ask("initialize", initialize);
-  const second = startRaw(home);
-  await until(() => second.output.stderr.includes("waiting up to 5 s"));
-  expect(second.output.stderr).toContain(`"pid":${first.child.pid}`);
-  expect(await second.exited).toEqual([1, null]);
-  expect(second.output.stdout).toBe("");
-  expect(second.output.stderr).toContain("run svc serve with SERVICE_TRANSPORT=sse");
-  expect(second.output.stderr).toContain(`Process ${first.child.pid} uses ${home}`);
-  first.child.stdin.end();
-  expect(await first.exited).toEqual([0, null]);
-});
-
 test.concurrent.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
-  "%s while it waits for another one ends it without a complaint",
+  "%s ends one that passes on to another client's process without a complaint, and leaves that one alone",
   async (signal) => {
     const home = await temporaryDirectory();
     const first = startRaw(home);
     await first.ask("initialize", initialize);
     const second = startRaw(home);
-    await until(() => second.output.stderr.includes("waiting up to 5 s"));
+    await second.ask("initialize", initialize);
     const before = second.output.stderr;
     second.child.kill(signal);
     expect(await second.exited).toEqual([0, null]);
-    expect(second.output).toEqual({ stdout: "", stderr: before });
+    expect(second.output.stderr).toBe(before);
+    expect((await first.ask("tools/list")).result).toBeDefined();
+    first.child.stdin.end();
+    expect(await first.exited).toEqual([0, null]);
   },
 );
-
-test.concurrent("one that waits takes over when the other one ends", async () => {
-  const home = await temporaryDirectory();
-  const first = startRaw(home);
-  await first.ask("initialize", initialize);
-  const second = startRaw(home);
-  await until(() => second.output.stderr.includes("waiting up to 5 s"));
-  first.child.stdin.end();
-  expect((await second.ask("initialize", initialize)).result).toBeDefined();
-  second.child.stdin.end();
-  expect(await second.exited).toEqual([0, null]);
-});

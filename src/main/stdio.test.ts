@@ -1,5 +1,6 @@
 import type { ChildProcess } from "node:child_process";
-import { readdir, readFile, readlink } from "node:fs/promises";
+import { mkdir, readdir, readFile, readlink, stat } from "node:fs/promises";
+import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { isJSONRPCNotification, isJSONRPCResponse } from "@modelcontextprotocol/server";
@@ -178,6 +179,56 @@ test("a service that is gone, or asks for another key, is reported with what to 
   expect(await next.callTool({ name: "list_jobs", arguments: {} })).not.toHaveProperty("isError");
   expect(stderr()).toContain("for the service that runs already");
   await next.close();
+});
+
+/** Like a second editor window: another process for the same home. */
+const listed = async (client: Client): Promise<string[]> => {
+  const { structuredContent } = await client.callTool({ name: "list_jobs", arguments: {} });
+  return operations.list_jobs.output.parse(structuredContent).jobs.map(({ id }) => id);
+};
+
+test("a second process shares the first one's service over a socket that only this user may open, and takes over when the first one's client leaves", async () => {
+  // Longer than the path of a socket may be.
+  const home = join(await temporaryDirectory(), "d".repeat(150));
+  await mkdir(home);
+  const env = { SERVICE_OTEL_ENABLED: "false", SERVICE_API_KEYS: "a-key-of-twenty-letters" };
+  const [first, second] = [await connect(home, env), await connect(home, env)];
+  const run = await first.client.callTool({ name: "run_task", arguments: { task: "scenario: text" } });
+  const { job } = operations.run_task.output.parse(run.structuredContent);
+  expect(await listed(second.client)).toEqual([job.id]);
+  expect(second.stderr()).toContain("for the service that runs already");
+  const { mode } = await stat(join(home, ".service", "jobs", "service.sock"));
+  expect((mode & 0o777).toString(8)).toBe("600");
+
+  const third = await connect(home, env);
+  expect(await listed(third.client)).toEqual([job.id]);
+  await first.client.close();
+  expect(await listed(second.client)).toEqual([job.id]);
+  const again = await third.client.callTool({ name: "run_task", arguments: { task: "scenario: text" } });
+  expect(again).not.toHaveProperty("isError");
+  expect((await listed(second.client)).length).toBe(2);
+  await second.client.close();
+  await third.client.close();
+});
+
+test("without a call, a process takes over soon after the first one is killed, and settles its jobs", async () => {
+  const home = await temporaryDirectory();
+  const first = startRaw(home);
+  await first.ask("initialize", initialize);
+  const id = await submit(first, "scenario: hang");
+  await until(async () => {
+    const { result } = await first.ask("tools/call", { name: "get_job", arguments: { job_id: id } });
+    return (result as { structuredContent: { job: { pid: number | null } } }).structuredContent.job.pid;
+  });
+  const second = await connect(home);
+  first.child.kill("SIGKILL");
+  await first.exited;
+  const began = performance.now();
+  await until(async () => second.stderr().includes('"msg":"serving on stdin and stdout"'));
+  expect(performance.now() - began).toBeLessThan(15_000);
+  const record = () => readFile(`${home}/.service/jobs/${id}.json`, "utf8");
+  await until(async () => (await record()).includes('"instance_lost"'));
+  await second.client.close();
 });
 
 /** Sockets on which the process takes connections, by their inode. */

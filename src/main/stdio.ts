@@ -1,71 +1,159 @@
 import { randomUUID } from "node:crypto";
-import { secretValues } from "../config/secrets.ts";
-import type { Settings } from "../config/variables.ts";
-import { createLog, type Log } from "../lib/log.ts";
-import { createRedactor } from "../lib/redact.ts";
-import { openStdio } from "../mcp/stdio.ts";
-import { holderOf, InstanceHeldError, type Holder, stateDirectory } from "./instance-lock.ts";
-import type { Orchestrator } from "./orchestrator.ts";
-import { operations, type Operations } from "../contract/operations.ts";
-import { mcpProgram } from "./mcp-program.ts";
+import { once } from "node:events";
+import { request, type IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
 import { setInterval } from "node:timers";
 import { ClientError } from "../client/client-error.ts";
 import { createClient, type Client } from "../client/client.ts";
+import { secretValues } from "../config/secrets.ts";
+import type { Settings } from "../config/variables.ts";
+import { operations, type Operations } from "../contract/operations.ts";
+import { createLog, type Log } from "../lib/log.ts";
+import { createRedactor } from "../lib/redact.ts";
+import { pause } from "../lib/wait.ts";
 import { failedBy, toolInput, type Answer } from "../mcp/answer.ts";
+import { openStdio } from "../mcp/stdio.ts";
+import { holderOf, InstanceHeldError, socketPath, stateDirectory } from "./instance-lock.ts";
+import { mcpProgram } from "./mcp-program.ts";
+import type { Orchestrator } from "./orchestrator.ts";
 import { heartbeat, progressOf, waitingUntil } from "./wait-for-job.ts";
+
+type Running = Pick<Orchestrator, "url" | "mustEnd" | "stop">;
 
 type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /**
- * MCP on stdin and stdout. Each client starts a process, but a directory of jobs belongs to one service: the first
- * process is that service; later ones pass calls on to it over HTTP, if it listens.
+ * MCP on stdin and stdout. Each client starts a process, but a directory of jobs belongs to one service. So the calls of
+ * a process are answered in one of three ways:
+ *
+ * | by | when | until |
+ * |---|---|---|
+ * | this process | no other one has the directory | its client leaves; it listens on a Unix socket for later processes |
+ * | another client's process | that one has the directory | it ends: at its next call, or within 2 s, this process becomes the service, or passes on to the next one |
+ * | a service with a URL | that one has the directory | its client leaves |
+ *
  * @param signal aborted: the start is abandoned
  */
-export const startStdio = async (start: Start, signal: AbortSignal): Promise<Orchestrator> => {
-  const { settings, env } = start;
-  const directory = stateDirectory(settings);
+export const startStdio = async (start: Start, signal: AbortSignal): Promise<Running> => {
+  const { settings, env, warnings } = start;
   const log = createLog(settings.logLevel, createRedactor(secretValues(settings, env)));
-  const held = (): Promise<Holder | null> =>
-    holderOf(directory, signal, ({ pid }, seconds) => {
-      const what = "another process uses the job records and serves another client on its stdin";
-      log.warn({ pid, jobs_dir: directory }, `${what}: waiting up to ${seconds} s for it to end`);
-    });
-  let holder = await held();
-  if (holder === null) {
-    const { startOrchestrator } = await import("./orchestrator.ts");
-    try {
-      return await startOrchestrator(start);
-    } catch (error) {
-      // Another process was faster.
-      if (!(error instanceof InstanceHeldError)) throw error;
-      holder = await held();
-    }
-  }
-  if (holder === null) throw new Error(`The service that used ${directory} has just ended; start again`);
-  if (holder.url === null) {
-    throw new Error(
-      `Process ${holder.pid} uses ${directory} and serves another client on its stdin: run svc serve with SERVICE_TRANSPORT=sse, and each client's stdio process will pass on to it; or set SERVICE_JOBS_DIR to a directory of its own`,
-    );
-  }
-  return startFront(start, log, holder.url);
-};
+  const stopping = new AbortController();
+  const mustEnd = new AbortController();
+  const socket = lazily(() => socketPath(stateDirectory(settings)));
+  let backend = await join(start, socket, log, signal);
+  let moving: Promise<void> | null = null;
+  const own = (): Orchestrator | null => backend.orchestrator;
+  const follow = (): void =>
+    own()?.mustEnd.addEventListener("abort", () => mustEnd.abort(own()?.mustEnd.reason), { once: true });
+  follow();
+  if (own() === null) for (const warning of warnings) log.warn(warning);
 
-const startFront = ({ settings, warnings }: Start, log: Log, url: string): Orchestrator => {
-  for (const warning of warnings) log.warn(warning);
-  const answer = answerThrough({ url, apiKey: settings.apiKey ?? settings.apiKeys[0], log });
+  const moveOn = (): Promise<void> =>
+    (moving ??= (async () => {
+      backend = await join(start, socket, log, stopping.signal);
+      follow();
+    })().finally(() => (moving = null)));
+
+  const answer: Answer = async (name, given, context) => {
+    const until = performance.now() + longestMoveMs;
+    for (;;) {
+      const answered = await backend.answer(name, given, context);
+      const isGone = answered.code === "unreachable" && backend.mayEnd && performance.now() < until;
+      if (!isGone || context.signal.aborted || stopping.signal.aborted) return answered;
+      // The other process may still be ending.
+      await pause(50, stopping.signal);
+      await moveOn().catch((error: unknown) =>
+        log.warn({ err: error }, "the service could not be taken over"),
+      );
+    }
+  };
   const program = mcpProgram({ agent: settings.agentMode });
   const newAnswer = (inputEnd: AbortSignal): Answer => waitingUntil(inputEnd, answer);
   const stdio = openStdio({ program, newAnswer, log, newRequestId: randomUUID });
-  log.info({ url }, "serving on stdin and stdout for the service that runs already");
-  return { url: null, mustEnd: stdio.clientLeft, stop: stdio.close };
+  stdio.clientLeft.addEventListener("abort", () => mustEnd.abort(), { once: true });
+
+  const watching = (async () => {
+    while (!stopping.signal.aborted) {
+      await pause(lookEveryMs, stopping.signal);
+      if (!backend.mayEnd || stopping.signal.aborted) continue;
+      // A failure is told by the next call.
+      if (await backend.hasEnded().catch(() => false)) await moveOn().catch(() => undefined);
+    }
+  })();
+  return {
+    url: null,
+    mustEnd: mustEnd.signal,
+    stop: async (how) => {
+      stopping.abort();
+      await watching;
+      await moving?.catch(() => undefined);
+      await own()?.stop(how);
+      await stdio.close();
+    },
+  };
 };
 
-type Dependencies = { url: string; apiKey: string | undefined; log: Log };
+/** The path is opened once, when the directory is there. */
+const lazily = (open: () => string): (() => string) => {
+  let path: string | null = null;
+  return () => (path ??= open());
+};
 
-/** Answers by asking the service at `url`; its failures are passed on unchanged. */
-const answerThrough = ({ url, apiKey, log }: Dependencies): Answer => {
-  const client = createClient({ baseUrl: reachable(url), apiKey });
-  return async (name, given, context) => {
+/** How long a call waits for a process that is ending, ms: it ends its agents first. */
+const longestMoveMs = 20_000;
+
+/** How often a process looks whether the one that it passes on to has ended, ms. */
+const lookEveryMs = 2000;
+
+/** What answers the calls of this process. */
+type Backend = {
+  answer: Answer;
+  /** This process is the service; null: another one is. */
+  orchestrator: Orchestrator | null;
+  /** It is another client's process, whose place is taken when it ends. */
+  mayEnd: boolean;
+  hasEnded: () => Promise<boolean>;
+};
+
+/** Becomes the service, or finds the one that has the directory. */
+const join = async (start: Start, socket: () => string, log: Log, signal: AbortSignal): Promise<Backend> => {
+  const { settings } = start;
+  const directory = stateDirectory(settings);
+  let holder = await holderOf(directory, signal);
+  if (holder === null) {
+    const { startOrchestrator } = await import("./orchestrator.ts");
+    try {
+      const orchestrator = await startOrchestrator(start);
+      if (orchestrator.answer === null) throw new Error("the service has no answer for stdin");
+      return { answer: orchestrator.answer, orchestrator, mayEnd: false, hasEnded: async () => false };
+    } catch (error) {
+      // Another process was faster.
+      if (!(error instanceof InstanceHeldError)) throw error;
+      holder = await holderOf(directory, signal);
+    }
+  }
+  if (holder === null) throw new Error(`The service that used ${directory} has just ended; start again`);
+  const { url } = holder;
+  const apiKey = settings.apiKey ?? settings.apiKeys[0];
+  const client =
+    url === null
+      ? createClient({ baseUrl: "http://localhost", fetch: fetchThrough(socket()) })
+      : createClient({ baseUrl: reachable(url), apiKey });
+  log.info({ url }, "serving on stdin and stdout for the service that runs already");
+  return {
+    answer: answerThrough({ client, log }),
+    orchestrator: null,
+    mayEnd: url === null,
+    hasEnded: async () => (await holderOf(directory, signal)) === null,
+  };
+};
+
+type Dependencies = { client: Client; log: Log };
+
+/** Answers by asking the service; its failures are passed on unchanged. */
+const answerThrough =
+  ({ client, log }: Dependencies): Answer =>
+  async (name, given, context) => {
     const { signal, idempotencyKey, progress } = context;
     // The client is typed per operation; the compiler loses that in a lookup.
     const known = name as keyof Operations;
@@ -85,7 +173,6 @@ const answerThrough = ({ url, apiKey, log }: Dependencies): Answer => {
       stopPolling?.();
     }
   };
-};
 
 type Polling = { name: string; given: Record<string, unknown>; progress: (message: string) => void };
 
@@ -110,3 +197,24 @@ const pollProgress = (client: Client, { name, given, progress }: Polling): (() =
 /** A service that listens on all addresses is reached on loopback. */
 const reachable = (url: string): string =>
   url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+
+/** `fetch` over a Unix socket: as much of it as the client uses. */
+const fetchThrough =
+  (socket: string): typeof fetch =>
+  async (input, init = {}) => {
+    const { pathname, search } = new URL(input instanceof Request ? input.url : input);
+    const { method = "GET", headers, body, signal } = init;
+    const asked = request({
+      socketPath: socket,
+      path: pathname + search,
+      method,
+      headers: Object.fromEntries(new Headers(headers)),
+      ...(signal && { signal }),
+    });
+    asked.end(typeof body === "string" ? body : undefined);
+    const [response] = (await once(asked, "response")) as [IncomingMessage];
+    return new Response(Readable.toWeb(response) as ReadableStream<Uint8Array>, {
+      status: response.statusCode ?? 500,
+      headers: Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
+    });
+  };

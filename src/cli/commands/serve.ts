@@ -62,7 +62,7 @@ const tryOut = async (loaded: LoadedSettings, directory: string): Promise<never>
 const start = async (
   asked: LoadedSettings & { env: NodeJS.ProcessEnv },
   signal: AbortSignal,
-): Promise<Orchestrator> => {
+): Promise<Pick<Orchestrator, "url" | "mustEnd" | "stop">> => {
   if (asked.settings.transport === "stdio") {
     const { startStdio } = await import("../../main/stdio.ts");
     return await startStdio(asked, signal);

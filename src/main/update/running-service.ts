@@ -24,7 +24,7 @@ export const findService = async (
   const directory = stateDirectory(settings);
   // Looking for a holder would create the file, as this user.
   if (!existsSync(lockPath(directory))) return null;
-  const holder = await holderOf(directory, signal, () => undefined);
+  const holder = await holderOf(directory, signal);
   if (holder === null) return null;
   const { url, pid } = holder;
   if (url === null)
