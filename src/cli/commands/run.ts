@@ -1,4 +1,5 @@
 import type { Client } from "../../client/client.ts";
+import type { Job } from "../../contract/job.ts";
 import { findCheckout } from "../checkout.ts";
 import { confirm } from "../confirm.ts";
 import { connect, type Connection } from "../connect.ts";
@@ -50,13 +51,16 @@ export const submit = async (
   const { job } = body;
   await rememberJob(job.id);
   if (json && !wait) printJson(body);
-  if (!json) print(job.id);
-  if (!json && (wait || process.stderr.isTTY)) note(`${job.status}, ${chosen(job)}`);
+  if (!json) announce(job, wait);
+  return wait ? waitForJob({ client, job, json }) : exitCode.ok;
+};
+
+const announce = (job: Job, wait: boolean): void => {
+  print(job.id);
+  if (wait || process.stderr.isTTY) note(`${job.status}, ${chosen(job)}`);
   // Without a repository the user has just confirmed it.
-  if (!json && job.repo_url !== "") for (const warning of job.warnings) note(`Warning: ${oneLine(warning)}`);
-  if (wait) return waitForJob({ client, job, json });
-  if (process.stderr.isTTY && !json) note(`Follow it with: svc logs -f ${job.id.slice(0, 8)}`);
-  return exitCode.ok;
+  if (job.repo_url !== "") for (const warning of job.warnings) note(`Warning: ${oneLine(warning)}`);
+  if (process.stderr.isTTY && !wait) note(`Follow it with: svc logs -f ${job.id.slice(0, 8)}`);
 };
 
 /** The task of the command line, of standard input, or of the user's editor. */
