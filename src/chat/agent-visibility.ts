@@ -2,7 +2,7 @@ import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
 import { applySlashTokens, type SlashToken } from "./slash-tokens.ts";
 
-export type AgentVisibility = ReturnType<typeof createAgentVisibility>;
+type AgentVisibility = ReturnType<typeof createAgentVisibility>;
 
 /** What an agent shows to all its callers. */
 export const createAgentVisibility = (store: VisibilityStore, agent: string) => {

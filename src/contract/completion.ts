@@ -20,12 +20,10 @@ export const Completion = z
     result: z.string().nullable().meta({ description: "The agent's answer", example: result }),
     session_id: z.string().nullable().meta({ example: "8c1f0d6e-51f3-4f0e-9d52-7be0f9f5c0aa" }),
     cost_usd: z.number().nullable().meta({ example: 0.018 }),
-    cost_estimated: z
-      .boolean()
-      .meta({
-        example: false,
-        description: "Whether cost_usd was reckoned from tokens, for want of a result",
-      }),
+    cost_estimated: z.boolean().meta({
+      example: false,
+      description: "Whether cost_usd was reckoned from tokens, for want of a result",
+    }),
     duration_ms: z.int().nullable().meta({ example: 21_400 }),
     num_turns: z.int().nullable().meta({ example: 4 }),
     is_error: z.boolean().meta({ example: false }),

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, rm, truncate, writeFile } from "node:fs/promises";
+import { chmod, readdir, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";

@@ -80,7 +80,7 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
     earlierRuns: (model) =>
       read(async (query) => {
         const [sums] = await query<Record<string, number | null>>(earlierRuns, [model]);
-        if (sums?.["cost_usd"] == null) return null;
+        if (typeof sums?.["cost_usd"] !== "number") return null;
         return {
           costUsd: sums["cost_usd"],
           usage: {
