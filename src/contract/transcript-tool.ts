@@ -30,18 +30,28 @@ export const total = z.int().meta({ description: "How many there are in all" });
 export const time = z.string().nullable().meta({ description: "ISO 8601, UTC; null: unknown" });
 
 const success = z.literal(true);
-const truncated = z
+export const isTruncated = z
   .boolean()
-  .optional()
   .meta({ description: "The answer was cut to stay readable; `hint` says how to read on" });
+const truncated = isTruncated.optional();
+const collecting = z
+  .literal(true)
+  .optional()
+  .meta({ description: "The files are still being read: there may be more than the answer says" });
+const ofFiles = z
+  .int()
+  .optional()
+  .meta({ description: "Bytes of the files, as long as they are being read" });
 const hint = z.string().optional().meta({ description: "How to read on" });
 
-type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape> = {
+type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape, Cut> = {
   name: string;
   title: string;
   summary: string;
   input: Input;
   output: Output;
+  /** `isTruncated`: the answer always says whether it was cut. */
+  truncated?: Cut;
   errors?: readonly ErrorCode[];
   /** What the tool does besides reading. */
   annotations?: Partial<McpOperation["annotations"]>;
@@ -49,17 +59,30 @@ type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape> = {
 };
 
 /** Unless its annotations say otherwise, a tool only reads. */
-export const tool = <Input extends z.ZodRawShape, Output extends z.ZodRawShape>({
+export const tool = <
+  Input extends z.ZodRawShape,
+  Output extends z.ZodRawShape,
+  Cut extends z.ZodType = typeof truncated,
+>({
   input,
   output,
+  truncated: cut,
   annotations,
   scope = "read",
   errors = [],
   ...rest
-}: Definition<Input, Output>) => ({
+}: Definition<Input, Output, Cut>) => ({
   ...rest,
   input: z.strictObject(input),
-  output: z.object({ success, ...output, truncated, hint }),
+  output: z.object({
+    success,
+    collecting,
+    collected_bytes: ofFiles,
+    total_bytes: ofFiles,
+    ...output,
+    truncated: (cut ?? truncated) as Cut,
+    hint,
+  }),
   annotations: { readOnly: true, destructive: false, idempotent: true, ...annotations },
   scope,
   errors: ["invalid_request", "store_unavailable", ...errors] as readonly ErrorCode[],

@@ -2,7 +2,18 @@ import { z } from "zod";
 import { DetailedEntry, Entry, entryTypes } from "./transcript-entry.ts";
 import { catalogOperations } from "./transcript-catalog.ts";
 import { dispatchOperations } from "./transcript-dispatch.ts";
-import { count, instant, limit, offset, project, SessionId, time, tool, total } from "./transcript-tool.ts";
+import {
+  count,
+  instant,
+  isTruncated,
+  limit,
+  offset,
+  project,
+  SessionId,
+  time,
+  tool,
+  total,
+} from "./transcript-tool.ts";
 
 /** The 16 tools of the transcript service. Times are ISO 8601 in UTC; sizes are bytes. */
 
@@ -135,6 +146,7 @@ const sessionOperations = {
         .default(0)
         .meta({ description: "Longest content of an entry, in characters; 0: whole" }),
     },
+    truncated: isTruncated,
     output: {
       meta: SessionMeta.optional(),
       entries: z.array(Entry),
@@ -156,6 +168,7 @@ const sessionOperations = {
         description: "Whether to answer with thinking, inputs of tools and their results, long ones cut",
       }),
     },
+    truncated: isTruncated,
     output: {
       session_id: z.string(),
       total_count: z.int().meta({ description: "Entries of the session within the time" }),
@@ -178,6 +191,7 @@ const sessionOperations = {
         .meta({ description: `Which, separated by commas: ${actionTypes.join(", ")}` }),
       offset,
     },
+    truncated: isTruncated,
     output: {
       session_id: z.string(),
       total_tool_calls: z.int(),

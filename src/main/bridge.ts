@@ -22,8 +22,9 @@ import type { LiveSession } from "../transcripts/search-handlers.ts";
 import { createModels } from "../transcripts/models.ts";
 import { transcriptResources } from "../transcripts/resources.ts";
 import { openVectors } from "../transcripts/vectors.ts";
-import { openTranscripts } from "./transcripts.ts";
+import { openTranscripts, type Transcripts } from "./transcripts.ts";
 import { version } from "./version.ts";
+import { whileCollecting } from "./while-collecting.ts";
 
 type Start = {
   settings: BridgeSettings;
@@ -38,6 +39,7 @@ export type OpenBridge = AsyncDisposable & {
   inputOf: (name: keyof TranscriptOperations, given: Record<string, unknown>) => unknown;
   /** Brings the index up to date with the files. */
   collect: (signal: AbortSignal) => Promise<unknown>;
+  progress: Transcripts["progress"];
   /** Does so until the signal aborts. */
   keepUpToDate: (signal: AbortSignal) => Promise<unknown>;
   resources: McpProgram["resources"];
@@ -74,6 +76,7 @@ export const openBridge = async ({ settings, env, quiet = false }: Start): Promi
     log,
     inputOf: (name, given) => toolInput(transcriptOperations[name], given),
     collect: transcripts.collect,
+    progress: transcripts.progress,
     keepUpToDate: transcripts.keepUpToDate,
     resources: transcriptResources({ library: transcripts.index, redact: settings.redact, log }),
     places: {
@@ -113,8 +116,12 @@ export const startBridge = async (
   const { handlers, log } = bridge;
   for (const warning of warnings) log.warn(warning);
   const closing = new AbortController();
-  const collecting = bridge.keepUpToDate(AbortSignal.any([closing.signal, signal]));
-  const answer = answerBy(transcriptOperations, handlers, log);
+  const ending = AbortSignal.any([closing.signal, signal]);
+  // A failure is in the log of the look that follows.
+  const first = settings.transport === "stdio" ? bridge.collect(ending).catch(() => undefined) : null;
+  const collecting = bridge.keepUpToDate(ending);
+  const byTools = answerBy(transcriptOperations, handlers, log);
+  const answer = first === null ? byTools : whileCollecting(byTools, { first, progress: bridge.progress });
   const program = programOf(bridge);
   const doors = await openDoors({ settings, log, answer, program, closing: closing.signal });
   return {
@@ -122,7 +129,7 @@ export const startBridge = async (
     stop: async () => {
       closing.abort();
       await doors.close();
-      await collecting;
+      await Promise.all([first, collecting]);
       await bridge[Symbol.asyncDispose]();
     },
   };
@@ -181,6 +188,7 @@ const health: Route = {
   method: "get",
   path: "/health",
   open: true,
+  anyHost: true,
   handle: () => json(200, { status: "ok" }),
 };
 

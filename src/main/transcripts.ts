@@ -7,7 +7,7 @@ import { connectKv } from "../kv/connect.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
-import { createCollector } from "../transcripts/collector.ts";
+import { createCollector, type Collector } from "../transcripts/collector.ts";
 import type { Corpus } from "../transcripts/corpus.ts";
 import { catchUp, followCorpus } from "../transcripts/follow-corpus.ts";
 import { machineId } from "./machine-id.ts";
@@ -21,6 +21,7 @@ export type Transcripts = {
   path: string;
   /** Brings the index up to date with the files. */
   collect: (signal: AbortSignal) => Promise<Collected>;
+  progress: Collector["progress"];
   /** Does so until the signal aborts. */
   keepUpToDate: (signal: AbortSignal) => Promise<unknown>;
   close: () => Promise<void>;
@@ -45,6 +46,7 @@ const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts>
     index,
     path,
     collect: collector.collect,
+    progress: collector.progress,
     keepUpToDate: (signal) => runCollector({ collector, pollInterval, log, signal }),
     close: async () => index.close(),
   };
@@ -74,6 +76,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
       await catchUp(corpus, index, { position: null, signal });
       return collected;
     },
+    progress: collector.progress,
     keepUpToDate: (signal) =>
       Promise.all([
         followCorpus(corpus, index, { signal, log }),

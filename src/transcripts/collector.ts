@@ -26,6 +26,9 @@ const attempts = 5;
 /** A file that changed so shortly before it was read may change again without a new time, ms. */
 const clockGrain = 50;
 
+/** How much of the files has been read, and how much there is. */
+export type Progress = { collected_bytes: number; total_bytes: number };
+
 /** Brings a corpus up to date with the files of the agents. */
 export const createCollector = (options: Options) => {
   const { homes, codexHome, machine = "", corpus, log, now, retentionDays = 0 } = options;
@@ -33,6 +36,10 @@ export const createCollector = (options: Options) => {
   const mutex = createKeyedMutex();
   const unsettled = new Set<string>();
   let directories: readonly string[] = [];
+  let progress: Progress = { collected_bytes: 0, total_bytes: 0 };
+  const advance = (bytes: number): void => {
+    progress.collected_bytes = Math.min(progress.collected_bytes + bytes, progress.total_bytes);
+  };
   const roots: Root[] = [
     ...homes.map((path): Root => ({ path, format: "claude", machine })),
     { path: codexHome, format: "codex", machine },
@@ -79,6 +86,7 @@ export const createCollector = (options: Options) => {
         const next = { ...piece.value.source, session_id: session };
         if (!(await corpus.put(next, chunk === null ? [] : [chunk]))) return "overtaken";
         warnings.clear(source.path);
+        if (chunk !== null) advance(chunk.bytes.length);
         if (now().getTime() - next.modified < clockGrain) unsettled.add(next.path);
         if (chunk !== null) tally.add(next, chunk.bytes);
       }
@@ -115,6 +123,7 @@ export const createCollector = (options: Options) => {
         await corpus.put({ ...source, deleted: true }, []);
     }
     for (const [source, file] of pairs) {
+      advance(source.collected);
       if (source.path === file.path && isUnchanged(source, file) && !recent.has(file.path)) continue;
       await collectFile(await moved(source, file), tally, signal);
     }
@@ -138,6 +147,7 @@ export const createCollector = (options: Options) => {
     const begin = performance.now();
     const all = await discover(roots, refuse);
     directories = all.directories;
+    progress = { collected_bytes: 0, total_bytes: all.found.reduce((sum, { size }) => sum + size, 0) };
     const tally = await look(all.found, all.unread, signal);
     await forget();
     return {
@@ -152,6 +162,8 @@ export const createCollector = (options: Options) => {
     collect: (signal: AbortSignal): Promise<Collected> => mutex.runExclusive("", () => collect(signal)),
     /** Directories that the last look went through. */
     directories: () => directories,
+    /** Of the last look, or the one that is under way. */
+    progress: () => ({ ...progress }),
   };
 };
 

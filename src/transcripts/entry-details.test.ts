@@ -22,7 +22,7 @@ test("with details a part has thinking, calls and results with their entries, ma
   );
   const work = { session_id: "work", details: true };
   const { entries, total_count, ...rest } = await ask("get_session_segment", work);
-  expect({ total_count, truncated: rest.truncated }).toEqual({ total_count: 4, truncated: undefined });
+  expect({ total_count, truncated: rest.truncated }).toEqual({ total_count: 4, truncated: false });
   expect(entries.map(({ details }) => details)).toEqual([
     [{ kind: "thinking", text: "with ***" }],
     [{ kind: "call", call_id: "t1", name: "Bash", input: { command: "ls" } }],

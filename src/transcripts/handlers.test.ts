@@ -181,6 +181,13 @@ test("without BRIDGE_REDACT everything is shown as it is", async () => {
   expect((await open.ask("get_session", { session_id: "s2" })).entries[0]?.content).toContain(token);
 });
 
+test("sessions, segments and actions always say whether they were cut", async () => {
+  const { truncated: whole } = await ask("get_session", { session_id: "s1" });
+  const { truncated: segment } = await ask("get_session_segment", { session_id: "s1" });
+  const { truncated: actions } = await ask("get_session_actions", { session_id: "s1" });
+  expect([whole, segment, actions]).toEqual([false, false, false]);
+});
+
 const bytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 const limit = 75_000;
 

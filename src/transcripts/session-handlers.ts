@@ -47,8 +47,8 @@ export const sessionHandlers = (
       ...(include_meta && { meta }),
       entries: items.toReversed(),
       entry_count: items.length,
+      truncated: cut,
       ...(cut && {
-        truncated: true,
         hint:
           first > from
             ? `Only the last ${items.length} entries are here. Read the ones before with get_session_segment, offset ${from} to ${first - 1}, or ask again with max_chars`
@@ -75,11 +75,12 @@ export const sessionHandlers = (
       total_count,
       offset,
       count,
+      truncated: cut,
       entries,
       ...(cut &&
         (next < range.to
           ? readOn(next, "get_session_segment with the same arguments and")
-          : { truncated: true, hint: longEntry })),
+          : { hint: longEntry })),
     };
   },
 
@@ -96,6 +97,7 @@ export const sessionHandlers = (
       total_tool_calls: tools.reduce((sum, { count }) => sum + count, 0),
       unique_tools: tools.length,
       tools: known,
+      truncated: shown.cut,
       actions: shown.items,
       ...(shown.cut &&
         readOn(next, `these are ${shown.items.length} of ${actions.length} actions: ask again with`)),

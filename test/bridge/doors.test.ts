@@ -1,4 +1,5 @@
 import { appendFile, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { get } from "node:http";
 import { dirname, join } from "node:path";
 import {
   Client,
@@ -113,6 +114,15 @@ test("without the key nothing but /health answers", async () => {
     });
     expect(answer.headers.get("www-authenticate")).toBe("Bearer");
   }
+});
+
+test("/health answers whichever host it is asked as", async () => {
+  const { promise, resolve } = Promise.withResolvers<number | undefined>();
+  get(`${url}/health`, { headers: { host: "bridge.internal:8100" } }, (answer) => {
+    answer.resume();
+    resolve(answer.statusCode);
+  });
+  expect(await promise).toBe(200);
 });
 
 test("a page of another origin, and another host name, are refused", async () => {

@@ -1,0 +1,28 @@
+import { pause } from "../lib/wait.ts";
+import type { Answer } from "../mcp/answer.ts";
+import type { Progress } from "../transcripts/collector.ts";
+
+type Collecting = {
+  /** The first reading of all files. Never rejects. */
+  first: Promise<unknown>;
+  progress: () => Progress;
+  waitMs?: number;
+};
+
+/**
+ * Answers wait for the first reading of all files, until five seconds after the first question at most. Those that are
+ * given before its end say so, and how far it is.
+ */
+export const whileCollecting = (answer: Answer, { first, progress, waitMs = 5000 }: Collecting): Answer => {
+  const ended = new AbortController();
+  void first.then(() => ended.abort());
+  let waited: Promise<void> | null = null;
+  return async (name, given, context) => {
+    await (waited ??= pause(waitMs, ended.signal));
+    const isCollecting = !ended.signal.aborted;
+    const { body, code } = await answer(name, given, context);
+    if (!isCollecting) return { body, code };
+    const { success, ...rest } = body;
+    return { body: { success, collecting: true, ...progress(), ...rest }, code };
+  };
+};
