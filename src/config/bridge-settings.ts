@@ -1,4 +1,5 @@
 import { homedir } from "node:os";
+import { join } from "node:path";
 import { bridgeVariables, type BridgeSettings } from "./bridge-variables.ts";
 import { ConfigError } from "./config-error.ts";
 import { isLoopbackHost } from "./formats.ts";
@@ -23,7 +24,7 @@ export const loadBridgeSettings = (
 ): Loaded => {
   const { values, sources, faults } = resolveVariables(bridgeVariables, { env, home, file: null });
   if (faults.length > 0) throw new ConfigError(faults);
-  const settings = values as BridgeSettings;
+  const settings = followed(values as BridgeSettings, { env, home, sources });
   const rules = role === "client" ? [] : [...openDoor(settings), ...oauthFaults(settings)];
   if (rules.length > 0) throw new ConfigError(rules);
   const known = new Set(
@@ -34,6 +35,22 @@ export const loadBridgeSettings = (
   );
   if (role === "server") warnings.push(...shortKeys("BRIDGE_API_KEYS", settings.apiKeys));
   return { settings, sources, warnings };
+};
+
+/** Where the jobs of this user are: their transcripts beside those of the shell, and the service's port. */
+const followed = (
+  settings: BridgeSettings,
+  { env, home, sources }: { env: NodeJS.ProcessEnv; home: string; sources: Loaded["sources"] },
+): BridgeSettings => {
+  const port = env["SERVICE_PORT"]?.trim() ?? "";
+  const { agentHomes: from, orchestratorUrl: by } = sources;
+  return {
+    ...settings,
+    ...(from.from === "environment" &&
+      from.name === "CLAUDE_CONFIG_DIR" && { agentHomes: [...settings.agentHomes, join(home, ".service")] }),
+    ...(by.from === "default" &&
+      /^[1-9]\d{0,4}$/.test(port) && { orchestratorUrl: `http://127.0.0.1:${port}` }),
+  };
 };
 
 const openDoor = ({ transport, host, apiKeys, allowOpen }: BridgeSettings): string[] =>

@@ -47,8 +47,8 @@ const collectionVariables = {
   agentHomes: variable(
     "BRIDGE_AGENT_HOME",
     paths,
-    ({ home }) => `${home}/.claude`,
-    "Directories of Claude Code to read, separated by commas: those that hold projects/",
+    ({ home }) => `${home}/.claude,${home}/.service`,
+    "Directories of Claude Code to read, separated by commas: those that hold projects/; CLAUDE_CONFIG_DIR takes the place of the first",
     { fallbacks: ["CLAUDE_CONFIG_DIR"] },
   ),
   codexHome: variable(
@@ -98,7 +98,7 @@ const peerVariables = {
     "BRIDGE_ORCHESTRATOR_URL",
     httpUrl,
     "http://127.0.0.1:8200",
-    "The job orchestrator that dispatch_task submits to",
+    "The job orchestrator that dispatch_task submits to; its port follows SERVICE_PORT",
   ),
   orchestratorKey: variable("BRIDGE_ORCHESTRATOR_KEY", apiKey.nullable(), null, "Key for the orchestrator", {
     secret: true,

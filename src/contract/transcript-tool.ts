@@ -30,10 +30,6 @@ export const total = z.int().meta({ description: "How many there are in all" });
 export const time = z.string().nullable().meta({ description: "ISO 8601, UTC; null: unknown" });
 
 const success = z.literal(true);
-export const isTruncated = z
-  .boolean()
-  .meta({ description: "The answer was cut to stay readable; `hint` says how to read on" });
-const truncated = isTruncated.optional();
 const collecting = z
   .literal(true)
   .optional()
@@ -50,7 +46,7 @@ type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape, Cut> 
   summary: string;
   input: Input;
   output: Output;
-  /** `isTruncated`: the answer always says whether it was cut. */
+  /** `z.boolean()`: the answer always says whether it was cut. */
   truncated?: Cut;
   errors?: readonly ErrorCode[];
   /** What the tool does besides reading. */
@@ -62,11 +58,11 @@ type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape, Cut> 
 export const tool = <
   Input extends z.ZodRawShape,
   Output extends z.ZodRawShape,
-  Cut extends z.ZodType = typeof truncated,
+  Cut extends z.ZodType = z.ZodOptional<z.ZodBoolean>,
 >({
   input,
   output,
-  truncated: cut,
+  truncated: isCut,
   annotations,
   scope = "read",
   errors = [],
@@ -80,7 +76,9 @@ export const tool = <
     collected_bytes: ofFiles,
     total_bytes: ofFiles,
     ...output,
-    truncated: (cut ?? truncated) as Cut,
+    truncated: (isCut ?? z.boolean().optional()).meta({
+      description: "The answer was cut to stay readable; `hint` says how to read on",
+    }) as Cut,
     hint,
   }),
   annotations: { readOnly: true, destructive: false, idempotent: true, ...annotations },

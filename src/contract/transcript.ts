@@ -2,18 +2,7 @@ import { z } from "zod";
 import { DetailedEntry, Entry, entryTypes } from "./transcript-entry.ts";
 import { catalogOperations } from "./transcript-catalog.ts";
 import { dispatchOperations } from "./transcript-dispatch.ts";
-import {
-  count,
-  instant,
-  isTruncated,
-  limit,
-  offset,
-  project,
-  SessionId,
-  time,
-  tool,
-  total,
-} from "./transcript-tool.ts";
+import { count, instant, limit, offset, project, SessionId, time, tool, total } from "./transcript-tool.ts";
 
 /** The 16 tools of the transcript service. Times are ISO 8601 in UTC; sizes are bytes. */
 
@@ -23,7 +12,7 @@ export type SessionKind = (typeof sessionKinds)[number];
 
 export const Session = z.object({
   session_id: z.string(),
-  project_path: z.string().meta({ description: "The session's working directory; empty: unknown" }),
+  project_path: z.string().meta({ description: "Its job's repository, else its directory; empty: unknown" }),
   git_branch: z.string(),
   start_time: time,
   last_update: time,
@@ -146,7 +135,7 @@ const sessionOperations = {
         .default(0)
         .meta({ description: "Longest content of an entry, in characters; 0: whole" }),
     },
-    truncated: isTruncated,
+    truncated: z.boolean(),
     output: {
       meta: SessionMeta.optional(),
       entries: z.array(Entry),
@@ -168,7 +157,7 @@ const sessionOperations = {
         description: "Whether to answer with thinking, inputs of tools and their results, long ones cut",
       }),
     },
-    truncated: isTruncated,
+    truncated: z.boolean(),
     output: {
       session_id: z.string(),
       total_count: z.int().meta({ description: "Entries of the session within the time" }),
@@ -191,7 +180,7 @@ const sessionOperations = {
         .meta({ description: `Which, separated by commas: ${actionTypes.join(", ")}` }),
       offset,
     },
-    truncated: isTruncated,
+    truncated: z.boolean(),
     output: {
       session_id: z.string(),
       total_tool_calls: z.int(),

@@ -37,6 +37,7 @@ export type OpenBridge = AsyncDisposable & {
   handlers: Handlers<TranscriptOperations>;
   /** @throws ServiceError invalid_request */
   inputOf: (name: keyof TranscriptOperations, given: Record<string, unknown>) => unknown;
+  sessionsStartingWith: (beginning: string) => string[];
   /** Brings the index up to date with the files. */
   collect: (signal: AbortSignal) => Promise<unknown>;
   progress: Transcripts["progress"];
@@ -75,6 +76,7 @@ export const openBridge = async ({ settings, env, quiet = false }: Start): Promi
     handlers,
     log,
     inputOf: (name, given) => toolInput(transcriptOperations[name], given),
+    sessionsStartingWith: transcripts.index.sessionsStartingWith,
     collect: transcripts.collect,
     progress: transcripts.progress,
     keepUpToDate: transcripts.keepUpToDate,

@@ -1,6 +1,7 @@
 import type { Profile } from "../contract/profile.ts";
 import type { JobOptions, TaskFile } from "../contract/run-options.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
+import type { SessionJob } from "./transcript-home.ts";
 
 /** PORT. What the rest of the service needs of profiles. Implemented by `createProfiles` in `profiles.ts`. */
 export type Profiles = {
@@ -32,7 +33,7 @@ export type Profiles = {
   /** Finds the transcript of a session in the shared `projects/` directory: an absolute path, or null. */
   findTranscript: (sessionId: string) => Promise<string | null>;
   /** Notes beside the transcripts that a job runs a session. Never rejects. */
-  noteSession: (sessionId: string, jobId: string) => Promise<void>;
+  noteSession: (sessionId: string, job: SessionJob) => Promise<void>;
 };
 
 /** A loaded profile after `extends`, with all defaults. */

@@ -5,6 +5,8 @@ import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { jobId, launchOf, process as started, request, setup, setupHub, writer } from "./profiles.fixture.ts";
 
+const origin = { id: jobId, repo_url: "https://github.com/acme/app" };
+
 const line = (display: string): string => `${JSON.stringify({ display, timestamp: 1 })}\n`;
 
 /** A job's configuration directory, and what its agent leaves there. */
@@ -119,7 +121,7 @@ it("where nothing can be written, a job starts and ends all the same, with warni
   const job = await withJob({ "plans/a.md": "one", "history.jsonl": line("one") });
   await writeFile(join(job.shared, "plans"), "");
   for (const name of ["history.jsonl", "origins.jsonl"]) await mkdir(join(job.shared, name));
-  await job.profiles.noteSession("s", jobId);
+  await job.profiles.noteSession("s", origin);
   await job.profiles.discard(jobId);
   expect(await job.isGone()).toBe(true);
   expect(job.warnings).toHaveLength(2);
@@ -128,11 +130,16 @@ it("where nothing can be written, a job starts and ends all the same, with warni
 
 it("many writers of one file leave whole lines", async () => {
   const [{ profiles, kept }, { agent, directory }] = [await withJob(), await setupHub()];
-  await Promise.all(Array.from({ length: 50 }, (_, n) => profiles.noteSession(`s${n}`, jobId)));
+  await Promise.all(Array.from({ length: 50 }, (_, n) => profiles.noteSession(`s${n}`, origin)));
   const lines = (await kept("origins.jsonl")).trimEnd().split("\n");
   const origins = lines.map((each) => JSON.parse(each) as { session_id: string });
   expect(new Set(origins.map(({ session_id }) => session_id)).size).toBe(50);
-  expect(origins[0]).toMatchObject({ kind: "job", job_id: jobId, at: "1970-01-01T00:00:00.000Z" });
+  expect(origins[0]).toMatchObject({
+    kind: "job",
+    job_id: jobId,
+    repo_url: origin.repo_url,
+    at: "1970-01-01T00:00:00.000Z",
+  });
   await agent.noteSession("conversation");
   expect(JSON.parse(await readFile(join(directory, "shared/origins.jsonl"), "utf8"))).toMatchObject({
     session_id: "conversation",

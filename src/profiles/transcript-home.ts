@@ -12,7 +12,7 @@ import { readContained } from "./contained.ts";
  */
 export type TranscriptHome = {
   /** Notes in `origins.jsonl` which job, or (null) that a conversation, a session belongs to. Never rejects. */
-  noteSession: (sessionId: string, jobId: string | null) => Promise<void>;
+  noteSession: (sessionId: string, job: SessionJob | null) => Promise<void>;
   /**
    * Copies `plans/*.md` of a config directory, and appends its `history.jsonl`. To be called before the directory is
    * removed; `id` is the job's or process's. Repeatable: lines of the history are doubled only by a crash between
@@ -22,13 +22,22 @@ export type TranscriptHome = {
   keepDocuments: (configDir: string, id: string) => Promise<void>;
 };
 
+/** `repo_url` is empty for a job without a repository. */
+export type SessionJob = { id: string; repo_url: string };
+
 /** `now` in ms since the epoch. */
 type Options = { root: string; now: () => number; log: Pick<Log, "warn"> };
 
 export const createTranscriptHome = ({ root, now, log }: Options): TranscriptHome => ({
-  noteSession: async (sessionId, jobId) => {
-    const kind = jobId === null ? "chat" : "job";
-    const origin = { session_id: sessionId, kind, job_id: jobId, at: new Date(now()).toISOString() };
+  noteSession: async (sessionId, job) => {
+    const jobId = job?.id ?? null;
+    const origin = {
+      session_id: sessionId,
+      kind: job === null ? "chat" : "job",
+      job_id: jobId,
+      repo_url: job?.repo_url || null,
+      at: new Date(now()).toISOString(),
+    };
     await append(join(root, "origins.jsonl"), Buffer.from(`${JSON.stringify(origin)}\n`)).catch(
       (err: unknown) => log.warn({ err, job: jobId, session: sessionId }, "a session's origin is not noted"),
     );

@@ -61,7 +61,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     signal: run.signal,
     beforePrompt: async (identity) => {
       // Before the record: a crash in between repeats the line instead of losing it.
-      if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record.id);
+      if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record);
       const isOwner = await run.record({
         pid: identity.pid,
         process: identity,
@@ -82,7 +82,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
   if (outcome.sessionId !== null && outcome.sessionId !== session.id)
-    await job.profiles.noteSession(outcome.sessionId, record.id);
+    await job.profiles.noteSession(outcome.sessionId, record);
   return { ...outcome, text: cutFront(outcome.text, maxTextBytes) };
 };
 

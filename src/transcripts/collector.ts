@@ -86,9 +86,10 @@ export const createCollector = (options: Options) => {
         const next = { ...piece.value.source, session_id: session };
         if (!(await corpus.put(next, chunk === null ? [] : [chunk]))) return "overtaken";
         warnings.clear(source.path);
-        if (chunk !== null) advance(chunk.bytes.length);
         if (now().getTime() - next.modified < clockGrain) unsettled.add(next.path);
-        if (chunk !== null) tally.add(next, chunk.bytes);
+        if (chunk === null) continue;
+        advance(chunk.bytes.length);
+        tally.add(next, chunk.bytes);
       }
     } finally {
       await pieces.return(undefined);

@@ -105,7 +105,13 @@ test.each(["before", "after"])(
         newSource("origins", "/h/origins.jsonl"),
         lines(
           { session_id: "job", kind: "chat", job_id: null, at: "2026-03-01T00:00:00Z" },
-          { session_id: "job", kind: "job", job_id: "j1", at: "2026-03-02T00:00:00Z" },
+          {
+            session_id: "job",
+            kind: "job",
+            job_id: "j1",
+            repo_url: "git@h:acme/app",
+            at: "2026-03-02T00:00:00Z",
+          },
           { session_id: "own", kind: "service", job_id: null, at: "2026-03-02T00:00:00Z" },
           { session_id: "own-too", kind: "nonsense", job_id: null, at: "2026-03-02T00:00:00Z" },
         ),
@@ -116,7 +122,10 @@ test.each(["before", "after"])(
     await append(
       index,
       newSource("history", "/h/history.jsonl"),
-      lines({ display: "wombat", sessionId: "own" }),
+      lines(
+        { display: "wombat", sessionId: "own" },
+        { display: "x", sessionId: "job", project: "/worktree" },
+      ),
     );
     const written =
       when === "after"
@@ -130,8 +139,17 @@ test.each(["before", "after"])(
     expect(ids()).toEqual(["job", "plain"]);
     expect(index.listSessions(list).total).toBe(2);
     expect(index.search(question("wombat")).total).toBe(2);
-    expect(index.history(prompts).total).toBe(0);
-    expect(index.session("job")).toMatchObject({ kind: "job", job_id: "j1" });
+    expect(index.history(prompts)).toMatchObject({ total: 1, items: [{ project: "git@h:acme/app" }] });
+    expect(index.session("job")).toMatchObject({
+      kind: "job",
+      job_id: "j1",
+      project_path: "git@h:acme/app",
+      cwd: "/home/ana/app",
+    });
+    expect(index.listSessions({ ...list, project: "acme/app" }).total).toBe(1);
+    expect(index.search(question("wombat", { project: "acme/app" })).matches).toMatchObject([
+      { session_id: "job", project_path: "git@h:acme/app" },
+    ]);
     expect(index.session("own")?.kind).toBe("service");
     await index.remove([written?.id ?? ""]);
     expect(ids()).toEqual(["job", "own", "plain"]);

@@ -101,12 +101,13 @@ export const createDocuments = (
         .filter(({ source }) => parentOf(source.name) === codename)
         .map((document) => ({ ...toPlan(document), content: contentOf(document) })),
     history: ({ query, project, sessionId, limit, offset, since }) => {
-      const where = `FROM prompts WHERE (? = '' OR instr(lower(searched), lower(?)) > 0)
-        AND (? = '' OR instr(project, ?) > 0) AND (? = '' OR session_id = ?) AND (? IS NULL OR at >= ?)
-        AND session_id NOT IN (SELECT id FROM sessions WHERE kind = 'service')`;
+      const projectOf = "iif(sessions.job_id IS NULL, prompts.project, sessions.project)";
+      const where = `FROM prompts LEFT JOIN sessions ON sessions.id = prompts.session_id WHERE (? = '' OR instr(lower(searched), lower(?)) > 0)
+        AND (? = '' OR instr(${projectOf}, ?) > 0) AND (? = '' OR session_id = ?) AND (? IS NULL OR at >= ?)
+        AND kind IS NOT 'service'`;
       const filter = [query, query, project, project, sessionId, sessionId, since, since];
       const rows = sql.all<{ display: string; at: number | null; project: string; session_id: string }>(
-        `SELECT display, at, project, session_id ${where} ORDER BY at DESC, rowid DESC LIMIT ? OFFSET ?`,
+        `SELECT display, at, ${projectOf} AS project, session_id ${where} ORDER BY at DESC, prompts.rowid DESC LIMIT ? OFFSET ?`,
         ...filter,
         limit,
         offset,

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
 /** Another number also when masks change: what is masked when it is shown cannot be found by its letters. */
-const version = 2;
+const version = 3;
 
 /** How long a writer waits for another process's transaction, ms. */
 const patience = 10_000;
@@ -70,7 +70,8 @@ CREATE VIRTUAL TABLE texts USING fts5(text, content = '', contentless_delete = 1
 -- Fewer and larger segments are written; measured by bench/transcripts.ts.
 INSERT INTO texts (texts, rank) VALUES ('hashsize', 8388608), ('automerge', 8);
 
--- Derived from the sources of the session; "source" is the one whose entries are shown.
+-- Derived from the sources of the session; "source" is the one whose entries are shown. "project" of a job's session is
+-- the job's repository.
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY, source INTEGER NOT NULL, kind TEXT NOT NULL, job_id TEXT, project TEXT NOT NULL,
   updated INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL, subagents INTEGER NOT NULL
@@ -78,7 +79,8 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_time ON sessions (updated);
 
 CREATE TABLE origins (
-  source INTEGER NOT NULL, session_id TEXT NOT NULL, kind TEXT NOT NULL, job_id TEXT, at INTEGER NOT NULL
+  source INTEGER NOT NULL, session_id TEXT NOT NULL, kind TEXT NOT NULL, job_id TEXT, at INTEGER NOT NULL,
+  project TEXT NOT NULL
 );
 CREATE INDEX origins_of_session ON origins (session_id, at);
 CREATE INDEX origins_of_source ON origins (source);

@@ -153,12 +153,13 @@ const addOrigins = (sql: Sql, { number, bytes }: Added): void => {
     const [session, kind] = [textOf(origin["session_id"]), textOf(origin["kind"])];
     if (session === "" || !["job", "chat", "service"].includes(kind)) continue;
     sql.run(
-      "INSERT INTO origins (source, session_id, kind, job_id, at) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO origins (source, session_id, kind, job_id, at, project) VALUES (?, ?, ?, ?, ?, ?)",
       number,
       session,
       kind,
       textOf(origin["job_id"]) || null,
       timeOf(origin["at"]) ?? 0,
+      textOf(origin["repo_url"]),
     );
   }
 };

@@ -7,6 +7,7 @@ export const maskedLibrary = (library: Library, mask: Redact): Library => {
   return {
     listSessions: (filter) => masked(library.listSessions(filter)),
     session: (id) => masked(library.session(id)),
+    sessionsStartingWith: (beginning) => library.sessionsStartingWith(beginning),
     entries: (id, range) => masked(library.entries(id, range)),
     actions: async (id, types) => {
       const { calls, actions } = await library.actions(id, types);

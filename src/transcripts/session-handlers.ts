@@ -2,6 +2,8 @@ import {
   actionTypes,
   type Action,
   type ActionType,
+  type Session,
+  type SessionMeta,
   type TranscriptOperations,
 } from "../contract/transcript.ts";
 import { ServiceError } from "../contract/errors.ts";
@@ -146,16 +148,12 @@ const shortenedAction = (action: Action, room: number): Action => ({
 });
 
 /** A rollout of Codex is named `rollout-TIME-UUID`. */
-const resumeCommand = ({
-  session_id,
-  project_path,
-}: {
-  session_id: string;
-  project_path: string;
-}): string => {
+const resumeCommand = ({ session_id, project_path, cwd, job_id }: SessionMeta & Session): string => {
   const rollout = /^rollout-.*-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(session_id)?.[1];
   const resume = rollout === undefined ? `claude --resume ${quoted(session_id)}` : `codex resume ${rollout}`;
-  return project_path === "" ? resume : `cd ${quoted(project_path)} && ${resume}`;
+  // The project of a job is its repository, which may be elsewhere.
+  const directory = job_id === null ? project_path : cwd;
+  return directory === "" ? resume : `cd ${quoted(directory)} && ${resume}`;
 };
 
 const quoted = (word: string): string =>

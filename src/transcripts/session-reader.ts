@@ -19,6 +19,7 @@ type Row = {
   source: number;
   kind: SessionKind;
   job_id: string | null;
+  project: string;
   updated: number;
   tokens: number;
   cost: number | null;
@@ -29,13 +30,13 @@ type Row = {
 
 type Place = { id: number; begin: number; length: number };
 
-const columns = `sessions.id, sessions.source, sessions.kind, job_id, updated, tokens, cost, subagents, record, facts
+const columns = `sessions.id, sessions.source, sessions.kind, job_id, sessions.project, updated, tokens, cost, subagents, record, facts
   FROM sessions JOIN sources ON sources.number = sessions.source`;
 
 export const createSessionReader = (
   sql: Sql,
   chunkStore: ChunkStore,
-): Pick<Library, "listSessions" | "session" | "entries" | "actions"> => {
+): Pick<Library, "listSessions" | "session" | "sessionsStartingWith" | "entries" | "actions"> => {
   const find = (id: string): Row | undefined => sql.first<Row>(`SELECT ${columns} WHERE sessions.id = ?`, id);
 
   /** The places, and those that are not shown up to the next one that is. */
@@ -75,6 +76,15 @@ export const createSessionReader = (
       const row = find(id);
       return row === undefined ? null : metaOf(row);
     },
+
+    sessionsStartingWith: (beginning) =>
+      sql
+        .all<{ id: string }>(
+          `SELECT id FROM sessions WHERE kind <> 'service' AND (instr(id, ?1) = 1 OR (id LIKE 'rollout-%' AND instr(substr(id, -36), ?1) = 1))
+           ORDER BY updated DESC LIMIT 3`,
+          beginning,
+        )
+        .map(({ id }) => id),
 
     entries: (id, { offset, limit, since, until, details = false }) => {
       const row = find(id);
@@ -167,7 +177,7 @@ const factsOf = ({ facts }: Row): Facts => JSON.parse(facts) as Facts;
 const sessionOf = (row: Row, facts: Facts): Session & { kind: SessionKind } => ({
   session_id: row.id,
   kind: row.kind,
-  project_path: facts.project,
+  project_path: row.project,
   git_branch: facts.branch,
   start_time: toTime(facts.start),
   last_update: toTime(row.updated),

@@ -1,5 +1,7 @@
 import { toSourceRow, type Sql, type StoredSource } from "./index-rows.ts";
 
+type Origin = { kind: string; job_id: string | null; project: string };
+
 /** Derives the row of a session from its sources and origins: it does not matter in which order they came. */
 export const refreshSession = (sql: Sql, id: string): void => {
   const sources = sql
@@ -21,8 +23,8 @@ export const refreshSession = (sql: Sql, id: string): void => {
   // "INSERT OR REPLACE" is a savepoint, at which FTS5 writes what it has gathered.
   sql.run("DELETE FROM sessions WHERE id = ?", id);
   if (main === undefined) return;
-  const [origin = { kind: "session", job_id: null }] = sql.all<{ kind: string; job_id: string | null }>(
-    "SELECT kind, job_id FROM origins WHERE session_id = ? ORDER BY at DESC, rowid DESC LIMIT 1",
+  const [origin = { kind: "session", job_id: null, project: "" }] = sql.all<Origin>(
+    "SELECT kind, job_id, project FROM origins WHERE session_id = ? ORDER BY at DESC, rowid DESC LIMIT 1",
     id,
   );
   const own = [main, ...subagents.filter((source) => source !== main)];
@@ -40,7 +42,7 @@ export const refreshSession = (sql: Sql, id: string): void => {
     main.number,
     origin.kind,
     origin.job_id,
-    main.facts.project,
+    origin.project || main.facts.project,
     Math.max(...own.map(({ facts }) => facts.last ?? 0)) || Math.trunc(main.source.modified),
     // A nonsensical number in one transcript would make every list of sessions invalid.
     Math.trunc(Math.min(Math.max(tokens, 0), Number.MAX_SAFE_INTEGER)) || 0,

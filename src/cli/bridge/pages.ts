@@ -1,15 +1,46 @@
 import type { Collected, Session, SessionMeta } from "../../contract/transcript.ts";
 import type { Entry } from "../../contract/transcript-entry.ts";
 import type { Layout } from "../print.ts";
-import { age, bytes, cost, counted, duration, factLines, table, wrap } from "../text/columns.ts";
+import {
+  age,
+  aligned,
+  bytes,
+  cost,
+  counted,
+  duration,
+  factLines,
+  table,
+  wrap,
+  type Column,
+} from "../text/columns.ts";
 import { oneLine, sanitise } from "../text/sanitise.ts";
 
 /** What the commands of bridge print on a terminal. */
 
 const lastSeen = (time: string | null): string => (time === null ? "–" : age(Date.now() - Date.parse(time)));
 
+/** As in svc: eight characters name a session; of Codex's ids those of the UUID. */
+const shortId = (id: string): string =>
+  oneLine(id.replace(/^rollout-.*-(?=[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$)/, "")).slice(0, 8);
+
+/** The last two parts of a path or a repository's URL, of which the end is shown. */
+const shortProject = (path: string): string => {
+  const name = oneLine(path)
+    .replace(/\/+$|\.git$/g, "")
+    .split(/[/:]/)
+    .slice(-2)
+    .join("/");
+  return name.length > 24 ? `…${name.slice(-23)}` : name || "–";
+};
+
 const more = (shown: number, all: number, how: string, { paint }: Layout): string[] =>
   shown < all ? [paint("dim", `${shown.toLocaleString("en")} of ${all.toLocaleString("en")}; ${how}`)] : [];
+
+const costColumn: Column<Session> = [
+  "COST",
+  ({ cost_usd }) => (cost_usd === null ? "–" : cost(cost_usd)),
+  "right",
+];
 
 type Sessions = { sessions: Session[]; total: number; count: number; offset: number };
 
@@ -20,11 +51,11 @@ export const sessions = ({ sessions: list, total, count, offset }: Sessions, lay
         ...table(
           list,
           [
-            ["SESSION", ({ session_id }) => oneLine(session_id)],
+            ["SESSION", ({ session_id }) => shortId(session_id)],
             ["AGE", ({ last_update }) => lastSeen(last_update), "right"],
             ["TURNS", (each) => String(each.num_user_turns), "right"],
-            ["COST", (each) => (each.cost_usd === null ? "–" : cost(each.cost_usd)), "right"],
-            ["PROJECT", ({ project_path }) => oneLine(project_path).split("/").slice(-2).join("/") || "–"],
+            ...(list.some(({ cost_usd }) => cost_usd !== null) ? [costColumn] : []),
+            ["PROJECT", ({ project_path }) => shortProject(project_path)],
             ["SUMMARY", ({ title, summary }) => oneLine(title || summary)],
           ],
           layout,
@@ -99,11 +130,7 @@ export const matches = (
   if (list.length === 0) return "Nothing found";
   return [
     ...list.flatMap((match) => [
-      paint("bold", oneLine(match.session_id)) +
-        paint(
-          "dim",
-          `  ${lastSeen(match.timestamp)}  ${oneLine(match.project_path)}  ${match.entry_type}, ${counted(match.num_hits, "hit")}`,
-        ),
+      headOf(match, layout),
       ...wrap(oneLine(match.content_preview), columns).map((line) =>
         line.replaceAll(/»(.*?)«/g, (_, hit: string) => paint("yellow", `»${hit}«`)),
       ),
@@ -113,6 +140,21 @@ export const matches = (
   ]
     .join("\n")
     .trimEnd();
+};
+
+const headOf = (match: Found["matches"][number], { paint, columns }: Layout): string => {
+  const id = shortId(match.session_id);
+  const where = foundIn[match.entry_type] ?? match.entry_type;
+  const facts = `${lastSeen(match.timestamp)}  ${shortProject(match.project_path)}  ${counted(match.num_hits, "hit")}, the best in ${where}`;
+  const [line = ""] = aligned([[id, facts]], { columns });
+  return paint("bold", id) + paint("dim", line.slice(id.length));
+};
+
+const foundIn: Record<string, string> = {
+  user: "a prompt",
+  assistant: "what the agent said or did",
+  summary: "a title or summary",
+  system: "a tool's output",
 };
 
 type File = { file_size_bytes: number; last_modified: string };

@@ -53,10 +53,10 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .command("show")
     .alias("session")
     .description("show a session: what is known about it, and its last entries")
-    .argument("<session>", "id of the session")
+    .argument("<session>", "id of the session, or how it begins")
     .option("-n, --last <number>", "how many of the last entries; 0: all", whole(0, 10_000), 20)
     .option(...json)
-    .addHelpText(...examples("bridge show 5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11 --last 50"))
+    .addHelpText(...examples("bridge show 5a4d7a7e --last 50"))
     .action(lazily(async () => (await read()).show));
   program
     .command("search")
@@ -130,8 +130,9 @@ Examples:
 `;
 
 const helpEnd = `
-Reads the transcripts of Claude Code below ~/.claude (BRIDGE_AGENT_HOME) and of
-Codex below ~/.codex. Each command first reads what is new. Secrets in answers
+Reads the transcripts of Claude Code below ~/.claude, of the service's jobs and
+chats below ~/.service (BRIDGE_AGENT_HOME), and of Codex below ~/.codex. Each
+command first reads what is new. Secrets in answers
 are masked (BRIDGE_REDACT).
 Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
 

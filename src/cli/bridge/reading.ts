@@ -4,7 +4,7 @@ import type { Handlers, RequestContext } from "../../contract/operation.ts";
 import { transcriptOperations, type TranscriptOperations } from "../../contract/transcript.ts";
 import { openBridge, type OpenBridge } from "../../main/bridge.ts";
 import { version as number } from "../../main/version.ts";
-import type { ExitCode } from "../failure.ts";
+import { usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, printAnswer, type Layout } from "../print.ts";
 import * as pages from "./pages.ts";
@@ -23,7 +23,19 @@ export const sessions = ({
   ask("list_sessions", { ...filter(rest), offset, since_hours: sinceHours }, json, pages.sessions);
 
 export const show = (session: string, { last, json }: Json & { last: number }) =>
-  ask("get_session", { session_id: session, last_n: last }, json, pages.session);
+  ask(
+    "get_session",
+    (bridge) => ({ session_id: wholeId(session, bridge), last_n: last }),
+    json,
+    pages.session,
+  );
+
+/** The beginning of an id stands for it, as in lists. @throws CliError when it begins several */
+const wholeId = (given: string, { sessionsStartingWith }: OpenBridge): string => {
+  const found = given.length < 4 ? [] : sessionsStartingWith(given);
+  if (found.length < 2 || found.includes(given)) return found.find((id) => id === given) ?? found[0] ?? given;
+  throw usageError(`${given} begins several ids: ${found.join(", ")}; give more of it`);
+};
 
 type SearchOptions = Listed & { since?: string; until?: string; role?: string; cursor?: string };
 
@@ -75,12 +87,14 @@ type Answer<Name extends keyof TranscriptOperations> = Awaited<
 
 const ask = <Name extends keyof TranscriptOperations>(
   name: Name,
-  given: Record<string, unknown>,
+  given: Record<string, unknown> | ((bridge: OpenBridge) => Record<string, unknown>),
   json: boolean | undefined,
   page: (body: Answer<Name>, layout: Layout) => string,
 ): Promise<ExitCode> =>
-  withBridge(async ({ handlers, inputOf, collect: bringUpToDate }, context) => {
-    const input = inputOf(name, given);
+  withBridge(async (bridge, context) => {
+    const { handlers, inputOf, collect: bringUpToDate } = bridge;
+    // What is refused is refused before anything is read.
+    if (typeof given !== "function") inputOf(name, given);
     // Input and handler fit each other by name, which the compiler cannot see in a lookup.
     const handle = handlers[name] as unknown as (
       input: unknown,
@@ -92,8 +106,23 @@ const ask = <Name extends keyof TranscriptOperations>(
         if (!(error instanceof ServiceError)) throw error;
         note(`bridge: warning: what is new is not read: ${error.message}`);
       });
+    const input = inputOf(name, typeof given === "function" ? given(bridge) : given);
     return printAnswer(await handle(input, context), json, page);
   });
+
+/** Messages name tools; in a shell the commands that are the same. */
+const inCommands = (message: string): string =>
+  message.replaceAll(
+    /\b(list_sessions|search_sessions|list_memory_files|list_plans)\b/g,
+    (tool) => commands[tool] ?? tool,
+  );
+
+const commands: Record<string, string> = {
+  list_sessions: "bridge sessions",
+  search_sessions: "bridge search",
+  list_memory_files: "bridge memory",
+  list_plans: "bridge plans",
+};
 
 const withBridge = async (
   work: (bridge: OpenBridge, context: RequestContext) => Promise<ExitCode>,
@@ -107,6 +136,8 @@ const withBridge = async (
     return await work(bridge, { signal, principal: "open" });
   } catch (error) {
     if (signal.aborted) return interruption.exit();
-    throw error;
+    throw error instanceof ServiceError
+      ? new ServiceError(error.code, inCommands(error.message), { cause: error })
+      : error;
   }
 };
