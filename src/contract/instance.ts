@@ -17,11 +17,11 @@ export const Instance = z
       example: 2,
     }),
     draining: z.boolean().meta({ description: "It accepts no new jobs", example: false }),
-    address: z.string().nullable().default(null).meta({
+    address: z.string().nullable().meta({
       description: "URL at which others can reach it; null: unknown",
       example: "http://build-1.internal:8200",
     }),
-    agent_mode: z.boolean().default(false).meta({ description: "It answers chats", example: false }),
+    agent_mode: z.boolean().meta({ description: "It answers chats", example: false }),
   })
   .meta({ id: "Instance" });
 export type Instance = z.infer<typeof Instance>;

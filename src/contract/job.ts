@@ -93,7 +93,7 @@ export const Job = z
     }),
     task: z.string().meta({ example: "Fix the failing date test" }),
     profile: z.string().meta({ example: "code" }),
-    profile_rule: z.string().nullable().meta({
+    profile_rule: z.string().meta({
       example: "SERVICE_DEFAULT_PROFILE",
       description: "Why this profile: requested, the match rule that applied, or SERVICE_DEFAULT_PROFILE",
     }),

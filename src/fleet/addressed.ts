@@ -33,7 +33,6 @@ export const storeRemotes = async (baseUrl: string, way: Way): Promise<Remote[]>
   const overview = await askOverview(baseUrl, way);
   const self = selfOf(overview);
   const shared = { source: "store" as const, waiting: overview.queue.waiting };
-  // An earlier version does not say which of the instances it is.
   const unnamed = remoteOf({ ...shared, name: nameOf(baseUrl), url: baseUrl, instance: null });
   const all = overview.instances.map(async (instance): Promise<Remote> => {
     if (instance === self) return remoteOf({ ...shared, name: instance.name, url: baseUrl, instance });
@@ -51,7 +50,7 @@ const faultOf = async ({ name, address }: Instance, baseUrl: string, way: Way): 
     return `${address} is an address on the machine of ${name} only: set SERVICE_ADDRESS on it to one that others reach`;
   try {
     const { answered_by: found } = await askOverview(address, way);
-    if (found === null || found === name) return null;
+    if (found === name) return null;
     return `${found} answers at ${address}, not ${name}: set SERVICE_ADDRESS on ${name} to an address of its own`;
   } catch (error) {
     way.signal.throwIfAborted();

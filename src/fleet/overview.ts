@@ -4,9 +4,8 @@ import { createClient } from "../client/client.ts";
 import { Instance } from "../contract/instance.ts";
 import type { Remote } from "./fleet.ts";
 
-/** `answered_by` and some fields of the instances are missing where an earlier version answers. */
 const Overview = z.object({
-  answered_by: z.string().nullable().default(null),
+  answered_by: z.string(),
   instances: z.array(Instance),
   queue: z.object({ waiting: z.int() }),
 });
@@ -36,10 +35,9 @@ const faultOf = (cause: unknown, url: string): string => {
   return cause instanceof Error ? cause.message : String(cause);
 };
 
-/** The instance that answered; null: it does not say. */
+/** The instance that answered; null: it is not in the list at present. */
 export const selfOf = ({ answered_by: self, instances }: Overview): Instance | null =>
-  (self === null && instances.length === 1 ? instances[0] : instances.find(({ name }) => name === self)) ??
-  null;
+  instances.find(({ name }) => name === self) ?? null;
 
 export const remoteOf = ({
   instance,

@@ -1,6 +1,7 @@
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
+import { RunOptions } from "../contract/run-options.ts";
 import { never, startEngine, succeed, untilInterrupted } from "./engine.fixture.ts";
 
 test("a job goes from queued through running to succeeded, and its record says when", async () => {
@@ -137,6 +138,17 @@ test("the same idempotency key gives the same job, with another request it is a 
   await expect(engine.submit({}, { idempotencyKey: "a b" })).rejects.toMatchObject({
     code: "invalid_request",
   });
+});
+
+test("an idempotency digest covers only what differs from the defaults, so that a new field changes none", async () => {
+  const engine = await startEngine();
+  const digestOf = async (options: Partial<RunOptions>, key: string): Promise<string | undefined> => {
+    const { id } = await engine.submit({ options: RunOptions.parse(options) }, { idempotencyKey: key });
+    return (await engine.store.get(id))?.idempotency?.body;
+  };
+  expect(await digestOf({}, "1")).toBe(hash("sha256", JSON.stringify({ task: "Fix it" })));
+  const given = { task: "Fix it", options: { model: "opus" } };
+  expect(await digestOf({ model: "opus" }, "2")).toBe(hash("sha256", JSON.stringify(given)));
 });
 
 test("past the limit of waiting jobs submissions are refused with queue_full", async () => {

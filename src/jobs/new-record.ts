@@ -1,6 +1,6 @@
 import type { RunTaskInput } from "../contract/job.ts";
 import { jobOptions } from "../contract/run-options.ts";
-import { recordFormat, type JobRecord } from "../store/job-record.ts";
+import type { JobRecord } from "../store/job-record.ts";
 
 export type NewRecord = {
   id: string;
@@ -40,7 +40,6 @@ export const newRecord = ({
   worktree,
   boundTo,
 }: NewRecord): JobRecord => ({
-  format: recordFormat,
   id,
   repo_url: repoUrl,
   base_ref: baseRef,

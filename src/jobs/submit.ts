@@ -1,5 +1,5 @@
 import { ServiceError } from "../contract/errors.ts";
-import type { RunTaskInput } from "../contract/job.ts";
+import { RunTaskInput } from "../contract/job.ts";
 import type { TaskFile } from "../contract/run-options.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -195,7 +195,22 @@ const idempotencyOf = (
   }
   // `wait` does not change what is asked for.
   const { wait: _wait, ...body } = input;
-  return { key: digest(`${principal}\0${key}`), body: digest(JSON.stringify(body)) };
+  return { key: digest(`${principal}\0${key}`), body: digest(JSON.stringify(given(body, defaults))) };
 };
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("hex");
+
+const defaults = RunTaskInput.parse({ task: "any" });
+
+/** The fields that differ from their defaults: one that the contract gets later does not change the digest. */
+const given = (input: object, usual: object): object =>
+  Object.fromEntries(
+    Object.entries(input).flatMap(([name, value]: [string, unknown]) => {
+      const standard = (usual as Record<string, unknown>)[name];
+      if (JSON.stringify(value) === JSON.stringify(standard)) return [];
+      return [[name, isObject(value) && isObject(standard) ? given(value, standard) : value]];
+    }),
+  );
+
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -16,6 +16,7 @@ import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { askGitHost, type HostAnswer } from "../repos/host-check.ts";
 import { selfTest } from "../repos/self-test.ts";
+import { inFiles, inKv, requireFormat } from "../store/format.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { freeRoom, minRoom } from "./readiness.ts";
 
@@ -169,10 +170,11 @@ const store = async ({ settings, signal }: Patient): Promise<string> => {
   const { kvUrl: url, kvKeyPrefix: prefix, jobsDir } = settings;
   if (url !== null) {
     const kv = await connectKv({ url, prefix, log: createLog("silent", String), signal, patience: 2000 });
-    await kv.close();
+    await requireFormat(inKv(kv), { mark: false }).finally(kv.close);
     return "The key-value store of KV_URL answers";
   }
   await mkdir(jobsDir, { recursive: true, mode: 0o700 });
+  await requireFormat(inFiles(jobsDir), { mark: false });
   if (await locksWork(join(jobsDir, ".lock-test"))) return `Files in ${jobsDir}`;
   throw new Error(`The file system of SERVICE_JOBS_DIR (${jobsDir}) does not support locks: use another one`);
 };

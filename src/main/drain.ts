@@ -1,6 +1,7 @@
 import type { Settings } from "../config/variables.ts";
 import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
+import { inKv, requireFormat } from "../store/format.ts";
 import { createRedisInstances } from "../store/redis-instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
@@ -30,6 +31,7 @@ export const drainInstance = async (
   );
   if (kv === null) return { outcome: "interrupted", withdrawn: false };
   try {
+    await requireFormat(inKv(kv), { mark: false });
     const records = openRedisRecords(jobKind(podName), { kv, now: kv.now, log: silent });
     const store = createJobStore(records, podName);
     const instances = createRedisInstances({

@@ -13,6 +13,7 @@ import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
 import { createEventBus, eventBusFormat, type EventBus } from "../store/event-bus.ts";
 import { createEventLog, eventLogFormat, type EventLog } from "../store/event-log.ts";
+import { inFiles, inKv, keepMarked, requireFormat } from "../store/format.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { createLocalInstances, type Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
@@ -72,6 +73,7 @@ export const openStores = (request: Request): Promise<Stores> =>
 
 const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
   const { jobsDir } = settings;
+  await requireFormat(inFiles(jobsDir), { mark: true });
   const now = (): Date => new Date();
   const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
   const jobEnds = createNotifier();
@@ -123,6 +125,11 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     import("../kv/redis-notifier.ts"),
   ]);
   const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
+  await requireFormat(inKv(kv), { mark: true }).catch(async (error: unknown) => {
+    await kv.close();
+    throw error;
+  });
+  const stopMarking = keepMarked(kv);
   const { now } = kv;
   const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
   const notifier = createRedisNotifier({ kv, log });
@@ -174,6 +181,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
       await events.close();
       await locks.close();
       await notifier.close();
+      stopMarking();
       await kv.close();
     },
   };

@@ -103,21 +103,6 @@ test("a conversation expires by itself, its time to live after it was last writt
   expect(await kv.client.ttl(key)).toBeLessThanOrEqual(conversationTtl);
 });
 
-test("a conversation of an earlier version, with an index and a longer expiry, expires no later, and can be written again", async () => {
-  const kv = await openKv(redis.url);
-  const [store, key] = [conversationsOn(kv), conversationKey("x")];
-  const lapsed = sampleConversation({
-    updated_at: new Date(begin.getTime() - conversationTtl * 1000).toISOString(),
-  });
-  await kv.client.set(kv.key("conv", key), JSON.stringify(lapsed), "EX", 30 * 86_400);
-  await kv.client.zadd(kv.key("conversations"), begin.getTime(), key);
-  expect(await store.get(key)).toBeNull();
-  await store.expire(begin);
-  await store.put(key, sampleConversation());
-  expect(await store.get(key)).toEqual(sampleConversation());
-  expect(await kv.client.ttl(kv.key("conv", key))).toBeLessThanOrEqual(conversationTtl);
-});
-
 test("a final completion expires its time to live after its end, an unfinished one stays", async () => {
   const kv = await openKv(redis.url);
   const store = completionsOn(kv);

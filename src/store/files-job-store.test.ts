@@ -29,7 +29,7 @@ test("torn, empty and foreign files are skipped and not deleted, temporary files
   await writeFile(join(directory, `${sampleRecord().id}.json`), "");
   await writeFile(
     join(directory, `${sampleRecord().id}.json`),
-    JSON.stringify({ ...sampleRecord(), format: 99 }),
+    JSON.stringify({ ...sampleRecord(), status: "odd" }),
   );
   await writeFile(join(directory, "notes.json"), "{}");
   await writeFile(join(directory, `.${good.id}.json.77.1.tmp`), "half");
@@ -39,13 +39,6 @@ test("torn, empty and foreign files are skipped and not deleted, temporary files
   const names = await readdir(directory);
   expect(names).toContain(`${torn.id}.json`);
   expect(names.filter((name) => name.endsWith(".tmp"))).toEqual([]);
-});
-
-test("a record that was stored before jobs had options and a recorded base is read with their defaults", async () => {
-  const directory = await temporaryDirectory();
-  const { options, base_sha, ...old } = sampleRecord();
-  await writeFile(join(directory, `${old.id}.json`), JSON.stringify(old));
-  expect(await (await openIn(directory)).get(old.id)).toEqual({ ...old, options, base_sha });
 });
 
 test("a missing directory makes writes fail with store_unavailable, and they work again when it is back", async () => {

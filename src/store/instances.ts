@@ -11,9 +11,9 @@ export const InstanceFacts = z.object({
   max_parallel_jobs: z.int(),
   turns: z.int(),
   draining: z.boolean(),
-  /** URL at which others reach it; null: unknown, as of instances of earlier versions. */
-  address: z.string().nullable().default(null),
-  agent_mode: z.boolean().default(false),
+  /** URL at which others reach it; null: it has none. */
+  address: z.string().nullable(),
+  agent_mode: z.boolean(),
 });
 export type InstanceFacts = z.infer<typeof InstanceFacts>;
 

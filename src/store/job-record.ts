@@ -1,16 +1,11 @@
 import { isFinal, jobStatuses, type Job } from "../contract/job.ts";
-import { noOptions } from "../contract/run-options.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
-
-/** Version of the stored form. Records of others are skipped. */
-export const recordFormat = 2;
 
 /**
  * The stored form of a job: the job as the doors send it, and what only the service needs. The record is the truth about a
  * job; queues and indexes are derived from it.
  */
 export type JobRecord = Job & {
-  format: typeof recordFormat;
   /** Empty: not given, and the repository has not been read yet. */
   base_ref: string;
   /** Fields of the request that `Job` lacks. */
@@ -43,7 +38,6 @@ export const presumedBase = "main";
 /** The job as the doors send it. */
 export const toJob = (record: JobRecord): Job => {
   const {
-    format: _f,
     request: _r,
     idempotency: _i,
     principal: _c,
@@ -64,7 +58,7 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 export const isJobId = (id: string): boolean => uuid.test(id);
 
-/** The stored job as a record of this version, or why it is none. */
+/** The stored job, or why the text is none. */
 export const parseRecord = (text: string, id: string): JobRecord | string => {
   try {
     return checkRecord(JSON.parse(text), id);
@@ -75,10 +69,7 @@ export const parseRecord = (text: string, id: string): JobRecord | string => {
 
 const checkRecord = (value: unknown, id: string): JobRecord | string => {
   if (typeof value !== "object" || value === null) return "it holds no record";
-  const { format } = value as { format?: unknown };
-  if (format !== recordFormat) return `its format is ${String(format)}, this version reads ${recordFormat}`;
-  // Records that are older than these fields lack them.
-  const record = { options: noOptions, base_sha: null, ...value } as JobRecord;
+  const record = value as JobRecord;
   if (record.id !== id) return "it holds another job than its name says";
   if (!jobStatuses.includes(record.status)) return `its status ${String(record.status)} is unknown`;
   if (Number.isNaN(Date.parse(record.created_at))) return "it has no created_at";

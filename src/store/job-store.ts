@@ -80,7 +80,7 @@ export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean
 export type Due = "expired" | "worktrees" | "removable";
 
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
-export type JobPatch = Partial<Omit<JobRecord, "id" | "format" | "created_at" | "idempotency">>;
+export type JobPatch = Partial<Omit<JobRecord, "id" | "created_at" | "idempotency">>;
 
 const byTime = (name: string): Index => ({ name, order: "time" });
 const table = (name: string): Index => ({ name, order: "none" });

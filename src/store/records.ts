@@ -118,7 +118,7 @@ export type OpenRecords = <T extends object>(kind: Kind<T>, directory: string) =
 /** Most ids that one call lists or removes. */
 export const maxBatch = 500;
 
-const noRecord = "it holds no record of this version";
+const noRecord = "it holds no such record";
 
 /** Reads the text with a schema's `parse`. */
 export const parseWith =

@@ -174,12 +174,3 @@ test("an unreadable lease does not hide the others", async () => {
   });
   expect((await instances.list()).map(({ name }) => name)).toEqual(["pod-a"]);
 });
-
-test("an instance of a version that publishes neither address nor agent mode is listed with null and false", async () => {
-  const { kv, instances } = await openOne({ prefix: newPrefix() });
-  const { address: _, agent_mode: __, ...old } = sampleFacts();
-  const lease = { facts: old, process: null, pid_namespace: "", lease_ms: 30_000 };
-  await kv.client.set(kv.key("pod", "pod-a"), JSON.stringify(lease));
-  await kv.client.zadd(kv.jobKey("pods"), "1", "pod-a");
-  expect(await instances.list()).toEqual([{ ...old, address: null, agent_mode: false }]);
-});

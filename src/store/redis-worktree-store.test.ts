@@ -52,18 +52,18 @@ test.each(kinds)(
   },
 );
 
-test("a value that is no worktree of this version is skipped, with one warning", async () => {
+test("a value that is no worktree is skipped, with one warning", async () => {
   const lines: string[] = [];
   const kv = await openKv((await startRedis()).url);
   const log = createLog("info", (line) => (lines.push(line), ""));
   const store = openOn(kv, log);
   const good = sampleWorktree();
   await store.create(good);
-  const [torn, foreign, newer] = [sampleWorktree(), sampleWorktree(), sampleWorktree()];
+  const [torn, foreign, odd] = [sampleWorktree(), sampleWorktree(), sampleWorktree()];
   await kv.client.hset(kv.jobKey("prepared"), {
     [torn.worktree_id]: JSON.stringify(torn).slice(0, 100),
     [foreign.worktree_id]: JSON.stringify(good),
-    [newer.worktree_id]: JSON.stringify({ ...newer, format: 9 }),
+    [odd.worktree_id]: JSON.stringify({ ...odd, status: "odd" }),
   });
   for (let time = 0; time < 2; time += 1) expect(await store.list()).toEqual([good]);
   expect(await store.get(torn.worktree_id)).toBeNull();

@@ -3,14 +3,11 @@ import type { WorktreeStatus } from "../contract/worktree.ts";
 import { isJobId } from "./job-record.ts";
 import { parseWith, type Kind, type Records } from "./records.ts";
 
-export const worktreeRecordFormat = 1;
-
 /**
  * The stored form of a prepared worktree. Job records say whether a job uses it, and the disk says what exists: the record
  * holds only the rest.
  */
 export type WorktreeRecord = {
-  format: typeof worktreeRecordFormat;
   worktree_id: string;
   repo_url: string;
   repo_key: string;
@@ -34,10 +31,9 @@ export type WorktreeRecord = {
   error: string | null;
 };
 
-type WorktreePatch = Partial<Omit<WorktreeRecord, "worktree_id" | "format" | "created_at">>;
+type WorktreePatch = Partial<Omit<WorktreeRecord, "worktree_id" | "created_at">>;
 
 const Stored: z.ZodType<WorktreeRecord> = z.object({
-  format: z.literal(worktreeRecordFormat),
   worktree_id: z.uuid(),
   repo_url: z.string(),
   repo_key: z.string(),

@@ -3,7 +3,7 @@ import pLimit from "p-limit";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import { RepoError } from "../repos/repos.ts";
-import { worktreeRecordFormat, type WorktreeRecord } from "../store/worktree-store.ts";
+import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
 
 /** Longest wait of a caller, ms: below the time limit of MCP clients. */
@@ -164,7 +164,6 @@ const newRecord = (
 ): WorktreeRecord => {
   const id = newId();
   return {
-    format: worktreeRecordFormat,
     worktree_id: id,
     repo_url: url,
     repo_key: repos.keyOf(url),

@@ -32,8 +32,8 @@ beforeAll(async () => {
     cluster.start("chat-0", { env: { AGENT_MODE: "true" } }),
     cluster.start("work-0", { env: { SERVICE_HUB_URL: "/nonexistent/hub.git" } }),
   ]);
-  const { address: _, agent_mode: __, ...old } = sampleFacts({ name: "old-0" });
-  await playInstances(redis.url, [old, sampleFacts({ name: "work-1", address: chatter.url })]);
+  const silent = sampleFacts({ name: "none-0" });
+  await playInstances(redis.url, [silent, sampleFacts({ name: "work-1", address: chatter.url })]);
   env = { SERVICE_PORT: new URL(chatter.url).port, SERVICE_API_KEY: key };
   await until(
     async () =>
@@ -48,11 +48,11 @@ describe.concurrent("through the store", () => {
     const { code, body, stderr } = await agents(["list"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const listed = byName(body);
-    expect(Object.keys(listed)).toEqual(["chat-0", "old-0", "work-0", "work-1"]);
+    expect(Object.keys(listed)).toEqual(["chat-0", "none-0", "work-0", "work-1"]);
     expect(listed).toMatchObject({
       "chat-0": { kind: "agent", source: "store", url: chatter.url, state: "ready", fault: null },
       "work-0": { kind: "orchestrator", url: worker.url, state: "ready", instance: { max_parallel_jobs: 3 } },
-      "old-0": {
+      "none-0": {
         kind: "orchestrator",
         url: null,
         state: "unreachable",
@@ -109,10 +109,10 @@ describe.concurrent("through the store", () => {
 
   test("health is the instance's own; one that is not reached ends with 1", async () => {
     const [good, lost] = await Promise.all(
-      ["work-0", "old-0"].map((pod) => agents(["health", "--pod", pod])),
+      ["work-0", "none-0"].map((pod) => agents(["health", "--pod", pod])),
     );
     expect(good).toMatchObject({ code: 0, stderr: "", body: { status: "ok", service: "svc" } });
-    expectFailure(lost, 1, /^svc: old-0 publishes no address/);
+    expectFailure(lost, 1, /^svc: none-0 publishes no address/);
   });
 
   test("without a service, or with a wrong key, it ends with 1 and says what to do", async () => {
@@ -136,7 +136,10 @@ describe.concurrent("what is not understood ends with 2", () => {
     [["local"], /--agent is missing/],
     [["dance"], /choices are list, chat, job, sync, health, local|Allowed choices are list/],
     [[], /--headless needs a command, one of list, chat/],
-    [["health", "--pod", "wrok-0"], /no instance wrok-0: there are chat-0, old-0, .*; did you mean work-0\?/],
+    [
+      ["health", "--pod", "wrok-0"],
+      /no instance wrok-0: there are chat-0, none-0, .*; did you mean work-0\?/,
+    ],
     [["health", "--pod", "work"], /Several instances begin with work: work-0, work-1/],
     [["health", "--pod", "--context=prod\u001b[31m"], /There is no instance --context=prod/],
     [["list", "--agentihub-dir", "/nonexistent"], /no directory \/nonexistent\/agents/],

@@ -24,10 +24,8 @@ export const expectFailure = (ended: Ended | undefined, code: number, message: R
 export const byName = ({ remotes }: Listed): Record<string, Remote> =>
   Object.fromEntries(remotes.map((remote) => [remote.name, remote]));
 
-type Played = Omit<InstanceFacts, "address" | "agent_mode"> & Partial<InstanceFacts>;
-
-/** Leases of instances that do not run; without address and agent mode they are those of an earlier version. */
-export const playInstances = async (kvUrl: string, all: Played[]): Promise<void> => {
+/** Leases of instances that do not run. */
+export const playInstances = async (kvUrl: string, all: InstanceFacts[]): Promise<void> => {
   const kv = await openKv(kvUrl, "service");
   for (const facts of all) {
     const lease = { facts, process: null, pid_namespace: "", lease_ms: 30_000 };

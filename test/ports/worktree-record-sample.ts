@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { worktreeRecordFormat, type WorktreeRecord } from "../../src/store/worktree-store.ts";
+import type { WorktreeRecord } from "../../src/store/worktree-store.ts";
 
 /** A prepared worktree as the service would store it. */
 export const sampleWorktree = (over: Partial<WorktreeRecord> = {}): WorktreeRecord => {
   const id = randomUUID();
   return {
-    format: worktreeRecordFormat,
     worktree_id: id,
     repo_url: "https://github.com/acme/app",
     repo_key: "0123456789ab",

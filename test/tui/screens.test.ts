@@ -48,7 +48,7 @@ index 1111111..2222222 100644
 
 let tmux: Tmux;
 beforeAll(async () => {
-  const others = await stubInstance({ instances: () => [], answeredBy: null });
+  const others = await stubInstance({ instances: () => [], answeredBy: "other-1" });
   const stub = await stubInstance({
     answeredBy: "build-1",
     waiting: 4,

@@ -20,7 +20,7 @@ export const sampleInstance = (changes: Partial<Instance> = {}): Instance => ({
 
 type World = {
   instances: () => Instance[];
-  answeredBy: string | null;
+  answeredBy: string;
   waiting?: number;
   jobs?: () => Job[];
   events?: (id: string) => JobEvent[];
@@ -47,7 +47,7 @@ export const stubInstance = async (world: World): Promise<StubInstance> => {
           lost: 0,
           recovered: 0,
           instances: instances(),
-          ...(answeredBy !== null && { answered_by: answeredBy }),
+          answered_by: answeredBy,
         })(request, response),
       "GET /health": json(200, { status: "ok", service: "svc" }),
       "GET /ready": json(200, { ready: true, reasons: [], checks: [], companions: [] }),

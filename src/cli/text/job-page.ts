@@ -99,9 +99,8 @@ export const chosen = (job: Job): string =>
     ...(job.repo_url === "" ? [] : [`base ${oneLine(job.base_ref)}`]),
   ].join(", ");
 
-/** Null: an older version accepted the job. */
 const profile = ({ profile: name, profile_rule: rule }: Pick<Job, "profile" | "profile_rule">): string =>
-  oneLine(rule === null ? name : `${name} (${rule})`);
+  oneLine(`${name} (${rule})`);
 
 export const warningsFact = (warnings: readonly string[]): Fact => [
   "Warnings",

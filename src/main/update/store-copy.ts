@@ -6,6 +6,7 @@ import { connectKv } from "../../kv/connect.ts";
 import { createLog } from "../../lib/log.ts";
 import { completionKind } from "../../store/completion-store.ts";
 import { conversationKind } from "../../store/conversation-store.ts";
+import { formatFile, inKv } from "../../store/format.ts";
 import { openFilesRecords } from "../../store/files-records.ts";
 import { createJobStore, jobKind } from "../../store/job-store.ts";
 import type { Kind } from "../../store/records.ts";
@@ -24,6 +25,7 @@ const kinds = ["", "worktrees", "conversations", "completions"];
 export const copyStore = async (settings: Settings, directory: string): Promise<void> => {
   for (const kind of kinds) await mkdir(join(directory, kind), { recursive: true, mode: 0o700 });
   if (settings.kvUrl !== null) return await exportRecords(settings, settings.kvUrl, directory);
+  await copyFile(formatFile(settings.jobsDir), formatFile(directory)).catch(noneIfMissing);
   for (const kind of kinds) {
     const entries = await readdir(join(settings.jobsDir, kind), { withFileTypes: true }).catch(noneIfMissing);
     for (const entry of entries) {
@@ -43,6 +45,8 @@ const exportRecords = async (
 ): Promise<void> => {
   const kv = await connectKv({ url, prefix, log });
   try {
+    const number = await inKv(kv).read();
+    if (number !== null) await writeFile(formatFile(directory), number);
     const options = { kv, now: kv.now, log };
     const jobs = createJobStore(openRedisRecords(jobKind(podName), options), podName);
     const write = (path: string, record: object): Promise<void> =>

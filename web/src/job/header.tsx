@@ -46,7 +46,7 @@ export const JobHeader = ({ job, follower }: Props) => {
           </li>
         )}
         <Fact mono>{job.branch === null ? null : `${job.base_ref} → ${job.branch}`}</Fact>
-        <Fact>{job.profile + (job.profile_rule === null ? "" : ` (${job.profile_rule})`)}</Fact>
+        <Fact>{`${job.profile} (${job.profile_rule})`}</Fact>
         <Fact>{job.model ?? facts.model}</Fact>
         <Fact mono>{nullOr(job.cost_usd ?? facts.costUsd, (usd) => cost(usd, job.cost_estimated))}</Fact>
         <Fact mono>{nullOr(usage, tokens)}</Fact>

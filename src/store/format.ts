@@ -1,0 +1,102 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Kv } from "../kv/kv.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { nonBlocking } from "../lib/non-blocking.ts";
+import { isJobId } from "./job-record.ts";
+
+/** Raise it with every change of what is stored: a store of another number is refused, nothing is converted. */
+const storeFormat = 1;
+
+/** A store and its number. `elsewhere`: how to begin with an empty one. */
+type Place = {
+  name: string;
+  elsewhere: string;
+  read: () => Promise<string | null>;
+  write: (number: string) => Promise<unknown>;
+  hasRecords: () => Promise<boolean>;
+};
+
+/**
+ * Refuses a store of another format, or with records and no number. `mark`: an empty one gets this program's number.
+ * @throws Error with a sentence for the operator
+ */
+export const requireFormat = async (place: Place, { mark }: { mark: boolean }): Promise<void> => {
+  let found = await place.read();
+  if (found === null) {
+    if (!(await place.hasRecords())) {
+      if (!mark) return;
+      await place.write(String(storeFormat));
+    }
+    // Read again also because another instance may have begun the store meanwhile.
+    found = await place.read();
+  }
+  if (found === String(storeFormat)) return;
+  const has = found === null ? "records and no format number" : `the format ${found}`;
+  throw new Error(
+    `The ${place.name} has ${has}, this program's format is ${storeFormat}: drain it with the version that made it, or start with an empty ${place.elsewhere}`,
+  );
+};
+
+/** `.format` in the directory of job files. */
+export const inFiles = (jobsDir: string): Place => ({
+  name: `store in ${jobsDir}`,
+  elsewhere: "directory (SERVICE_JOBS_DIR)",
+  read: () =>
+    readFile(formatFile(jobsDir), { encoding: "utf8", flag: nonBlocking.read }).then(
+      shortened,
+      nullIfMissing,
+    ),
+  write: (number) => writeFileAtomic(formatFile(jobsDir), `${number}\n`),
+  hasRecords: async () => {
+    for (const name of ["", "worktrees", "files", "conversations", "completions"]) {
+      const entries = (await readdir(join(jobsDir, name)).catch(nullIfMissing)) ?? [];
+      const ids = entries.filter((entry) => entry.endsWith(".json")).map((entry) => entry.slice(0, -5));
+      if (name === "" ? ids.some(isJobId) : ids.length > 0) return true;
+    }
+    return false;
+  },
+});
+
+export const formatFile = (jobsDir: string): string => join(jobsDir, ".format");
+
+/** The key `{prefix}:format`. */
+export const inKv = (kv: Kv): Place => ({
+  name: `key-value store (KV_KEY_PREFIX ${kv.prefix})`,
+  elsewhere: "one (KV_URL, or another KV_KEY_PREFIX)",
+  read: () => kv.ask((client) => client.get(kv.key("format"))).then((text) => text && shortened(text)),
+  write: (number) => kv.ask((client) => client.set(kv.key("format"), number, "NX")),
+  hasRecords: async () => {
+    const begins = [
+      kv.jobKey("job", ""),
+      kv.jobKey("prepared"),
+      ...["conv", "completion"].map((name) => kv.key(name, "")),
+    ];
+    return await kv.ask(async (client) => {
+      for (const node of "nodes" in client ? client.nodes("master") : [client])
+        for await (const keys of node.scanStream({ match: `*${kv.prefix}*:*`, count: 10_000 }))
+          if ((keys as string[]).some((key) => begins.some((begin) => key.startsWith(begin)))) return true;
+      return false;
+    });
+  },
+});
+
+/** How often the number is written again where it is gone, ms: a store that was emptied in use keeps its number. */
+const markEvery = 10_000;
+
+/** Until the returned function is called. */
+export const keepMarked = (kv: Kv): (() => void) => {
+  const mark = (): void =>
+    void inKv(kv)
+      .write(String(storeFormat))
+      .catch(() => undefined);
+  const timer = setInterval(mark, markEvery).unref();
+  return () => clearInterval(timer);
+};
+
+const shortened = (text: string): string => JSON.stringify(text.trim().slice(0, 20)).slice(1, -1);
+
+const nullIfMissing = (error: NodeJS.ErrnoException): null => {
+  if (error.code === "ENOENT") return null;
+  throw error;
+};
