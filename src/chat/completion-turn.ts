@@ -12,8 +12,8 @@ import { digestOf } from "./answer-digest.ts";
 import { createPublisher } from "./completion-events.ts";
 import type { Engine, EngineTurn, EngineOutcome } from "./engine.ts";
 import { endedBy } from "./failure.ts";
-import { setTimeout as delay } from "node:timers/promises";
 import { cutFront } from "../lib/tail-buffer.ts";
+import type { RecordWriter } from "./completion-writer.ts";
 
 type Dependencies = {
   engine: Pick<Engine, "run">;
@@ -67,7 +67,11 @@ const isSame = (one: CompletionRecord, other: CompletionRecord): boolean =>
   one.epoch === other.epoch && one.created_at === other.created_at;
 
 /** Tells subscribers that nothing follows. */
-export const publishEnd = (bus: EventBus, record: CompletionRecord, now: () => Date): void => {
+export const publishEnd = (
+  bus: EventBus,
+  record: Pick<CompletionRecord, "uuid" | "status" | "session_id" | "error">,
+  now: () => Date,
+): void => {
   const entry = { ts: now().toISOString(), session_id: record.session_id ?? "", correlation_id: record.uuid };
   if (record.error !== null) bus.publish({ event_type: "error", content: record.error, ...entry });
   bus.publish({ event_type: "done", content: record.status, ...entry });
@@ -140,44 +144,6 @@ const watch = ({ store, watchMs }: Dependencies, { record, stop }: Run): (() => 
   return () => clearInterval(timer);
 };
 
-/** How long to retry a write that the store refuses, and the first and longest pause in between, ms. */
-export type Patience = { forMs: number; firstPause: number; longestPause: number };
-
-export const usualPatience: Patience = { forMs: 30_000, firstPause: 100, longestPause: 2000 };
-
-type RecordDependencies = { store: CompletionStore; log: Log; patience: Patience };
-
-/**
- * Writes changes of a completion's record, with retries while the store is unreachable. `refused`: the record is
- * final, or another turn's; `lost`: given up, or ended by the signal.
- */
-export const createRecordWriter =
-  ({ store, log, patience }: RecordDependencies) =>
-  async (
-    { uuid, epoch }: Pick<CompletionRecord, "uuid" | "epoch">,
-    changes: Partial<CompletionRecord>,
-    obsolete?: AbortSignal,
-  ): Promise<"written" | "refused" | "lost"> => {
-    const deadline = performance.now() + patience.forMs;
-    for (let pause = patience.firstPause; ; pause = Math.min(2 * pause, patience.longestPause)) {
-      try {
-        return (await store.update(uuid, epoch, changes)) ? "written" : "refused";
-      } catch (err) {
-        if (obsolete?.aborted === true) return "lost";
-        if (performance.now() + pause > deadline) {
-          log.error(
-            { err, completion: uuid, status: changes.status },
-            "the state of a completion cannot be stored",
-          );
-          return "lost";
-        }
-        await delay(pause);
-      }
-    }
-  };
-
-type RecordWriter = ReturnType<typeof createRecordWriter>;
-
 type Changes = Partial<CompletionRecord>;
 
 /** Longest stored answer, bytes; of a longer one the end is stored, since it has the conclusion. */
@@ -190,6 +156,8 @@ const completedBy = (outcome: EngineOutcome, now: Date): Changes => ({
   ...factsOf(outcome),
   duration_ms: Math.round(outcome.durationMs),
   ended_at: now.toISOString(),
+  error: null,
+  error_code: null,
   ...(outcome.model === null ? {} : { model: outcome.model }),
 });
 

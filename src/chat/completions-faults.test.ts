@@ -1,5 +1,7 @@
+import { readdir } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { sampleCompletion } from "../../test/ports/completion-store-suite.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { CompletionStore } from "../store/completion-store.ts";
@@ -34,13 +36,52 @@ test("a store that is unreachable for a moment costs no answer: its record is wr
   });
 });
 
-test("one that stays unreachable costs no answer either: the caller has it, and the log says what is missing", async () => {
-  const { submit, under, lines, fake, told, completions } = await openWith(() => () => Promise.reject(away));
+test("one that stays unreachable costs no answer either: the caller has it, and the store gets it later", async () => {
+  let isAway = true;
+  const { submit, under, lines, fake, told, completions } = await openWith(
+    (store) =>
+      (...change) =>
+        isAway ? Promise.reject(away) : store.update(...change),
+  );
   expect(await submit()).toMatchObject({ success: true, result: "the answer" });
   expect(await under.get("one")).toMatchObject({ status: "queued" });
-  expect(lines.join("")).toContain("the state of a completion cannot be stored");
+  expect(lines.join("")).toContain("the end of a completion cannot be stored at present; it is kept on disk");
   expect([fake.taken, (await told()).at(-1)?.[0]]).toEqual([0, "done"]);
+  await expect(completions.settleLost(() => true)).rejects.toBe(away);
+  isAway = false;
+  expect(await completions.settleLost(() => true)).toBe(0);
+  expect(await under.get("one")).toMatchObject({ status: "completed", result: "the answer", cost_usd: 0.25 });
   await completions.stop();
+});
+
+test("the next start writes a paid answer, also of a completion that another instance has called lost", async () => {
+  const [shared, directory] = [await openShared(), await temporaryDirectory()];
+  const update: CompletionStore["update"] = () => Promise.reject(away);
+  const first = await openCompletions({
+    directory,
+    shared: { ...shared, store: { ...shared.store, update } },
+  });
+  await first.submit({ uuid: "one" });
+  await first.submit({ uuid: "two" });
+  const other = await openCompletions({ shared, instance: { podName: "other", epoch: "e9" } });
+  const { store } = shared;
+  await store.update("two", "e1", {
+    status: "failed",
+    error_code: "instance_lost",
+    error: "lost",
+    ended_at: "2026-01-01T00:00:00.000Z",
+  });
+  const next = await openCompletions({ directory, shared, instance: { podName: "pod", epoch: "e2" } });
+  expect(await next.completions.settleLost(() => false)).toBe(0);
+  for (const uuid of ["one", "two"])
+    expect(await store.get(uuid)).toMatchObject({
+      status: "completed",
+      result: "the answer",
+      error: null,
+      error_code: null,
+    });
+  expect(await other.completions.settleLost(() => false)).toBe(0);
+  expect(await readdir(directory)).toEqual([]);
 });
 
 test("a change whose answer was lost is not mistaken for another's", async () => {

@@ -12,6 +12,7 @@ import type { EventBus } from "../store/event-bus.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { openLocalEventBus } from "../../test/open-stores.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
+import { openCompletionSpool } from "./completion-writer.ts";
 import { createCompletions } from "./completions.ts";
 import type { EngineOutcome, EngineTurn } from "./engine.ts";
 import { endedBy } from "./failure.ts";
@@ -84,6 +85,8 @@ type Given = {
   shared?: { store: CompletionStore; bus: EventBus };
   instance?: { podName: string; epoch: string };
   watchMs?: number;
+  /** Of the spool. */
+  directory?: string;
 };
 
 const clock = () => new Date("2026-01-01T00:00:00Z");
@@ -105,18 +108,20 @@ export const openCompletions = async ({
   shared,
   instance = { podName: "pod", epoch: "e1" },
   watchMs = 10,
+  directory,
 }: Given = {}) => {
   const { store, bus } = shared ?? (await openShared());
   const lines: string[] = [];
+  const log = createLog("info", (line) => (lines.push(line), ""));
   const fake = fakeEngine(places);
-  const directory = await temporaryDirectory();
   const quiet = createLog("silent", (line) => line);
   const visibilities = createVisibilityStore(
-    await openFilesRecords(visibilityKind, { directory, now: clock, log: quiet }),
+    await openFilesRecords(visibilityKind, { directory: await temporaryDirectory(), now: clock, log: quiet }),
   );
   const completions = createCompletions({
     engine: fake.engine,
     store,
+    spool: await openCompletionSpool(directory ?? (await temporaryDirectory()), log),
     bus,
     agentPackage,
     visibilities,
@@ -124,7 +129,7 @@ export const openCompletions = async ({
     settings: { agentModeOnDisconnect: policy },
     instance,
     now: clock,
-    log: createLog("info", (line) => (lines.push(line), "")),
+    log,
     patience: { forMs: 300, firstPause: 5, longestPause: 20 },
     watchMs,
   });

@@ -15,6 +15,8 @@ import {
 import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
 import { createAgentVisibility } from "./agent-visibility.ts";
+import type { Spool } from "../store/spool.ts";
+import { createRecordWriter, usualPatience, type Patience, type SpooledEnd } from "./completion-writer.ts";
 import {
   answerOf,
   callerLeft,
@@ -23,9 +25,6 @@ import {
   lost,
   queuedAnswer,
   shuttingDown,
-  createRecordWriter,
-  usualPatience,
-  type Patience,
   createCompletionTurn,
   publishEnd,
   type Run,
@@ -37,6 +36,7 @@ import { readSlashTokens } from "./slash-tokens.ts";
 type Options = {
   engine: Engine;
   store: CompletionStore;
+  spool: Spool<SpooledEnd>;
   bus: EventBus;
   agentPackage: Pick<AgentPackage, "name" | "read">;
   visibilities: VisibilityStore;
@@ -58,7 +58,7 @@ export type Completions = {
   list: Handler<"list_completions">;
   cancel: Handler<"cancel_completion">;
   /**
-   * Fails completions that an earlier start of this instance, or a lost instance, left queued or running; also those
+   * Writes the ends that are in the spool, then fails completions that an earlier start of this instance, or a lost instance, left queued or running; also those
    * that this start owns but does not know, since the store's reply was lost. Call it at start and periodically.
    * Resolves to how many there were.
    */
@@ -74,9 +74,9 @@ type Submission = Parameters<Completions["submit"]>[0];
 
 /** The operations of `contract/completion.ts`. */
 export const createCompletions = (options: Options): Completions => {
-  const { engine, store, bus, agentPackage, requireBudget, settings, instance, now, log } = options;
+  const { engine, store, spool, bus, agentPackage, requireBudget, settings, instance, now, log } = options;
   const active = new Map<string, Active>();
-  const write = createRecordWriter({ store, log, patience: options.patience ?? usualPatience });
+  const write = createRecordWriter({ store, spool, log, patience: options.patience ?? usualPatience });
   const complete = createCompletionTurn({ ...options, write, watchMs: options.watchMs ?? 2000 });
   const visibility = createAgentVisibility(options.visibilities, agentPackage.name);
   let stopping = false;
@@ -195,6 +195,10 @@ export const createCompletions = (options: Options): Completions => {
     },
 
     settleLost: async (isLiving) => {
+      await spool.replay(async ({ uuid, epoch, changes }) => {
+        if (!(await store.update(uuid, epoch, changes))) return;
+        publishEnd(bus, { session_id: null, error: null, status: "completed", ...changes, uuid }, now);
+      });
       let count = 0;
       for (const record of await store.unfinished()) {
         const { pod_name: podName, epoch, uuid } = record;

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { homedir } from "node:os";
+import { join } from "node:path";
 import type { Agent } from "../agents/agent.ts";
+import { openCompletionSpool } from "../chat/completion-writer.ts";
 import { createCompletions, type Completions } from "../chat/completions.ts";
 import type { Chat } from "../chat/chat.ts";
 import { createChat } from "../chat/create-chat.ts";
@@ -39,6 +41,8 @@ type Dependencies = {
   self: { podName: string; epoch: string };
   /** Marks the processes of this instance. */
   mark: string;
+  /** Of this instance alone. */
+  directory: string;
   isDraining: () => boolean;
   isLiving: (podName: string) => boolean;
   observeTurn: ObserveTurn;
@@ -52,7 +56,7 @@ type Dependencies = {
  * @throws ServiceError with a sentence for the operator when the agent cannot be loaded
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
-  const { settings, companions, cli, stores, self, mark, isDraining, isLiving } = deps;
+  const { settings, companions, cli, stores, self, mark, directory, isDraining, isLiving } = deps;
   const { observeTurn, requireBudget, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
@@ -80,6 +84,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
   const completions = createCompletions({
     engine,
     store: completionStore,
+    spool: await openCompletionSpool(join(directory, "spool", "completions"), log),
     bus,
     agentPackage: agent,
     visibilities,

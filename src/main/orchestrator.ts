@@ -189,6 +189,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     stores,
     self,
     mark,
+    directory,
     isDraining: cluster.isDraining,
     isLiving: stores.isLiving,
     observeTurn,

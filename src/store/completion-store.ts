@@ -68,7 +68,7 @@ export type CompletionStore = {
   create: (record: CompletionRecord) => Promise<boolean>;
   /**
    * Applies `changes` while the record belongs to that start of an instance and is not final, so that a final state is
-   * written once. False: nothing was written.
+   * written once; but the answer of one that was called lost is true. False: nothing was written.
    */
   update: (uuid: string, epoch: string, changes: Partial<CompletionRecord>) => Promise<boolean>;
   get: (uuid: string) => Promise<CompletionRecord | null>;
@@ -95,7 +95,9 @@ export const createCompletionStore = (records: Records<CompletionRecord>): Compl
 
   update: async (uuid, epoch, changes) => {
     const { changed } = await records.change(uuid, (current) =>
-      current !== null && isUnfinished(current) && current.epoch === epoch
+      current !== null &&
+      current.epoch === epoch &&
+      (isUnfinished(current) || (current.error_code === "instance_lost" && changes.status === "completed"))
         ? { ...current, ...changes, uuid }
         : undefined,
     );
