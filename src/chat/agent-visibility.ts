@@ -2,8 +2,6 @@ import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
 import { applySlashTokens, type SlashToken } from "./slash-tokens.ts";
 
-type AgentVisibility = ReturnType<typeof createAgentVisibility>;
-
 /** What an agent shows to all its callers. */
 export const createAgentVisibility = (store: VisibilityStore, agent: string) => {
   const now = async (): Promise<Visibility> => (await store.get(agent)) ?? everythingVisible;
