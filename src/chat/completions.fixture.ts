@@ -66,8 +66,9 @@ const fakeEngine = (places = 10) => {
   return Object.assign(state, { engine });
 };
 
-const agentPackage: Pick<AgentPackage, "name" | "read"> = {
+const agentPackage: Pick<AgentPackage, "name" | "profile" | "read"> = {
   name: "hub",
+  profile: "hub",
   read: async () => ({
     fingerprint: "f",
     systemPrompt: "Be kind.",

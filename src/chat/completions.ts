@@ -38,7 +38,7 @@ type Options = {
   store: CompletionStore;
   spool: Spool<SpooledEnd>;
   bus: EventBus;
-  agentPackage: Pick<AgentPackage, "name" | "read">;
+  agentPackage: Pick<AgentPackage, "name" | "profile" | "read">;
   visibilities: VisibilityStore;
   requireBudget: RequireBudget;
   settings: { agentModeOnDisconnect: DisconnectPolicy };
@@ -168,7 +168,7 @@ export const createCompletions = (options: Options): Completions => {
         return input.wait ? answerOf(record) : queuedAnswer(input.uuid);
       }
       const { budgetDayUsd } = loaded;
-      await requireBudget({ profile: agentPackage.name, budgetDayUsd, principal: context.principal });
+      await requireBudget({ profile: agentPackage.profile, budgetDayUsd, principal: context.principal });
       if (active.has(input.uuid)) throw alreadyRunning(input.uuid);
       const { ended } = await start(run, engine.admit());
       if (!input.wait) return queuedAnswer(input.uuid);

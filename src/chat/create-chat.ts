@@ -19,7 +19,7 @@ import { isOfSession, followUpOf, openingOf } from "./prompt.ts";
 
 type Dependencies = {
   engine: Pick<Engine, "admit" | "run">;
-  agent: Pick<AgentPackage, "name" | "read">;
+  agent: Pick<AgentPackage, "name" | "profile" | "read">;
   requireBudget: RequireBudget;
   visibilities: VisibilityStore;
   bus: Pick<EventBus, "begin" | "publish">;
@@ -104,7 +104,7 @@ export const createChat = ({
           text: statusText(shown),
         });
       const { budgetDayUsd } = loaded;
-      await requireBudget({ profile: agent.name, budgetDayUsd, principal: caller.principal });
+      await requireBudget({ profile: agent.profile, budgetDayUsd, principal: caller.principal });
       // A concurrent request has begun it in the meantime.
       const concurrent = retryable.find(request, caller.principal);
       if (concurrent !== null) return concurrent;

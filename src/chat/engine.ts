@@ -77,7 +77,7 @@ export type EndedTurn = Pick<EngineTurn, "principal" | "model"> & {
   /** Unique, also among instances. */
   id: string;
   endedAt: Date;
-  /** Name of the agent package. */
-  agent: string;
+  /** See `AgentPackage`. */
+  profile: string;
   outcome: TurnOutcome;
 };

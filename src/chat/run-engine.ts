@@ -115,7 +115,7 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
     settling.add(settled);
     const { outcome, sessionId } = ran;
     const { principal, model } = turn;
-    observer.ended({ id: deps.newId(), endedAt: now(), agent: agent.name, principal, model, outcome });
+    observer.ended({ id: deps.newId(), endedAt: now(), profile: agent.profile, principal, model, outcome });
     if (outcome.ok) return { ...outcome, sessionId };
     throw held?.lost.aborted === true && outcome.reason === null ? takenAway() : turnFailure(outcome, signal);
   };

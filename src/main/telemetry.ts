@@ -91,7 +91,7 @@ export const jobRun = (record: JobRecord, imputed: boolean): EndedRun => ({
 
 /** An ended turn of agent mode as a run. */
 export const turnRun = (
-  { id, endedAt, agent, principal, model, outcome }: EndedTurn,
+  { id, endedAt, profile, principal, model, outcome }: EndedTurn,
   imputed: boolean,
 ): EndedRun => ({
   id,
@@ -99,7 +99,7 @@ export const turnRun = (
   endedAt: endedAt.toISOString(),
   status: outcome.ok ? "succeeded" : outcome.reason === null ? "cancelled" : "failed",
   failureReason: outcome.reason,
-  profile: agent,
+  profile,
   repoUrl: "",
   model: outcome.model ?? model ?? "",
   principal,

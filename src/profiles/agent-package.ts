@@ -4,6 +4,8 @@ import type { AgentLaunch } from "../agents/agent.ts";
 export type AgentPackage = {
   /** HUB_AGENT, or `default`. */
   name: string;
+  /** What usage and budgets book its turns under: its name; of the agent `default` the profile whose settings it has. */
+  profile: string;
   /**
    * The agent as its files are now.
    * @throws ServiceError `invalid_profile` with a sentence that names the unusable file

@@ -35,6 +35,7 @@ describe("a process of an agent", () => {
       profile: "writer",
       repoKey: null,
       timeoutSeconds: 60,
+      maxBudgetUsd: null,
     });
     expect(args.toSorted()).toEqual([
       "--disallowed-tools=EnterWorktree",

@@ -97,6 +97,7 @@ export const createAgentPackage = ({
 
   return {
     name,
+    profile: settings.hubAgent ?? "code",
     read: async () => (await loadedNow()).agent,
     materialise: async ({ processId, model, maxTurns, disabledMcpServers }) => {
       const { agent, plan, files } = await loadedNow();

@@ -42,6 +42,9 @@ test("every end of a job and every turn of agent mode counts once, with its cost
   ]);
   expect(total.cost_usd).toBeCloseTo(Number(done.cost_usd) + 2 * Number(completion.cost_usd), 6);
   expect(total.imputed_cost_usd).toBe(0);
+  // The agent of chat is the profile `code` where no other is loaded.
+  const byProfile = (await client.get_usage({ by: "profile" })).rows;
+  expect(byProfile.map(({ group, runs }) => [group, runs])).toEqual([["code", 5]]);
   expect((await client.get_usage({ by: "key" })).rows.map(({ group }) => group)).toEqual(["open"]);
   expect(await service.stop()).toBe(0);
   // What the database has outlives the process.
