@@ -1,6 +1,7 @@
 import { lstat, mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { fetchOptions, repair } from "./cache.ts";
+import { catchUp } from "./catch-up.ts";
 import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
 import {
   cachedRefs,
@@ -30,13 +31,16 @@ export const addWorktree = async (context: GitContext, request: AddWorktree): Pr
       throw new Error(`it exists already, for ${existing.worktree.repoUrl || "jobs without a repository"}`);
     if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
       await reuse(context, existing, request);
-      return existing.worktree;
+      return withBehind(existing.worktree, await catchUp(context, existing, signal));
     }
     return await makeOrRepair(context, request, existing);
   } catch (error) {
     throw asRepoError(error, { reason: "worktree_failed", what: `make the worktree ${worktreeId}`, signal });
   }
 };
+
+const withBehind = (worktree: Worktree, behind: string | null): Worktree =>
+  behind === null ? worktree : { ...worktree, behind, warnings: [behind, ...worktree.warnings] };
 
 /** Reuses an existing worktree. If another instance had it, the caller has made sure that this one is lost. */
 const reuse = async (
@@ -109,7 +113,22 @@ const make = async (
   await makeClone(context, owned, { refs, start });
   const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });
   await writeOwner(context, { ...owned, leftOut, ready: true });
-  return worktree;
+  return lookBehind(context, { worktree, refs, source, signal });
+};
+
+/** One whose branch was pushed before is made from what was saved of it, which the remote's may not be a part of. */
+const lookBehind = async (
+  context: GitContext,
+  {
+    worktree,
+    refs,
+    source,
+    signal,
+  }: Pick<AddWorktree, "source" | "signal"> & { worktree: Worktree; refs: Refs },
+): Promise<Worktree> => {
+  if (source || !refs.some(({ name }) => name === `refs/remotes/origin/${worktree.branch}`)) return worktree;
+  const owned = await readOwner(context, worktree.worktreeId);
+  return owned === null ? worktree : withBehind(worktree, await catchUp(context, owned, signal));
 };
 
 /** A ref is a file: `a/b` cannot be beside `a`. */

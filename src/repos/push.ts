@@ -134,10 +134,14 @@ export const isPushed = async (
   }
 };
 
-const isOnBranch = async ({ gitDir, branch }: Worktree): Promise<boolean> =>
+export const isOnBranch = async ({ gitDir, branch }: Worktree): Promise<boolean> =>
   (await textOf(join(gitDir, "HEAD"))) === `ref: refs/heads/${branch}\n`;
 
-const isClean = async (context: GitContext, worktree: Worktree, signal: AbortSignal): Promise<boolean> => {
+export const isClean = async (
+  context: GitContext,
+  worktree: Worktree,
+  signal: AbortSignal,
+): Promise<boolean> => {
   const variables = worktreeVariables(worktree);
   const { hidden, submodules, directories } = await readIndex(context, { worktree, variables, signal });
   if (hidden.length > 0) return false;

@@ -35,7 +35,8 @@ export type Repos = {
    * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
    * the tag `baseRef`. Empty `baseRef`: SERVICE_BASE_REF, else the remote's default branch. Without a repository it is empty.
    *
-   * An existing worktree of this id is reused. If its directory is missing, it is made again at the same path, from its
+   * An existing worktree of this id is reused, and takes over what others have pushed to its branch where that is a
+   * fast-forward; where it is not, `behind` says so. If its directory is missing, it is made again at the same path, from its
    * branch as it was saved or pushed. One of another instance, which must be lost, becomes this instance's.
    * @throws RepoError `worktree_failed`
    */
@@ -175,6 +176,8 @@ export type Worktree = {
   /** The commit at which the branch began. Null: the repository was empty. */
   baseSha: string | null;
   warnings: string[];
+  /** One of the warnings: what its branch has at the remote and not here. Never stored. */
+  behind?: string;
 };
 
 export type WorktreeState = {

@@ -89,8 +89,7 @@ export const createRunner = (deps: Dependencies) => {
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
     if (!(await run.isOwner())) throw new LostOwnership("another run owns the job");
     run.note(agentFacts(record, agent));
-    const { redact } = deps;
-    const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact });
+    const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact: deps.redact });
     return { kind: "succeeded", patch: { ...agentFacts(record, agent), ...delivered } };
   };
 

@@ -1,6 +1,10 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { peakOf } from "../../test/peak-memory.ts";
 import { processesMarked } from "../../test/processes.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { plainGit } from "../repos/repos.fixture.ts";
 import { until } from "../../test/until.ts";
 import { claimJob } from "./runner.fixture.ts";
 
@@ -106,4 +110,30 @@ test.each(["text", "tool"])("a flood of %s is on record within bounds, in a smal
   );
   expect(told.slice(-2).map(({ type }) => type)).toEqual(["stage", "exited"]);
   expect(grown).toBeLessThan(200);
+});
+
+test("what others have committed to the branch is told before the agent is started, and begins its prompt", async () => {
+  const log = join(await temporaryDirectory(), "log");
+  const job = await claimJob(`scenario: work {"log": "${log}"}`);
+  await job.execute();
+  const { worktree_path, branch } = await job.stored();
+  const { work, url, commit } = job.remote;
+  await plainGit(work, "fetch", "--quiet", url, String(branch));
+  await plainGit(work, "checkout", "--quiet", "-B", "theirs", "FETCH_HEAD");
+  const theirs = await commit({ "theirs.txt": "1\n" }, { branch: String(branch) });
+  await writeFile(join(String(worktree_path), "dirt.txt"), "1\n");
+  const before = (await job.published()).length;
+  await job.execute();
+  const told = (await job.stored()).warnings.find((warning) => warning.includes(theirs)) ?? "";
+  expect(told).toContain(`The branch ${branch} has commits at the remote`);
+  const prompts = (await readFile(log, "utf8")).trim().split("\n");
+  // The log has the beginning of the prompt.
+  const { prompt } = JSON.parse(prompts[1] ?? "") as { prompt: string };
+  expect(prompt).toContain(theirs);
+  expect(`${told}\n\n${job.record.task}`.slice(0, prompt.length)).toBe(prompt);
+  const again = (await job.published()).slice(before);
+  const at = (wanted: (event: (typeof again)[number]) => boolean): number => again.findIndex(wanted);
+  const warned = at((event) => event.type === "warning" && event.message === told);
+  const started = at((event) => event.type === "stage" && event.stage === "agent_started");
+  expect([warned >= 0, warned < started]).toEqual([true, true]);
 });

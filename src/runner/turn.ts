@@ -53,7 +53,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     return started.outcome;
   }
   const outcome = await started.process.turn({
-    content: [{ type: "text", text: promptOf(record, launch, session.resumeFrom !== null) }],
+    content: [{ type: "text", text: promptOf(job, session.resumeFrom !== null) }],
     appendSystemPrompt: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
@@ -151,9 +151,11 @@ export class UnknownSession extends Error {
   }
 }
 
-const promptOf = (record: JobRecord, { configDir }: AgentLaunch, resumed: boolean): string => {
-  const paths = record.options.files.map((name) => `- ${join(taskFilesDirectory(configDir), name)}`);
+const promptOf = ({ record, launch, worktree }: JobTurn, resumed: boolean): string => {
+  const directory = taskFilesDirectory(launch.configDir);
+  const paths = record.options.files.map((name) => `- ${join(directory, name)}`);
   return [
+    ...(worktree.behind === undefined ? [] : [worktree.behind]),
     ...(resumed && record.request.session_id === ""
       ? ["Your work on this task was interrupted. Look at what is done already and bring it to its end."]
       : []),
