@@ -9,7 +9,8 @@ export const maskSecrets: Redact = (text) =>
     .replace(privateKey, (whole, head: string, body: string) =>
       /[\w+/]{30}/.test(body) ? `${head}***` : whole,
     )
-    .replace(tokens, (token) => (token.startsWith("sk-") && !isRandom(token, 20) ? token : "***"))
+    .replace(tokensAnywhere, "***")
+    .replace(tokensAsWords, (token) => (token.startsWith("sk-") && !isRandom(token, 20) ? token : "***"))
     .replace(urlCredentials, (whole, user: string, password: string | undefined) => {
       if (password === undefined) return isRandom(user, 20) ? "://***@" : whole;
       return isReference(password) ? whole : `://${user}:***@`;
@@ -83,7 +84,9 @@ const asWord = [
   // JSON Web Tokens, signed or encrypted.
   String.raw`eyJ[\w-]{8,}(?:\.[\w-]*){2,4}`,
 ];
-const tokens = new RegExp(`${anywhere.join("|")}|${boundary}(?:${asWord.join("|")})`, "g");
+// One pattern of both takes twice as long.
+const tokensAnywhere = new RegExp(anywhere.join("|"), "g");
+const tokensAsWords = new RegExp(`(?=[a-zS])${boundary}(?:${asWord.join("|")})`, "g");
 
 const urlCredentials = /:\/\/([^\s/:@"'`<>\\]{0,256})(?::([^\s/@"'`<>\\]{1,256}))?@/g;
 
