@@ -202,6 +202,8 @@ test("42. a call beyond the token's scopes is answered with 403 and the scopes t
   expect(response.headers.get("www-authenticate")).toBe(
     `Bearer error="insufficient_scope", resource_metadata="${issuer}/.well-known/oauth-protected-resource/mcp", scope="read dispatch"`,
   );
+  const state = { name: "get_dispatch_job", arguments: { job_id: "x" } };
+  expect((await service.rpc(access_token, "tools/call", state)).status).toBe(403);
   const full = await service.signedIn();
   const sse = await service.signedIn({ scope: "read", resource: `${issuer}/sse` });
   const { body } = await service.at("/sse", { headers: { authorization: `Bearer ${sse.access_token}` } });
