@@ -11,6 +11,7 @@ import {
   type GitContext,
 } from "./git-context.ts";
 import { urlOfConfig } from "./git-directory.ts";
+import { withoutLeftovers } from "./leftovers.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { repoKey } from "./url.ts";
 
@@ -48,14 +49,10 @@ const expireIn = async (
   });
   if (past.length === 0) return 0;
   const locked = { key, url: `in ${gitDir}`, reason: "worktree_failed" as const, signal };
-  await withRepositoryLock(context, locked, ({ lockFd, signal: until }) =>
-    runGit(context, ["update-ref", "--stdin"], {
-      ...call,
-      input: past.join(""),
-      inheritFd: lockFd,
-      signal: until,
-    }),
-  );
+  await withRepositoryLock(context, locked, ({ lockFd, lost, signal: until }) => {
+    const deletion = { ...call, input: past.join(""), inheritFd: lockFd, signal: until };
+    return withoutLeftovers(gitDir, lost, () => runGit(context, ["update-ref", "--stdin"], deletion));
+  });
   return past.length;
 };
 

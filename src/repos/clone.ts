@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
+import { removeLocks } from "./leftovers.ts";
 import { readOwner, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
 
@@ -84,8 +85,7 @@ export const reclaim = async (context: GitContext, worktree: Worktree): Promise<
   const head = headOf(worktree);
   await restoreGitDirectory(gitDir, { config: configOf(context, worktree), head });
   await borrowObjects(gitDir, lendersOf({ worktree, source: owned?.source ?? null }));
-  for (const name of ["index.lock", "HEAD.lock"])
-    await rm(join(gitDir, name), { recursive: true, force: true });
+  await removeLocks(gitDir);
   const index = await lstat(join(gitDir, "index")).catch(() => null);
   if (index?.isFile() === false) await rm(join(gitDir, "index"), { recursive: true, force: true });
   return owned;

@@ -1,4 +1,4 @@
-import { readdir, rm } from "node:fs/promises";
+import { lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
 
@@ -29,7 +29,7 @@ export const removeLeftovers = async (gitDir: string): Promise<void> => {
   await removeBelow(join(gitDir, "objects"), (name) => name.startsWith("tmp_"));
 };
 
-/** Removes the lock files of git alone. */
+/** Removes what a git that was killed locked. No git may be at work in it. */
 export const removeLocks = async (gitDir: string): Promise<void> => {
   const isLock = (name: string): boolean => name.endsWith(".lock");
   for (const name of await readdir(gitDir).catch(() => []))
@@ -38,10 +38,12 @@ export const removeLocks = async (gitDir: string): Promise<void> => {
   await removeBelow(join(gitDir, "refs"), isLock);
 };
 
+/** Follows no link: an agent may have made one. */
 const removeBelow = async (directory: string, isLeft: (name: string) => boolean): Promise<void> => {
-  for (const entry of await readdir(directory, { withFileTypes: true }).catch(() => [])) {
-    const path = join(directory, entry.name);
-    if (isLeft(entry.name)) await rm(path, { recursive: true, force: true });
-    else if (entry.isDirectory()) await removeBelow(path, isLeft);
+  if ((await lstat(directory).catch(() => null))?.isDirectory() !== true) return;
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name);
+    if (isLeft(name)) await rm(path, { recursive: true, force: true });
+    else await removeBelow(path, isLeft);
   }
 };
