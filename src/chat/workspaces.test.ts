@@ -1,5 +1,7 @@
-import { mkdir, readdir, utimes, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { chmod, mkdir, readdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createWorkspaces } from "./workspaces.ts";
@@ -37,4 +39,26 @@ test("using a directory again makes it young, and makes it again when it is gone
   await utimes(path, new Date(0), new Date(0));
   await workspaces.use(path);
   expect(await workspaces.removeUnused(now.getTime() - 1000, new Set())).toBe(0);
+});
+
+test("a tree that an agent made read-only is removed", async () => {
+  const { root, workspaces } = await setUp();
+  const old = new Date(0);
+  for (const digit of [1, 2, 3]) {
+    const path = workspaces.pathOf(session(digit));
+    await mkdir(join(path, "module"), { recursive: true });
+    await writeFile(join(path, "module/file.go"), "");
+    await chmod(join(path, "module"), 0o500);
+    await utimes(path, old, old);
+  }
+  // Root may do everything: as a root without capabilities the program is like any other user.
+  const isRoot = process.getuid?.() === 0;
+  const plain = isRoot ? ["/usr/bin/setpriv", "--inh-caps=-all", "--bounding-set=-all"] : [];
+  const script = `import { createWorkspaces } from ${JSON.stringify(join(import.meta.dirname, "workspaces.ts"))};
+    const workspaces = createWorkspaces({ root: ${JSON.stringify(root)}, agent: "default", now: () => new Date() });
+    console.log(await workspaces.removeUnused(Date.now(), new Set()));`;
+  const [program = "", ...args] = [...plain, process.execPath, "--input-type=module", "--eval", script];
+  const { stdout } = await promisify(execFile)(program, args);
+  expect(stdout.trim()).toBe("3");
+  expect(await readdir(join(root, "default"))).toEqual([]);
 });

@@ -1,5 +1,6 @@
-import { mkdir, readdir, rm, rmdir, stat, utimes } from "node:fs/promises";
+import { mkdir, readdir, rmdir, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
+import { removeTree } from "../lib/remove-tree.ts";
 
 /** The working directories of conversations: `{root}/{agent}/{session}`. */
 export type Workspaces = {
@@ -40,8 +41,11 @@ export const createWorkspaces = ({ root, agent, now }: Options): Workspaces => {
         const path = join(home, name);
         const unused = !kept.has(path) && ((await stat(path).catch(() => null))?.mtimeMs ?? before) < before;
         if (!unused) continue;
-        await rm(path, { recursive: true, force: true });
-        removed += 1;
+        // One that stays (a mount, a file that nobody may remove) must not keep those after it.
+        await removeTree(path).then(
+          () => (removed += 1),
+          () => undefined,
+        );
       }
       return removed;
     },

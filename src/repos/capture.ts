@@ -6,7 +6,7 @@ import { GitError } from "../lib/git.ts";
 import { hideFromStatus, pathBytes, shownPath } from "./checkout-care.ts";
 import { reclaim, textOf, worktreeVariables } from "./clone.ts";
 import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
-import { openTree } from "./remove.ts";
+import { openTree } from "../lib/remove-tree.ts";
 import { hasOwnWork } from "./submodule.ts";
 import type { Worktree } from "./repos.ts";
 

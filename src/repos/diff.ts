@@ -9,7 +9,7 @@ import { asRepoError } from "./failure.ts";
 import { cacheGitDir, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
 import { readOwner, type OwnerFile } from "./owner-file.ts";
-import { removeTree } from "./remove.ts";
+import { removeTree } from "../lib/remove-tree.ts";
 import { RepoError, type Diff, type DiffRequest } from "./repos.ts";
 import { repoKey } from "./url.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { makeRepos, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
-import { openTree } from "./remove.ts";
+import { openTree } from "../lib/remove-tree.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
 

@@ -6,7 +6,7 @@ import { pathBytes } from "./checkout-care.ts";
 import { textOf, worktreeVariables } from "./clone.ts";
 import { runGit, type GitContext } from "./git-context.ts";
 import { borrowObjects, canonicalConfig, makeGitDirectory } from "./git-directory.ts";
-import { removeTree } from "./remove.ts";
+import { removeTree } from "../lib/remove-tree.ts";
 import type { Worktree } from "./repos.ts";
 
 /** `path`: bytes, one character each; `commit`: the one that the worktree's index names. */

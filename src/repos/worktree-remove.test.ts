@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { addTo, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { removeTree } from "./remove.ts";
+import { removeTree } from "../lib/remove-tree.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
