@@ -44,8 +44,11 @@ export type RunningEngine = Engine & {
   prepare: () => Promise<void>;
   /** Prewarms processes. */
   start: () => void;
-  /** To be called every second: ends processes that are idle too long or outdated. */
-  prune: () => Promise<void>;
+  /**
+   * To be called every second: ends processes that are idle too long or outdated. Deletes what is old, unless the clock is
+   * in doubt.
+   */
+  prune: (mayDelete: boolean) => Promise<void>;
   /** Turns in flight, and processes of the agent. */
   counts: () => { turns: number; processes: number };
   /** Resolves when no turn is in flight, or the signal aborts. */
@@ -144,11 +147,11 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
       await agent.discardEarlier(deps.idPrefix);
     },
     start: prewarmed.refill,
-    prune: async () => {
+    prune: async (mayDelete) => {
       const variant = variantOf(await defaultOptions());
       await idlePool.prune((warm) => isDefault(warm.variant) && warm.variant !== variant);
       prewarmed.refill();
-      if (performance.now() - swept < sweepMs) return;
+      if (!mayDelete || performance.now() - swept < sweepMs) return;
       swept = performance.now();
       await deps.conversations.expire(now());
       const before = now().getTime() - settings.agentModeConversationTtl * 1000;

@@ -14,6 +14,7 @@ import type { Log } from "../lib/log.ts";
 import type { EventBus } from "../store/event-bus.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
 import type { CompanionReader } from "../profiles/roots.ts";
+import { createClockCheck } from "./clock-check.ts";
 import { startRepeating } from "./retention.ts";
 import type { Stores } from "./stores.ts";
 
@@ -95,12 +96,14 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     log,
   });
   let housekeeper: ReturnType<typeof startRepeating> | null = null;
+  const mayDelete = createClockCheck({ now, log });
   const applyRetention = async (): Promise<void> => {
-    await engine.prune();
+    const isSure = mayDelete();
+    await engine.prune(isSure);
     await completions.settleLost(({ podName, epoch }) =>
       podName === self.podName ? epoch === self.epoch : isLiving(podName),
     );
-    await completionStore.expire(now());
+    if (isSure) await completionStore.expire(now());
   };
 
   return {

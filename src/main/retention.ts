@@ -2,6 +2,7 @@ import { type Retention, applyRetention } from "../jobs/retention.ts";
 import { createRetries } from "../lib/retries.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
 import { pause } from "../lib/wait.ts";
+import { createClockCheck } from "./clock-check.ts";
 
 type Dependencies = Omit<Retention, "removeWorktree" | "retries"> & {
   worktrees: Pick<Worktrees, "release" | "applyRetention">;
@@ -10,7 +11,9 @@ type Dependencies = Omit<Retention, "removeWorktree" | "retries"> & {
 /** Applies the retention of jobs and worktrees, once a second. */
 export const startRetention = ({ worktrees, ...jobs }: Dependencies) => {
   const retries = createRetries();
+  const mayDelete = createClockCheck(jobs);
   return startRepeating(async (signal) => {
+    if (!mayDelete()) return;
     await applyRetention({ ...jobs, removeWorktree: worktrees.release, retries }, signal)
       .then(() => worktrees.applyRetention(signal))
       .catch((err: unknown) => jobs.log.debug({ err }, "retention was put off"));

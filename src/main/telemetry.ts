@@ -9,6 +9,7 @@ import type { EndedRun, TelemetryBatch, TelemetrySink } from "../telemetry/sink.
 import { openSpool } from "../telemetry/spool.ts";
 import { createSqlSink } from "../telemetry/sql-sink.ts";
 import { openSqlite } from "../telemetry/sqlite.ts";
+import { createClockCheck } from "./clock-check.ts";
 import { startRepeating } from "./retention.ts";
 
 type Dependencies = {
@@ -45,7 +46,9 @@ export const openTelemetry = async ({
     log,
   });
   const before = (seconds: number): Date => new Date(now().getTime() - seconds * 1000);
+  const mayDelete = createClockCheck({ now, log });
   const retention = startRepeating(async (signal) => {
+    if (!mayDelete()) return;
     await sink
       .prune({ telemetry: before(telemetryRetention), runs: before(runRetention) }, signal)
       .catch((err: unknown) => log.debug({ err }, "the retention of telemetry was put off"));

@@ -1,0 +1,34 @@
+import type { Log } from "../lib/log.ts";
+
+/** A step of the clock against the monotonic one that is no drift, ms. */
+const step = 120_000;
+
+/** How long a clock that was set is doubted, ms. */
+const doubt = 3_600_000;
+
+/**
+ * Tells whether what is old by the clock may be deleted. False for an hour after the clock was set, or the machine slept:
+ * one that was set forward by mistake makes everything old, and is set back.
+ */
+export const createClockCheck = (
+  { now, log }: { now: () => Date; log: Pick<Log, "warn"> },
+  monotonic = (): number => performance.now(),
+) => {
+  const offset = (): number => now().getTime() - monotonic();
+  let trusted = offset();
+  let doubted = { offset: trusted, since: 0 };
+  return (): boolean => {
+    const current = offset();
+    if (Math.abs(current - trusted) > step) {
+      if (Math.abs(current - doubted.offset) > step) {
+        doubted = { offset: current, since: monotonic() };
+        const seconds = Math.round((current - trusted) / 1000);
+        log.warn({ seconds }, "the clock was set: for an hour nothing is deleted because of its age");
+      }
+      if (monotonic() - doubted.since < doubt) return false;
+    }
+    trusted = current;
+    doubted = { offset: current, since: 0 };
+    return true;
+  };
+};
