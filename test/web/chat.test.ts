@@ -41,12 +41,13 @@ test("an answer streams with thinking, narration, a tool call and markdown, stay
   expect(await turn.locator(".final").textContent()).toContain("<img src=x onerror=alert(1)><b>bold</b>");
   expect(await turn.locator("img, b").count()).toBe(0);
   expect(await turn.locator(".narration").textContent()).toBe("I look.");
-  expect(await turn.locator(".thinking").getAttribute("open")).toBe(null);
+  const thought = turn.locator("details").filter({ hasText: "Thought" });
+  expect(await thought.getAttribute("open")).toBe(null);
   expect(await page.getByRole("status").filter({ hasText: "The agent says: There are" }).count()).toBe(1);
-  await turn.locator(".about").getByText("ls -l src").click();
+  await turn.getByText("ls -l src").click();
   await turn.locator(".output").getByText("two.ts").waitFor();
-  await turn.getByText("Thought").click();
-  await turn.locator(".thinking p").getByText("Hm, files.").waitFor();
+  await thought.locator("summary").click();
+  await thought.locator("p").getByText("Hm, files.").waitFor();
   expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
   // There is nothing to send now, and the button looks like it.
   expect(await page.evaluate(button)).not.toBe(ready);
@@ -145,7 +146,7 @@ test("what the agent shows is switched for everyone, and holds for the next answ
   await until(async () => !(await other.getByLabel("Tools").isChecked()));
   await say(other, steps({ text: "I look." }, tool, { text: "Done." }));
   await other.locator(".ending").getByText("tokens").waitFor();
-  expect(await other.locator(".tool").count()).toBe(0);
+  expect(await other.locator(".turn details").count()).toBe(0);
   await say(other, "/show-tools");
   await other.getByText("The agent shows: thinking, tools, narration, final.").first().waitFor();
   await until(() => other.getByLabel("Tools").isChecked());

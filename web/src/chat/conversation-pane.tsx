@@ -10,6 +10,7 @@ import type { Conversation, Turn } from "./history.ts";
 import { ask, run, talkOf } from "./talk.ts";
 import { textOf } from "./answer.ts";
 import { TurnView } from "./turn-view.tsx";
+import "../parts/conversation.css";
 import { kinds, show, visibility, type Kind, type Shown } from "./visibility.ts";
 
 type Props = {
@@ -51,7 +52,7 @@ export const ConversationPane = ({ id, known, models, onAsk, onRemove }: Props) 
   };
 
   return (
-    <section className="conversation" aria-label="Conversation">
+    <section aria-label="Conversation">
       <div className="chat-options">
         <label>
           Model{" "}

@@ -1,12 +1,10 @@
 import { memo, useState } from "react";
 import { parsedJson } from "../../../src/client/client-error.ts";
-import { toolCall } from "../../../src/cli/live/narration.ts";
 import { duration } from "../../../src/lib/quantities.ts";
-import { Code } from "../parts/code.tsx";
-import { Long } from "../parts/long.tsx";
 import { Markdown } from "../parts/markdown.tsx";
-import { atOnce } from "../parts/repaint.ts";
+import { Thought } from "../parts/thought.tsx";
 import { Duration } from "../parts/time.tsx";
+import { Tool } from "../parts/tool.tsx";
 import type { Block } from "./answer.ts";
 import type { Turn } from "./history.ts";
 
@@ -38,52 +36,30 @@ export const TurnView = memo(({ turn, onRetry }: Props) => (
 type BlockProps = { block: Block; isLast: boolean; isRunning: boolean };
 
 const BlockView = memo(({ block, isLast, isRunning }: BlockProps) => {
-  if (block.type === "tool") return <Tool tool={block} isRunning={isRunning} />;
+  const [isOpen, toggle] = useState<boolean>();
+  if (block.type === "tool") {
+    const { name, input, result } = block;
+    const ended = result?.isError === true ? ("failed" as const) : ("done" as const);
+    const pending = isRunning ? ("running" as const) : ("unanswered" as const);
+    const call = {
+      seq: 0,
+      name,
+      input: parsedJson(input) ?? input,
+      state: result === null ? pending : ended,
+      result: result && { content: result.text },
+      calls: [],
+    };
+    return <Tool call={call} worktree={null} isOpen={isOpen ?? false} toggle={toggle} />;
+  }
   if (block.type === "text")
     return (
       <div className={isLast ? "final" : "narration"}>
         <Markdown text={block.text} />
       </div>
     );
-  const isOpen = isLast && isRunning;
-  return (
-    <details className="thinking" open={isOpen}>
-      <summary>{isOpen ? "Thinking" : "Thought"}</summary>
-      <Long text={block.text} className="words" />
-    </details>
-  );
+  const isGrowing = isLast && isRunning;
+  return <Thought text={block.text} isGrowing={isGrowing} isOpen={isOpen ?? isGrowing} toggle={toggle} />;
 });
-
-type ToolProps = { tool: Block & { type: "tool" }; isRunning: boolean };
-
-const Tool = ({ tool: { name, input, result }, isRunning }: ToolProps) => {
-  const [isOpen, setOpen] = useState(false);
-  const state = result === null ? (isRunning ? "running" : "unfinished") : result.isError ? "failed" : "done";
-  return (
-    <details
-      className="tool"
-      data-state={state}
-      onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
-    >
-      <summary>
-        <code className="about">{toolCall(name, parsedJson(input), null)}</code>
-        <span className="tool-state">{state}</span>
-      </summary>
-      {isOpen && (
-        <>
-          <h3>Input</h3>
-          {input.length <= atOnce ? (
-            <Code text={input} language="json" />
-          ) : (
-            <Long text={input} className="output" />
-          )}
-          <h3>Result</h3>
-          <Long text={result === null ? "None yet" : result.text || "Nothing"} className="output" />
-        </>
-      )}
-    </details>
-  );
-};
 
 const Ending = ({ turn, onRetry }: Props) => {
   const { state, tokens, ms, error, began } = turn;

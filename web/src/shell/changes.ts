@@ -36,9 +36,9 @@ const begin = (): void => {
   hasBegun = true;
   begun.resolve();
 };
-setTimeout(begin, 300);
+setTimeout(begin, 1000);
 
-/** Resolves when changes come, or after 0.3 s. What was read before would have to be read again. */
+/** Resolves when changes come, or after a second. What was read before would have to be read again. */
 export const following = begun.promise;
 
 let waiting: JobChange[] = [];

@@ -1,6 +1,5 @@
-import { useCallback, useMemo } from "react";
-import { useSearchParams } from "wouter";
 import type { UsageInput } from "../../../src/contract/usage.ts";
+import { useAddress } from "../parts/address.ts";
 
 export const groups = ["profile", "repository", "model", "kind", "key"] as const;
 
@@ -15,40 +14,22 @@ export type Asked = Pick<UsageInput, "since" | "until" | "profile" | "repo_url" 
   days: number;
 };
 
-/** What the address asks for, and the function that changes some of it; "" takes a parameter out of the address. */
-export const useAsked = () => {
-  const [params, setParams] = useSearchParams();
-  const text = params.toString();
-  const asked = useMemo((): Asked => {
-    const given = new URLSearchParams(text);
-    const value = (name: string): string => given.get(name) ?? "";
-    const custom = { since: value("since"), until: value("until") };
-    const days = periods.find((each) => String(each) === value("days")) ?? 30;
-    const isCustom = custom.since !== "" || custom.until !== "";
-    return {
-      ...(isCustom ? custom : { since: dayBefore(days - 1), until: dayBefore(0) }),
-      days: isCustom ? 0 : days,
-      by: groups.find((each) => each === value("by")) ?? "profile",
-      profile: value("profile"),
-      repo_url: value("repo_url"),
-      model: value("model"),
-      kind: (["job", "chat"] as const).find((each) => each === value("kind")) ?? "",
-    };
-  }, [text]);
-  const change = useCallback(
-    (changes: Record<string, string>) =>
-      setParams((before) => {
-        const next = new URLSearchParams(before);
-        for (const [name, value] of Object.entries(changes)) {
-          if (value === "") next.delete(name);
-          else next.set(name, value);
-        }
-        return next;
-      }),
-    [setParams],
-  );
-  return [asked, change] as const;
+const read = (value: (name: string) => string): Asked => {
+  const custom = { since: value("since"), until: value("until") };
+  const days = periods.find((each) => String(each) === value("days")) ?? 30;
+  const isCustom = custom.since !== "" || custom.until !== "";
+  return {
+    ...(isCustom ? custom : { since: dayBefore(days - 1), until: dayBefore(0) }),
+    days: isCustom ? 0 : days,
+    by: groups.find((each) => each === value("by")) ?? "profile",
+    profile: value("profile"),
+    repo_url: value("repo_url"),
+    model: value("model"),
+    kind: (["job", "chat"] as const).find((each) => each === value("kind")) ?? "",
+  };
 };
+
+export const useAsked = () => useAddress(read);
 
 const dayMs = 86_400_000;
 
