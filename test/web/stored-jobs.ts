@@ -2,6 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RunTaskInput } from "../../src/contract/job.ts";
 import { newRecord } from "../../src/jobs/new-record.ts";
+import { inFiles, requireFormat } from "../../src/store/format.ts";
 import type { JobRecord } from "../../src/store/job-record.ts";
 
 const tasks = [
@@ -23,6 +24,7 @@ const repositories = [
 export const storeJobs = async (home: string, count: number): Promise<void> => {
   const directory = join(home, ".service", "jobs");
   await mkdir(directory, { recursive: true });
+  await requireFormat(inFiles(directory), { mark: true });
   const now = Date.now();
   const records = Array.from({ length: count }, (_, at) => ended(at, now - 60_000 - at * 47 * 60_000));
   await Promise.all(

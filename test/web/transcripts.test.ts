@@ -101,6 +101,7 @@ test("the transcript service's key is asked for, tried, and kept in this tab onl
   await page.reload();
   await list(page).waitFor();
   expect(page.url()).not.toContain(key);
+  page.once("dialog", (dialog) => void dialog.accept());
   await page.getByRole("button", { name: "Forget key" }).click();
   await page.getByRole("heading", { name: "The transcript service asks for a key" }).waitFor();
   expect(faults).toEqual([]);
