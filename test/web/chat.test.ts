@@ -44,7 +44,7 @@ test("an answer streams with thinking, narration, a tool call and markdown, stay
   const thought = turn.locator("details").filter({ hasText: "Thought" });
   expect(await thought.getAttribute("open")).toBe(null);
   expect(await page.getByRole("status").filter({ hasText: "The agent says: There are" }).count()).toBe(1);
-  await turn.getByText("ls -l src").click();
+  await turn.locator("summary").getByText("ls -l src").click();
   await turn.locator(".output").getByText("two.ts").waitFor();
   await thought.locator("summary").click();
   await thought.locator("p").getByText("Hm, files.").waitFor();

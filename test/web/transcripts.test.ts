@@ -186,7 +186,7 @@ test("what is not there is said: no hits, a query without words, no such session
   await page.getByRole("searchbox").fill("-heron");
   await page.getByText("The query has no word to look for").waitFor();
   await page.goto(`${service.url}/ui/transcripts/unknown`);
-  await page.getByRole("heading", { name: "There is no such thing" }).waitFor();
+  await page.getByRole("heading", { name: "This was not found" }).waitFor();
   await page.goto(`${service.url}/ui/transcripts/${long}?at=999999`);
   await page.getByText("End of turn 59").waitFor();
 });
