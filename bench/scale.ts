@@ -235,6 +235,7 @@ const openProducer = async (redis: TestRedis, directory: string) => {
     settings,
     now: stores.now,
     newId: randomUUID,
+    hasTranscript: async () => false,
     putFiles: stores.taskFiles.put,
     check: async () => ({
       repoUrl: "",

@@ -35,6 +35,7 @@ export const spawnService = async ({ home, env = {}, under = [], program = svcPr
     SERVICE_PORT: "0",
     SERVICE_POD_NAME: "test-pod",
     SERVICE_AGENT_CLI_BINARY: fakeAgent,
+    SERVICE_ALLOW_NO_MODEL_CREDENTIAL: "true",
     SERVICE_AGENT_CLI_KILL_GRACE: "1",
     SERVICE_OTEL_ENABLED: "false",
     SERVICE_DRAIN_TIMEOUT: "0",

@@ -126,7 +126,7 @@ export const openCompletions = async ({
     bus,
     agentPackage,
     visibilities,
-    requireBudget: async () => undefined,
+    requireAgent: async () => undefined,
     settings: { agentModeOnDisconnect: policy },
     instance,
     now: clock,

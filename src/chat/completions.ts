@@ -30,7 +30,7 @@ import {
   type Run,
 } from "./completion-turn.ts";
 import { statusBefore, statusText } from "./delta.ts";
-import type { Engine, Permit, RequireBudget } from "./engine.ts";
+import type { Engine, Permit, RequireAgent } from "./engine.ts";
 import { readSlashTokens } from "./slash-tokens.ts";
 
 type Options = {
@@ -40,7 +40,7 @@ type Options = {
   bus: EventBus;
   agentPackage: Pick<AgentPackage, "name" | "profile" | "read">;
   visibilities: VisibilityStore;
-  requireBudget: RequireBudget;
+  requireAgent: RequireAgent;
   settings: { agentModeOnDisconnect: DisconnectPolicy };
   instance: { podName: string; epoch: string };
   now: () => Date;
@@ -74,7 +74,7 @@ type Submission = Parameters<Completions["submit"]>[0];
 
 /** The operations of `contract/completion.ts`. */
 export const createCompletions = (options: Options): Completions => {
-  const { engine, store, spool, bus, agentPackage, requireBudget, settings, instance, now, log } = options;
+  const { engine, store, spool, bus, agentPackage, requireAgent, settings, instance, now, log } = options;
   const active = new Map<string, Active>();
   const write = createRecordWriter({ store, spool, log, patience: options.patience ?? usualPatience });
   const complete = createCompletionTurn({ ...options, write, watchMs: options.watchMs ?? 2000 });
@@ -168,7 +168,7 @@ export const createCompletions = (options: Options): Completions => {
         return input.wait ? answerOf(record) : queuedAnswer(input.uuid);
       }
       const { budgetDayUsd } = loaded;
-      await requireBudget({ profile: agentPackage.profile, budgetDayUsd, principal: context.principal });
+      await requireAgent({ profile: agentPackage.profile, budgetDayUsd, principal: context.principal });
       if (active.has(input.uuid)) throw alreadyRunning(input.uuid);
       const { ended } = await start(run, engine.admit());
       if (!input.wait) return queuedAnswer(input.uuid);

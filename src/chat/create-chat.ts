@@ -8,7 +8,7 @@ import type { EventBus } from "../store/event-bus.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
 import type { Caller, Chat, ChatRequest } from "./chat.ts";
 import { conversationOf, type Conversation } from "./conversation-key.ts";
-import type { Engine, EngineTurn, RequireBudget } from "./engine.ts";
+import type { Engine, EngineTurn, RequireAgent } from "./engine.ts";
 import { instantTurn, createTurn, type RunningTurn } from "./turn.ts";
 import { createRetryable } from "./retries.ts";
 import { createAgentVisibility } from "./agent-visibility.ts";
@@ -20,7 +20,7 @@ import { isOfSession, followUpOf, openingOf } from "./prompt.ts";
 type Dependencies = {
   engine: Pick<Engine, "admit" | "run">;
   agent: Pick<AgentPackage, "name" | "profile" | "read">;
-  requireBudget: RequireBudget;
+  requireAgent: RequireAgent;
   visibilities: VisibilityStore;
   bus: Pick<EventBus, "begin" | "publish">;
   settings: Pick<
@@ -37,7 +37,7 @@ export const createChat = ({
   bus,
   engine,
   agent,
-  requireBudget,
+  requireAgent,
   visibilities,
   settings,
   now,
@@ -104,7 +104,7 @@ export const createChat = ({
           text: statusText(shown),
         });
       const { budgetDayUsd } = loaded;
-      await requireBudget({ profile: agent.profile, budgetDayUsd, principal: caller.principal });
+      await requireAgent({ profile: agent.profile, budgetDayUsd, principal: caller.principal });
       // A concurrent request has begun it in the meantime.
       const concurrent = retryable.find(request, caller.principal);
       if (concurrent !== null) return concurrent;

@@ -56,10 +56,10 @@ export type EngineOutcome = TurnOutcome & { sessionId: string };
 
 /** A turn that the agent has ended, well or not. */
 /**
- * Checks the budgets of the day before a turn.
- * @throws ServiceError `budget_reached`
+ * Checks what an agent needs before a turn: the model, and the budgets of the day.
+ * @throws ServiceError `no_model_credential`, `budget_reached`
  */
-export type RequireBudget = (who: {
+export type RequireAgent = (who: {
   profile: string;
   budgetDayUsd: number | null;
   principal: string;

@@ -1,16 +1,41 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { variables, type Settings } from "./variables.ts";
 
 const names = ["agentOauthToken", "modelAuthToken", "modelApiKey"] as const;
 
-/** The variable that holds the credential which agents use for the model; null: there is none. */
-export const modelCredential = (
-  settings: Pick<Settings, (typeof names)[number] | "agentEnv">,
-): string | null => {
+type Credentials = Pick<Settings, (typeof names)[number] | "agentEnv" | "agentHome">;
+
+/** What agents use for the model: the variable that holds the credential, or the CLI's login; null: there is none. */
+export const modelCredential = (settings: Credentials): string | null => {
   const set = names.find((name) => settings[name] !== null);
   if (set !== undefined) return variables[set].name;
   // The CLI uses a cloud provider's credentials where a variable asks for it.
-  return settings.agentEnv.find((name) => name.startsWith("CLAUDE_CODE_USE_")) ?? null;
+  const cloud = settings.agentEnv.find((name) => name.startsWith("CLAUDE_CODE_USE_"));
+  if (cloud !== undefined) return cloud;
+  return isLoggedIn(settings) ? `The login of the agent CLI in ${loginDirectory(settings)}` : null;
 };
 
+/** Where the agent CLI looks for its login, whatever its configuration directory is. */
+export const loginDirectory = ({ agentHome }: Pick<Settings, "agentHome">): string =>
+  join(agentHome, ".claude");
+
+/** Why agents cannot use the model; null: they can, or the operator says that they need no credential. */
+export const modelProblem = (
+  settings: Credentials & Pick<Settings, "allowNoModelCredential">,
+): string | null =>
+  settings.allowNoModelCredential || modelCredential(settings) !== null ? null : noModelCredential;
+
 export const noModelCredential =
-  "No model credential is set, and a login of the agent CLI itself is not used: set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one), MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY, or jobs will fail";
+  "No model credential is set, so no agent can work: set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one), MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY for the service, log the agent CLI in under AGENT_CLI_HOME_DIR, or set SERVICE_ALLOW_NO_MODEL_CREDENTIAL=true if agents need none";
+
+/** The file may also hold logins of MCP servers alone. */
+const isLoggedIn = (settings: Credentials): boolean => {
+  try {
+    return readFileSync(join(loginDirectory(settings), ".credentials.json"), "utf8").includes(
+      '"claudeAiOauth"',
+    );
+  } catch {
+    return false;
+  }
+};

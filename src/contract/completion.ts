@@ -111,7 +111,7 @@ export const completionOperations = {
     },
     annotations: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
     part: "agent",
-    errors: ["model_not_found", "completion_running", "capacity_full", "draining"],
+    errors: ["model_not_found", "completion_running", "capacity_full", "no_model_credential", "draining"],
   }),
   get_completion: operation({
     name: "get_completion",

@@ -47,6 +47,7 @@ export const statusOf = {
   model_credentials: 502,
   orchestrator_unavailable: 502,
   bridge_unavailable: 502,
+  no_model_credential: 503,
   draining: 503,
   starting: 503,
   queue_full: 503,

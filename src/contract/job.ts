@@ -240,6 +240,7 @@ export const jobOperations = {
       "worktree_not_found",
       "worktree_not_ready",
       "idempotency_conflict",
+      "no_model_credential",
       "draining",
       "queue_full",
       "disk_full",

@@ -16,6 +16,8 @@ type Dependencies = {
   newId: () => string;
   /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
   check: (input: RunTaskInput, principal: string) => Promise<Accepted>;
+  /** Whether an agent session of this id can be resumed here. */
+  hasTranscript: (sessionId: string) => Promise<boolean>;
   /** Stores the files of a job for its run. */
   putFiles: (jobId: string, files: TaskFile[]) => Promise<void>;
   /** Instance on whose disk an earlier job's worktree is, if a follow-up must run there; null: any may. */
@@ -39,10 +41,23 @@ export const createSubmit = (deps: Dependencies) => {
     await deps.admit();
     const { principal } = context;
     const idempotency = idempotencyOf(context.idempotencyKey, principal, input);
-    const previous = await findPrevious(store, input);
+    const previous = await findPrevious(input);
     const accept = (worktree: NamedWorktree | null): Promise<JobRecord> =>
       enqueue(completed(input, previous, worktree), { previous, worktree, idempotency, principal });
     return input.worktree_id === "" ? accept(null) : deps.joinWorktree(input.worktree_id, accept);
+  };
+
+  /** The newest job of the session to resume; null: none is asked for, or no record is left. */
+  const findPrevious = async ({ session_id }: RunTaskInput): Promise<JobRecord | null> => {
+    if (session_id === "") return null;
+    if (!uuid.test(session_id))
+      throw new ServiceError("invalid_request", "session_id: must be the UUID of an agent session");
+    const previous = await store.findBySession(session_id);
+    if (previous !== null || (await deps.hasTranscript(session_id))) return previous;
+    throw new ServiceError(
+      "invalid_request",
+      `session_id: there is no agent session ${session_id}; take it from a job, or leave it out`,
+    );
   };
 
   const enqueue = async (input: RunTaskInput, origin: Origin): Promise<JobRecord> => {
@@ -107,13 +122,6 @@ export const createSubmit = (deps: Dependencies) => {
 export type Submit = ReturnType<typeof createSubmit>;
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-const findPrevious = async (store: JobStore, { session_id }: RunTaskInput): Promise<JobRecord | null> => {
-  if (session_id === "") return null;
-  if (!uuid.test(session_id))
-    throw new ServiceError("invalid_request", "session_id: must be the UUID of an agent session");
-  return await store.findBySession(session_id);
-};
 
 /** Where a job comes from, besides its input. */
 type Origin = {

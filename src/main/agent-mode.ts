@@ -6,7 +6,7 @@ import { openCompletionSpool } from "../chat/completion-writer.ts";
 import { createCompletions, type Completions } from "../chat/completions.ts";
 import type { Chat } from "../chat/chat.ts";
 import { createChat } from "../chat/create-chat.ts";
-import type { ObserveTurn, RequireBudget } from "../chat/engine.ts";
+import type { ObserveTurn, RequireAgent } from "../chat/engine.ts";
 import { createEngine } from "../chat/run-engine.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
@@ -47,7 +47,7 @@ type Dependencies = {
   isDraining: () => boolean;
   isLiving: (podName: string) => boolean;
   observeTurn: ObserveTurn;
-  requireBudget: RequireBudget;
+  requireAgent: RequireAgent;
   now: () => Date;
   log: Log;
 };
@@ -58,7 +58,7 @@ type Dependencies = {
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
   const { settings, companions, cli, stores, self, mark, directory, isDraining, isLiving } = deps;
-  const { observeTurn, requireBudget, now, log } = deps;
+  const { observeTurn, requireAgent, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
   const agent = createAgentPackage({ settings, companions, home: homedir(), log });
@@ -81,7 +81,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     log,
   });
   await engine.prepare();
-  const chat = createChat({ engine, agent, requireBudget, visibilities, bus, settings, now, newId, log });
+  const chat = createChat({ engine, agent, requireAgent, visibilities, bus, settings, now, newId, log });
   const completions = createCompletions({
     engine,
     store: completionStore,
@@ -89,7 +89,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     bus,
     agentPackage: agent,
     visibilities,
-    requireBudget,
+    requireAgent,
     settings,
     instance: self,
     now,

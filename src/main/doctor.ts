@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentEnvironment, createClaudeAgent } from "../agents/claude/claude.ts";
-import { modelCredential, noModelCredential } from "../config/model-credential.ts";
+import { modelCredential, modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import type { Check } from "../contract/instance.ts";
@@ -112,10 +112,15 @@ const agentVersion = async (patient: Patient, directory: string): Promise<string
 /** `directory` null: nothing is sent. */
 const modelAnswer = async (patient: Patient, directory: string | null): Promise<string> => {
   const credential = modelCredential(patient.settings);
-  if (credential === null) throw new Error(noModelCredential);
+  const problem = modelProblem(patient.settings);
+  if (problem !== null) throw new Error(problem);
+  if (credential === null)
+    throw new Doubt("No model credential is known here; svc run shows whether agents need one");
   if (directory === null)
     throw new Doubt(`${credential} is set, but was not tried; svc doctor --yes tries it`);
-  const { settings, request } = agentOf(patient, directory);
+  const { settings: own, request } = agentOf(patient, directory);
+  // Its login may be there. The rest of what the CLI reads is in the configuration directory.
+  const settings = { ...own, agentHome: patient.settings.agentHome };
   const session = { id: request.id, resumeFrom: null };
   const agent = createClaudeAgent({ settings, env: patient.env, redact: redactorOf(patient) });
   const started = await agent.start({ ...request, cwd: directory, session });

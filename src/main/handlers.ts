@@ -121,11 +121,16 @@ const required = <Part>(agentMode: Part | null): Part => {
   return agentMode;
 };
 
-type TaskChecks = { repos: Repos; profiles: Profiles; budgets: Pick<Budgets, "require"> };
+type TaskChecks = {
+  repos: Repos;
+  profiles: Profiles;
+  /** Throws a `ServiceError` when agents cannot use the model, or a budget is spent. */
+  requireAgent: Budgets["require"];
+};
 
 /** Checks what a submitted task names: repository, base ref, MCP file, profile and its budget. Throws a `ServiceError`. */
 export const createTaskCheck =
-  ({ repos, profiles, budgets }: TaskChecks) =>
+  ({ repos, profiles, requireAgent }: TaskChecks) =>
   async (
     { repo_url, base_ref, file_path, profile: name, task, options }: RunTaskInput,
     principal: string,
@@ -136,7 +141,7 @@ export const createTaskCheck =
     await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(file_path)]);
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
-    await budgets.require({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
+    await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     const isGiven = base_ref !== "" || repoUrl === "";
     const base = isGiven ? { baseRef: base_ref, warning: null } : await repos.baseLeftOut(repoUrl);
     return { repoUrl, profile, ...base };

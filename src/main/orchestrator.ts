@@ -2,9 +2,10 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
-import { modelCredential, noModelCredential } from "../config/model-credential.ts";
+import { modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { queueWaiting, recover } from "../jobs/recovery.ts";
 import { openOutcomeSpool } from "../jobs/outcomes.ts";
@@ -120,6 +121,12 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const imputed = settings.agentOauthToken !== null;
   const { onEnded, observeTurn } = createObservers({ metrics, telemetry, tracing, imputed });
   const budgets = createBudgets({ settings, telemetry, now, log });
+  /** What every request that starts an agent needs. Throws a `ServiceError`. */
+  const requireAgent: typeof budgets.require = async (asked) => {
+    const problem = modelProblem(settings);
+    if (problem !== null) throw new ServiceError("no_model_credential", problem, { retryAfter: 60 });
+    await budgets.require(asked);
+  };
   const settling = { store, events, queue, jobEnds, onEnded, now, log };
   const spool = await openOutcomeSpool(join(directory, "spool"), log);
   const worker = createWorker({
@@ -174,7 +181,8 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     settings,
     now,
     newId: randomUUID,
-    check: createTaskCheck({ repos, profiles, budgets }),
+    check: createTaskCheck({ repos, profiles, requireAgent }),
+    hasTranscript: async (id) => (await profiles.findTranscript(id)) !== null,
     putFiles: stores.taskFiles.put,
     admit,
     joinWorktree: (id, accept) =>
@@ -193,7 +201,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     isDraining: cluster.isDraining,
     isLiving: stores.isLiving,
     observeTurn,
-    requireBudget: budgets.require,
+    requireAgent,
     now,
     log,
   }).catch(giveUp);
@@ -224,7 +232,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     readiness: createReadiness({
       store,
       disks,
-      credentialProblem: modelCredential(settings) === null ? noModelCredential : null,
+      credentialProblem: () => modelProblem(settings),
       companions: companions.states,
       isDraining: cluster.isDraining,
       closing: ending.signal,

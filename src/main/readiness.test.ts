@@ -25,7 +25,7 @@ test("a store that is unreachable makes the service unready with its reason, and
   const ready = createReadiness({
     store,
     disks: roomy,
-    credentialProblem: "No model credential is set",
+    credentialProblem: () => "No model credential is set",
     companions: async () => [],
     isDraining: () => false,
     closing: closing.signal,
@@ -60,7 +60,7 @@ test("however often it is asked, the store is looked at once a second", async ()
   const ready = createReadiness({
     store,
     disks: roomy,
-    credentialProblem: "No model credential is set",
+    credentialProblem: () => "No model credential is set",
     companions: async () => [],
     isDraining: () => false,
     closing: new AbortController().signal,
@@ -82,7 +82,7 @@ test("an answer is not kept longer because the machine's clock was set back", as
   const ready = createReadiness({
     store,
     disks: roomy,
-    credentialProblem: "No model credential is set",
+    credentialProblem: () => "No model credential is set",
     companions: async () => [],
     isDraining: () => false,
     closing: new AbortController().signal,

@@ -21,7 +21,7 @@ export const createReadiness = ({
   store: Pick<JobStore, "check">;
   disks: { requireRoom: (least?: number) => Promise<void>; volumes: () => Promise<Volume[]> };
   /** Why agents have no access to the model; null: they have a credential. */
-  credentialProblem: string | null;
+  credentialProblem: () => string | null;
   companions: () => Promise<{ target: CompanionTarget; ageSeconds: number | null }[]>;
   isDraining: () => boolean;
   closing: AbortSignal;
@@ -48,7 +48,7 @@ export const createReadiness = ({
       check("jobs", shutdown ?? draining, "New jobs are accepted"),
       check("store", stored, "Jobs can be recorded"),
       check("disk", room, free),
-      check("model", credentialProblem, "A credential is set", "warning"),
+      check("model", credentialProblem(), "A credential is set, or none is asked for", "warning"),
     ];
     const reasons = checks.filter(({ status }) => status === "fault").map(({ message }) => message);
     const ages = (await companions()).map(({ target, ageSeconds }) => ({ target, age_seconds: ageSeconds }));

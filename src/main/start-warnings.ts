@@ -1,4 +1,4 @@
-import { modelCredential, noModelCredential } from "../config/model-credential.ts";
+import { modelProblem } from "../config/model-credential.ts";
 import type { Settings } from "../config/variables.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import type { Profiles } from "../profiles/profile.ts";
@@ -29,6 +29,7 @@ export const startWarnings = async ({
     findExecutable("gh", env["PATH"] ?? ""),
     selfTest({ settings, env, signal }),
   ]);
+  const problem = modelProblem(settings);
   const hasToken = settings.gitHostToken !== null || settings.gitHostAppId !== null;
   return [
     ...(root
@@ -41,7 +42,7 @@ export const startWarnings = async ({
       : [
           `${agentCli.message} Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it`,
         ]),
-    ...(modelCredential(settings) === null ? [noModelCredential] : []),
+    ...(problem === null ? [] : [problem]),
     ...(hasToken && !gh.ok
       ? [`${gh.message} Branches will be pushed, but no pull request opened: install gh, the git host's CLI`]
       : []),

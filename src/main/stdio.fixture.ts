@@ -10,6 +10,7 @@ export const environment = (home: string, env: Record<string, string> = {}): Rec
   SERVICE_TRANSPORT: "stdio",
   SERVICE_POD_NAME: "test-pod",
   SERVICE_AGENT_CLI_BINARY: fakeAgent,
+  SERVICE_ALLOW_NO_MODEL_CREDENTIAL: "true",
   SERVICE_AGENT_CLI_KILL_GRACE: "1",
   ...env,
 });

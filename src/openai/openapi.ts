@@ -143,6 +143,7 @@ export const chatDescription: ZodOpenApiOperationObject = {
       "model_failed",
       "model_credentials",
       "capacity_full",
+      "no_model_credential",
       "draining",
       "store_unavailable",
       "turn_timeout",

@@ -91,13 +91,14 @@ test("a second service on the same home ends with a sentence, and the first cont
 
 test("a start without any model credential warns, and says which variables to set", async () => {
   const warning = /"level":"warn".*No model credential is set.*AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN/;
-  expect((await startService()).output.stderr).toMatch(warning);
+  const none = { SERVICE_ALLOW_NO_MODEL_CREDENTIAL: undefined };
+  expect((await startService({ env: none })).output.stderr).toMatch(warning);
   const services = [
     { AGENT_CLI_OAUTH_TOKEN: "long-lived-token" },
     { MODEL_API_AUTH_TOKEN: "static-key" },
     { ANTHROPIC_API_KEY: "native-key" },
     { SERVICE_AGENT_ENV: "CLAUDE_CODE_USE_BEDROCK" },
-  ].map((env) => startService({ env }));
+  ].map((env) => startService({ env: { ...none, ...env } }));
   for (const { output } of await Promise.all(services))
     expect(output.stderr).not.toContain("No model credential");
 });

@@ -132,6 +132,12 @@ test.each<[what: string, input: Record<string, unknown>, code: string, words: Re
     /anybody on the way can read and change/,
   ],
   ["a relative path as a URL", { repo_url: "../repo" }, "invalid_repo_url", /is not a URL/],
+  [
+    "a session that nobody knows",
+    { session_id: "00000000-0000-4000-8000-000000000000" },
+    "invalid_request",
+    /session_id: there is no agent session 00000000-0000-4000-8000-000000000000/,
+  ],
   ["a session that is no UUID", { session_id: "../x" }, "invalid_request", /session_id: must be the UUID/],
   [
     "a worktree that does not exist",

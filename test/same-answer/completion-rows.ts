@@ -31,6 +31,12 @@ export const completionRows = (scene: () => Scene): Row[] => [
   },
   {
     operation: "agent_completions",
+    outcome: "no_model_credential",
+    question: () => ask("poor"),
+    service: () => scene().poor,
+  },
+  {
+    operation: "agent_completions",
     outcome: "draining",
     question: async () => {
       await scene().drain();

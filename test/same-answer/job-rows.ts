@@ -69,6 +69,17 @@ export const jobRows = (scene: () => Scene): Row[] => [
   },
   {
     operation: "run_task",
+    outcome: "invalid_request",
+    question: () => ({ input: { task, session_id: "00000000-0000-4000-8000-000000000000" } }),
+  },
+  {
+    operation: "run_task",
+    outcome: "no_model_credential",
+    question: () => ({ input: { task } }),
+    service: () => scene().poor,
+  },
+  {
+    operation: "run_task",
     outcome: "queue_full",
     question: () => ({ input: { task } }),
     service: () => scene().full,

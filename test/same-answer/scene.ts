@@ -30,7 +30,7 @@ export const newWorktree = ["worktree_id", "path", "branch", "created_at", "age_
 
 /** The services that the rows call, each in the state that some answers need. */
 export const openScene = async () => {
-  const [roomy, full, draining, clogged, crowded, { path: remote }] = await Promise.all([
+  const [roomy, full, draining, clogged, crowded, poor, { path: remote }] = await Promise.all([
     busy("hang", agentMode),
     busy("hang", { ...agentMode, SERVICE_MAX_QUEUED_JOBS: "1", AGENT_MODE_MAX_CONCURRENT: "1" }),
     busy("ignore-term", { ...agentMode, SERVICE_AGENT_CLI_KILL_GRACE: "3600" }),
@@ -41,6 +41,7 @@ export const openScene = async () => {
         SERVICE_TELEMETRY_DB: "postgres://127.0.0.1:9/none",
       },
     }),
+    startService({ env: { ...agentMode, SERVICE_ALLOW_NO_MODEL_CREDENTIAL: undefined } }),
     makeRemote(),
   ]);
   await full.client.run_task({ task: "fills the queue" });
@@ -58,6 +59,8 @@ export const openScene = async () => {
     clogged,
     /** The floor of free room is above what any disk has, and nothing answers for its telemetry. */
     crowded,
+    /** It has no model credential. */
+    poor,
     /** A repository. */
     remote,
     /** A job that waits. */
@@ -90,7 +93,7 @@ export const openScene = async () => {
       // This one does not listen to SIGTERM.
       for (const { pid } of left) process.kill(-Number(pid), "SIGKILL");
       stopped ??= draining.stop();
-      await Promise.all([stopped, ...[roomy, full, clogged, crowded].map((service) => service.stop())]);
+      await Promise.all([stopped, ...[roomy, full, clogged, crowded, poor].map((service) => service.stop())]);
     },
   };
 };
@@ -112,7 +115,9 @@ const busy = async (scenario: string, env: Record<string, string> = {}): Promise
     const record = ended({ id, ttl_seconds: 1e9, task: `${id.slice(0, 8)} of before` });
     await writeFile(join(home, ".service", "jobs", `${id}.json`), JSON.stringify(record));
   }
-  const service = await startService({ home, env: { SERVICE_MAX_PARALLEL_JOBS: "1", ...env } });
+  // On a busy machine the questions take longer than an agent may say nothing.
+  const limits = { SERVICE_MAX_PARALLEL_JOBS: "1", SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT: "0" };
+  const service = await startService({ home, env: { ...limits, ...env } });
   const { job } = await service.client.run_task({ task: `scenario: ${scenario}` });
   await until(async () => (await service.client.get_job({ job_id: job.id })).job.pid !== null, {
     what: "the agent to run",

@@ -1,3 +1,4 @@
+import { loginDirectory } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
@@ -127,6 +128,9 @@ const modelCredentials = (settings: ClaudeSettings): Record<string, string> => {
   return {
     ...(settings.modelAuthToken !== null && { ANTHROPIC_AUTH_TOKEN: settings.modelAuthToken }),
     ...(settings.modelApiKey !== null && { ANTHROPIC_API_KEY: settings.modelApiKey }),
+    // Without a credential the CLI uses its own login, which it would look for in the job's CLAUDE_CONFIG_DIR.
+    ...(settings.modelAuthToken === null &&
+      settings.modelApiKey === null && { CLAUDE_SECURESTORAGE_CONFIG_DIR: loginDirectory(settings) }),
     ...(settings.modelBaseUrl !== null && { ANTHROPIC_BASE_URL: settings.modelBaseUrl }),
   };
 };

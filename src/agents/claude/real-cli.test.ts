@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -78,6 +78,22 @@ test("a long prompt, one like an option and one like a command reach the model a
     expect(outcome).toMatchObject({ ok: true });
     expect(JSON.stringify(model.requests.at(-1)?.body)).toContain(JSON.stringify(prompt).slice(1, -1));
   }
+});
+
+test("a login of the CLI under its home is used where no credential is set, whatever the config directory is", async () => {
+  const directory = await temporaryDirectory();
+  await mkdir(join(directory, ".claude"));
+  const login = {
+    accessToken: "canary-token",
+    refreshToken: "none",
+    expiresAt: Date.now() + 86_400_000,
+    scopes: ["user:inference"],
+    subscriptionType: "max",
+  };
+  await writeFile(join(directory, ".claude", ".credentials.json"), JSON.stringify({ claudeAiOauth: login }));
+  const { outcome } = await run("scenario: text", { directory, settings: { modelAuthToken: null } });
+  expect(outcome).toMatchObject({ ok: true, error: null });
+  expect(model.requests.at(-1)?.headers["authorization"]).toBe("Bearer canary-token");
 });
 
 test("a session is resumed by its transcript's path from another directory", async () => {

@@ -1,5 +1,5 @@
 import { isLoopbackHost } from "../../config/formats.ts";
-import { modelCredential } from "../../config/model-credential.ts";
+import { modelCredential, modelProblem } from "../../config/model-credential.ts";
 import type { Settings } from "../../config/variables.ts";
 import type { Layout } from "../print.ts";
 import { counted, factLines } from "./columns.ts";
@@ -16,9 +16,9 @@ export const startPage = (settings: Settings, url: string, layout: Layout): stri
       ["Worktrees", settings.worktreeRoot],
       [
         "Model",
-        credential === null
-          ? "no credential: jobs will fail. Set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one) or ANTHROPIC_API_KEY"
-          : `${credential} is set`,
+        modelProblem(settings) === null
+          ? `${credential ?? "SERVICE_ALLOW_NO_MODEL_CREDENTIAL"} is set`
+          : "no credential: jobs are refused. Set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one) or ANTHROPIC_API_KEY",
         "prose",
       ],
       ["Git host", gitHost(settings), "prose"],

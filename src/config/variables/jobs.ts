@@ -1,5 +1,15 @@
 import { join } from "node:path";
-import { integer, optionalPath, path, text, httpUrl, optional, seconds, variableNames } from "../formats.ts";
+import {
+  flag,
+  integer,
+  optionalPath,
+  path,
+  text,
+  httpUrl,
+  optional,
+  seconds,
+  variableNames,
+} from "../formats.ts";
 import { variable } from "../variable.ts";
 
 /** Jobs: records, limits, profiles. */
@@ -106,6 +116,12 @@ export const agentVariables = {
   modelApiKey: variable("ANTHROPIC_API_KEY", optional, null, "Model credential in its native name", {
     secret: true,
   }),
+  allowNoModelCredential: variable(
+    "SERVICE_ALLOW_NO_MODEL_CREDENTIAL",
+    flag,
+    "false",
+    "Accept jobs and chats although no model credential is known here",
+  ),
   modelBaseUrl: variable(
     "MODEL_API_BASE_URL",
     httpUrl.nullable(),

@@ -1,0 +1,44 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { asks } from "../asks.ts";
+import { svc } from "../cli/run-svc.ts";
+import { startService } from "../service.ts";
+
+const post = async (url: string, body: object) => {
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+  return { status: answer.status, retry: answer.headers.get("retry-after"), text: await answer.text() };
+};
+
+test("without a model credential nothing that needs an agent is accepted, until the agent CLI is logged in", async () => {
+  const service = await startService({
+    env: { AGENT_MODE: "true", SERVICE_ALLOW_NO_MODEL_CREDENTIAL: undefined },
+  });
+  const chat = { model: "default", messages: [{ role: "user", content: "hello" }] };
+  const words = /AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN.*ANTHROPIC_API_KEY.*AGENT_CLI_HOME_DIR/;
+  for (const [path, body] of [
+    ["/jobs", { task: "hello" }],
+    ["/completions", { uuid: "one", message: "hello" }],
+    ["/v1/chat/completions", chat],
+    ["/v1/chat/completions", { ...chat, stream: true }],
+  ] as const) {
+    const { status, retry, text } = await post(service.url + path, body);
+    expect({ path, status, retry }).toEqual({ path, status: 503, retry: "60" });
+    expect(text).toMatch(/"code":"no_model_credential"/);
+    expect(text).toMatch(words);
+  }
+  const run = await svc(["run", "hello", "--no-repo"], { env: { SERVICE_PORT: new URL(service.url).port } });
+  expect(run.stderr).toMatch(words);
+  expect(run.code).not.toBe(0);
+  const state = await post(`${service.url}/v1/chat/completions`, {
+    ...chat,
+    messages: [{ role: "user", content: "/stream-status" }],
+  });
+  expect(state.status).toBe(200);
+
+  await mkdir(join(service.home, ".claude"));
+  const login = { claudeAiOauth: { accessToken: "not-a-token" } };
+  await writeFile(join(service.home, ".claude", ".credentials.json"), JSON.stringify(login));
+  expect(await asks(service).run({ task: "scenario: noop" })).toMatchObject({ status: "succeeded" });
+});
