@@ -72,8 +72,9 @@ test("a job that may not be run again does not say that its agent was never star
     settleLost: async () => ({ requeue: true, patch: { salvage_ref: "refs/service/salvage/x" } }),
   });
   await engine.recover();
-  expect((await engine.jobs.get(id)).error).toMatch(
-    /^The instance pod was lost while the agent was at work; /,
+  const { error, salvage_ref } = await engine.jobs.get(id);
+  expect(error).toBe(
+    `The service ended while the agent was at work; its work is saved as ${salvage_ref}.\nWhat to do: svc continue ${id.slice(0, 8)}.`,
   );
 });
 

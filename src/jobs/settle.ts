@@ -157,7 +157,11 @@ const afterEnd = (record: JobRecord, cause: Cause): JobPatch | null => {
   // Called lost, or finished after its push: the outcome stays; the location of its work is added.
   const { salvage_ref = record.salvage_ref, branch = record.branch } = patch;
   const { commit_sha = record.commit_sha, pr_url = record.pr_url, warnings = record.warnings } = patch;
-  return { salvage_ref, branch, commit_sha, pr_url, warnings, ...settled };
+  const error =
+    record.failure_reason === "instance_lost"
+      ? sentence(record, { salvage_ref, unsettled: false })
+      : record.error;
+  return { salvage_ref, branch, commit_sha, pr_url, warnings, error, ...settled };
 };
 
 /** An earlier try may have written this very outcome; its end is announced now. */
@@ -207,12 +211,13 @@ export const endPatch = (record: JobRecord, at: Date) => ({
   stages: [...record.stages, { stage: "ended" as const, at: at.toISOString(), attempt: record.attempt }],
 });
 
-const sentence = (record: JobRecord, { salvage_ref, unsettled }: JobPatch): string => {
+const sentence = (record: JobRecord, { salvage_ref = null, unsettled }: JobPatch): string => {
+  const id = record.id.slice(0, 8);
   if (record.process === null)
-    return `The service ended ${record.attempt} times while it prepared this job; submit it again if the service is stable`;
+    return `The service ended ${record.attempt} times while it prepared this job.\nWhat to do: If the service is stable, svc retry ${id}.`;
   // The work stays with the instance, which saves it when it is back.
   if (unsettled === true)
-    return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved when it comes back. Submit the task again`;
-  const work = (salvage_ref ?? null) === null ? "" : "its unfinished work is saved (see its salvage ref), ";
-  return `The service ended while the agent was at work; ${work}submit the task again`;
+    return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved when it is back.\nWhat to do: When it is back, svc continue ${id}.`;
+  const work = salvage_ref === null ? "" : `; its work is saved as ${salvage_ref}`;
+  return `The service ended while the agent was at work${work}.\nWhat to do: svc continue ${id}.`;
 };

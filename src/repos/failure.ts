@@ -1,4 +1,5 @@
 import { GitError } from "../lib/git.ts";
+import { nearest } from "../lib/nearest.ts";
 import { RepoError } from "./repos.ts";
 
 type Doing = {
@@ -30,7 +31,10 @@ export const asRepoError = (error: unknown, { reason, what, signal }: Doing): un
 /** What it means, and in a line of its own what to do. */
 const explained = (known: Known, { what, detail }: { what: string; detail: string }): string => {
   const isPath = / (file:\/)?\/\S/.test(what);
-  const { meaning, advice } = (isPath ? known.ofPath : undefined) ?? known;
+  const { meaning, advice: usual } = (isPath ? known.ofPath : undefined) ?? known;
+  const [, typed = ""] = /Could not resolve host(?:name)?:? ([\w.-]+)/i.exec(detail) ?? [];
+  const host = nearest(typed, ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"]);
+  const advice = host === undefined || host === typed ? usual : `Did you mean ${host}? ${usual}`;
   return `${meaning} (${detail})${advice === null ? "" : `\nWhat to do: ${advice}`}`;
 };
 
@@ -143,7 +147,7 @@ const knownFailures: Known[] = [
 
 /** The lines with the reason: messages of the server, errors, refusals; else the last lines. */
 const relevantLines = (text: string): string => {
-  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  const lines = text.split(/[\r\n]+/).filter((line) => line.trim() !== "");
   const reasons = lines.filter((line) => /^(remote:|error:|fatal:|\s*!|ssh:)|rejected/.test(line));
   return (reasons.length > 0 ? reasons : lines).slice(-6).join("; ").slice(0, 1000);
 };

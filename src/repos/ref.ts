@@ -70,7 +70,7 @@ export const resolveBase = async (context: GitContext, request: BaseRequest): Pr
   if (fallback !== null && tip !== null) return { baseRef: fallback, baseSha: tip };
   const known = branches.slice(0, 10).map(({ name }) => name.slice(remoteBranches.length));
   const more = branches.length > 10 ? ", …" : "";
-  const message = `The repository ${repo.url} has no branch or tag "${baseRef}". It has: ${known.join(", ")}${more}. Name one of them as the base.`;
+  const message = `The repository ${repo.url} has no branch or tag "${baseRef}". It has: ${known.join(", ")}${more}.\nWhat to do: Name one of them as the base.`;
   throw new RepoError("worktree_failed", message);
 };
 

@@ -234,9 +234,9 @@ const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress
   // again as a lost one would be.
   if (reason !== "cancel" && (record.retry_lost || (!agent?.prompted && !isFenced)))
     return { kind: "requeue", patch: { pid: null, process: null } };
-  const error = isFenced
-    ? "The instance lost touch with the others while the job ran; submit the task again"
-    : "The service was stopped while the job ran; submit the task again";
+  const what = isFenced ? "The instance lost touch with the others" : "The service was stopped";
+  const next = `svc ${agent?.prompted === true ? "continue" : "retry"} ${record.id.slice(0, 8)}`;
+  const error = `${what} while the job ran.\nWhat to do: ${next}.`;
   return { kind: "failed", patch: { failure_reason: "instance_lost", retryable: true, error } };
 };
 

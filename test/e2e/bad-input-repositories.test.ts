@@ -73,7 +73,9 @@ test("a base branch that is missing fails the job and names those that there are
   const remote = await makeRemote();
   const job = await run(remote.path, { base_ref: "develop" });
   expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed", retryable: false });
-  expect(job.error).toMatch(/has no branch or tag "develop"\. It has: main\. Name one of them as the base/);
+  expect(job.error).toMatch(
+    /has no branch or tag "develop"\. It has: main\.\nWhat to do: Name one of them as the base/,
+  );
 });
 
 test("an empty repository gets its first commit on the job's branch", async () => {

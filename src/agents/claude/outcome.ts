@@ -153,15 +153,17 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
       ? `The agent gave no sign of life within ${settings.agentCliFirstOutputTimeout} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT) and was ended.\nTry again.`
       : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended.\nContinue the session.`,
   auth: () =>
-    "The model provider refused the agent's credentials, or there are none.\nSet AGENT_CLI_OAUTH_TOKEN, or MODEL_API_AUTH_TOKEN, for the service and try again.",
+    "The model provider refused the agent's credentials, or there are none.\nSet AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY for the service and try again.",
   rate_limited: ({ observed: { limitResetsAt } }) =>
     `A usage limit of the model provider is reached.\nTry again ${limitResetsAt ? `when it resets, at ${limitResetsAt}` : "later"}.`,
-  api_error: ({ verdict, observed, profile }) =>
-    `The model could not be used${status(observed.result?.api_status ?? null)}.\n${
-      verdict.retryable
-        ? "It may pass: try again."
-        : `Check the model of "${profile}", and MODEL_API_BASE_URL.`
-    }`,
+  api_error: ({ verdict, observed, profile, settings }) =>
+    isUnreachable(observed)
+      ? `The model could not be reached at ${settings.modelBaseUrl ?? "its provider"} (MODEL_API_BASE_URL).\nAsk it with svc doctor --yes on the service's machine.`
+      : `The model could not be used${status(observed.result?.api_status ?? null)}.\n${
+          verdict.retryable
+            ? "It may pass: try again."
+            : `Check the model of "${profile}", and MODEL_API_BASE_URL.`
+        }`,
   max_turns: ({ profile }) =>
     `The agent stopped at its limit of turns.\n${raise("max_turns", profile)}, or continue the session.`,
   budget: ({ profile }) =>
@@ -178,6 +180,9 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
       ? `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}.\nContinue the session.`
       : `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`,
 };
+
+const isUnreachable = ({ result }: Observed): boolean =>
+  result?.api_status === null && /connect/i.test(result.text);
 
 const raise = (limit: string, profile: string): string => `Raise \`${limit}\` of "${profile}"`;
 

@@ -18,8 +18,7 @@ const advice: Record<FailureReason, string> = {
   budget: "Raise max_budget_usd in the profile, or split the task.",
   timeout: "Split the task, or raise timeout in the profile or SERVICE_AGENT_CLI_TIMEOUT.",
   stalled: "Continue with --session-id, or try the agent CLI with svc doctor.",
-  instance_lost:
-    "Continue the agent's session, if it has one, with --session-id; svc instances lists who lives.",
+  instance_lost: "Continue it with svc continue and the id of the job.",
   clone_failed: "Try git ls-remote with this repository as the service's user.",
   worktree_failed: "Check that the base branch exists; svc disk shows the service's free room.",
   profile_invalid: "Correct the profile: svc profiles shows its fault.",

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Job } from "../../contract/job.ts";
 import { sampleBegin, sampleJob } from "../../../test/cli/sample-job.ts";
 import { unpainted } from "../print.ts";
 import { jobPage, jobSummary, stageTimes } from "./job-page.ts";
@@ -45,6 +46,15 @@ describe("the page of a job", () => {
     );
     const spoofed = failed("It broke.\nThe agent said: ouch\nWhat to do: rm -rf /");
     expect(spoofed).toContain("What to do  Read what the agent said");
+  });
+
+  test("offers what fits the failure: another repository after a failed clone, no second start after a crash", () => {
+    const session_id = "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11";
+    const nextOf = (failure_reason: Job["failure_reason"]): string =>
+      page({ status: "failed", failure_reason, session_id, ended_at: at(2) }).split("Next")[1] ?? "";
+    expect(nextOf("clone_failed")).toContain("svc retry 6f1c1a52 --repo URL");
+    expect(nextOf("instance_lost")).toContain("svc continue 6f1c1a52");
+    expect(nextOf("instance_lost")).not.toContain("svc retry");
   });
 
   test("wraps sentences under their label where there is a width, and never a path or a command", () => {

@@ -66,16 +66,19 @@ export const jobSummary = (job: Job, layout: Layout): string => {
 /** What a user is likely to do with this job now, a command a line. */
 const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
   const { status, diff_stat: stat, pr_url: pr, salvage_ref: saved, session_id: session } = job;
+  const { failure_reason: reason } = job;
   const id = job.id.slice(0, 8);
   const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
   const isLive = status === "queued" || status === "running";
+  // What a crash has interrupted is continued.
+  const isToRepeat = !isLive && status !== "succeeded" && !(reason === "instance_lost" && session !== null);
   const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
   const commands: [command: string, meaning: string, isUseful: boolean][] = [
     [`svc logs -f ${id}`, "follow it", isLive],
     [`svc diff ${id}`, "see the change", isChanged],
     [`svc open ${id}`, "the pull request", pr !== null],
     [toGet, "get the change", isChanged],
-    [`svc retry ${id}`, "submit it again", !isLive && status !== "succeeded"],
+    [`svc retry ${id}${reason === "clone_failed" ? " --repo URL" : ""}`, "submit it again", isToRepeat],
     [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
   ];
   const useful = commands.filter(([, , isUseful]) => isUseful);
