@@ -114,9 +114,17 @@ export const checkoutWarnings = async (
       `Links that point out of the repository were left out of the worktree: ${listed(leftOut)}.`,
     );
   }
-  if (submodules.length > 0) warnings.push(`Submodules are not checked out: ${listed(submodules)}.`);
+  if (submodules.length > 0) {
+    const privately =
+      "prepare a worktree, check it out there yourself, and run the task in it (svc worktrees prepare, svc run --worktree-id)";
+    warnings.push(
+      `Submodules are not checked out: ${listed(submodules)}. One that needs no credentials the agent can check out, if the task says so (git submodule update --init); for another, ${privately}.`,
+    );
+  }
   if (await usesLfs(path, attributes)) {
-    warnings.push("Files kept in Git LFS are not downloaded: the worktree holds their pointers.");
+    warnings.push(
+      "Files kept in Git LFS are not downloaded: the worktree holds their pointers. Give the text files and images among them that the task needs with it (svc run --file).",
+    );
   }
   return warnings;
 };

@@ -179,7 +179,7 @@ test("settings, MCP servers, hooks, filters and submodules of a repository do no
   expect(await remote.branches()).toEqual(["main", code.branch]);
   expect(await remote.show(`${code.branch}:README.md`)).toContain("## Layout");
   expect(code.warnings).toEqual([
-    expect.stringMatching(/^Submodules are not checked out: a, b\.$/),
+    expect.stringMatching(/^Submodules are not checked out: a, b\. /),
     expect.stringContaining("no pull request was opened"),
   ]);
   for (const word of ["Marmot", "Badger"]) {
