@@ -10,7 +10,7 @@ export const newUser = async (env: Record<string, string> = {}) => {
   const home = await temporaryDirectory();
   const programs = join(home, "bin");
   await mkdir(programs);
-  const variables = `SERVICE_AGENT_CLI_BINARY='${fakeAgent}' SERVICE_OTEL_ENABLED=false`;
+  const variables = `SERVICE_AGENT_CLI_BINARY='${fakeAgent}' SERVICE_ALLOW_NO_MODEL_CREDENTIAL=true SERVICE_OTEL_ENABLED=false`;
   for (const [name, program] of Object.entries({
     svc: svcProgram,
     bridge: [process.execPath, bridgeProgram],
