@@ -99,3 +99,34 @@ test("salvage refs and job branches are deleted when their last commit is too ol
   // The worktree borrows nothing that was deleted.
   expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one\n?? a.txt");
 });
+
+test("work with old dates is kept as long as other work, from when it was saved", async () => {
+  const { repos, repo, worktree } = await makeWorktree();
+  const old = [
+    "-c",
+    "user.name=a",
+    "-c",
+    "user.email=a@b",
+    "commit",
+    "--quiet",
+    "--allow-empty",
+    "--message=old",
+  ];
+  await plainGit(worktree.path, ...old);
+  const dated = `${await plainGit(worktree.path, "cat-file", "commit", "HEAD")}\n`.replaceAll(
+    /> \d+ /g,
+    "> 1546300800 ",
+  );
+  await write(worktree.path, { "../dated": dated });
+  const commit = await plainGit(worktree.path, "hash-object", "-t", "commit", "-w", "../dated");
+  await plainGit(worktree.path, "reset", "--quiet", "--hard", commit);
+  expect(await salvagedRef(repos, worktree, "one", never)).toBe("refs/service/salvage/one");
+  await repos.saveBranch(worktree, never);
+  const own = ["for-each-ref", "--format=%(refname)", "refs/heads", "refs/service"];
+  const saved = "refs/heads/service/one\nrefs/service/salvage/one";
+  await plainGit(repo.gitDir, "pack-refs", "--all");
+  expect(await repos.expireRefs(new Date(Date.now() - 60_000), never)).toBe(0);
+  expect(await plainGit(repo.gitDir, ...own)).toBe(saved);
+  expect(await repos.expireRefs(new Date(Date.now() + 60_000), never)).toBe(2);
+  expect(await plainGit(repo.gitDir, ...own)).toBe("");
+});

@@ -19,7 +19,7 @@ import { repoKey } from "./url.ts";
 const ownPrefixes = ["refs/service/salvage", "refs/heads"];
 
 /**
- * Deletes the salvage refs and job branches of every cached clone whose last commit is older than `before`. Their objects
+ * Deletes the salvage refs and job branches of every cached clone that were saved, and whose last commit was made, before `before`. Their objects
  * stay: worktrees may borrow them. Resolves to how many refs it deleted.
  */
 export const expireRefs = async (
@@ -43,10 +43,13 @@ const expireIn = async (
   const call = { variables: gitDirVariables(gitDir), maxOutputBytes: 256 * 1024 * 1024, signal };
   const format = "--format=%(committerdate:unix) %(refname) %(objectname)";
   const { stdout } = await runGit(context, ["for-each-ref", format, ...ownPrefixes], call);
-  const past = stdout.split("\n").flatMap((line) => {
+  const past: string[] = [];
+  for (const line of stdout.split("\n")) {
     const [at, ref, commit] = line.split(" ");
-    return commit !== undefined && Number(at) * 1000 < before.getTime() ? [`delete ${ref} ${commit}\n`] : [];
-  });
+    if (ref === undefined || Number(at) * 1000 >= before.getTime()) continue;
+    const log = await lstat(join(gitDir, "logs", ref)).catch(() => null);
+    if (log === null || log.mtime < before) past.push(`delete ${ref} ${commit}\n`);
+  }
   if (past.length === 0) return 0;
   const locked = { key, url: `in ${gitDir}`, reason: "worktree_failed" as const, signal };
   await withRepositoryLock(context, locked, ({ lockFd, lost, signal: until }) => {

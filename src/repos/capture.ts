@@ -258,21 +258,22 @@ const nestedRepositories = async (
 
 type Unsaved = {
   worktree: Worktree;
-  /** Whether commits pushed to the worktree's own branch count as saved. They do not when its job fails after the push. */
-  pushCounts: boolean;
+  /** The commit that the service pushed, if that counts as saved. It does not when the job fails after the push. */
+  pushed?: string | null;
   maxCount?: number;
   signal: AbortSignal;
 };
 
 /**
  * Commits of the clone that neither the remote nor the base has: on any branch, in the stash, or once checked out on no
- * branch. Only those that are no ancestor of another, newest first.
+ * branch. Only those that are no ancestor of another, newest first. The cached clone knows what the remote has; the
+ * agent may have made remote-tracking refs of any kind.
  */
 export const unsavedCommits = async (
   context: GitContext,
-  { worktree, pushCounts, maxCount: most, signal }: Unsaved,
+  { worktree, pushed = null, maxCount: most, signal }: Unsaved,
 ): Promise<string[]> => {
-  const { gitDir, baseSha, branch } = worktree;
+  const { gitDir, baseSha } = worktree;
   const stash = await textOf(join(gitDir, "logs", "refs", "stash"));
   const head = await textOf(join(gitDir, "logs", "HEAD"));
   const unnamed = [
@@ -281,8 +282,7 @@ export const unsavedCommits = async (
     ...[...head.matchAll(/\tcheckout: moving from ([0-9a-f]{40}) to /g)].map(([, commit = ""]) => commit),
   ];
   const included = ["--exclude=refs/remotes/*", "--all", ...new Set(unnamed.slice(-500))];
-  const own = pushCounts ? [] : [`--exclude=origin/${branch}`];
-  const known = ["--not", ...own, "--remotes", "--alternate-refs", ...(baseSha === null ? [] : [baseSha])];
+  const known = ["--not", "--alternate-refs", ...[baseSha, pushed].filter((commit) => commit !== null)];
   const bound = most === undefined ? [] : [`--max-count=${most}`];
   const { stdout } = await runGit(
     context,

@@ -35,7 +35,7 @@ export const inspectWorktree = async (
   const without = baseSha === null ? [] : [baseSha];
   const ahead = head === null ? 0 : await countCommits(context, { worktree, of: [head], without, signal });
   const diffStat = await diffFromBase(context, { worktree, tree, signal });
-  const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
+  const unsaved = await unsavedCommits(context, { worktree, signal });
   const hasOtherCommits = unsaved.some((commit) => commit !== head && commit !== tip);
   return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat, kept, hasOtherCommits };
 };
@@ -142,7 +142,7 @@ const save = async (
   const state = await captureOrReason(context, { worktree, signal });
   if (typeof state === "string") return { ref: null, kept: [state] };
   const { kept, tree, headTree, tip } = state;
-  const unsaved = await unsavedCommits(context, { worktree, pushCounts: false, signal });
+  const unsaved = await unsavedCommits(context, { worktree, signal });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
   const before = await savedBefore(context, { worktree, ref, unsaved, signal });
   if (before !== null && before.tree === tree && before.hasAll) return { ref, kept };

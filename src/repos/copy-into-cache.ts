@@ -1,5 +1,5 @@
-import { access } from "node:fs/promises";
-import { join } from "node:path";
+import { access, mkdir, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { GitError } from "../lib/git.ts";
 import { allBranches, fetchOptions } from "./cache.ts";
 import { cachedRefs } from "./clone.ts";
@@ -41,11 +41,20 @@ export const copyIntoCache = async (
     const lacking = wanted.filter(
       ([ref, commit]) => !found.some(({ name, sha }) => name === ref && sha === commit),
     );
-    if (lacking.length === 0) return;
+    if (lacking.length === 0) return noteTime(cacheDir, Object.keys(refs));
     if (isShallow) throw new NotCaptured(shallow);
     const names = lacking.map(([ref]) => ref).join(" and ");
     throw new RepoError("worktree_failed", `git did not write ${names} into the cached clone ${cacheDir}`);
   });
+};
+
+/** The time of saving is that of the ref's log, which git deletes with the ref: the date of a commit is the agent's. */
+const noteTime = async (cacheDir: string, refs: string[]): Promise<void> => {
+  for (const log of refs.map((ref) => join(cacheDir, "logs", ref))) {
+    await mkdir(dirname(log), { recursive: true });
+    await writeFile(log, "", { flag: "a" });
+    await utimes(log, new Date(), new Date());
+  }
 };
 
 const shallow = "a history that the agent's shallow fetch cut, and that the remote could not complete";

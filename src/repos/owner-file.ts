@@ -40,6 +40,8 @@ const OwnerFile = z.object({
   source: z.string().nullable(),
   /** Content that cannot be saved, because of which the directory is kept: `nested repository at vendor/x`. */
   kept: z.array(z.string()),
+  /** The commit of its branch that the service pushed last, as the remote showed it. */
+  pushed: sha.nullable(),
 });
 
 export type OwnerFile = Omit<z.infer<typeof OwnerFile>, "worktree" | "since"> & {
@@ -94,7 +96,7 @@ export const readOwner = async (context: GitContext, id: string): Promise<OwnerF
 const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);
 
 export type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
-  Partial<Pick<OwnerFile, "kept" | "since">>;
+  Partial<Pick<OwnerFile, "kept" | "pushed" | "since">>;
 
 /** Makes this instance the owner of the worktree. Durable when it resolves. */
 export const writeOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {
@@ -130,11 +132,11 @@ const namesIn = (directory: string): Promise<string[]> =>
 
 const serialise = (
   { settings }: GitContext,
-  { ready, leftOut, worktree, source, kept = [], since = new Date() }: OwnerFacts,
+  { ready, leftOut, worktree, source, kept = [], pushed = null, since = new Date() }: OwnerFacts,
 ): string => {
   const { path: _path, gitDir: _gitDir, cacheDir: _cacheDir, ...facts } = worktree;
   const instance = settings.podName;
-  return `${JSON.stringify({ version: 2, ready, leftOut, worktree: facts, instance, source, kept, since }, null, 2)}\n`;
+  return `${JSON.stringify({ version: 2, ready, leftOut, worktree: facts, instance, source, kept, pushed, since }, null, 2)}\n`;
 };
 
 const parseJson = (text: string | null): unknown => {

@@ -11,6 +11,7 @@ import {
   withNetwork,
   type GitContext,
 } from "./git-context.ts";
+import { readOwner, writeOwner } from "./owner-file.ts";
 import { commitOf } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { hasOwnWork } from "./submodule.ts";
@@ -27,7 +28,7 @@ export const pushBranch = async (
     const ref = `refs/heads/${branch}`;
     const tip = await commitOf(context, { gitDir, name: ref, signal });
     await push(["--porcelain"], `${tip ?? ref}:${ref}`);
-    if (tip !== null) await noteRemoteRef(context, { worktree, tip, signal });
+    if (tip !== null) await notePushed(context, { worktree, tip, signal });
   });
 };
 
@@ -99,12 +100,14 @@ const refuseConfiguredHooks = async (
   }
 };
 
-/** Updates the remote-tracking ref, as `git push` does for a named remote. */
-const noteRemoteRef = async (
+/** Notes what was pushed in the owner file and, as `git push` does for a named remote, in the remote-tracking ref. */
+const notePushed = async (
   context: GitContext,
   { worktree, tip, signal }: { worktree: Worktree; tip: string; signal: AbortSignal },
 ): Promise<void> => {
-  const { branch, gitDir } = worktree;
+  const { branch, gitDir, worktreeId } = worktree;
+  const owned = await readOwner(context, worktreeId);
+  if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
   const args = ["update-ref", `refs/remotes/origin/${branch}`, tip];
   await runGit(context, args, { variables: gitDirVariables(gitDir), signal }).catch((error: unknown) => {
     // The push has succeeded. A ref with the name of one of its directories, for example, prevents this one.
@@ -124,9 +127,9 @@ export const isPushed = async (
   try {
     // The clone was deleted with its directory.
     if (!(await hasDirectory(worktree))) return true;
-    await reclaim(context, worktree);
+    const owned = await reclaim(context, worktree);
     if (!(await isOnBranch(worktree)) || !(await isClean(context, worktree, signal))) return false;
-    const unsaved = { worktree, pushCounts: true, maxCount: 1, signal };
+    const unsaved = { worktree, pushed: owned?.pushed ?? null, maxCount: 1, signal };
     return (await unsavedCommits(context, unsaved)).length === 0;
   } catch {
     signal.throwIfAborted();

@@ -176,6 +176,28 @@ test.for<[string, (made: Made) => Promise<unknown>]>([
   expect(await plainGit(worktree.cacheDir, "show", `${ref}:a.txt`)).toBe("2");
 });
 
+test.for<[string, (made: Made) => Promise<unknown>]>([
+  [
+    "a push to a remote of the agent's own",
+    async ({ worktree: { path }, root }) => {
+      await plainGit(root, "init", "--quiet", "--bare", "backup.git");
+      await plainGit(path, "remote", "add", "backup", join(root, "backup.git"));
+      await plainGit(path, "push", "--quiet", "backup", "HEAD");
+    },
+  ],
+  [
+    "a ref that the agent wrote",
+    ({ worktree: { path } }) => plainGit(path, "update-ref", "refs/remotes/origin/service/one", "HEAD"),
+  ],
+])("after %s the work counts as not pushed, and is saved", async ([, pretend]) => {
+  const made = await makeWorktree(files);
+  const { repos, worktree } = made;
+  await commit(worktree.path);
+  await pretend(made);
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  expect(await salvagedRef(repos, worktree, "one", never)).toBe("refs/service/salvage/one");
+});
+
 test("files that git ignores, new file times and a refreshed index are no work", async () => {
   const { repos, worktree } = await makeWorktree(files);
   await write(worktree.path, { "debug.log": "noise\n", "a.txt": "1\n" });
