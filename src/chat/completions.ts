@@ -62,7 +62,9 @@ export type Completions = {
    * that this start owns but does not know, since the store's reply was lost. Call it at start and periodically.
    * Resolves to how many there were.
    */
-  settleLost: (isLiving: (run: { podName: string; epoch: string }) => boolean) => Promise<number>;
+  settleLost: (
+    isLiving: (run: { podName: string; epoch: string }) => boolean | Promise<boolean>,
+  ) => Promise<number>;
   /** Accepts no more, and stops those in flight; resolves when their records are written, or given up. */
   stop: () => Promise<void>;
 };
@@ -205,7 +207,7 @@ export const createCompletions = (options: Options): Completions => {
         const isHere = podName === instance.podName;
         const isUnderWay = isHere
           ? epoch === instance.epoch && active.has(uuid)
-          : isLiving({ podName, epoch });
+          : await isLiving({ podName, epoch });
         if (!isUnderWay && (await endForeign(record, lost))) count += 1;
       }
       return count;

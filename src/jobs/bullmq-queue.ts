@@ -16,6 +16,9 @@ const retained = { age: 86_400, count: 10_000 };
 /** An instance's queue that got no entry for this long is deleted, ms: the instance may never come back. */
 const abandonedAfter = 86_400_000;
 
+/** How long a worker waits for an entry in one command, s; a connection that is silent for 15 s counts as lost. */
+const longestBlock = 10;
+
 /** How long `close` waits for an unreachable store, ms. */
 const closeTimeout = 3000;
 
@@ -54,7 +57,9 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
       autorun: false,
       concurrency,
       lockDuration: lockSeconds * 1000,
-      stalledInterval: lockSeconds * 250,
+      // The instance's own queue has lost entries only after its own crash.
+      stalledInterval: lockSeconds * (pod === null ? 500 : 1000),
+      drainDelay: longestBlock,
       // The leases decide whether a job is lost.
       maxStalledCount: 2 ** 31,
       removeOnComplete: retained,

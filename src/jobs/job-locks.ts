@@ -41,9 +41,13 @@ export const createJobLocks = ({ store, locks, settings, now }: Dependencies) =>
     return uses.some(({ jobId, unsettled, ended }) => unsettled && jobId !== id && mayBeActive(ended));
   };
 
-  /** Jobs of a session run in the order of their submission. */
+  /** Jobs of a session run in the order of their submission; none waits for one whose record cannot be read. */
   const isItsTurn = async ({ id, session_id }: JobRecord): Promise<boolean> => {
-    return session_id === null || (await store.queuedInSession(session_id)).indexOf(id) <= 0;
+    for (const other of session_id === null ? [] : await store.queuedInSession(session_id)) {
+      if (other === id) return true;
+      if ((await store.get(other)) !== null) return false;
+    }
+    return true;
   };
 
   const lockSession = async (record: JobRecord): Promise<Lock | null> => {

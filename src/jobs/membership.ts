@@ -17,7 +17,7 @@ type Dependencies = {
 /** The present state of this instance. */
 type Facts = () => InstanceFacts;
 
-/** How often an instance checks its own runs and drain requests, ms. */
+/** How often an instance checks its own runs, ms; drain requests with each beat. */
 const interval = 1000;
 
 /** Delay before an unanswered check is repeated, ms: the store, or this instance, may have just come back. */
@@ -78,7 +78,7 @@ export const createMembership = ({ instances, ownership, queue, lease, onSuperse
       loops = Promise.all([
         repeat(beat, () => renew(facts)),
         repeat(Math.min(interval, beat), () => ownership.checkAll()),
-        repeat(interval, () => heedDrain(facts)),
+        repeat(Math.max(interval, beat), () => heedDrain(facts)),
       ]);
     },
     isDraining: (): boolean => askedToDrain,

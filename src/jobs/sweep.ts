@@ -36,14 +36,16 @@ export const createSweep = (deps: Dependencies) => {
   };
 
   return {
-    /** One round, to be repeated about every second. Rejects when the store fails. */
-    round: async (): Promise<void> => {
+    /** One round, to be repeated about every second. Whether there are runs. Rejects when the store fails. */
+    round: async (): Promise<boolean> => {
       try {
         await presence.refresh();
-        await runs.checkRuns();
-        if (performance.now() - queueLookedAt < queueInterval) return;
-        await waiting.checkQueue();
-        queueLookedAt = performance.now();
+        const areRuns = await runs.checkRuns();
+        if (performance.now() - queueLookedAt >= queueInterval) {
+          await waiting.checkQueue();
+          queueLookedAt = performance.now();
+        }
+        return areRuns;
       } catch (error) {
         forgetWhenAway(error);
         throw error;
@@ -204,11 +206,12 @@ const createRunsSweep = (deps: Dependencies, each: PerJob) => {
   };
 
   return {
-    /** Rejects when the store fails. */
-    checkRuns: async (): Promise<void> => {
+    /** Whether there are any. Rejects when the store fails. */
+    checkRuns: async (): Promise<boolean> => {
       const runs = await store.unsettled();
       await settleUnknown(runs);
       await lookAfterOthers(runs.filter(({ podName }) => podName !== settings.podName));
+      return runs.length > 0;
     },
     /** Only those of this start. Rejects when the store fails. */
     checkOwnRuns: async (): Promise<void> => await settleUnknown(await store.unsettled()),

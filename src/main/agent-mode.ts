@@ -45,7 +45,7 @@ type Dependencies = {
   /** Of this instance alone. */
   directory: string;
   isDraining: () => boolean;
-  isLiving: (podName: string) => boolean;
+  isAlive: (podName: string) => Promise<boolean>;
   observeTurn: ObserveTurn;
   requireAgent: RequireAgent;
   now: () => Date;
@@ -57,7 +57,7 @@ type Dependencies = {
  * @throws ServiceError with a sentence for the operator when the agent cannot be loaded
  */
 export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
-  const { settings, companions, cli, stores, self, mark, directory, isDraining, isLiving } = deps;
+  const { settings, companions, cli, stores, self, mark, directory, isDraining, isAlive } = deps;
   const { observeTurn, requireAgent, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
@@ -101,7 +101,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
     const isSure = mayDelete();
     await engine.prune(isSure);
     await completions.settleLost(({ podName, epoch }) =>
-      podName === self.podName ? epoch === self.epoch : isLiving(podName),
+      podName === self.podName ? epoch === self.epoch : isAlive(podName),
     );
     if (isSure) await completionStore.expire(now());
   };

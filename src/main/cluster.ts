@@ -107,8 +107,16 @@ export const createCluster = ({
     start: (facts: () => InstanceFacts): void => {
       membership.start(facts);
       const round = stores.shared ? sweep.round : sweep.ownRound;
+      // Without runs it looks less often: one that begins is seen long before the lease of a lost instance expires.
+      const restful = stores.shared ? Math.floor(settings.instanceLease / 4) : 0;
+      let rest = 0;
       sweeper = startRepeating(async () => {
-        await round().catch((err: unknown) => log.debug({ err }, "lost runs could not be looked for"));
+        if (rest-- > 0) return;
+        const areRuns = await round().catch((err: unknown) => {
+          log.debug({ err }, "lost runs could not be looked for");
+          return true;
+        });
+        rest = areRuns === false ? restful : 0;
       }, 1000);
     },
     /** Whether it accepts no new work. */

@@ -199,7 +199,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     mark,
     directory,
     isDraining: cluster.isDraining,
-    isLiving: stores.isLiving,
+    isAlive: cluster.isAlive,
     observeTurn,
     requireAgent,
     now,
@@ -270,6 +270,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const retention = startRetention({
     ...settling,
     worktreeTtl: settings.worktreeTtl,
+    shared: stores.shared,
     worktrees,
     removeConfig: runner.removeConfig,
     reserveWorktree: worker.reserveWorktree,

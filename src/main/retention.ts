@@ -6,18 +6,22 @@ import { createClockCheck } from "./clock-check.ts";
 
 type Dependencies = Omit<Retention, "removeWorktree" | "retries"> & {
   worktrees: Pick<Worktrees, "release" | "applyRetention">;
+  shared: boolean;
 };
 
-/** Applies the retention of jobs and worktrees, once a second. */
-export const startRetention = ({ worktrees, ...jobs }: Dependencies) => {
+/** Applies the retention of jobs and worktrees: once a second, or every 5 s, because each round asks a shared store. */
+export const startRetention = ({ worktrees, shared, ...jobs }: Dependencies) => {
   const retries = createRetries();
   const mayDelete = createClockCheck(jobs);
-  return startRepeating(async (signal) => {
-    if (!mayDelete()) return;
-    await applyRetention({ ...jobs, removeWorktree: worktrees.release, retries }, signal)
-      .then(() => worktrees.applyRetention(signal))
-      .catch((err: unknown) => jobs.log.debug({ err }, "retention was put off"));
-  }, 1000);
+  return startRepeating(
+    async (signal) => {
+      if (!mayDelete()) return;
+      await applyRetention({ ...jobs, removeWorktree: worktrees.release, retries }, signal)
+        .then(() => worktrees.applyRetention(signal))
+        .catch((err: unknown) => jobs.log.debug({ err }, "retention was put off"));
+    },
+    shared ? 5000 : 1000,
+  );
 };
 
 /**

@@ -126,15 +126,34 @@ test("entries without a record are left out of lists, and swept when no write ca
   expect((await store.list(all)).map(({ uuid }) => uuid)).toEqual(["running", "ended"]);
   expect((await store.unfinished()).map(({ uuid }) => uuid)).toEqual(["running"]);
   const left = async (name: string) => await kv.client.zrange(kv.key("completions", name), "0", "-1");
-  await store.expire(new Date(begin.getTime() + 60_000));
+  const later = (seconds: number) => new Date(begin.getTime() + seconds * 1000);
+  await store.expire(later(completionTtl - 1));
   expect(await left("all")).toEqual(["ended", "gone", "running"]);
-  expect(await left("unfinished")).toEqual(["gone", "running"]);
-  await store.expire(new Date(begin.getTime() + 3_600_000));
+  await store.expire(later(completionTtl + 1));
   expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
     ["ended", "running"],
-    ["running"],
+    ["ended", "running"],
     ["ended"],
   ]);
+  await kv.client.del(kv.key("completion", "ended"));
+  await store.expire(later(completionTtl + 1));
+  expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
+    ["running"],
+    ["running"],
+    [],
+  ]);
+});
+
+test("an entry goes only with its key: a record that cannot be read stays in its lists", async () => {
+  const kv = await openKv(redis.url);
+  const store = completionsOn(kv);
+  const uuids = Array.from({ length: 501 }, (_, n) => `n${String(n).padStart(3, "0")}`);
+  await Promise.all(uuids.map((uuid) => store.create(sampleCompletion({ uuid }))));
+  await kv.client.hset(kv.key("completion", "n000"), "json", "{}");
+  await kv.client.del(kv.key("completion", "n500"));
+  await store.expire(new Date(begin.getTime() + completionTtl * 1000 + 1));
+  for (const name of ["all", "unfinished"])
+    expect(await kv.client.zrange(kv.key("completions", name), "0", "-1")).toEqual(uuids.slice(0, 500));
 });
 
 test("lists longer than a page are complete, up to the limit", async () => {

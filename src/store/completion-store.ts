@@ -51,7 +51,10 @@ export const completionKind = (ttlSeconds: number): Kind<CompletionRecord> => ({
     key: (uuid) => ["completion", uuid],
     oneSlot: false,
     seconds: (record) => (isUnfinished(record) ? 0 : Math.max(1, Math.ceil(ttlSeconds))),
-    swept: [all, unfinished, ...(["completed", "failed", "cancelled"] as const).map(indexOf)],
+    swept: {
+      indexes: [all, unfinished, ...(["completed", "failed", "cancelled"] as const).map(indexOf)],
+      seconds: ttlSeconds,
+    },
   },
 });
 

@@ -50,10 +50,15 @@ export type Kind<T extends object> = {
     apart?: { field: keyof T & string; key: string; seconds: (record: T) => number };
     /** Records are also found by the beginning of their id. */
     ids?: true;
-    /** For records in slots of their own: indexes from which `expire` removes entries without a record. */
-    swept?: Index[];
+    swept?: Swept;
   };
 };
+
+/**
+ * For records in slots of their own: indexes by time from which `expire` removes entries without a record. The first has all
+ * records; none expires within so many seconds of its time.
+ */
+export type Swept = { indexes: [Index, ...Index[]]; seconds: number };
 
 type Change<T> = { after: T | null; changed: boolean };
 

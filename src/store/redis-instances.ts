@@ -22,6 +22,9 @@ type Options = {
 /** Names of instances without a lease for this long are removed, ms. */
 const forgetAfter = 86_400_000;
 
+/** How often the name is announced again, ms. */
+const announceEvery = 60_000;
+
 /** A lease per instance, whose text holds the instance's facts, and a sorted set of all names. */
 export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Options): Instances => {
   const ms = leaseSeconds * 1000;
@@ -37,9 +40,12 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
     return JSON.stringify(lease);
   };
 
+  let announced = 0;
   /** Other instances find the lease by its name. */
   const announce = async (): Promise<void> => {
-    await kv.ask((client) => client.zadd(names, String(kv.now().getTime()), name));
+    const at = kv.now().getTime();
+    await kv.ask((client) => client.zadd(names, String(at), name));
+    announced = at;
   };
 
   /** Null: there is no lease, or it is unreadable and counts as none. */
@@ -103,7 +109,8 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
     renew: async (facts) => {
       const text = await textOf(facts);
       const result = await leases.renew(name, { mark: markOf(facts.epoch), text, ms, anew: true });
-      if (result !== "taken") await announce();
+      const isDue = kv.now().getTime() - announced > announceEvery;
+      if (result === "lapsed" || (result === "renewed" && isDue)) await announce();
       return result;
     },
 

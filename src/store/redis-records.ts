@@ -1,7 +1,7 @@
 import type { Kv, KvClient } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
-import { maxBatch, type Creation, type Index, type Kind, type Records } from "./records.ts";
+import { maxBatch, type Creation, type Index, type Kind, type Records, type Swept } from "./records.ts";
 import { createRedisRows, idsIndex, memberOf, noRow, positionOf, type Condition } from "./redis-rows.ts";
 
 type Options = { kv: Kv; now: () => Date; log: Log };
@@ -16,25 +16,29 @@ const writersGrace = 600_000;
  */
 export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log }: Options): Records<T> => {
   const { runExclusive, idle } = createKeyedMutex();
-  const { keyed, keyOf, parse, read, entriesOf, write, drop } = createRedisRows({ kv, kind, log });
+  const { keyed, keyOf, parse, read, write, drop } = createRedisRows({ kv, kind, log });
 
   const ask = <Value>(
     { name }: Index,
     work: (client: KvClient, key: string) => Promise<Value>,
   ): Promise<Value> => kv.ask((client) => work(client, keyed(name)));
 
-  /** Removes entries without a record, and those that a record no longer has. */
-  const sweep = async (index: Index, time: number): Promise<void> => {
-    const last = String(maxBatch - 1);
-    const flat = await ask(index, (client, key) => client.zrange(key, "0", last, "WITHSCORES"));
-    for (let at = 0; at < flat.length; at += 2) {
-      const [id = "", score = "0"] = flat.slice(at, at + 2);
-      const { record } = await read(id);
-      const entries = entriesOf(record, id);
-      if (entries.some((entry) => entry.index.name === index.name)) continue;
-      // An entry newer than its record may belong to a write in flight.
-      const isOlder = entries.some((entry) => entry.at >= Number(score));
-      if (isOlder || time - Number(score) > writersGrace) await drop(index, id, Number(score));
+  /**
+   * Removes entries of keys that have expired, or were never written; of no others: another version may read what this one
+   * cannot. Only what is old enough is looked at. The first index has an entry of each record, and loses it last.
+   */
+  const sweep = async ({ indexes: [first, ...others], seconds }: Swept, time: number): Promise<void> => {
+    const until = time - Math.max(seconds * 1000, writersGrace);
+    for (let skip = 0, found = maxBatch; found === maxBatch;) {
+      const due = await ask(first, (client, key) =>
+        client.zrangebyscore(key, "-inf", until, "WITHSCORES", "LIMIT", skip, maxBatch),
+      );
+      found = due.length / 2;
+      for (let at = 0; at < due.length; at += 2) {
+        const [id = "", score = "0"] = due.slice(at, at + 2);
+        if ((await kv.ask((client) => client.exists(keyOf(id)))) === 1) skip += 1;
+        else for (const index of [...others, first]) await drop(index, id, Number(score));
+      }
     }
   };
 
@@ -117,7 +121,7 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
     count: (index) => ask(index, (client, key) => client.zcard(key)),
 
     expire: async (at) => {
-      for (const index of kind.redis.swept ?? []) await sweep(index, at.getTime());
+      if (kind.redis.swept !== undefined) await sweep(kind.redis.swept, at.getTime());
     },
 
     increment: async (counter) => {

@@ -164,7 +164,7 @@ export const createRedisRows = <T extends object>({ kv, kind, log }: { kv: Kv; k
     await kv.ask((client) => dropUpTo(client, [keyed(name)], [id, String(upTo)]));
   };
 
-  return { keyed, keyOf, parse, read, entriesOf, write, drop };
+  return { keyed, keyOf, parse, read, write, drop };
 };
 
 const nullIfWrongType = (error: unknown): null => {
