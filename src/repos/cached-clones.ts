@@ -19,8 +19,8 @@ import { repoKey } from "./url.ts";
 const ownPrefixes = ["refs/service/salvage", "refs/heads"];
 
 /**
- * Deletes the salvage refs and job branches of every cached clone that were saved, and whose last commit was made, before `before`. Their objects
- * stay: worktrees may borrow them. Resolves to how many refs it deleted.
+ * Deletes the salvage refs and job branches of every cached clone that were saved, and whose last commit was made, before
+ * `before`. Their objects stay: worktrees may borrow them. Resolves to how many refs it deleted.
  */
 export const expireRefs = async (
   context: GitContext,

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
+import { poll } from "../lib/wait.ts";
 import { isPresent, readIndex, unsavedCommits } from "./capture.ts";
 import { hasDirectory, reclaim, textOf, worktreeVariables } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
@@ -28,6 +29,7 @@ export const pushBranch = async (
     const ref = `refs/heads/${branch}`;
     const tip = await commitOf(context, { gitDir, name: ref, signal });
     await push(["--porcelain"], `${tip ?? ref}:${ref}`);
+    if (tip !== null) await requireShown(context, { worktree, tip, signal });
     if (tip !== null) await notePushed(context, { worktree, tip, signal });
   });
 };
@@ -100,11 +102,27 @@ const refuseConfiguredHooks = async (
   }
 };
 
+type Pushed = { worktree: Worktree; tip: string; signal: AbortSignal };
+
+/** A push is done when the remote shows it. Some servers need a moment. */
+const requireShown = async (context: GitContext, { worktree, tip, signal }: Pushed): Promise<void> => {
+  const { branch, repoUrl: url } = worktree;
+  const args = ["ls-remote", ...serverOptions(url, "upload-pack"), "--", url, `refs/heads/${branch}`];
+  const ask = (): Promise<true | null> =>
+    withNetwork(context, { url, signal }, (access) => runGit(context, args, { ...access, signal })).then(
+      ({ stdout }) => (stdout.startsWith(`${tip}\t`) ? true : null),
+      () => null,
+    );
+  const deadline = performance.now() + 5000;
+  if ((await poll(ask, { first: 200, longest: 1000, signal, deadline })) !== null) return;
+  throw new RepoError(
+    "push_failed",
+    `git pushed the branch ${branch}, but ${url} does not show it at ${tip}. Look at the branch there, and push it by hand.`,
+  );
+};
+
 /** Notes what was pushed in the owner file and, as `git push` does for a named remote, in the remote-tracking ref. */
-const notePushed = async (
-  context: GitContext,
-  { worktree, tip, signal }: { worktree: Worktree; tip: string; signal: AbortSignal },
-): Promise<void> => {
+const notePushed = async (context: GitContext, { worktree, tip, signal }: Pushed): Promise<void> => {
   const { branch, gitDir, worktreeId } = worktree;
   const owned = await readOwner(context, worktreeId);
   if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });

@@ -1,6 +1,7 @@
 import { mkdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import {
   addTo,
@@ -34,6 +35,20 @@ test("a push updates the remote-tracking ref", async () => {
   await plainGit(path, "pack-refs", "--all");
   expect(await repos.isPushed(worktree, never)).toBe(true);
   await commit(path);
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+});
+
+test("a push that the remote does not show has failed", async () => {
+  const bin = await temporaryDirectory();
+  const script = `#!/bin/sh\ncase " $* " in *" push "*) exit 0 ;; esac\nexec /usr/bin/git "$@"\n`;
+  await writeFile(join(bin, "git"), script, { mode: 0o755 });
+  const { repos } = await makeRepos({}, { PATH: `${bin}:${process.env["PATH"]}` });
+  const worktree = await addTo(repos, await fetchInto(repos, (await makeRemote(files)).url), "one");
+  await commit(worktree.path);
+  await expect(repos.push(worktree, never)).rejects.toMatchObject({
+    reason: "push_failed",
+    message: expect.stringContaining("does not show it at") as unknown,
+  });
   expect(await repos.isPushed(worktree, never)).toBe(false);
 });
 

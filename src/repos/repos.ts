@@ -100,7 +100,7 @@ export type Repos = {
   /** Size on disk in bytes, without the directories in SERVICE_WORKTREE_SIZE_EXCLUDE. */
   worktreeSize: (worktree: Pick<Worktree, "path">, signal: AbortSignal) => Promise<number>;
   /**
-   * Deletes salvage refs and job branches of the cached clones whose last commit is older than `before`. Resolves to their
+   * Deletes salvage refs and job branches of the cached clones that were saved before `before`. Resolves to their
    * number.
    */
   expireRefs: (before: Date, signal: AbortSignal) => Promise<number>;

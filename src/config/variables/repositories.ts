@@ -44,7 +44,7 @@ export const repositoryVariables = {
     "SERVICE_SALVAGE_TTL",
     integer(3600, 315_360_000),
     "7776000",
-    "Seconds that saved work (salvage refs, and branches of jobs in the cached clones) is kept after its last commit",
+    "Seconds that saved work (salvage refs, and branches of jobs in the cached clones) is kept after it was saved",
   ),
   worktreeSizeExclude: variable(
     "SERVICE_WORKTREE_SIZE_EXCLUDE",
