@@ -84,6 +84,7 @@ describe("a completion that is waited for", () => {
       [{ type: "text", text: "Say it /unknown" }],
       [{ type: "text", text: "Say it" }],
     ]);
+    await expect(submit({ message: "/show-all x", model: "none" })).rejects.toThrow("does not exist");
     expect(await visibilities.get("hub")).toMatchObject({ show_tools: false });
   });
 

@@ -83,13 +83,13 @@ export const createCompletions = (options: Options): Completions => {
   const visibility = createAgentVisibility(options.visibilities, agentPackage.name);
   let stopping = false;
 
-  const newRun = (loaded: LoadedAgent, input: Submission, status: string, context: RequestContext): Run => {
+  const newRun = (loaded: LoadedAgent, input: Submission, context: RequestContext): Run => {
     const model = input.model === "" ? null : loaded.cliModel(input.model);
     if (model === undefined) throw unknownModel(input.model, loaded);
     const said = [{ type: "text" as const, text: input.message }];
     return {
       record: newRecord(input, input.model || (loaded.models[0] ?? null), { ...instance, now: now() }),
-      status,
+      status: "",
       ask: {
         ifBusy: "wait",
         conversation: input.stateless
@@ -163,8 +163,9 @@ export const createCompletions = (options: Options): Completions => {
       const loaded = await agentPackage.read();
       if (active.has(input.uuid)) throw alreadyRunning(input.uuid);
       const { text: message, tokens } = readSlashTokens(input.message);
+      const run = newRun(loaded, { ...input, message }, context);
       const shown = await visibility.apply(tokens);
-      const run = newRun(loaded, { ...input, message }, statusBefore(shown, tokens), context);
+      run.status = statusBefore(shown, tokens);
       if (tokens.length > 0 && message.trim() === "") {
         const record = await answerAtOnce(run, statusText(shown));
         return input.wait ? answerOf(record) : queuedAnswer(input.uuid);

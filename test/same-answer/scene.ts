@@ -2,6 +2,7 @@ import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ErrorCode } from "../../src/contract/errors.ts";
 import type { Operations } from "../../src/contract/operations.ts";
+import { inFiles, requireFormat } from "../../src/store/format.ts";
 import type { Question } from "../doors.ts";
 import { ended } from "../ports/job-record-sample.ts";
 import { makeRemote } from "../remote.ts";
@@ -110,10 +111,12 @@ const busy = async (scenario: string, env: Record<string, string> = {}): Promise
   const home = await temporaryDirectory();
   await mkdir(join(home, ".service", "profiles"), { recursive: true });
   await writeFile(join(home, ".service", "profiles", "broken.yml"), "claude: [");
-  await mkdir(join(home, ".service", "jobs"));
+  const jobs = join(home, ".service", "jobs");
+  await mkdir(jobs);
+  await requireFormat(inFiles(jobs), { mark: true });
   for (const id of alike) {
     const record = ended({ id, ttl_seconds: 1e9, task: `${id.slice(0, 8)} of before` });
-    await writeFile(join(home, ".service", "jobs", `${id}.json`), JSON.stringify(record));
+    await writeFile(join(jobs, `${id}.json`), JSON.stringify(record));
   }
   // On a busy machine the questions take longer than an agent may say nothing.
   const limits = { SERVICE_MAX_PARALLEL_JOBS: "1", SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT: "0" };
