@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { inFiles, requireFormat } from "../src/store/format.ts";
 import { sampleRecord } from "../test/ports/job-record-sample.ts";
 import { spawnService } from "../test/service-process.ts";
 import { atMost, median, percentile, type Figure } from "./statistics.ts";
@@ -15,7 +16,7 @@ const few = 100;
 /** Starting with 100,000 job files against reading and parsing them; the newest 20 of them against those of 100. */
 export const manyJobs = (): Promise<Figure[]> =>
   withDirectory(async (directory) => {
-    const [large, small] = [home(directory, "large", many), home(directory, "small", few)];
+    const [large, small] = [await home(directory, "large", many), await home(directory, "small", few)];
     const starts: number[] = [];
     const reads: number[] = [];
     for (let round = 0; round < 3; round += 1) {
@@ -49,9 +50,10 @@ export const manyJobs = (): Promise<Figure[]> =>
 
 const jobsOf = (homeDirectory: string): string => join(homeDirectory, ".service", "jobs");
 
-const home = (directory: string, name: string, count: number): string => {
+const home = async (directory: string, name: string, count: number): Promise<string> => {
   const jobs = jobsOf(join(directory, name));
   mkdirSync(jobs, { recursive: true });
+  await requireFormat(inFiles(jobs), { mark: true });
   const now = Date.now();
   for (let n = 0; n < count; n += 1) {
     const at = new Date(now - n * 100).toISOString();

@@ -26,7 +26,7 @@ export const modelProblem = (
 ): string | null =>
   settings.allowNoModelCredential || modelCredential(settings) !== null ? null : noModelCredential;
 
-export const noModelCredential =
+const noModelCredential =
   "No model credential is set, so no agent can work: set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one), MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY for the service, log the agent CLI in under AGENT_CLI_HOME_DIR, or set SERVICE_ALLOW_NO_MODEL_CREDENTIAL=true if agents need none";
 
 /** The file may also hold logins of MCP servers alone. */

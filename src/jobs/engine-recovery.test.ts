@@ -74,7 +74,7 @@ test("a job that may not be run again does not say that its agent was never star
   await engine.recover();
   const { error, salvage_ref } = await engine.jobs.get(id);
   expect(error).toBe(
-    `The service ended while the agent was at work; its work is saved as ${salvage_ref}.\nWhat to do: svc continue ${id.slice(0, 8)}.`,
+    `The instance pod ended or was cut off while the agent was at work; its work is saved as ${salvage_ref}.\nWhat to do: svc continue ${id.slice(0, 8)}.`,
   );
 });
 

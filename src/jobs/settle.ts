@@ -213,11 +213,12 @@ export const endPatch = (record: JobRecord, at: Date) => ({
 
 const sentence = (record: JobRecord, { salvage_ref = null, unsettled }: JobPatch): string => {
   const id = record.id.slice(0, 8);
+  const what = `The instance ${record.pod_name ?? ""} ended or was cut off while the agent was at work`;
   if (record.process === null)
     return `The service ended ${record.attempt} times while it prepared this job.\nWhat to do: If the service is stable, svc retry ${id}.`;
   // The work stays with the instance, which saves it when it is back.
   if (unsettled === true)
-    return `The instance ${record.pod_name ?? ""} was lost while the agent was at work; what is left on its disk is saved when it is back.\nWhat to do: When it is back, svc continue ${id}.`;
+    return `${what}; what is left on its disk is saved when it is back.\nWhat to do: When it is back, svc continue ${id}.`;
   const work = salvage_ref === null ? "" : `; its work is saved as ${salvage_ref}`;
-  return `The service ended while the agent was at work${work}.\nWhat to do: svc continue ${id}.`;
+  return `${what}${work}.\nWhat to do: svc continue ${id}.`;
 };

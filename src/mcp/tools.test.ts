@@ -48,7 +48,7 @@ test("parameters keep their description and default, and those for REST only are
     default: "",
     maxLength: 255,
     description:
-      "Branch or tag the work is based on; empty: main where the repository has it, else its default branch",
+      "Branch or tag the work is based on; empty: SERVICE_BASE_REF (main) where the repository has it, else its default branch",
   });
 });
 

@@ -12,7 +12,8 @@ import { freeze, startPair, thaw } from "./instance-pair.ts";
 const soon = 5;
 
 /** What a late settler may add to a job that others have called lost. */
-const lasting = ({ salvage_ref: _ref, branch: _branch, warnings: _warnings, ...job }: Job) => job;
+const lasting = ({ salvage_ref: _ref, branch: _branch, warnings: _warnings, error: _error, ...job }: Job) =>
+  job;
 
 describe.each([
   { what: "it was frozen alone", withAgent: false },
@@ -35,6 +36,7 @@ describe.each([
     });
     const after = await asks(two).get(id);
     expect(lasting(after)).toEqual(lasting(lost));
+    expect(after.error).toContain(`its work is saved as ${after.salvage_ref}`);
     expect(await pair.saved(after)).toContain(`${id.slice(0, 8)}-1-step-1.txt`);
     expect(await pair.works(pair.one)).toMatchObject({ status: "succeeded", pod_name: "one" });
   });
