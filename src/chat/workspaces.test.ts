@@ -57,7 +57,7 @@ test("a tree that an agent made read-only is removed", async () => {
   const script = `import { createWorkspaces } from ${JSON.stringify(join(import.meta.dirname, "workspaces.ts"))};
     const workspaces = createWorkspaces({ root: ${JSON.stringify(root)}, agent: "default", now: () => new Date() });
     console.log(await workspaces.removeUnused(Date.now(), new Set()));`;
-  const [program = "", ...args] = [...plain, process.execPath, "--input-type=module", "--eval", script];
+  const [program, ...args] = [...plain, process.execPath, "--input-type=module", "--eval", script];
   const { stdout } = await promisify(execFile)(program, args);
   expect(stdout.trim()).toBe("3");
   expect(await readdir(join(root, "default"))).toEqual([]);

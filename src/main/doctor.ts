@@ -175,7 +175,11 @@ const store = async ({ settings, signal }: Patient): Promise<string> => {
   const { kvUrl: url, kvKeyPrefix: prefix, jobsDir } = settings;
   if (url !== null) {
     const kv = await connectKv({ url, prefix, log: createLog("silent", String), signal, patience: 2000 });
-    await requireFormat(inKv(kv), { mark: false }).finally(() => kv.close());
+    try {
+      await requireFormat(inKv(kv), { mark: false });
+    } finally {
+      await kv.close();
+    }
     return "The key-value store of KV_URL answers";
   }
   await mkdir(jobsDir, { recursive: true, mode: 0o700 });
