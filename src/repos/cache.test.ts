@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { appendFile, chmod, mkdir, readdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { lockFile } from "../lib/file-lock.ts";
@@ -57,6 +59,24 @@ test("many refs of jobs are packed by the next fetch, and stay", async () => {
   expect(await readdir(salvage).catch(() => [])).toEqual([]);
   const refs = await plainGit(gitDir, "for-each-ref", "--format=%(objectname)", "refs/service/salvage");
   expect(refs.split("\n")).toEqual(Array.from({ length: 200 }, () => tip));
+});
+
+test("many packs become one by the next fetch, with what no ref reaches", async () => {
+  const remote = await makeRemote();
+  const { repos } = await makeRepos();
+  const { gitDir } = await fetchInto(repos, remote.url);
+  const pack = "git hash-object -w --stdin | git pack-objects --quiet objects/pack/pack";
+  const script = `for n in $(seq 51); do echo $n | ${pack}; done; git prune-packed`;
+  await promisify(execFile)("sh", ["-c", script], { cwd: gitDir });
+  const objects = async () => await plainGit(gitDir, "cat-file", "--batch-all-objects", "--batch-check");
+  const before = await objects();
+  expect(before.split("\n").length).toBeGreaterThan(51);
+  const packs = async () =>
+    (await readdir(join(gitDir, "objects/pack"))).filter((name) => name.endsWith(".pack")).length;
+  expect(await packs()).toBeGreaterThan(50);
+  await fetchInto(repos, remote.url);
+  expect(await packs()).toBeLessThan(3);
+  expect(await objects()).toBe(before);
 });
 
 test("a default branch that was force-pushed is followed", async () => {

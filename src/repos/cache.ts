@@ -54,7 +54,7 @@ const update = async (context: GitContext, repo: CachedRepo, held: Held): Promis
   if (!(await exists(repo.gitDir))) return cloneInto(context, repo, held);
   await restoreCache(context, repo);
   try {
-    await packRefs(context, repo.gitDir, held);
+    await tidy(context, repo.gitDir, held);
     await fetchAll(context, repo, { ...held, into: repo.gitDir });
   } catch (error) {
     if (!(await isDamaged(context, error, { ...held, gitDir: repo.gitDir }))) throw error;
@@ -62,20 +62,28 @@ const update = async (context: GitContext, repo: CachedRepo, held: Held): Promis
   }
 };
 
-/** Jobs leave a loose ref each, and a fetch reads all refs: packed, 5,000 of them cost a tenth of the time. */
-const packRefs = async (
+/**
+ * Jobs leave a loose ref each, and a fetch reads all refs: packed, 5,000 of them cost a tenth of the time. Jobs and fetches
+ * leave a pack each, and every look for an object goes through all of them: the small ones become one, which keeps what no
+ * ref reaches too (worktrees borrow it).
+ */
+const tidy = async (
   context: GitContext,
   gitDir: string,
   { lockFd: inheritFd, lost, signal }: Held,
 ): Promise<void> => {
-  const directories = ["refs/service/salvage", "refs/heads/service"].map((name) => join(gitDir, name));
-  const names = await Promise.all(directories.map((directory) => readdir(directory).catch(() => [])));
-  if (names.flat().length < maxLooseRefs) return;
+  const list = (name: string): Promise<string[]> => readdir(join(gitDir, name)).catch(() => []);
   const call = { variables: gitDirVariables(gitDir), inheritFd, signal };
-  await withoutLeftovers(gitDir, lost, () => runGit(context, ["pack-refs", "--all"], call));
+  const run = (...args: string[]): Promise<GitOutput> =>
+    withoutLeftovers(gitDir, lost, () => runGit(context, args, call));
+  const refs = [...(await list("refs/service/salvage")), ...(await list("refs/heads/service"))];
+  if (refs.length >= maxLooseRefs) await run("pack-refs", "--all");
+  const packs = (await list("objects/pack")).filter((name) => name.endsWith(".pack"));
+  if (packs.length > maxPacks) await run("repack", "--quiet", "-d", "--geometric=2");
 };
 
 const maxLooseRefs = 200;
+const maxPacks = 50;
 
 /** Repairs the cache when git's failure comes from damage. Resolves to a warning about it; null: it is not damaged. */
 export const repair = async (
@@ -170,7 +178,8 @@ const fetchAll = async (
   const list = ["for-each-ref", "--count=1", "refs/remotes/origin"];
   await withNetwork(context, { url, signal }, async (access) => {
     const call = { ...access, inheritFd: lockFd, jobId, signal };
-    const local = { ...call, variables: { ...access.variables, ...gitDirVariables(into) } };
+    const variables = gitDirVariables(into);
+    const local = { ...call, variables: { ...access.variables, ...variables } };
     const fetch = (...how: string[]): Promise<GitOutput> =>
       withoutLeftovers(into, lost, () => runGit(context, ["fetch", ...how, ...args], local));
     const { stderr } = await fetch("--atomic").catch((error: unknown) => {
@@ -180,7 +189,7 @@ const fetchAll = async (
     });
     if (stderr.includes("shallow roots are not allowed"))
       throw new RepoError("clone_failed", shallowRepository(url));
-    if ((await runGit(context, list, local)).stdout !== "") return;
+    if ((await runGit(context, list, { variables, signal })).stdout !== "") return;
     const { stdout } = await runGit(context, ["ls-remote", "--heads", ...server, "--", url], call);
     if (stdout !== "")
       throw new RepoError("clone_failed", `git fetched none of the branches that ${url} has; try again`);

@@ -7,6 +7,7 @@ import { startTmux, type Tmux } from "./terminal.ts";
 
 const escape = String.fromCodePoint(0x1b);
 const bell = String.fromCodePoint(7);
+const hostileName = `night${escape}]0;owned${bell}ly`;
 
 const running = sampleJob({
   id: "6f1c1a52-0000-4000-8000-000000000001",
@@ -48,7 +49,8 @@ index 1111111..2222222 100644
 
 let tmux: Tmux;
 beforeAll(async () => {
-  const others = await stubInstance({ instances: () => [], answeredBy: "other-1" });
+  const chat = await stubInstance({ instances: () => [], answeredBy: "chat-1" });
+  const nightly = await stubInstance({ instances: () => [], answeredBy: hostileName });
   const stub = await stubInstance({
     answeredBy: "build-1",
     waiting: 4,
@@ -59,12 +61,12 @@ beforeAll(async () => {
         agent_mode: true,
         turns: 2,
         running: 0,
-        address: `http://127.0.0.1:${others.port}`,
+        address: `http://127.0.0.1:${chat.port}`,
       }),
       sampleInstance({
-        name: `night${escape}]0;owned${bell}ly`,
+        name: hostileName,
         draining: true,
-        address: `http://127.0.0.1:${others.port}`,
+        address: `http://127.0.0.1:${nightly.port}`,
       }),
       sampleInstance({ name: "remote-9", version: "0.9.0" }),
     ],

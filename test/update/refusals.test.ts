@@ -59,8 +59,13 @@ describe("refused, with the service untouched:", () => {
       /svc 0\.0\.9 does not start on a copy of the store/,
     ],
     [
-      "cannot read the records, whose format the version in use has changed",
-      ["if (format !== 2)", "if (format !== 1)"],
+      "has another format of the store",
+      ["storeFormat = 1", "storeFormat = 0"],
+      /svc 0\.0\.9 does not start on a copy of the store: .*has the format 1, this program's format is 0/s,
+    ],
+    [
+      "cannot read the records",
+      ["return checkRecord(JSON.parse(text), id)", `return "it has another shape"`],
       /svc 0\.0\.9 does not read the records as svc 0\.1\.0 does \(succeeded: 0 instead of 1\): their format differs/,
     ],
   ] as const)("the way back to a version that %s", async (_, replace, message) => {

@@ -25,9 +25,15 @@ test("with a shared store: the trial writes nothing to it, and the instance is d
     return new Map(keys.map((key, at) => [key, values[at]?.toString("hex")]));
   };
   const before = await content();
-  await cp(await makePackage("0.0.9", { replace: ["if (format !== 2)", "if (format !== 1)"] }), other, {
-    recursive: true,
-  });
+  await cp(
+    await makePackage("0.0.9", {
+      replace: ["return checkRecord(JSON.parse(text), id)", `return "it has another shape"`],
+    }),
+    other,
+    {
+      recursive: true,
+    },
+  );
   const refused = await installed.rollback(env).ended;
   expect(refused.stderr).toContain("(succeeded: 0 instead of 1)");
   for (const [key, value] of await content()) expect([key, value]).toEqual([key, before.get(key)]);
