@@ -51,7 +51,7 @@ test("a base can be a tag, lightweight or annotated, or a branch with a slash in
 test("a base that does not exist is named, with those that do", async () => {
   const { repos, repo } = await makeWorktree();
   await expect(addTo(repos, repo, "two", { baseRef: "master" })).rejects.toThrow(
-    /has no branch or tag "master"\. It has: main\. Name one of them/,
+    /has no branch or tag "master"\. It has: main\.\nWhat to do: Name one of them/,
   );
   await expect(addTo(repos, repo, "two", { baseRef: "--detach" })).rejects.toThrow(
     "not the name of a branch or tag",
@@ -74,7 +74,7 @@ test("without a base it is main, or the remote's default branch where there is n
   expect(await addTo(repos, repo, "three", left)).toMatchObject({ baseRef: "trunk", baseSha: tip });
   await plainGit(remote.url, "symbolic-ref", "HEAD", "refs/heads/nowhere");
   await expect(addTo(repos, repo, "four", left)).rejects.toThrow(
-    /no branch or tag "main"\. It has: trunk\. Name/,
+    /no branch or tag "main"\. It has: trunk\.\nWhat to do: Name/,
   );
 });
 

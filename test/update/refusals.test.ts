@@ -22,6 +22,7 @@ beforeAll(async () => {
   const id = crypto.randomUUID();
   const ended = { status: "succeeded" as const, ended_at: new Date().toISOString() };
   const record = sampleRecord({ id, created_at: new Date().toISOString(), ...ended });
+  await writeFile(join(jobs, ".format"), "1\n");
   await writeFile(join(jobs, `${id}.json`), JSON.stringify(record));
   service = await startService({ home: installed.home, program: installed.program });
 });
