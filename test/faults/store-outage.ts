@@ -1,3 +1,5 @@
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isFinal, type Job } from "../../src/contract/job.ts";
 import type { Service } from "../service-process.ts";
@@ -62,7 +64,8 @@ export const storeOutage = async ({ directory, seconds }: Options): Promise<Tall
   // Six slots: two jobs that commit and end meanwhile, two that end without a word, two that go on beyond; two wait.
   for (const own of [1, 2]) await submit(`scenario: paced {"steps": 4, "ms": 900, "n": ${own}}`, remote.path);
   for (let n = 0; n < 2; n += 1) await submit('scenario: noop {"ms": 3500}');
-  for (let n = 0; n < 2; n += 1) await submit(`scenario: paced {"steps": 10, "ms": ${seconds * 100 + 400}}`);
+  const back = join(directory, "store-is-back");
+  for (let n = 0; n < 2; n += 1) await submit(`scenario: paced {"until": "${back}", "ms": 300}`);
   await until(async () => (await runsIn(journal)).size === 6, { what: "six agents to be at work" });
   for (let n = 0; n < 2; n += 1) await submit("scenario: noop");
   tally.jobs = ids.length;
@@ -71,13 +74,15 @@ export const storeOutage = async ({ directory, seconds }: Options): Promise<Tall
   await redis.kill();
   for (const service of services) await askMeanwhile(service, ids[0] ?? "", tally);
   await delay(seconds * 1000 - (performance.now() - began));
+  await until(async () => (await spooledIn(directory)).length === 4, { what: "four outcomes to be kept" });
   const working = new Set((await readJournal(journal)).map(({ job }) => job));
   await redis.restart();
-  const back = new Date();
+  const since = new Date();
+  await writeFile(back, "");
 
   for (const [at, id] of ids.entries()) {
     const job = await untilEnded(nth(services, at + 1), id);
-    note(job, { back, worked: working.has(id), tally });
+    note(job, { since, worked: working.has(id), tally });
   }
   const runs = await runsIn(journal);
   for (const id of ids) if (runs.get(id) !== 1) tally.faults.push(`${id} was run ${runs.get(id) ?? 0} times`);
@@ -86,6 +91,9 @@ export const storeOutage = async ({ directory, seconds }: Options): Promise<Tall
   await redis.kill();
   return tally;
 };
+
+const spooledIn = async (directory: string): Promise<string[]> =>
+  (await readdir(directory, { recursive: true })).filter((path) => /\/spool\/[^/]+\.json$/.test(path));
 
 const untilEnded = (service: Service, id: string): Promise<Job> =>
   until(
@@ -96,11 +104,11 @@ const untilEnded = (service: Service, id: string): Promise<Job> =>
     { seconds: 90, what: `job ${id} to end` },
   );
 
-const note = (job: Job, { back, worked, tally }: { back: Date; worked: boolean; tally: Tally }): void => {
+const note = (job: Job, { since, worked, tally }: { since: Date; worked: boolean; tally: Tally }): void => {
   if (job.status === "succeeded" && job.attempt === 1) tally.succeeded += 1;
   else tally.faults.push(`${job.id}: ${job.status} after attempt ${job.attempt}: ${job.error}`);
   if (job.failure_reason === "instance_lost") tally.lost += 1;
-  const meanwhile = job.ended_at !== null && new Date(job.ended_at) < back;
+  const meanwhile = job.ended_at !== null && new Date(job.ended_at) < since;
   if (!worked) tally.waited += 1;
   else if (meanwhile) tally.endedMeanwhile += 1;
   else tally.endedAfter += 1;
