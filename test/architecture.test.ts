@@ -15,7 +15,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   companions: { rooms: ["contract", "lib", "config"], packages: [] },
   telemetry: {
     rooms: ["contract", "lib", "config"],
-    packages: ["@opentelemetry/otlp-transformer", "pg", "prom-client", "protobufjs"],
+    packages: ["@opentelemetry/otlp-transformer", "pg", "prom-client"],
   },
   jobs: { rooms: ["contract", "lib", "store", "kv"], packages: ["bullmq"] },
   runner: { rooms: ["contract", "lib", "store", "agents", "profiles", "repos", "jobs"], packages: [] },

@@ -5,7 +5,6 @@ import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { batchOf, signals, type Signal } from "../telemetry/otlp.ts";
-import { decodeProtobuf, encodeStatus } from "../telemetry/otlp-protobuf.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import { createAuthentication } from "./access.ts";
 import { parseJson, readBytes } from "./body.ts";
@@ -22,28 +21,26 @@ type Dependencies = Receiver & { apiKeys: readonly string[]; log: Log };
 
 const maxCompressed = 4_194_304;
 const maxPlain = 33_554_432;
-/** Fields, or JSON's values. Decoding so many takes up to a third of a second, in which nothing else is answered. */
+/** JSON's values. Decoding so many takes up to a third of a second, in which nothing else is answered. */
 const maxValues = 500_000;
 /** Also bounds the memory that agents can make the service use: a request counts from before its body is read. */
 const maxAtOnce = 8;
 
 const json = "application/json";
-const protobuf = "application/x-protobuf";
 
-/** The receiver of OTLP over HTTP: https://opentelemetry.io/docs/specs/otlp/#otlphttp */
+/** The receiver of OTLP/JSON over HTTP: https://opentelemetry.io/docs/specs/otlp/#otlphttp */
 export const otlpRoutes = ({ token, apiKeys, store, log }: Dependencies): Route[] => {
   const authenticate = createAuthentication([token, ...apiKeys]);
   let atOnce = 0;
 
-  const receive = async (signal: Signal, { request, note }: Call, type: string): Promise<void> => {
+  const receive = async (signal: Signal, { request, note }: Call): Promise<void> => {
     if (authenticate(request) === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
-    if (type !== json && type !== protobuf) throw unsupported(`Send Content-Type ${protobuf} or ${json}`);
+    if (request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() !== json)
+      throw unsupported(`Send OTLP/JSON, Content-Type ${json} (OTEL_EXPORTER_OTLP_PROTOCOL=http/json)`);
     if (atOnce >= maxAtOnce) throw unavailable("capacity_full", "Too many requests at once");
     atOnce += 1;
     try {
-      const bytes = await plainBody(request);
-      const message =
-        type === json ? parseJson(bytes, maxValues, maxValues) : decodeProtobuf(signal, bytes, maxValues);
+      const message = parseJson(await plainBody(request), maxValues, maxValues);
       const batch = batchOf(signal, message, new Date());
       await store(batch).catch((cause: unknown) => {
         throw unavailable("store_unavailable", "The telemetry could not be stored", cause);
@@ -59,15 +56,14 @@ export const otlpRoutes = ({ token, apiKeys, store, log }: Dependencies): Route[
     path: `/otlp/v1/${signal}`,
     // It has a check of its own, for a token that is valid nowhere else.
     open: true,
-    failures: { under: "/otlp/", reply: (error) => refusal(error, json) },
+    failures: { under: "/otlp/", reply: refusal },
     openapi: description(signal),
     handle: async (call) => {
-      const type = call.request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? "";
       try {
-        await receive(signal, call, type);
-        return { status: 200, headers: { "content-type": type }, body: type === json ? "{}" : null };
+        await receive(signal, call);
+        return { status: 200, headers: { "content-type": json }, body: "{}" };
       } catch (error) {
-        return refusal(serviceErrorOf(error, { log, requestId: call.requestId }), type);
+        return refusal(serviceErrorOf(error, { log, requestId: call.requestId }));
       }
     },
   }));
@@ -90,11 +86,11 @@ const plainBody = async (request: Request): Promise<Uint8Array> => {
   }
 };
 
-/** In the encoding of the request, as OTLP asks for. Exporters send again after a 503, and after no other status here. */
-const refusal = (error: ServiceError, type: string): Reply => ({
+/** A `google.rpc.Status`, as OTLP asks for. Exporters send again after a 503, and after no other status here. */
+const refusal = (error: ServiceError): Reply => ({
   status: error.code === "unsupported_content_type" ? 415 : error.status,
-  headers: { ...failureOf(error).headers, "content-type": type === protobuf ? protobuf : json },
-  body: type === protobuf ? encodeStatus(error.message) : JSON.stringify({ message: error.message }),
+  headers: { ...failureOf(error).headers, "content-type": json },
+  body: JSON.stringify({ message: error.message }),
 });
 
 const unsupported = (message: string): ServiceError => new ServiceError("unsupported_content_type", message);
@@ -107,14 +103,14 @@ const unavailable = (
 
 const Status = z.object({ message: z.string().meta({ description: "What is wrong and what to do" }) });
 
-const bodies = (schema: z.ZodType) => ({ [json]: { schema }, [protobuf]: { schema: z.string() } });
+const bodies = (schema: z.ZodType) => ({ [json]: { schema } });
 
 const failures: Record<string, string> = {
   "400": "It cannot be decoded",
   "401": "The key or token is missing or not valid",
   "403": "The request comes from another origin or for another host",
   "413": "Too many bytes or records",
-  "415": "Neither protobuf nor JSON, or compressed otherwise than with gzip",
+  "415": "Not JSON, or compressed otherwise than with gzip",
   "503": "The store cannot be reached, or too many requests at once; send it again",
 };
 

@@ -2,9 +2,6 @@ import {
   JsonLogsSerializer,
   JsonMetricsSerializer,
   JsonTraceSerializer,
-  ProtobufLogsSerializer,
-  ProtobufMetricsSerializer,
-  ProtobufTraceSerializer,
 } from "@opentelemetry/otlp-transformer";
 import type { Signal } from "./otlp.ts";
 
@@ -15,17 +12,6 @@ type Logs = Parameters<typeof JsonLogsSerializer.serializeRequest>[0];
 type Spans = Parameters<typeof JsonTraceSerializer.serializeRequest>[0];
 type Attributes = Logs[number]["attributes"];
 
-export type Encoding = "json" | "protobuf";
-
-const serializers = {
-  json: { metrics: JsonMetricsSerializer, logs: JsonLogsSerializer, traces: JsonTraceSerializer },
-  protobuf: {
-    metrics: ProtobufMetricsSerializer,
-    logs: ProtobufLogsSerializer,
-    traces: ProtobufTraceSerializer,
-  },
-};
-
 const resource = (attributes: object) => ({ attributes }) as Logs[number]["resource"];
 
 const jobResource = resource({ "service.job_id": "job-1", "service.name": "claude-code", os: "linux" });
@@ -35,8 +21,8 @@ const scope = { name: "com.example", version: "1" };
 /** 2026-03-02T08:00:00.123Z, as the SDK has times. */
 const at: [number, number] = [1_772_438_400, 123_456_789];
 
-export const encodeLogs = (encoding: Encoding, records: { attributes: Attributes; body?: unknown }[]) =>
-  serializers[encoding].logs.serializeRequest(
+export const encodeLogs = (records: { attributes: Attributes; body?: unknown }[]) =>
+  JsonLogsSerializer.serializeRequest(
     records.map(({ attributes, body }) => ({
       hrTime: at,
       hrTimeObserved: at,
@@ -144,14 +130,13 @@ export const variedAttributes = {
 } as unknown as Attributes;
 
 /** A request of each signal. */
-export const sampleRequest = (encoding: Encoding, signal: Signal): Uint8Array => {
-  const { metrics: forMetrics, traces } = serializers[encoding];
+export const sampleRequest = (signal: Signal): Uint8Array => {
   switch (signal) {
     case "metrics":
-      return forMetrics.serializeRequest(metrics) as Uint8Array;
+      return JsonMetricsSerializer.serializeRequest(metrics) as Uint8Array;
     case "traces":
-      return traces.serializeRequest(spans) as Uint8Array;
+      return JsonTraceSerializer.serializeRequest(spans) as Uint8Array;
     case "logs":
-      return encodeLogs(encoding, [{ attributes: variedAttributes }, { attributes: {}, body: { a: [1] } }]);
+      return encodeLogs([{ attributes: variedAttributes }, { attributes: {}, body: { a: [1] } }]);
   }
 };

@@ -1,22 +1,13 @@
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import protobufjs from "protobufjs/minimal.js";
 import { ServiceError } from "../contract/errors.ts";
-import { encodeLogs, sampleRequest, variedAttributes, type Encoding } from "./otlp.fixture.ts";
-import { batchOf, signals, type Signal } from "./otlp.ts";
-import { decodeProtobuf } from "./otlp-protobuf.ts";
+import { encodeLogs, sampleRequest, variedAttributes } from "./otlp.fixture.ts";
+import { batchOf, type Signal } from "./otlp.ts";
 
 const now = new Date("2026-03-02T09:00:00Z");
 const at = "2026-03-02T08:00:00.123Z";
 
-const decode = (encoding: Encoding, signal: Signal, bytes: Uint8Array) =>
-  batchOf(
-    signal,
-    encoding === "json"
-      ? JSON.parse(Buffer.from(bytes).toString())
-      : decodeProtobuf(signal, bytes, 1_000_000),
-    now,
-  );
+const decode = (signal: Signal, bytes: Uint8Array) =>
+  batchOf(signal, JSON.parse(Buffer.from(bytes).toString()), now);
 
 const fault = (work: () => unknown): ServiceError => {
   try {
@@ -30,9 +21,9 @@ const fault = (work: () => unknown): ServiceError => {
 
 const common = { "service.job_id": "job-1", "service.name": "claude-code" };
 
-describe.each<Encoding>(["json", "protobuf"])("what an official exporter sends as %s", (encoding) => {
+describe("what an official exporter sends", () => {
   test("metrics become points, with what kind of sum they are", () => {
-    const { metrics, events, spans } = decode(encoding, "metrics", sampleRequest(encoding, "metrics"));
+    const { metrics, events, spans } = decode("metrics", sampleRequest("metrics"));
     const origin = { jobId: "job-1", sessionId: "session-1", at, unit: "USD" };
     const attributes = { ...common, os: "linux", model: "sonnet", "session.id": "session-1" };
     const point = (name: string, value: number, more: object) => ({
@@ -53,7 +44,7 @@ describe.each<Encoding>(["json", "protobuf"])("what an official exporter sends a
   });
 
   test("log records become events, with attributes of every kind", () => {
-    const { events } = decode(encoding, "logs", sampleRequest(encoding, "logs"));
+    const { events } = decode("logs", sampleRequest("logs"));
     const ids = { traceId: "0123456789abcdef0123456789abcdef", spanId: "0123456789abcdef" };
     expect(events).toEqual([
       {
@@ -80,7 +71,7 @@ describe.each<Encoding>(["json", "protobuf"])("what an official exporter sends a
   });
 
   test("spans become spans", () => {
-    const { spans } = decode(encoding, "traces", sampleRequest(encoding, "traces"));
+    const { spans } = decode("traces", sampleRequest("traces"));
     const first = {
       jobId: "job-1",
       sessionId: null,
@@ -98,35 +89,14 @@ describe.each<Encoding>(["json", "protobuf"])("what an official exporter sends a
   });
 
   test("10,000 records are taken, and one more is too many", () => {
-    const many = (count: number) =>
-      encodeLogs(
-        encoding,
-        Array.from({ length: count }, () => ({ attributes: {} })),
-      );
-    expect(decode(encoding, "logs", many(10_000)).events).toHaveLength(10_000);
-    const { status, message } = fault(() => decode(encoding, "logs", many(10_001)));
+    const many = (count: number) => encodeLogs(Array.from({ length: count }, () => ({ attributes: {} })));
+    expect(decode("logs", many(10_000)).events).toHaveLength(10_000);
+    const { status, message } = fault(() => decode("logs", many(10_001)));
     expect([status, message]).toEqual([
       413,
       "The request has more than 10,000 records; send smaller batches",
     ]);
   });
-});
-
-test("both encodings of any attributes give the same batch", () => {
-  const double = fc.double().filter((number) => !Number.isInteger(number) || Number.isSafeInteger(number));
-  const value = fc.oneof(fc.string({ unit: "grapheme" }), fc.boolean(), fc.maxSafeInteger(), double);
-  const attributes = fc.dictionary(fc.string({ unit: "grapheme" }), fc.oneof(value, fc.array(value)));
-  fc.assert(
-    fc.property(fc.array(attributes, { maxLength: 4 }), (given) => {
-      const records = given.map((one) => ({ attributes: one }));
-      const [json, protobuf] = (["json", "protobuf"] as const).map((encoding) =>
-        decode(encoding, "logs", encodeLogs(encoding, records)),
-      );
-      // JSON of exporters says null where a number is not finite.
-      const finite = JSON.stringify(protobuf).replaceAll(/"(NaN|-?Infinity)"/g, "null");
-      expect(JSON.parse(finite)).toEqual(JSON.parse(JSON.stringify(json)));
-    }),
-  );
 });
 
 const logs = (record: object) => ({ resourceLogs: [{ scopeLogs: [{ logRecords: [record] }] }] });
@@ -208,55 +178,4 @@ test("a large resource may not be multiplied by many small records", () => {
   });
   expect(batchOf("logs", request(50), now).events).toHaveLength(50);
   expect(fault(() => batchOf("logs", request(100), now)).status).toBe(413);
-});
-
-const protobuf = (signal: Signal, bytes: Uint8Array) => () => decodeProtobuf(signal, bytes, 1000);
-
-test.each(signals)(
-  "%s that are torn anywhere, or have a byte changed, fail with 400 or not at all",
-  (signal) => {
-    const whole = sampleRequest("protobuf", signal);
-    const statusOf = (bytes: Uint8Array): number => {
-      try {
-        batchOf(signal, protobuf(signal, bytes)(), now);
-        return 200;
-      } catch (error) {
-        return error instanceof ServiceError ? error.status : 500;
-      }
-    };
-    const torn = Array.from({ length: whole.length - 1 }, (_, at) => statusOf(whole.subarray(0, at + 1)));
-    expect(new Set(torn)).toEqual(new Set([400]));
-    fc.assert(
-      fc.property(fc.nat(whole.length - 1), fc.nat(255), (position, byte) => {
-        const changed = Uint8Array.from(whole);
-        changed[position] = byte;
-        expect([200, 400]).toContain(statusOf(changed));
-      }),
-      { numRuns: 500 },
-    );
-  },
-);
-
-test("protobuf that is nested deeply, has too many fields or a length beyond its end is refused", () => {
-  const wrapped = (number: number, bytes: Uint8Array) =>
-    protobufjs.Writer.create()
-      .uint32((number << 3) | 2)
-      .bytes(bytes)
-      .finish();
-  let value = wrapped(1, Buffer.from("x"));
-  for (let depth = 0; depth < 60; depth += 1) value = wrapped(5, wrapped(1, value));
-  const deep = wrapped(1, wrapped(2, wrapped(2, wrapped(5, value))));
-  expect(fault(protobuf("logs", deep))).toMatchObject({
-    status: 400,
-    message: expect.stringContaining("nested more than 100 levels deep"),
-  });
-  const empty = Buffer.from("0a00".repeat(1001), "hex");
-  expect(fault(protobuf("logs", empty))).toMatchObject({
-    status: 413,
-    message: expect.stringContaining("more than 1,000 fields"),
-  });
-  expect(fault(protobuf("logs", Buffer.from("0affffffff0f00", "hex"))).status).toBe(400);
-  const groups = Buffer.from("0b".repeat(900), "hex");
-  expect(fault(protobuf("logs", groups)).status).toBe(400);
-  expect(protobuf("logs", new Uint8Array())()).toEqual({});
 });

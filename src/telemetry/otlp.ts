@@ -152,7 +152,7 @@ const values = new Map<string, (any: Message, kind: string) => unknown>([
   ["boolValue", (any, kind) => any[kind] === true],
   ["intValue", (any, kind) => exact(number(any, kind), Number.isSafeInteger, any[kind])],
   ["doubleValue", (any, kind) => exact(number(any, kind), Number.isFinite, any[kind])],
-  ["bytesValue", (any, kind) => base64(any[kind]) ?? text(any, kind)],
+  ["bytesValue", (any, kind) => text(any, kind)],
   ["arrayValue", (any, kind) => list(child(any, kind) ?? {}, "values").map(valueOf)],
   ["kvlistValue", (any, kind) => attributesOf(child(any, kind) ?? {}, "values")],
 ]);
@@ -160,13 +160,9 @@ const values = new Map<string, (any: Message, kind: string) => unknown>([
 const exact = (value: number | null, isExact: (value: unknown) => boolean, given: unknown): unknown =>
   isExact(value) ? value : String(given);
 
-const base64 = (value: unknown): string | null =>
-  value instanceof Uint8Array ? Buffer.from(value).toString("base64") : null;
-
 /** Hexadecimal, lower case; null where there is none or all digits are zero. */
 const id = (message: Message, key: string): string | null => {
-  const value = message[key];
-  const hex = value instanceof Uint8Array ? Buffer.from(value).toString("hex") : text(message, key);
+  const hex = text(message, key);
   if (!/^[\da-f]{0,32}$/i.test(hex)) throw wrong(key, "at most 16 bytes in hexadecimal");
   return /^0*$/.test(hex) ? null : hex.toLowerCase();
 };
@@ -182,7 +178,7 @@ const time = (message: Message, key: string): string | null => {
 const number = (message: Message, key: string): number | null => {
   const value = message[key];
   if (value === undefined || value === null) return null;
-  if (typeof value === "number" || typeof value === "bigint") return Number(value);
+  if (typeof value === "number") return value;
   if (typeof value === "string" && /^(NaN|-?Infinity|-?\d+(\.\d+)?(e[+-]?\d+)?)$/i.test(value))
     return Number(value);
   throw wrong(key, "a number");

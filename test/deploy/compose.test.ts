@@ -159,6 +159,7 @@ describe.each(["config.yaml", "config-with-backend.yaml", "config-with-tracing.y
       const collector = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
       expect(collector.exporters["otlphttp/service"]).toEqual({
         endpoint: "http://svc-1:8200/otlp",
+        encoding: "json",
         headers: { "X-Api-Key": "${env:SERVICE_OTLP_TOKEN}" },
       });
       expect(collector.processors["batch"]).toEqual({

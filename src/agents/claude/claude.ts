@@ -165,7 +165,7 @@ const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<st
           // An exporter that gets no answer would keep the agent from exiting for 2 s.
           CLAUDE_CODE_OTEL_SHUTDOWN_TIMEOUT_MS: "500",
         }
-      : receiver && toReceiver(receiver, otelProtocol);
+      : receiver && toReceiver(receiver);
   if (target === null) return {};
   const attributes = {
     "service.job_id": start.id,
@@ -191,13 +191,10 @@ const telemetry = ({ settings, start, receiver }: EnvironmentRequest): Record<st
   };
 };
 
-/** The receiver takes no gRPC. */
-const toReceiver = (
-  { endpoint, token }: TelemetryReceiver,
-  protocol: ClaudeSettings["otelProtocol"],
-): Record<string, string> => ({
+/** The receiver takes OTLP/JSON only. */
+const toReceiver = ({ endpoint, token }: TelemetryReceiver): Record<string, string> => ({
   OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
-  OTEL_EXPORTER_OTLP_PROTOCOL: protocol === "http/json" ? protocol : "http/protobuf",
+  OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
   // Not `Authorization`: the CLI sends the value as it is, others decode it, and that one has a space.
   OTEL_EXPORTER_OTLP_HEADERS: `X-Api-Key=${token}`,
 });

@@ -51,10 +51,7 @@ const startReceiver = async () => {
   return { url: server.url, requests, stored };
 };
 
-const run = async (
-  endpoint: string,
-  options: { json?: boolean; isNamed?: boolean; env?: NodeJS.ProcessEnv } = {},
-) => {
+const run = async (endpoint: string, options: { isNamed?: boolean; env?: NodeJS.ProcessEnv } = {}) => {
   let resultAt = 0;
   const task = 'scenario: bash {"command": "echo something"}';
   const { outcome, events } = await runFake(task, {
@@ -65,7 +62,7 @@ const run = async (
       modelAuthToken: "model-token",
       otelEnabled: endpoint !== "",
       otelEndpoint: options.isNamed === true ? endpoint : null,
-      otelProtocol: options.json === true ? "http/json" : options.isNamed === true ? "http" : null,
+      otelProtocol: options.isNamed === true ? "http" : null,
     },
     launch: { bypassPermissions: true, args: ["--model", "sonnet", "--dangerously-skip-permissions"] },
     env: { GIT_CONFIG_GLOBAL: "/dev/null", ...options.env },
@@ -84,40 +81,28 @@ const tally = (value: unknown, key: string): number => {
     .reduce((sum, one) => sum + one, 0);
 };
 
-/** Names of what each run reports; how often some metrics are reported depends on time. */
-const kindsOf = ({ metrics, events, spans }: TelemetryBatch) => ({
-  metrics: new Set(metrics.map(({ name, attributes }) => `${name} ${attributes["type"] as string}`)),
-  events: events.map(({ name }) => name).toSorted(),
-  spans: spans.map(({ name }) => name).toSorted(),
-});
-
-test("every metric, log record and span that the agent sends is stored, over JSON and over protobuf", async () => {
-  const [json, protobuf] = [await startReceiver(), await startReceiver()];
-  await run(json.url, { json: true });
-  await run(protobuf.url);
-  for (const { requests } of [json, protobuf]) {
-    expect(requests.filter(({ status }) => status !== 200)).toEqual([]);
-    expect(new Set(requests.map(({ path }) => path))).toEqual(
-      new Set(["/otlp/v1/metrics", "/otlp/v1/logs", "/otlp/v1/traces"]),
-    );
-  }
-  const sent = json.requests.map(({ body }) => JSON.parse(body) as unknown);
+test("every metric, log record and span that the agent sends is stored", async () => {
+  const { url, requests, stored } = await startReceiver();
+  await run(url);
+  expect(requests.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(new Set(requests.map(({ path }) => path))).toEqual(
+    new Set(["/otlp/v1/metrics", "/otlp/v1/logs", "/otlp/v1/traces"]),
+  );
+  const sent = requests.map(({ body }) => JSON.parse(body) as unknown);
   const count = (key: string) => sent.reduce((sum: number, body) => sum + tally(body, key), 0);
-  const { metrics, events, spans } = json.stored;
+  const { metrics, events, spans } = stored;
   expect([metrics.length, events.length, spans.length]).toEqual([
     count("dataPoints"),
     count("logRecords"),
     count("spans"),
   ]);
   expect(metrics.length * events.length * spans.length).toBeGreaterThan(0);
-  expect(kindsOf(protobuf.stored)).toEqual(kindsOf(json.stored));
-  for (const { stored } of [json, protobuf])
-    for (const record of [...stored.metrics, ...stored.events, ...stored.spans]) {
-      expect(record.jobId).toMatch(/^[\da-f-]{36}$/);
-      expect(record.attributes).toMatchObject({ profile: "code", pod: "test-pod" });
-      expect(record.sessionId).toMatch(/^[\da-f-]{36}$/);
-    }
-  const cost = protobuf.stored.metrics.find(({ name }) => name === "claude_code.cost.usage");
+  for (const record of [...stored.metrics, ...stored.events, ...stored.spans]) {
+    expect(record.jobId).toMatch(/^[\da-f-]{36}$/);
+    expect(record.attributes).toMatchObject({ profile: "code", pod: "test-pod" });
+    expect(record.sessionId).toMatch(/^[\da-f-]{36}$/);
+  }
+  const cost = stored.metrics.find(({ name }) => name === "claude_code.cost.usage");
   expect(cost).toMatchObject({ unit: "USD", attributes: { temporality: "delta" } });
   expect(cost?.value).toBeGreaterThan(0);
 });
