@@ -102,9 +102,8 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .option("-r, --repo <url>", "only runs on this repository")
     .option("-m, --model <name>", "only runs with this model, as --by model calls it")
     .addOption(new Option("--kind <kind>", "only jobs, or only turns of agent mode").choices(["job", "chat"]))
-    .option("--csv", "print the rows with all their figures as CSV")
     .option(...json)
-    .addHelpText(...examples("svc usage --by repository --since 2026-03-01", "svc usage --csv > usage.csv"))
+    .addHelpText(...examples("svc usage --by repository --since 2026-03-01", "svc usage --by model --json"))
     .action(lazily(async () => (await import("./commands/usage.ts")).usage));
   program
     .command("config")

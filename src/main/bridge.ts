@@ -20,7 +20,6 @@ import { answerBytes } from "../transcripts/answer-size.ts";
 import { createTranscriptHandlers } from "../transcripts/handlers.ts";
 import type { LiveSession } from "../transcripts/search-handlers.ts";
 import { createModels } from "../transcripts/models.ts";
-import { transcriptResources } from "../transcripts/resources.ts";
 import { openVectors } from "../transcripts/vectors.ts";
 import { openTranscripts, type Transcripts } from "./transcripts.ts";
 import { version } from "./version.ts";
@@ -43,7 +42,6 @@ export type OpenBridge = AsyncDisposable & {
   progress: Transcripts["progress"];
   /** Does so until the signal aborts. */
   keepUpToDate: (signal: AbortSignal) => Promise<unknown>;
-  resources: McpProgram["resources"];
   /** What `bridge status` shows. */
   places: { store: string; index: string; homes: readonly string[]; orchestrator: string };
   log: Log;
@@ -80,7 +78,6 @@ export const openBridge = async ({ settings, env, quiet = false }: Start): Promi
     collect: transcripts.collect,
     progress: transcripts.progress,
     keepUpToDate: transcripts.keepUpToDate,
-    resources: transcriptResources({ library: transcripts.index, redact: settings.redact, log }),
     places: {
       store: kvUrl === null ? "SQLite" : maskUrl(kvUrl),
       index: transcripts.path,
@@ -124,7 +121,6 @@ export const startBridge = async (
   const collecting = bridge.keepUpToDate(ending);
   const byTools = answerBy(transcriptOperations, handlers, log);
   const answer = first === null ? byTools : whileCollecting(byTools, { first, progress: bridge.progress });
-  const program = programOf(bridge);
   const doors = await openDoors({ settings, log, answer, program, closing: closing.signal });
   return {
     ...doors,
@@ -194,8 +190,7 @@ const health: Route = {
   handle: () => json(200, { status: "ok" }),
 };
 
-const programOf = ({ resources }: Pick<OpenBridge, "resources">): McpProgram => ({
-  ...(resources !== undefined && { resources }),
+const program: McpProgram = {
   service: { name: "bridge", title: "Transcripts of coding agents", version },
   operations: transcriptOperations,
   parts: { agent: false },
@@ -206,4 +201,4 @@ To find something: search_sessions (words, "phrases", OR, -not, prefix*), then g
 To continue work: restore_session gives the last entries as text and the command that resumes the session; dispatch_task hands a task to the job orchestrator, with a session as context; get_dispatch_job tells how it goes.
 
 Every result is JSON with success. Long answers are cut: truncated is true and hint says how to read on. A failure has error, a sentence that says what to do, and code, which is stable. Secrets are masked.`,
-});
+};

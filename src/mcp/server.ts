@@ -12,7 +12,6 @@ import { isOffered, type Definitions, type McpOperation } from "../contract/oper
 import { agentModeOff } from "../http/route.ts";
 import { nearest } from "../lib/nearest.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
-import { registerResources, type McpResources } from "./resources.ts";
 import { idempotencyKeyName, toolsOf } from "./tools.ts";
 
 /** Whom a server answers: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
@@ -38,15 +37,13 @@ export type McpProgram = {
   operations: Definitions;
   /** Tools of parts that are off are not offered. */
   parts: { agent: boolean };
-  /** Absent: it has none, and does not offer the capability. */
-  resources?: McpResources;
 };
 
 type Dependencies = { program: McpProgram; answer: Answer; limits?: CallLimits };
 
 /** MCP servers of a program: every operation of its registry is a tool. */
 export const createServerFactory = ({ program, answer, limits }: Dependencies): NewServer => {
-  const { service, instructions, operations, parts, resources } = program;
+  const { service, instructions, operations, parts } = program;
   // Made for the first client that asks: the schemas take 15 ms of a start.
   let made: Tool[] | undefined;
   const tools = (): Tool[] => (made ??= toolsOf(operations, parts));
@@ -59,7 +56,6 @@ export const createServerFactory = ({ program, answer, limits }: Dependencies): 
     const count = newCounter();
     let charactersLeft = maxAnswer;
     server.registerCapabilities({ tools: { listChanged: false } });
-    if (resources !== undefined) registerResources(mcp, resources, caller);
     server.setRequestHandler("tools/list", () => ({ tools: tools() }));
     server.setRequestHandler("tools/call", async ({ params }, context): Promise<CallToolResult> => {
       const operation = Object.hasOwn(operations, params.name) ? operations[params.name] : undefined;

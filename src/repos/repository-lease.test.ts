@@ -1,9 +1,6 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLocalLocks } from "../store/locks.ts";
 import { until } from "../../test/until.ts";
@@ -101,38 +98,3 @@ const endlessFetch = async (directory: string): Promise<{ path: string; started:
   await writeFile(join(directory, "git"), script, { mode: 0o755 });
   return { path: `${directory}:${path}`, started };
 };
-
-test("a fetch that waits behind an instance which is stopped for 20 s fails with its name", async () => {
-  const remote = await makeRemote();
-  const { repos, settings } = await makeRepos();
-  const key = repos.keyOf(repos.parseUrl(remote.url));
-  const context = JSON.stringify({ settings: { ...settings, podName: "frozen" } });
-  const lock = { key, url: remote.url, reason: "clone_failed" };
-  const script = `import { withRepositoryLock } from ${JSON.stringify(join(import.meta.dirname, "repository-lock.ts"))};
-    const signal = new AbortController().signal;
-    await withRepositoryLock(${context}, { ...${JSON.stringify(lock)}, signal }, async () => { console.log("held"); await new Promise((done) => setTimeout(done, 1e8)); });`;
-  const holder = spawn(process.execPath, ["--input-type=module", "--eval", script]);
-  try {
-    await once(holder.stdout, "data");
-    holder.kill("SIGSTOP");
-    // The seconds are counted by a clock of the test.
-    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-    const fetched = fetchInto(repos, remote.url).then(
-      () => null,
-      (error: unknown) => error,
-    );
-    const failed = fetched.then(() => true);
-    while (!(await Promise.race([failed, delay(20, false)]))) vi.advanceTimersByTime(1000);
-    expect(await fetched).toMatchObject({
-      reason: "clone_failed",
-      retryable: true,
-      message: expect.stringContaining(
-        `held by the instance frozen (process ${holder.pid}), which is stopped`,
-      ) as string,
-    });
-  } finally {
-    vi.useRealTimers();
-    holder.kill("SIGKILL");
-  }
-  expect((await fetchInto(repos, remote.url)).key).toBe(key);
-});

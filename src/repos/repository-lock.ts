@@ -1,6 +1,4 @@
-import { ftruncateSync, writeSync } from "node:fs";
-import { mkdir, readFile } from "node:fs/promises";
-import { hostname } from "node:os";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { LockTimeoutError, lockFile } from "../lib/file-lock.ts";
 import { poll } from "../lib/wait.ts";
@@ -40,24 +38,11 @@ export const withRepositoryLock = async <Value>(
       `was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
       cause,
     );
-  const path = join(directory, ".lock");
-  const holder = watchHolder(path);
-  await using lock = await lockFile({
-    path,
-    timeoutSeconds,
-    signal: AbortSignal.any([signal, holder.stopped]),
-  })
-    .catch((error: unknown) => {
-      if (holder.stopped.aborted && !signal.aborted)
-        throw failure(
-          `is held by ${holder.stopped.reason}, which is stopped: let it go on (SIGCONT) or end it, and try again.`,
-          error,
-          true,
-        );
+  await using lock = await lockFile({ path: join(directory, ".lock"), timeoutSeconds, signal }).catch(
+    (error: unknown) => {
       throw error instanceof LockTimeoutError ? busy(error) : error;
-    })
-    .finally(holder.close);
-  nameHolder(lock.fd, context.settings.podName);
+    },
+  );
   if (context.takeLease === undefined)
     return await action({ lockFd: lock.fd, signal, lost: new AbortController().signal });
   const name = `repo ${key ?? noRepository}`;
@@ -79,38 +64,6 @@ export const withRepositoryLock = async <Value>(
   } finally {
     await lease.release();
   }
-};
-
-/** Seconds after which a stopped holder is no longer waited for: others have then taken over its jobs. */
-const maxStoppedSeconds = 20;
-
-/** `stopped` aborts, with the holder's name as reason, when the holder of the lock file stays stopped. */
-const watchHolder = (path: string): { stopped: AbortSignal; close: () => void } => {
-  const controller = new AbortController();
-  let seconds = 0;
-  const check = async (): Promise<void> => {
-    const holder = await stoppedHolder(path);
-    seconds = holder === null ? 0 : seconds + 1;
-    if (seconds === maxStoppedSeconds) controller.abort(holder);
-  };
-  const timer = setInterval(() => void check(), 1000);
-  return { stopped: controller.signal, close: () => clearInterval(timer) };
-};
-
-const nameHolder = (lockFd: number, podName: string): void => {
-  try {
-    ftruncateSync(lockFd);
-    writeSync(lockFd, `${process.pid} ${hostname()} ${podName}\n`);
-  } catch {
-    // On a full disk the lock works without a name, and what it protects may free space.
-  }
-};
-
-/** The holder named in the lock file, when it is a stopped process (SIGSTOP) of this machine; else null. */
-const stoppedHolder = async (path: string): Promise<string | null> => {
-  const [pid, host, podName] = (await readFile(path, "utf8").catch(() => "")).trim().split(" ");
-  const stat = host !== hostname() ? "" : await readFile(`/proc/${pid}/stat`, "latin1").catch(() => "");
-  return /\) T [^)]*$/.test(stat) ? `the instance ${podName} (process ${pid})` : null;
 };
 
 class StoreUnreachable extends Error {

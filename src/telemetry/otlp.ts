@@ -20,7 +20,7 @@ type Resource = { attributes: Message; entries: [string, unknown][]; size: numbe
 type Common = Pick<LoggedEvent, "jobId" | "sessionId" | "attributes">;
 
 /** Names of what contains what: a resource has scopes, and they have records. */
-export const layers = {
+const layers = {
   metrics: ["resourceMetrics", "scopeMetrics", "metrics"],
   logs: ["resourceLogs", "scopeLogs", "logRecords"],
   traces: ["resourceSpans", "scopeSpans", "spans"],

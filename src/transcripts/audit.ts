@@ -2,7 +2,7 @@ import type { Definitions, Handlers, RequestContext } from "../contract/operatio
 import type { Log } from "../lib/log.ts";
 
 /** Who read how much of what: without content. */
-export const auditLine = (
+const auditLine = (
   tool: string,
   { principal }: Pick<RequestContext, "principal">,
   { given, answer }: { given: Record<string, unknown>; answer: Record<string, unknown> },

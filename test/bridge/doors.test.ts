@@ -96,13 +96,6 @@ test.each(Object.entries(rows) as [Name, Row][])(
   },
 );
 
-test("sessions are resources, too", async () => {
-  const { resources } = await clients.mcp.listResources();
-  const session = resources.find(({ uri }) => uri.startsWith("session://"));
-  const { contents } = await clients.mcp.readResource({ uri: session?.uri ?? "" });
-  expect(contents[0]).toMatchObject({ mimeType: "text/markdown" });
-});
-
 test("without the key nothing but /health answers", async () => {
   expect(await (await fetch(`${url}/health`)).json()).toEqual({ status: "ok" });
   for (const path of ["/mcp", "/sse", "/messages", "/nowhere"]) {

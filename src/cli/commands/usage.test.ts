@@ -2,7 +2,7 @@ import stringWidth from "string-width";
 import { expect, test } from "vitest";
 import type { UsageAnswer, UsageRow } from "../../contract/usage.ts";
 import { unpainted } from "../print.ts";
-import { usageCsv, usagePage } from "./usage.ts";
+import { usagePage } from "./usage.ts";
 
 const row = (group: string, changes: Partial<UsageRow> = {}): UsageRow => ({
   group,
@@ -34,11 +34,11 @@ const answer = (rows: UsageRow[], changes: Partial<UsageAnswer> = {}): UsageAnsw
 
 const days = [row("2026-03-01"), row("2026-03-02", { cost_usd: 0.5, success_rate: null })];
 
-test("each row has a bar in proportion to its cost, and the total is below", () => {
+test("the total is below the rows", () => {
   expect(usagePage(answer(days), { paint: unpainted, columns: 60 }).split("\n")).toEqual([
     "DAY          RUNS    OK     COST",
-    `2026-03-01      4  75 %    $2.00  ${"█".repeat(26)}`,
-    `2026-03-02      4     –  $0.5000  ${"█".repeat(6)}▌`,
+    "2026-03-01      4  75 %    $2.00",
+    "2026-03-02      4     –  $0.5000",
     "total       1,234  75 %    $2.50",
     "2026-02-01 to 2026-03-02",
   ]);
@@ -58,12 +58,6 @@ test("costs that were reckoned from tokens are marked", () => {
     undefined,
   ]);
   expect(lines.at(-1)).toBe("≈$0.2500 of the cost is reckoned from tokens: runs ended without a result");
-});
-
-test("without a cost the bars compare the runs", () => {
-  const free = [row("code", { cost_usd: 0 }), row("review", { cost_usd: 0, runs: 2 })];
-  const [, first = "", second = ""] = usagePage(answer(free), { paint: unpainted, columns: 60 }).split("\n");
-  expect([first, second].map((line) => line.split("█").length - 1)).toEqual([30, 15]);
 });
 
 test.each([60, 80, 120])("fits a terminal of %i columns, whatever the names", (columns) => {
@@ -97,15 +91,4 @@ test("what is left of each budget of today is below, never less than nothing", (
   lines.push("Budget of code today: $0.0000 of $2.00 left");
   expect(usagePage(answer(days, { budgets }), { paint: unpainted }).split("\n").slice(-2)).toEqual(lines);
   expect(usagePage(answer([], { budgets }), { paint: unpainted }).split("\n").slice(1)).toEqual(lines);
-});
-
-test("CSV has every figure; names that need it are quoted, and none is a formula", () => {
-  const [head = "", ...lines] = usageCsv(answer([row('a,"b"'), row("=1+1", { success_rate: null })])).split(
-    "\n",
-  );
-  expect(head).toMatch(
-    /^group,runs,succeeded,failed,cancelled,success_rate,cost_usd,imputed_cost_usd,estimated_cost_usd,/,
-  );
-  expect(lines[0]).toMatch(/^"a,""b""",4,3,1,0,0.75,2,0,0,1000,/);
-  expect(lines[1]).toMatch(/^'=1\+1,4,3,1,0,,2,/);
 });

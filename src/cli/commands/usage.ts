@@ -1,8 +1,7 @@
-import stringWidth from "string-width";
 import type { Budget, UsageAnswer, UsageFigures, UsageInput } from "../../contract/usage.ts";
 import { connect } from "../connect.ts";
-import { exitCode, type ExitCode } from "../failure.ts";
-import { print, printAnswer, unpainted, type Layout } from "../print.ts";
+import type { ExitCode } from "../failure.ts";
+import { printAnswer, type Layout } from "../print.ts";
 import { cost, cut, duration, table, wrap, type Column } from "../text/columns.ts";
 import { oneLine } from "../text/sanitise.ts";
 import { fromHere } from "./input.ts";
@@ -12,21 +11,18 @@ export type UsageOptions = Partial<
 > & {
   repo?: string;
   json?: boolean;
-  csv?: boolean;
 };
 
 /** `svc usage` */
-export const usage = async ({ repo, json, csv, ...asked }: UsageOptions): Promise<ExitCode> => {
+export const usage = async ({ repo, json, ...asked }: UsageOptions): Promise<ExitCode> => {
   const body = await connect().client.get_usage({
     ...asked,
     ...(repo !== undefined && { repo_url: fromHere(repo) }),
   });
-  if (csv !== true || json === true) return printAnswer(body, json, usagePage);
-  print(usageCsv(body));
-  return exitCode.ok;
+  return printAnswer(body, json, usagePage);
 };
 
-/** A line per row with a bar for its cost, then the total. */
+/** A line per row, then the total. */
 export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string => {
   const { since, until, by, rows, total } = body;
   const period = `${since} to ${until}`;
@@ -45,18 +41,6 @@ export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string
     ...(isWide ? effort : []),
     ["COST", (row) => cost(costOf(row), row.estimated_cost_usd > 0), "right"],
   ];
-  const lines = table(shown, figures, { paint: unpainted, columns: Infinity });
-  const room = Math.min(
-    longestBar,
-    (columns ?? 120) - Math.max(...lines.map((line) => stringWidth(line))) - 2,
-  );
-  // Without costs the bars compare the runs.
-  const measure = costOf(total) > 0 ? costOf : ({ runs }: UsageFigures): number => runs;
-  const most = Math.max(...rows.map(measure));
-  const bars: Column<Row> = [
-    "",
-    (row) => (row.group === totalLabel ? "" : paint("cyan", bar(measure(row) / most, room))),
-  ];
   const notes = [
     period,
     ...(total.imputed_cost_usd > 0
@@ -69,14 +53,7 @@ export const usagePage = (body: UsageAnswer, { paint, columns }: Layout): string
       : []),
     ...limits,
   ].flatMap((line) => wrap(line, columns ?? Infinity).map((row) => paint("dim", row)));
-  return [
-    ...table(shown, room > 0 ? [...figures, bars] : figures, {
-      paint,
-      columns: columns ?? Infinity,
-      least: 0,
-    }),
-    ...notes,
-  ].join("\n");
+  return [...table(shown, figures, { paint, columns: columns ?? Infinity, least: 0 }), ...notes].join("\n");
 };
 
 const budgetLine = ({ of, profile, limit_usd: limit, spent_usd: spent }: Budget): string =>
@@ -90,8 +67,6 @@ const totalLabel = " total";
 /** Width from which tokens, turns and time are shown too. */
 const wideColumns = 100;
 
-const longestBar = 40;
-
 const effort: Column<Row>[] = [
   ["TOKENS", (row) => compact.format(tokensOf(row)), "right"],
   ["TURNS", ({ turns }) => compact.format(turns), "right"],
@@ -104,23 +79,3 @@ const costOf = ({ cost_usd, imputed_cost_usd }: UsageFigures): number => cost_us
 
 const tokensOf = (row: UsageFigures): number =>
   row.input_tokens + row.output_tokens + row.cache_creation_input_tokens + row.cache_read_input_tokens;
-
-/** A bar of this share of the room, to an eighth of a column. */
-const bar = (share: number, room: number): string => {
-  const eighths = share > 0 ? Math.max(1, Math.round(share * room * 8)) : 0;
-  return "█".repeat(Math.floor(eighths / 8)) + (["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8] ?? "");
-};
-
-/** The rows with all their figures. */
-export const usageCsv = ({ rows, total }: Pick<UsageAnswer, "rows" | "total">): string => {
-  const names = ["group", ...Object.keys(total)] as (keyof Row)[];
-  const lines = rows.map((row) => names.map((name) => field(row[name])).join(","));
-  return [names.join(","), ...lines].join("\n");
-};
-
-/** A text that a spreadsheet would take for a formula is quoted by an apostrophe. */
-const field = (value: string | number | null): string => {
-  if (typeof value !== "string") return String(value ?? "");
-  const text = oneLine(value).replace(/^[=+\-@]/, "'$&");
-  return /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-};
