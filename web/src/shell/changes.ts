@@ -16,17 +16,6 @@ export const onChanges = (listener: Listener): (() => void) => {
   return () => void listeners.delete(listener);
 };
 
-/** `closed`: the connection has ended. `ask`: the tab that has it is to say `here`. */
-type Message = JobChange | { type: "closed" } | { type: "ask" } | { type: "here" };
-
-/*
- * Of several tabs one has the connection and tells the others: browsers open only six to a host, which four pages with
- * a job each would take up. When that tab is closed, the lock goes to the next. One that is frozen keeps the lock: it
- * does not answer, and another takes it away.
- */
-const others = new BroadcastChannel("svc.changes");
-const lock = "svc.changes";
-
 /** Milliseconds after which a connection that has ended is worth telling, as one that ends now and then is not. */
 const briefMs = 3000;
 
@@ -44,20 +33,13 @@ export const following = begun.promise;
 let waiting: JobChange[] = [];
 let isLate: ReturnType<typeof setTimeout> | undefined;
 
-const receive = (message: Message): void => {
-  if (message.type === "closed") {
-    isLate ??= setTimeout(() => isBehind.set(true), briefMs);
-    return lost();
-  }
-  if (message.type === "ask") {
-    if (isLeading) others.postMessage({ type: "here" } satisfies Message);
-    return;
-  }
-  if (message.type === "here") {
-    isAsking = false;
-    return begin();
-  }
-  if (message.type === "behind") {
+const ended = (): void => {
+  isLate ??= setTimeout(() => isBehind.set(true), briefMs);
+  lost();
+};
+
+const receive = (change: JobChange): void => {
+  if (change.type === "behind") {
     clearTimeout(isLate);
     isLate = undefined;
     isBehind.set(false);
@@ -70,80 +52,40 @@ const receive = (message: Message): void => {
       for (const listener of listeners) listener(changes);
     }, 50);
   }
-  waiting.push(message);
-};
-
-const tell = (message: Message): void => {
-  others.postMessage(message);
-  receive(message);
+  waiting.push(change);
 };
 
 const longestPause = 30_000;
 
-/** Reads the changes while this tab may; returns when it has no valid key. */
-const lead = async (signal: AbortSignal): Promise<void> => {
+/** Reads the changes while this tab is seen: browsers open only six connections to a host. */
+const follow = async (): Promise<void> => {
+  for (;;) {
+    await needsKey.until((isNeeded) => !isNeeded);
+    await isSeen.until((seen) => seen);
+    const hidden = new AbortController();
+    void isSeen.until((seen) => !seen).then(() => hidden.abort());
+    await readUntil(hidden.signal);
+  }
+};
+
+/** Returns when the signal aborts, or when there is no valid key. */
+const readUntil = async (signal: AbortSignal): Promise<void> => {
   let pause = 0;
   while (!signal.aborted) {
     await connection.until((state) => state !== "offline");
     const began = performance.now();
     try {
-      const onOpen = (): void => tell({ type: "behind" });
-      for await (const change of client().changes({ signal, onOpen })) tell(change);
+      const onOpen = (): void => receive({ type: "behind" });
+      for await (const change of client().changes({ signal, onOpen })) receive(change);
     } catch (error) {
       if (error instanceof ClientError && error.status === 401) return needsKey.set(true);
     }
     if (signal.aborted) return;
-    tell({ type: "closed" });
+    ended();
     // A connection that is refused, or ends at once, is asked for ever less often.
     pause = performance.now() - began > longestPause ? 0 : Math.min(longestPause, Math.max(500, pause * 2));
     await new Promise((resolve) => void setTimeout(resolve, pause));
   }
 };
 
-let isLeading = false;
-/** Whether this tab has asked for the one that reads, and was not answered yet. */
-let isAsking = false;
-let isStealing = false;
-let request = new AbortController();
-
-const follow = async (): Promise<void> => {
-  for (;;) {
-    await needsKey.until((isNeeded) => !isNeeded);
-    const end = new AbortController();
-    const leadOn = async (): Promise<void> => {
-      isLeading = true;
-      await lead(end.signal).finally(() => (isLeading = false));
-    };
-    const options = isStealing ? { steal: true } : { signal: request.signal };
-    isStealing = false;
-    if ("locks" in navigator) {
-      // It fails when another tab has taken the lock, or this one no longer waits for it.
-      await navigator.locks.request(lock, options, leadOn).catch(() => undefined);
-      end.abort();
-    } else {
-      // Browsers have locks on HTTPS and on loopback only. Elsewhere each tab that is seen has a connection.
-      await isSeen.until((seen) => seen);
-      void isSeen.until((seen) => !seen).then(() => end.abort());
-      await leadOn();
-    }
-  }
-};
-
-/** A tab that is seen makes sure that some tab reads the changes. */
-const watch = (): void => {
-  if (isLeading || needsKey.get() || !isSeen.get()) {
-    isAsking = false;
-    return;
-  }
-  if (isAsking) {
-    isStealing = true;
-    request.abort();
-    request = new AbortController();
-  } else others.postMessage({ type: "ask" } satisfies Message);
-  isAsking = !isAsking;
-};
-
-others.onmessage = ({ data }: MessageEvent<Message>) => receive(data);
-others.postMessage({ type: "ask" } satisfies Message);
-if ("locks" in navigator) setInterval(watch, 5000);
 void follow();
