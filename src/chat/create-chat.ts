@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Visibility } from "../contract/visibility.ts";
@@ -23,10 +22,7 @@ type Dependencies = {
   requireAgent: RequireAgent;
   visibilities: VisibilityStore;
   bus: Pick<EventBus, "begin" | "publish">;
-  settings: Pick<
-    Settings,
-    "agentModeLiveText" | "agentModeOnDisconnect" | "agentModeWorkspaces" | "convHashFallback"
-  >;
+  settings: Pick<Settings, "agentModeLiveText" | "agentModeOnDisconnect" | "convHashFallback">;
   now: () => Date;
   newId: () => string;
   log: Log;
@@ -75,7 +71,6 @@ export const createChat = ({
       liveText: request.liveText ?? settings.agentModeLiveText,
       policy: settings.agentModeOnDisconnect,
       conversation: { source: conversation?.source ?? "new", id: conversation?.id ?? null },
-      spillDirectory: join(settings.agentModeWorkspaces, agent.name),
     });
     inFlight.set(turn.id, { turn, principal: caller.principal });
     const ended = retryable.add(turn, request, caller.principal);

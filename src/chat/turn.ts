@@ -23,8 +23,6 @@ type Options = {
   liveText: boolean;
   policy: DisconnectPolicy;
   conversation: ChatTurn["conversation"];
-  /** Directory for the part of a stream that no reader has read yet and that exceeds the memory limit. */
-  spillDirectory: string;
 };
 
 export type RunningTurn = ChatTurn & {
@@ -49,7 +47,7 @@ export const createTurn = (options: Options): RunningTurn => {
   const digest = createAnswerDigest();
   const chunks = createChunks(head);
   const whole = createCompletionObject(head);
-  const log = createTurnLog({ lost, directory: options.spillDirectory, memoryBytes: 64 * 1024 });
+  const log = createTurnLog();
   const answer = Promise.withResolvers<string>();
   // There may be no listener: for a stream, or when the caller has left.
   answer.promise.catch(() => undefined);
@@ -64,7 +62,7 @@ export const createTurn = (options: Options): RunningTurn => {
   let size = 0;
   let isUnneeded = false;
   const disposeIfDone = (): void => {
-    if (isUnneeded && readers.count() === 0) void log.dispose();
+    if (isUnneeded && readers.count() === 0) log.dispose();
   };
   const entering = (signal: AbortSignal): (() => void) => {
     const leave = readers.enter(signal);
@@ -81,11 +79,9 @@ export const createTurn = (options: Options): RunningTurn => {
       const piece = stream ? chunks.delta(delta) : "";
       text += piece;
       size += stream ? piece.length : sizeOf(delta);
-      if (stream) continue;
-      // A stream goes to disk, a whole answer is in memory.
-      if (size > maxWholeChars)
-        throw new Error(`the answer has more than ${maxWholeChars} characters; stream it`);
-      whole.take(delta);
+      // Both are in memory.
+      if (size > maxChars) throw new Error(`the answer has more than ${maxChars} characters; ask for less`);
+      if (!stream) whole.take(delta);
     }
     return text;
   };
@@ -136,12 +132,8 @@ export const createTurn = (options: Options): RunningTurn => {
   };
 };
 
-const lost =
-  errorEvent(
-    publicError(new ServiceError("internal", "What was said in this turn is not kept any more: ask again.")),
-  ) + doneEvent;
-
-const maxWholeChars = 64 * 1024 * 1024;
+/** Of an answer, with what a stream puts around each piece. */
+const maxChars = 64 * 1024 * 1024;
 
 const sizeOf = (delta: Delta): number =>
   delta.kind === "thinking" ? delta.text.length : contentOf(delta).length;
