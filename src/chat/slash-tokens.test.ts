@@ -97,7 +97,8 @@ test("messages with very many tokens are refused, and nobody is held up", async 
     const ms = await longestBlock(async () =>
       expect(() => read(...messages)).toThrow("The messages have more than 10,000 slash tokens; send fewer"),
     );
-    expect(ms).toBeLessThan(100);
+    // The bound of a request near the limit, as below.
+    expect(ms).toBeLessThan(300);
   }
   const few = `${"x".repeat(1_000_000)} /show-all\n`;
   const ms = await longestBlock(async () =>
