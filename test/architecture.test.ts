@@ -117,12 +117,65 @@ const objection = (file: string, specifier: string): string | null => {
     : `${room} may not import ${other} (${specifier})`;
 };
 
-test.each(files)("%s imports only what its room may", (file) => {
-  expect(importsOf(file).flatMap((specifier) => objection(file, specifier) ?? [])).toEqual([]);
+test("every file imports only what its room may", () => {
+  const objections = files.map(
+    (file) => [file, importsOf(file).flatMap((specifier) => objection(file, specifier) ?? [])] as const,
+  );
+  expect(objections.filter(([, found]) => found.length > 0)).toEqual([]);
 });
+
+const linesOf = (path: string): number => readFileSync(path, "utf8").split("\n").length - 1;
 
 const longest = 400;
 
-test.each(files)(`%s has at most ${longest} lines`, (file) => {
-  expect(readFileSync(join(source, file), "utf8").split("\n").length).toBeLessThanOrEqual(longest);
+test(`every file has at most ${longest} lines`, () => {
+  expect(files.filter((file) => linesOf(join(source, file)) > longest)).toEqual([]);
+});
+
+/** Lines that each room may have, tests and fixtures apart. Who needs more raises the number in the same commit and says why. */
+const budgets: Record<string, number> = {
+  agents: 1829,
+  chat: 3050,
+  cli: 6413,
+  client: 644,
+  companions: 252,
+  config: 1915,
+  contract: 2224,
+  fleet: 437,
+  http: 2324,
+  jobs: 2396,
+  kv: 458,
+  lib: 2245,
+  main: 3932,
+  mcp: 976,
+  oauth: 1187,
+  openai: 1243,
+  profiles: 1955,
+  repos: 3991,
+  runner: 586,
+  store: 3317,
+  telemetry: 1823,
+  transcripts: 4265,
+  tui: 1521,
+  worktrees: 1743,
+  web: 8403,
+};
+
+test("no room has more lines than its budget, and no budget is more than 2 % above its room", () => {
+  const web = join(import.meta.dirname, "..", "web", "src");
+  const lines: Record<string, number> = { web: 0 };
+  for (const file of files) {
+    const room = file.split("/")[0] ?? "";
+    lines[room] = (lines[room] ?? 0) + linesOf(join(source, file));
+  }
+  for (const entry of readdirSync(web, { recursive: true, withFileTypes: true }))
+    if (entry.isFile() && !entry.name.includes(".test."))
+      lines["web"] = (lines["web"] ?? 0) + linesOf(join(entry.parentPath, entry.name));
+  const wrong = Object.entries(lines).filter(([room, count]) => {
+    const budget = budgets[room] ?? 0;
+    return count > budget || count < Math.floor(budget * 0.98);
+  });
+  expect(wrong.map(([room, count]) => `${room} has ${count} lines, its budget is ${budgets[room]}`)).toEqual(
+    [],
+  );
 });
