@@ -98,7 +98,7 @@ describe("kill -9", () => {
     child.kill("SIGKILL");
     await gone;
     expect(await installed.inUse()).toEqual(["0.1.0", "0.1.0"]);
-    const left = async () => (await readdir(installed.versions)).map((name) => name.split("-")[0]).toSorted();
+    const left = async () => (await readdir(installed.versions)).toSorted().map((name) => name.split("-")[0]);
     expect(await left()).toEqual([".lock", ".new", "0.0.9"]);
     expect((await installed.update(small).ended).code).toBe(0);
     expect(await left()).toEqual([".lock", "0.2.0", "current", "previous"]);
