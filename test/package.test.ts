@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, readdir, readFile } from "node:fs/promises";
+import { access, readdir, readFile, readlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -162,6 +162,20 @@ describe("the published package", () => {
     expect(code).toBe(0);
     const branch = /^Branch +(\S+)$/m.exec(stdout)?.[1];
     expect(await remote.branches()).toEqual(["main", branch]);
+  });
+
+  test("can be updated, and npm takes the programs away again", async () => {
+    const prefix = await temporaryDirectory();
+    await npm(prefix, "install", "--global", "--prefix", prefix, tarball);
+    const own = [join(prefix, "bin", "svc")];
+    const env = { ...(await environment()), npm_config_offline: "true" } as Record<string, string>;
+    expect(await svc(["update", "--source", tarball], { program: own, env })).toMatchObject({ code: 0 });
+    expect(await readlink(join(prefix, "bin", "svc"))).toBe("../lib/svc-agent/current/dist/svc.mjs");
+    expect(await svc(["version"], { program: own, env })).toMatchObject({ code: 0 });
+    expect(await readFile(join(prefix, "share", "man", "man1", "svc.1"), "utf8")).toContain("svc update");
+    await npm(prefix, "uninstall", "--global", "--prefix", prefix, "svc-agent");
+    expect(await readdir(join(prefix, "bin"))).toEqual([]);
+    expect(await readdir(join(prefix, "lib", "node_modules"))).toEqual([]);
   });
 });
 

@@ -19,7 +19,6 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
       whole(0, 65_535),
     )
     .option("--host <address>", "address to listen on (default: SERVICE_HOST, else 127.0.0.1)")
-    .addOption(new Option("--trial <directory>").hideHelp())
     .addHelpText("after", serveEnd)
     .action(lazily(async () => (await import("./commands/serve.ts")).serve));
   program
@@ -33,13 +32,12 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .action(lazily(async () => (await import("./commands/drain.ts")).drain));
   program
     .command("update")
-    .summary("install another version of svc, and let the service finish its work first")
+    .summary("install another version of svc")
     .description(
-      "Fetch another version, start it on a copy of the store to prove it, let the service finish what it runs, and replace the program.",
+      "Install another version beside this one, let it prove that it runs and accepts the store, and change to it. The service is not touched: restart it with the line that this prints.",
     )
     .option("--source <source>", "a .tgz, a directory or a git URL")
     .option("--rollback", "go back to the version before")
-    .option("-y, --yes", "stop the service without asking")
     .option("--json", "print what came of it as JSON")
     .addHelpText("after", updateEnd)
     .action(lazily(async () => (await import("./commands/update.ts")).update));
@@ -59,7 +57,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
       "Check git, the agent CLI, the model credential, gh and its rights, disk, store, clock and service, with the settings that svc serve would have. Exit 1 when there is a fault.",
     )
     .option("-y, --yes", "send the model one short message without asking")
-    .option("--offline", "ask neither the model nor the git host")
+    .option("--offline", "ask neither the model nor the git host, and write nothing")
     .option("--json", "print the checks as JSON")
     .addHelpText("after", doctorEnd)
     .action(lazily(async () => (await import("./commands/doctor.ts")).doctor));
@@ -194,11 +192,11 @@ Example:
 `;
 
 const updateEnd = `
-Run it as a user who may write to the installation and signal the service, in
-the service's environment; never as root with the service's home. Until the last
-step nothing is changed.
+Run it as a user who may write to the installation, in the service's
+environment; never as root with the service's home.
+
 Examples:
-  svc update --source ./svc-agent-0.2.0.tgz --yes
+  svc update --source ./svc-agent-0.2.0.tgz
   svc update --rollback
 `;
 

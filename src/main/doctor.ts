@@ -25,10 +25,12 @@ type Patient = {
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
+  /** Asks neither model nor git host, and writes nothing. */
+  offline: boolean;
 };
 
-/** `offline`: asks nothing of other machines. `askModel`: sends the model one message. */
-type Examination = Patient & { offline: boolean; askModel: boolean };
+/** `askModel`: sends the model one message. */
+type Examination = Patient & { askModel: boolean };
 
 /** Not as it should be, but jobs can run. Any other error is a fault. */
 class Doubt extends Error {
@@ -38,8 +40,8 @@ class Doubt extends Error {
 const redactorOf = ({ settings, env }: Patient) => createRedactor(secretValues(settings, env));
 
 /** Checks what jobs need on this machine, as the service would use it. No message has a secret in it. */
-export const examine = async ({ offline, askModel, ...patient }: Examination): Promise<Check[]> => {
-  const directory = await mkdtemp(join(tmpdir(), "service-doctor-"));
+export const examine = async ({ askModel, ...patient }: Examination): Promise<Check[]> => {
+  const directory = askModel ? await mkdtemp(join(tmpdir(), "service-doctor-")) : null;
   const redact = redactorOf(patient);
   const check = (name: string, look: Promise<string>): Promise<Check> =>
     look.then(
@@ -50,12 +52,12 @@ export const examine = async ({ offline, askModel, ...patient }: Examination): P
         message: redact(error instanceof Error ? error.message : String(error)),
       }),
     );
-  const host = offline ? Promise.resolve(null) : askGitHost(patient);
+  const host = patient.offline ? Promise.resolve(null) : askGitHost(patient);
   try {
     const found = await Promise.all([
       check("git", gitVersion(patient)),
-      check("agent", agentVersion(patient, directory)),
-      check("model", modelAnswer(patient, askModel ? directory : null)),
+      check("agent", agentVersion(patient)),
+      check("model", modelAnswer(patient, directory)),
       check("git host", rights(patient, host)),
       check("disk", room(patient)),
       check("store", store(patient)),
@@ -64,15 +66,18 @@ export const examine = async ({ offline, askModel, ...patient }: Examination): P
     patient.signal.throwIfAborted();
     return found;
   } finally {
-    await rm(directory, { recursive: true, force: true });
+    if (directory !== null) await rm(directory, { recursive: true, force: true });
   }
 };
 
 const gitVersion = async (patient: Patient): Promise<string> => {
-  const problems = await selfTest(patient);
+  const problems = await selfTest({ ...patient, readOnly: patient.offline });
   if (problems.length > 0) throw new Error(problems.join(" "));
   return (await git(["version"], { ...patient, timeoutSeconds: 10 })).stdout.trim();
 };
+
+/** A home in which nothing can be made, not even by root. */
+const nowhere = "/dev/null";
 
 /** Home and configuration of the agent are this directory: nothing of the user's own is read. */
 const agentOf = ({ settings }: Patient, directory: string) => ({
@@ -96,14 +101,14 @@ const agentOf = ({ settings }: Patient, directory: string) => ({
   },
 });
 
-const agentVersion = async (patient: Patient, directory: string): Promise<string> => {
+const agentVersion = async (patient: Patient): Promise<string> => {
   const { env, signal } = patient;
-  const { settings, request: start } = agentOf(patient, directory);
+  const { settings, request: start } = agentOf(patient, nowhere);
   const wayOut = "install the agent CLI, or point SERVICE_AGENT_CLI_BINARY at it";
   const found = await findExecutable(settings.agentCliBinary, env["PATH"] ?? "");
   if (!found.ok) throw new Error(`${found.message} Every job will fail: ${wayOut}`);
   const { variables } = agentEnvironment({ settings, env, start, receiver: null, root: false });
-  const place = { cwd: directory, env: variables, timeoutSeconds: 30, signal };
+  const place = { cwd: "/", env: variables, timeoutSeconds: 30, signal };
   const said = await runCommand({ command: found.path, args: ["--version"], ...place });
   if (said.exitCode === 0) return `${said.stdout.trim().slice(0, 100)} (${found.path})`;
   throw new Error(`${found.path} --version fails: ${said.stderr.trim().slice(0, 300)}; ${wayOut}`);
@@ -171,7 +176,7 @@ const room = async ({ settings }: Patient): Promise<string> => {
   return await freeRoom(disks);
 };
 
-const store = async ({ settings, signal }: Patient): Promise<string> => {
+const store = async ({ settings, signal, offline }: Patient): Promise<string> => {
   const { kvUrl: url, kvKeyPrefix: prefix, jobsDir } = settings;
   if (url !== null) {
     const kv = await connectKv({ url, prefix, log: createLog("silent", String), signal, patience: 2000 });
@@ -182,9 +187,9 @@ const store = async ({ settings, signal }: Patient): Promise<string> => {
     }
     return "The key-value store of KV_URL answers";
   }
-  await mkdir(jobsDir, { recursive: true, mode: 0o700 });
+  if (!offline) await mkdir(jobsDir, { recursive: true, mode: 0o700 });
   await requireFormat(inFiles(jobsDir), { mark: false });
-  if (await locksWork(join(jobsDir, ".lock-test"))) return `Files in ${jobsDir}`;
+  if (offline || (await locksWork(join(jobsDir, ".lock-test")))) return `Files in ${jobsDir}`;
   throw new Error(`The file system of SERVICE_JOBS_DIR (${jobsDir}) does not support locks: use another one`);
 };
 

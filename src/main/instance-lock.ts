@@ -134,7 +134,7 @@ export const socketPath = (directory: string): string =>
   join(`/proc/self/fd/${openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY)}`, "service.sock");
 
 /** The file that a service of this directory holds locked. */
-export const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
+const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
 
 /** Null: it is being written. */
 const readHolder = async (jobsDir: string): Promise<Holder | null> => {

@@ -55,11 +55,11 @@ export type Orchestrator = {
   stop: (how?: { drainSeconds: number; hurry: AbortSignal }) => Promise<void>;
 };
 
-type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv; isTrial?: boolean };
+type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
-/** The composition root of the job orchestrator: reading it shows the system. A trial starts no work of its own. */
+/** The composition root of the job orchestrator: reading it shows the system. */
 export const startOrchestrator = async (start: Start): Promise<Orchestrator> => {
-  const { settings, warnings, env: given, isTrial = false } = start;
+  const { settings, warnings, env: given } = start;
   // No text ends in `~`: masking holds back an end of a text that may be the beginning of a secret.
   const telemetryToken = `~${randomBytes(32).toString("hex")}`;
   const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
@@ -250,7 +250,6 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   if (doors.otlpUrl !== null) receiver = { endpoint: doors.otlpUrl, token: telemetryToken };
   const { url, answer } = doors;
   lock.publish(url);
-  if (isTrial) return { url, answer, mustEnd: mustEnd.signal, stop: () => doors.close(1000) };
 
   const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
     epoch !== self.epoch && (!stores.shared || podName === settings.podName);

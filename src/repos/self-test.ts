@@ -8,14 +8,15 @@ type SelfTest = {
   settings: Pick<RepoSettings, "reposRoot" | "worktreeRoot">;
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
+  /** Makes no directory and tries no lock, which would make a file. */
+  readOnly?: boolean;
 };
 
 /** Checks at the start that this machine can work with repositories. Resolves to the problems, a sentence each. */
-export const selfTest = async ({ settings, env, signal }: SelfTest): Promise<string[]> => {
+export const selfTest = async ({ settings, env, signal, readOnly = false }: SelfTest): Promise<string[]> => {
   const found = await Promise.all([
     checkGit(env, signal),
-    checkLock(settings.reposRoot),
-    checkRoot(settings.worktreeRoot),
+    ...(readOnly ? [] : [checkLock(settings.reposRoot), checkRoot(settings.worktreeRoot)]),
   ]);
   return found.filter((problem) => problem !== null);
 };

@@ -58,7 +58,7 @@ export const inFiles = (jobsDir: string): Place => ({
   },
 });
 
-export const formatFile = (jobsDir: string): string => join(jobsDir, ".format");
+const formatFile = (jobsDir: string): string => join(jobsDir, ".format");
 
 /** The key `{prefix}:format`. */
 export const inKv = (kv: Kv): Place => ({

@@ -1,6 +1,9 @@
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { hostVariables, startHost } from "../e2e/hosted.ts";
+import { openKv } from "../kv.ts";
+import { startRedis } from "../redis.ts";
 import { fakeAgent } from "../service-process.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { svc } from "./run-svc.ts";
@@ -45,6 +48,23 @@ test("svc doctor tries model and git host as jobs use them, and shows no secret"
     "git host": expect.stringMatching(/^warning: .* was not tried/) as string,
   });
   expect(host.requests).toHaveLength(asked);
+});
+
+test("svc doctor --offline writes nothing, neither files nor keys", async () => {
+  const redis = await startRedis();
+  const { client } = await openKv(redis.url);
+  await client.set("service:format", "1");
+  const content = async () =>
+    await Promise.all((await client.keys("*")).map(async (key) => [key, await client.dumpBuffer(key)]));
+  const before = await content();
+  const [home, temporary] = [await temporaryDirectory(), await temporaryDirectory()];
+  for (const more of [{}, { KV_URL: redis.url }]) {
+    const env = { ...(await machine()), ...more, HOME: home, TMPDIR: temporary, NODE_COMPILE_CACHE: "" };
+    const { stdout } = await svc(["doctor", "--offline", "--json"], { env });
+    expect(checksOf(stdout)).toMatchObject({ store: expect.stringMatching(/^ok: /) as string });
+  }
+  expect([...(await readdir(home)), ...(await readdir(temporary))]).toEqual([]);
+  expect(await content()).toEqual(before);
 });
 
 test("svc doctor names each fault with what to do, and ends with 1", async () => {

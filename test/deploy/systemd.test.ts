@@ -51,11 +51,8 @@ test.each(units)("%s lets the service drain before it ends what is left", async 
   expect(settings.get("OOMPolicy")).toBe("continue");
 });
 
-test.each(units)("%s starts the service again when an update has let it end", async (_, path) => {
-  const settings = settingsOf(await read(path));
-  expect(settings.get("Restart")).toBe("always");
-  // By then the version has been changed, which takes a moment only.
-  expect(Number(settings.get("RestartSec"))).toBeGreaterThanOrEqual(2);
+test.each(units)("%s starts the service again after any end", async (_, path) => {
+  expect(settingsOf(await read(path)).get("Restart")).toBe("always");
 });
 
 test("the system's unit gives agents no way to the rights of root, and lets them compile", async () => {

@@ -1,106 +1,94 @@
-import { execFile } from "node:child_process";
-import { chmod, cp, mkdir, readdir, readFile, realpath, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, readdir, readFile, realpath, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
-import { publishedManifest } from "../../tools/pack/manifest.ts";
 import { startSvc, type Run } from "../cli/run-svc.ts";
-import { compileCache } from "../compile-cache.ts";
 import { temporaryDirectory } from "../temporary.ts";
 
-const run = promisify(execFile);
-const root = join(import.meta.dirname, "..", "..");
+const built = (): string => dirname(process.env["TEST_PROGRAM"] ?? "");
 
-type Change = {
-  name?: string;
-  node?: string;
-  /** Replaces a text that is in exactly one file of the program. */
-  replace?: readonly [from: string, to: string];
-};
-
-/** The package as it is published, of the program that the suite has built, with another version and what else is to differ. */
-export const makePackage = async (version: string, change: Change = {}): Promise<string> => {
-  const directory = await temporaryDirectory();
-  const manifest = JSON.parse(
-    publishedManifest(await readFile(join(root, "package.json"), "utf8")),
-  ) as object;
-  const { name = "svc-agent", node = ">=24", replace } = change;
-  const changed = { ...manifest, name, version, files: ["dist"], engines: { node } };
-  await writeFile(join(directory, "package.json"), JSON.stringify(changed));
+/** The package of the program that the suite has built, with another version, in this directory. */
+export const makePackage = async (version: string, directory: string): Promise<string> => {
   const dist = join(directory, "dist");
   // Without what takes npm long to pack and is not needed here.
-  const filter = (path: string): boolean => !/docs-ui|LICENSES|\/web(\/|$)/.test(path.slice(root.length));
-  await cp(dirname(process.env["TEST_PROGRAM"] ?? ""), dist, { recursive: true, filter });
-  await replaceIn(dist, `const version = "0.1.0"`, `const version = "${version}"`);
-  if (replace !== undefined) await replaceIn(dist, ...replace);
+  const filter = (path: string): boolean => !/docs-ui|LICENSES|\/web(\/|$)/.test(path.slice(built().length));
+  await cp(built(), dist, { recursive: true, filter });
+  await writeManifest(directory, { version });
+  for (const name of await readdir(dist)) {
+    if (!name.endsWith(".mjs")) continue;
+    const text = await readFile(join(dist, name), "utf8");
+    const changed = text.replace(`const version = "0.1.0"`, `const version = "${version}"`);
+    if (changed !== text) await writeFile(join(dist, name), changed);
+  }
   return directory;
 };
 
-const replaceIn = async (directory: string, from: string, to: string): Promise<void> => {
-  const files = (await readdir(directory)).filter((name) => name.endsWith(".mjs"));
-  const texts = await Promise.all(files.map((name) => readFile(join(directory, name), "utf8")));
-  const found = files.filter((_, at) => texts[at]?.includes(from));
-  if (found.length !== 1) throw new Error(`${from} is in ${found.length} files of the program`);
-  const path = join(directory, found[0] ?? "");
-  await writeFile(path, (await readFile(path, "utf8")).replace(from, to));
+type Change = { name?: string; node?: string; script?: string };
+
+/** A package whose program says its version, and that it accepts any store. */
+export const makeSmallPackage = async (version: string, change: Change = {}): Promise<string> => {
+  const directory = await temporaryDirectory();
+  const store = `{ name: "store", status: "ok", message: "" }`;
+  const { script = "" } = change;
+  const program = `${script}
+    console.log(process.argv[2] === "version" ? "svc ${version}" : JSON.stringify({ checks: [${store}] }));`;
+  await mkdir(join(directory, "dist"));
+  for (const name of ["svc", "bridge"]) await writeFile(join(directory, "dist", `${name}.mjs`), program);
+  await writeManifest(directory, { version, ...change });
+  return directory;
+};
+
+const writeManifest = (
+  directory: string,
+  { version, name = "svc-agent", node = ">=24" }: Change & { version: string },
+): Promise<void> => {
+  const bin = { svc: "dist/svc.mjs", bridge: "dist/bridge.mjs" };
+  const manifest = { name, version, type: "module", bin, engines: { node } };
+  return writeFile(join(directory, "package.json"), JSON.stringify(manifest));
 };
 
 /** What npm and svc get of the environment: nothing of this machine's settings, and nowhere to download from. */
-const npmEnvironment = {
+export const environment = {
   PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`,
   npm_config_offline: "true",
   npm_config_userconfig: "/nonexistent",
+  SERVICE_PORT: "1",
+  SERVICE_AGENT_CLI_BINARY: "true",
 };
 
-/** The tarball of a package. */
-export const pack = async (directory: string): Promise<string> => {
-  const target = await temporaryDirectory();
-  const args = ["pack", "--loglevel=error", "--pack-destination", target, directory];
-  await run("npm", args, { env: { ...npmEnvironment, NODE_COMPILE_CACHE: compileCache, HOME: target } });
-  return join(target, (await readdir(target)).find((name) => name.endsWith(".tgz")) ?? "");
-};
+export type Installed = Awaited<ReturnType<typeof install>>;
 
-/** A prefix that npm has installed a tarball into. */
-export const install = async (tarball: string): Promise<Installed> => {
-  const prefix = await temporaryDirectory();
-  const args = ["install", "--global", "--loglevel=error", "--prefix", prefix, tarball];
-  await run("npm", args, { env: { ...npmEnvironment, NODE_COMPILE_CACHE: compileCache, HOME: prefix } });
-  return await installedIn(prefix);
-};
-
-/** Another prefix like this one. */
-export const copyOf = async ({ prefix }: Installed): Promise<Installed> => {
-  const copy = await temporaryDirectory();
-  await cp(prefix, copy, { recursive: true, verbatimSymlinks: true });
-  return await installedIn(copy);
-};
-
-export type Installed = Awaited<ReturnType<typeof installedIn>>;
-
-const installedIn = async (prefix: string) => {
+/** A prefix as `npm install --global` makes it, with version 0.1.0. */
+export const install = async () => {
+  const prefix = await realpath(await temporaryDirectory());
   // Other users may look at it.
   await chmod(prefix, 0o755);
+  const directory = join(prefix, "lib", "node_modules", "svc-agent");
+  await makePackage("0.1.0", directory);
+  await mkdir(join(prefix, "bin"));
+  for (const name of ["svc", "bridge"]) {
+    await chmod(join(directory, "dist", `${name}.mjs`), 0o755);
+    await symlink(`../lib/node_modules/svc-agent/dist/${name}.mjs`, join(prefix, "bin", name));
+  }
   const home = await temporaryDirectory();
-  await mkdir(join(home, ".service"));
-  const program = [join(prefix, "bin", "svc")];
+  // Named: what the links lead to may be a small package, which cannot update.
+  const program = [process.execPath, join(directory, "dist", "svc.mjs")];
   const svc = (args: string[], env: Record<string, string> = {}): Run =>
-    startSvc(args, { program, env: { ...npmEnvironment, HOME: home, SERVICE_PORT: "1", ...env } });
+    startSvc(args, { program, env: { ...environment, HOME: home, ...env } });
   return {
     prefix,
     home,
     program,
-    modules: join(prefix, "lib", "node_modules"),
-    svc,
+    versions: join(prefix, "lib", "svc-agent"),
     update: (source: string, env?: Record<string, string>): Run =>
-      svc(["update", "--yes", "--json", "--source", source], env),
-    rollback: (env?: Record<string, string>): Run => svc(["update", "--yes", "--json", "--rollback"], env),
-    /** What `svc` says that it is, and the version of the package that `bridge` leads to. */
-    versions: async (): Promise<string[]> => {
-      const { stdout } = await svc(["version"]).ended;
-      const bridge = dirname(dirname(await realpath(join(prefix, "bin", "bridge"))));
-      const { version } = JSON.parse(await readFile(join(bridge, "package.json"), "utf8")) as {
-        version: string;
-      };
-      return [stdout.trim(), `bridge ${version}`];
-    },
+      svc(["update", "--json", "--source", source], env),
+    rollback: (env?: Record<string, string>): Run => svc(["update", "--json", "--rollback"], env),
+    /** The versions of the packages that the links to the programs lead to. */
+    inUse: async (): Promise<string[]> =>
+      await Promise.all(
+        ["svc", "bridge"].map(async (name) => {
+          const file = await realpath(join(prefix, "bin", name));
+          const text = await readFile(join(dirname(dirname(file)), "package.json"), "utf8");
+          return (JSON.parse(text) as { version: string }).version;
+        }),
+      ),
   };
 };

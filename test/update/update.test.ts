@@ -1,106 +1,235 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
-import { isRunning } from "../processes.ts";
+import { chmod, chown, mkdir, readdir, readFile, readlink, symlink, writeFile } from "node:fs/promises";
+import { userInfo } from "node:os";
+import { dirname, join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { lockFile } from "../../src/lib/file-lock.ts";
+import { afterFile } from "../cleanup.ts";
+import { svc } from "../cli/run-svc.ts";
 import { startService } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
-import { install, makePackage, pack, type Installed } from "./installed.ts";
+import { environment, install, makePackage, makeSmallPackage, type Installed } from "./installed.ts";
 
-/*
- * From one packed version to another and back, with a service at work. The packages are this tree with two version
- * numbers; npm installs them as a user would.
- */
+const isRoot = process.getuid?.() === 0;
+const restart = `systemctl ${isRoot ? "" : "--user "}restart svc`;
 
-let installed: Installed;
-let next: string;
-beforeAll(async () => {
-  const [older, newer] = await Promise.all(
-    ["0.1.0", "0.2.0"].map(async (version) => await pack(await makePackage(version))),
+test("svc and bridge become another version and go back and forth, and the service is not touched", async () => {
+  const installed = await install();
+  const service = await startService({ home: installed.home, program: installed.program });
+  const next = await makePackage("0.2.0", await temporaryDirectory());
+  const updated = await installed.update(next).ended;
+  expect(updated).toMatchObject({
+    code: 0,
+    stderr: "Packing it; a checkout is built first, which takes a minute or some\n",
+  });
+  expect(JSON.parse(updated.stdout)).toEqual({ success: true, from: "0.1.0", to: "0.2.0", restart });
+  const run = (name: string, ...args: string[]) =>
+    svc(args, {
+      program: [process.execPath, join(installed.prefix, "bin", name)],
+      env: { ...environment, HOME: installed.home },
+    });
+  for (const name of ["svc", "bridge"])
+    expect(await run(name, "version")).toMatchObject({ stdout: `${name} 0.2.0\n` });
+  const [place = ""] = (await readdir(installed.versions)).filter((name) => name.startsWith("0.2.0-"));
+  expect(await readlink(join(installed.versions, "current"))).toBe(`${place}/node_modules/svc-agent`);
+  expect(await readlink(join(installed.versions, "previous"))).toBe("../node_modules/svc-agent");
+
+  for (const version of ["0.1.0", "0.2.0"]) {
+    const { code, stdout } = await run("svc", "update", "--rollback");
+    expect(stdout).toMatch(new RegExp(`^svc is ${version}, it was 0\\..*A service .* until: ${restart}\n$`));
+    expect(code).toBe(0);
+    expect(await installed.inUse()).toEqual([version, version]);
+  }
+  expect((await fetch(`${service.url}/ready`)).status).toBe(200);
+  await service.stop();
+
+  await writeFile(join(installed.home, ".service", "jobs", ".format"), "7\n");
+  const { code, stderr } = await run("svc", "update", "--rollback");
+  expect(stderr).toMatch(
+    /^svc: svc 0\.1\.0 refuses the store: The store in .* has the format 7, .*not changed\n$/,
   );
-  next = newer ?? "";
-  installed = await install(older ?? "");
+  expect(code).toBe(1);
+  expect(await installed.inUse()).toEqual(["0.2.0", "0.2.0"]);
 });
 
-const drainSeconds = 5;
-const serve = () =>
-  startService({
-    home: installed.home,
-    program: installed.program,
-    env: {
-      SERVICE_MAX_PARALLEL_JOBS: "2",
-      SERVICE_DRAIN_TIMEOUT: String(drainSeconds),
-      FAKE_AGENT_LOG: log(),
-    },
+describe("kill -9", () => {
+  /** For NODE_OPTIONS: svc kills itself instead of renaming for the nth time. */
+  const killedAt = (nth: number): Record<string, string> => ({
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`
+    import files from "node:fs/promises"; import { syncBuiltinESMExports } from "node:module";
+    const rename = files.rename; let left = ${nth};
+    files.rename = (from, to) => (--left > 0 ? rename(from, to) : process.kill(process.pid, "SIGKILL"));
+    syncBuiltinESMExports();`)}`,
   });
-const log = (): string => join(installed.home, "agents.log");
 
-/** The jobs that an agent was given, one line for each time. */
-const given = (): { job: string; pid: number }[] =>
-  readFileSync(log(), "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as { job: string; pid: number });
-
-test("to another version and back with jobs at work: none is lost, none is run twice", async () => {
-  const service = await serve();
-  const finish = join(installed.home, "finish");
-  const submit = async (scenario: string, options: object): Promise<string> => {
-    const task = `scenario: ${scenario} ${JSON.stringify({ ...options, log: log() })}`;
-    return (await service.client.run_task({ task })).job.id;
-  };
-  const finishes = await submit("slow-deltas", { rate: 20, until: finish });
-  const hangs = await submit("hang", {});
-  await until(() => given().length === 2, { what: "two agents at work" });
-  const waits = await submit("noop", {});
-
-  const update = installed.update(next);
-  await until(() => update.output.stderr.includes("Stopping the service"), {
-    what: "the service to be stopped",
+  test("before each rename leaves two programs of the version that was there", async () => {
+    const installed = await install();
+    await mkdir(installed.versions);
+    const before = join(installed.versions, "previous");
+    const small = await makeSmallPackage("0.2.0");
+    for (let nth = 1; ; nth += 1) {
+      // A kill after the first rename has left it pointing to the version in use.
+      execFileSync("ln", ["-sfn", small, before]);
+      const { child, ended } = installed.rollback(killedAt(nth));
+      const { code } = await ended;
+      if (code === 0) break;
+      expect(child.signalCode).toBe("SIGKILL");
+      expect(await installed.inUse()).toEqual(["0.1.0", "0.1.0"]);
+      expect(nth).toBeLessThan(10);
+    }
+    expect(await installed.inUse()).toEqual(["0.2.0", "0.2.0"]);
   });
-  // The other version was tried on a copy of these jobs: their agents live, and the third has waited.
-  expect(given().map(({ pid }) => isRunning(pid))).toEqual([true, true]);
-  await writeFile(finish, "");
-  const updated = await update.ended;
-  expect(updated.stderr).toMatch(
-    /Fetching [^]*on a copy of the store\nIt is ready[^]*Stopping [^]*svc is 0\.2\.0 now/,
-  );
-  expect(updated.code).toBe(0);
-  expect(JSON.parse(updated.stdout)).toEqual({
-    success: true,
-    from: "0.1.0",
-    to: "0.2.0",
-    start: `${installed.program[0]} serve --port ${new URL(service.url).port}`,
-  });
-  expect(await installed.versions()).toEqual(["svc 0.2.0", "bridge 0.2.0"]);
 
-  const newer = await serve();
-  expect(newer.output.stdout).toContain("svc 0.2.0 listening");
-  const statuses = async ({ client }: typeof newer) =>
-    await Promise.all(
-      [finishes, hangs, waits].map(async (id) => {
-        const { status, failure_reason: reason, attempt } = (await client.get_job({ job_id: id })).job;
-        return [status, reason, attempt];
-      }),
+  test("while npm works leaves them, too; the next update removes what is left and older versions", async () => {
+    const installed = await install();
+    await mkdir(join(installed.versions, "0.0.9-12345678"), { recursive: true });
+    const bin = await temporaryDirectory();
+    const mark = join(bin, "pid");
+    await writeFile(join(bin, "npm"), `#!/bin/sh\necho $$ > ${mark}\nexec sleep 600\n`, { mode: 0o755 });
+    const small = await makeSmallPackage("0.2.0");
+    const { child } = installed.update(small, { PATH: `${bin}:${process.env["PATH"]}` });
+    const pid = (): number => Number(readFileSync(mark, "utf8"));
+    await until(async () => (await readdir(bin)).includes("pid") && pid() > 0);
+    afterFile(() => process.kill(pid(), "SIGKILL"));
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+    expect(await installed.inUse()).toEqual(["0.1.0", "0.1.0"]);
+    const left = async () => (await readdir(installed.versions)).toSorted().map((name) => name.split("-")[0]);
+    expect(await left()).toEqual([".lock", ".new", "0.0.9"]);
+    expect((await installed.update(small).ended).code).toBe(0);
+    expect(await left()).toEqual([".lock", "0.2.0", "current", "previous"]);
+    expect((await installed.update(small).ended).stderr).toContain(
+      "svc 0.2.0 with this content is in use already\n",
     );
-  const expected = [
-    ["succeeded", null, 1],
-    ["failed", "instance_lost", 1],
-    ["succeeded", null, 1],
-  ];
-  await until(async () => (await statuses(newer))[2]?.[0] === "succeeded");
-  expect(await statuses(newer)).toEqual(expected);
-  expect(
-    given()
-      .map(({ job }) => job)
-      .toSorted(),
-  ).toEqual([finishes, hangs, waits].toSorted());
+  });
+});
 
-  const back = await installed.rollback().ended;
-  expect(back).toMatchObject({ code: 0, stdout: expect.stringContaining(`"to": "0.1.0"`) as string });
-  const older = await serve();
-  expect(older.output.stdout).toContain("svc 0.1.0 listening");
-  expect(await statuses(older)).toEqual(expected);
-  expect(given()).toHaveLength(3);
-  await older.stop();
+describe("refused, with nothing changed:", () => {
+  let installed: Installed;
+  beforeAll(async () => void (installed = await install()));
+  const nothingHasChanged = async (): Promise<void> => {
+    expect(await installed.inUse()).toEqual(["0.1.0", "0.1.0"]);
+    expect(await readdir(installed.versions)).toEqual([".lock"]);
+  };
+  const refused = async (source: string, message: RegExp, env?: Record<string, string>): Promise<void> => {
+    const { code, stdout, stderr } = await installed.update(source, env).ended;
+    expect(stderr).toMatch(message);
+    expect(stderr).toMatch(/svc was not changed\n$/);
+    expect(JSON.parse(stdout)).toMatchObject({ success: false, code: "update_failed" });
+    expect(code).toBe(1);
+    await nothingHasChanged();
+  };
+
+  test.each([
+    ["another package", { name: "svc-agents" }, /is not the package svc-agent/],
+    ["one for another Node", { node: ">=99" }, /npm install did not succeed: [^]*>=99/],
+    [
+      "one that does not start",
+      { script: `throw new Error("no luck")` },
+      /svc 0\.2\.0 fails: svc version said [^]*no luck/,
+    ],
+    ["one without a doctor", { script: `if (process.argv[2] === "doctor") throw "no"` }, /svc doctor --off/],
+  ])("%s", async (_, change, message) => {
+    await refused(await makeSmallPackage("0.2.0", change), message);
+  });
+
+  test.each([
+    ["", /neither a git URL nor a directory or \.tgz/],
+    ["svc-agent@1.2.3", /"svc-agent@1\.2\.3" is neither/],
+    ["/etc/hostname", /npm install did not succeed/],
+    ["file:///nonexistent.git#main", /git clone ended with/],
+  ])("the source %j", refused);
+
+  test("the way back when there is none, and a second update at the same time", async () => {
+    expect((await installed.rollback().ended).stderr).toContain("There is no version before");
+    const path = join(installed.versions, ".lock");
+    await using _lock = await lockFile({ path, timeoutSeconds: 5, signal: AbortSignal.timeout(5000) });
+    expect((await installed.rollback().ended).stderr).toMatch(/another update is under way/);
+    await nothingHasChanged();
+  });
+
+  test("a user who may not write there", async () => {
+    if (!isRoot) await chmod(installed.versions, 0o555);
+    const program = [
+      ...(isRoot ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : []),
+      ...installed.program,
+    ];
+    const env = { NODE_COMPILE_CACHE: "" };
+    const { code, stderr } = await svc(["update", "--source", "x"], { program, env });
+    await chmod(installed.versions, 0o755);
+    expect(stderr).toMatch(/^svc: .* cannot be changed: run svc update as a user who may write there/);
+    expect(code).toBe(1);
+  });
+});
+
+test("a git URL is fetched, at the branch that it names, and no credential of it is shown", async () => {
+  const installed = await install();
+  const repository = await makeSmallPackage("0.3.0");
+  const git = (...args: string[]) =>
+    execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", ...args], { cwd: repository });
+  git("init", "--quiet", "--initial-branch", "next");
+  git("add", ".");
+  git("commit", "--quiet", "-m", "a version");
+  const { code, stderr } = await installed.update(`git+file://user:secret@${repository}#next`).ended;
+  expect(stderr).toMatch(/^Fetching file:\/\//);
+  expect(stderr).not.toContain("secret");
+  expect(code).toBe(0);
+  expect(await installed.inUse()).toEqual(["0.3.0", "0.3.0"]);
+});
+
+test.each([
+  [["update", "--rollback", "--source", "svc-agent"], 2, /--rollback goes back/],
+  [["update"], 2, /^svc: Name the version to install, svc update --source FILE\.tgz: no registry/],
+  [
+    ["update", "--source", "x"],
+    1,
+    /is not what "npm install --global" has installed: update a checkout with git pull.*\. svc was not changed/,
+  ],
+])("%j from a checkout ends with %i", async (args, exit, message) => {
+  const program = [process.execPath, join(import.meta.dirname, "..", "..", "src", "cli", "main.ts")];
+  const { code, stderr } = await svc(args, { program });
+  expect(stderr).toMatch(message);
+  expect(code).toBe(exit);
+});
+
+describe("as root,", () => {
+  let installed: Installed;
+  beforeAll(async () => void (installed = await install()));
+
+  test.each(["HOME", "SERVICE_JOBS_DIR"])("with a %s of another user nothing is read there", async (name) => {
+    const theirs = await temporaryDirectory();
+    if (isRoot) await chown(theirs, 65534, 65534);
+    const directory = join(theirs, "below");
+    await mkdir(join(directory, ".service"), { recursive: true });
+    await writeFile(join(directory, ".service", "config.yml"), "nonsense: 1");
+    const victim = join(await temporaryDirectory(), "file");
+    await writeFile(victim, "precious");
+    await symlink(victim, join(directory, ".lock"));
+    const { code, stderr } = await svc(["update", "--source", "/nonexistent"], {
+      // Who is not root maps itself to root: / is then another user's.
+      program: [...(isRoot ? [] : ["unshare", "--map-root-user"]), ...installed.program],
+      env: { HOME: installed.home, [name]: directory },
+    });
+    expect(stderr).toMatch(/^svc: As root, svc update trusts no directory of another user, and \/\S* of /);
+    expect(stderr).toContain(
+      `run "env -u SERVICE_JOBS_DIR HOME=${userInfo().homedir} svc update --source /nonexistent"`,
+    );
+    expect(code).toBe(1);
+    expect(await readFile(victim, "utf8")).toBe("precious");
+  });
+
+  test("npm reads no .npmrc of a home", async () => {
+    const bin = await temporaryDirectory();
+    const log = join(bin, "asked");
+    await writeFile(join(bin, "npm"), `#!/bin/sh\necho "$@" > ${log}\nexit 1\n`, { mode: 0o755 });
+    const { stderr } = await installed.update("/etc/hostname", {
+      PATH: `${bin}:${dirname(process.execPath)}`,
+    }).ended;
+    expect(stderr).toContain("npm install did not succeed");
+    expect(await readFile(log, "utf8")).toMatch(isRoot ? /--userconfig=\/dev\/null/ : /^(?!.*--userconfig)/);
+  });
 });

@@ -8,11 +8,10 @@ import { CliError, exitCode, isBug, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { layoutOf, note, print } from "../print.ts";
 
-/** `trial`: the directory with the copy of a store on which `svc update` tries this version. */
-export type ServeOptions = { host?: string; port?: number; trial?: string };
+export type ServeOptions = { host?: string; port?: number };
 
 /** `svc serve`: runs until a signal stops it. */
-export const serve = async ({ host, port, trial }: ServeOptions): Promise<ExitCode> => {
+export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => {
   const loaded = loadSettings({
     env: {
       ...process.env,
@@ -20,7 +19,6 @@ export const serve = async ({ host, port, trial }: ServeOptions): Promise<ExitCo
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
-  if (trial !== undefined) return await tryOut(loaded, trial);
   keepMemorySteady();
   process.title = serviceTitle;
   using stop = catchInterruption({ hangup: true, patient: true });
@@ -49,13 +47,6 @@ export const serve = async ({ host, port, trial }: ServeOptions): Promise<ExitCo
     return exitCode.ok;
   note(`svc: ${service.mustEnd.reason.message}`);
   return exitCode.failure;
-};
-
-/** Prints what it reads for the version that asks, and ends: nothing has been started that would have to be stopped. */
-const tryOut = async (loaded: LoadedSettings, directory: string): Promise<never> => {
-  const { runTrial } = await import("../../main/update/trial.ts");
-  print(JSON.stringify(await runTrial(loaded, process.env, directory)));
-  process.exit(exitCode.ok);
 };
 
 /** Each import is a good part of the program: only the one that runs is loaded. */

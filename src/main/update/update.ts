@@ -1,129 +1,164 @@
-import { mkdir, rm, statfs } from "node:fs/promises";
-import { join } from "node:path";
-import type { Settings } from "../../config/variables.ts";
-import { git, GitError } from "../../lib/git.ts";
-import { bytes } from "../../lib/quantities.ts";
-import { fetchPackage } from "./fetch-package.ts";
-import {
-  activate,
-  findInstallation,
-  lockInstallation,
-  moveIn,
-  packageName,
-  readPackage,
-  type Installation,
-  type Package,
-} from "./installation.ts";
-import { findService, isBack, stopService, type RunningService } from "./running-service.ts";
-import { prove } from "./trial.ts";
+import { mkdir, mkdtemp, readdir, readlink, realpath, rename, rm, symlink } from "node:fs/promises";
+import { basename, dirname, join, relative } from "node:path";
+import { z } from "zod";
+import { Check } from "../../contract/instance.ts";
+import { syncDirectory } from "../../lib/atomic-file.ts";
+import { runCommand } from "../../lib/command.ts";
+import { lockFile, LockTimeoutError } from "../../lib/file-lock.ts";
+import { install, packageName, versionOf } from "./install.ts";
+
+/*
+ * PREFIX/lib/node_modules/svc-agent   what "npm install --global" has installed: the first version
+ * PREFIX/lib/svc-agent/VERSION-DIGEST a later one, in node_modules/svc-agent below it
+ *                     /current        link to the package in use
+ *                     /previous       link to the one before
+ * PREFIX/bin/svc, bridge              links through `current`
+ *
+ * Only the rename of `current` changes the version, so whatever is killed at any moment leaves programs that work.
+ * Running processes keep their files: Node resolves the links when it starts.
+ */
 
 type Request = {
   /** Where the new version comes from; null: back to the version before. */
   source: string | null;
-  settings: Settings;
   env: Record<string, string>;
-  /** Asks whether to stop the service and change the version, once everything else is done; rejects to stop here. */
-  confirm: (question: string) => Promise<void>;
   say: (sentence: string) => void;
   signal: AbortSignal;
 };
 
-/** `start`: the command that starts the service that was stopped; null: none was, or systemd has started it. */
-export type Updated = { from: string; to: string; start: string | null };
+type Installation = { prefix: string; versions: string; active: string };
 
 /**
- * Replaces the installed package. Until the last step nothing of what is installed has changed, and the service is
- * stopped only after the other version has proved itself.
- * @throws Error with a sentence for the user, or the signal's reason; what was installed is installed then
+ * Changes the version that `svc` and `bridge` lead to, once it has proved itself. Signals no process.
+ * @throws Error with a sentence for the user, or the signal's reason; nothing has changed then
  */
-export const runUpdate = async (request: Request): Promise<Updated> => {
-  const { source, settings, confirm, say, signal } = request;
-  await using _lock = await lockInstallation(await findInstallation(), signal);
+export const runUpdate = async (request: Request): Promise<{ from: string; to: string }> => {
+  const { source, say, signal } = request;
+  const { versions } = await findInstallation();
+  await using _lock = await lockVersions(versions, signal);
   const installation = await findInstallation();
-  // A service that cannot be stopped is a refusal, which should not come after minutes.
-  await findService(settings, signal);
-  const staging = join(installation.modules, `.${packageName}.new`);
-  await rm(staging, { recursive: true, force: true });
-  if (source !== null) await requireRoom(installation);
-  // Job records come into it, which are for their user only.
-  await mkdir(staging, { mode: 0o700 });
+  const { active } = installation;
+  const staging = await mkdtemp(join(versions, ".new-"));
   try {
-    const next = await (source === null
-      ? versionBefore(installation)
-      : fetchPackage({ ...request, source, staging }));
-    const [from, to] = [installation.active.version, next.version];
-    if (await isSame(installation.active, next, request)) {
-      say(`svc ${to} is installed already, with the same content: nothing is changed`);
-      return { from, to, start: null };
+    const next =
+      source === null
+        ? await versionBefore(installation)
+        : await install({ ...request, source, versions, staging });
+    const [from, to] = [await versionOf(active), await versionOf(next)];
+    if (next === active) say(`svc ${to} with this content is in use already`);
+    else {
+      await prove(next, to, request);
+      await activate(installation, next);
     }
-    say(`Starting svc ${to} on a copy of the store`);
-    await prove(next, { ...request, directory: join(staging, "trial") });
-    say(`It is ready, and reads the records as svc ${from} does`);
-    const running = await findService(settings, signal);
-    const stopping = running === null ? "" : `, and stop the service at ${running.url}`;
-    await confirm(`Change svc from ${from} to ${to}${stopping}? [y/N] `);
-    if (running === null) say(`No service runs on ${settings.jobsDir}: nothing to drain`);
-    else await stopService(running, request);
-    const change = async (): Promise<void> =>
-      activate(installation, source === null ? next : await moveIn(installation, next));
-    await change().catch(async (cause: unknown) => {
-      const start = running && (await startAgain(running, installation, request));
-      const wayOut =
-        start === null ? "" : `. In the environment that it had, start the service again with "${start}"`;
-      const why = cause instanceof Error ? cause.message : String(cause);
-      throw new Error(`The programs cannot be replaced (${why}), and svc ${from} stands${wayOut}`, { cause });
-    });
-    say(`svc is ${to} now; svc update --rollback goes back to ${from}`);
-    return { from, to, start: running && (await startAgain(running, installation, request)) };
+    return { from, to };
   } finally {
-    await rm(staging, { recursive: true, force: true });
+    await clear(versions);
   }
 };
 
-/** npm writes until the disk is full, and then says so in many words. */
-const requireRoom = async ({ modules }: Installation): Promise<void> => {
-  const { bavail, bsize } = await statfs(modules);
-  const [free, needed] = [bavail * bsize, 100 * 1024 ** 2];
-  if (free >= needed) return;
+/** @throws Error with a sentence that says what to do when npm has not installed this program for all to use */
+const findInstallation = async (): Promise<Installation> => {
+  const directory = dirname(import.meta.dirname);
+  const prefix = prefixOf(directory);
+  const active = dirname(dirname(await realpath(join(prefix ?? "", "bin", "svc")).catch(() => "")));
+  if (prefix !== null && prefixOf(active) === prefix)
+    return { prefix, versions: join(prefix, "lib", packageName), active };
   throw new Error(
-    `The disk of ${modules} has ${bytes(free)} free, and an update needs ${bytes(needed)}: free some space there`,
+    `${directory} is not what "npm install --global" has installed: update a checkout with git pull, another package as it was installed`,
   );
 };
 
-/** Whether the trees have the same files. */
-const isSame = async (
-  { directory }: Package,
-  next: Package,
-  { env, signal }: Pick<Request, "env" | "signal">,
-): Promise<boolean> => {
-  const args = ["diff", "--no-index", "--quiet", "--", directory, next.directory];
-  return await git(args, { env, signal, timeoutSeconds: 60 }).then(
-    () => true,
-    (error: unknown) => {
-      if (error instanceof GitError && error.exitCode === 1) return false;
-      throw error;
-    },
-  );
-};
+const prefixOf = (directory: string): string | null =>
+  /^(.*)\/lib\/(svc-agent\/[^/]+\/)?node_modules\/svc-agent$/.exec(directory)?.[1] ?? null;
 
-const versionBefore = async ({ other }: Installation): Promise<Package> => {
-  const before = await readPackage(other);
-  if (before !== null) return before;
-  throw new Error("There is no version before: svc update has not changed this installation yet");
-};
-
-/** The command that is left to the user. */
-const startAgain = async (
-  { unit, url }: RunningService,
-  { bin }: Installation,
-  { settings, say, signal }: Request,
-): Promise<string | null> => {
-  if (unit !== null) {
-    say(`Waiting until systemd starts ${unit.name} again`);
-    if (await isBack(settings, signal)) return null;
-    return `systemctl ${unit.ofUser ? "--user " : ""}start ${unit.name}`;
+/** One update at a time. */
+const lockVersions = async (versions: string, signal: AbortSignal) => {
+  try {
+    await mkdir(versions, { recursive: true });
+    return await lockFile({ path: join(versions, ".lock"), timeoutSeconds: 2, signal });
+  } catch (cause) {
+    signal.throwIfAborted();
+    const wayOut =
+      cause instanceof LockTimeoutError
+        ? "another update is under way; wait until it has ended"
+        : "run svc update as a user who may write there; in a container, use an image of the new version";
+    throw new Error(`${versions} cannot be changed: ${wayOut}`, { cause });
   }
-  const { port } = new URL(url);
-  const option = port === String(settings.port) ? "" : ` --port ${port}`;
-  return `${join(bin, "svc")} serve${option}`;
+};
+
+const versionBefore = async ({ versions, active }: Installation): Promise<string> => {
+  const before = await realpath(join(versions, "previous")).catch(() => active);
+  if (before !== active) return before;
+  throw new Error("There is no version before: install one with svc update --source");
+};
+
+/** What leads through `current`: a path below the prefix, and the file of the package. */
+const links = {
+  "bin/svc": "dist/svc.mjs",
+  "bin/bridge": "dist/bridge.mjs",
+  "share/man/man1/svc.1": "dist/man/svc.1",
+  "share/man/man1/bridge.1": "dist/man/bridge.1",
+};
+
+const Report = z.object({ checks: z.array(Check) });
+
+/** @throws Error when the program does not run with these settings, or refuses the store. It writes nothing. */
+const prove = async (
+  directory: string,
+  version: string,
+  { env, signal }: Pick<Request, "env" | "signal">,
+): Promise<void> => {
+  const run = async (...args: string[]): Promise<{ stdout: string; fails: () => Error }> => {
+    const command = { command: process.execPath, args: [join(directory, links["bin/svc"]), ...args] };
+    const result = await runCommand({ ...command, cwd: directory, env, timeoutSeconds: 120, signal });
+    const said = (result.stderr.trim() || result.stdout.trim()).slice(-500);
+    return {
+      ...result,
+      fails: () => new Error(`svc ${version} fails: svc ${args.join(" ")} said "${said}"`),
+    };
+  };
+  const named = await run("version");
+  if (named.stdout.trim() !== `svc ${version}`) throw named.fails();
+  const { stdout, fails } = await run("doctor", "--offline", "--json");
+  const store = checksOf(stdout)?.find(({ name }) => name === "store");
+  if (store === undefined) throw fails();
+  if (store.status === "fault") throw new Error(`svc ${version} refuses the store: ${store.message}`);
+};
+
+const checksOf = (stdout: string): Check[] | null => {
+  try {
+    return Report.parse(JSON.parse(stdout)).checks;
+  } catch {
+    return null;
+  }
+};
+
+const activate = async ({ prefix, versions, active }: Installation, next: string): Promise<void> => {
+  const current = join(versions, "current");
+  await replaceLink(join(versions, "previous"), active);
+  // Still the version in use: after npm, the programs do not lead through `current` yet.
+  await replaceLink(current, active);
+  for (const [link, file] of Object.entries(links))
+    await replaceLink(join(prefix, link), join(current, file));
+  await replaceLink(current, next);
+};
+
+/** By one rename. */
+const replaceLink = async (path: string, target: string): Promise<void> => {
+  const directory = dirname(path);
+  const fresh = join(directory, `.${basename(path)}.new`);
+  await mkdir(directory, { recursive: true });
+  await rm(fresh, { force: true });
+  await symlink(relative(directory, target), fresh);
+  await rename(fresh, path);
+  await syncDirectory(directory);
+};
+
+/** Removes all but the two versions that links lead to; also what a killed update has left. */
+const clear = async (versions: string): Promise<void> => {
+  const names = ["current", "previous"];
+  const used = await Promise.all(names.map((name) => readlink(join(versions, name)).catch(() => "")));
+  const kept = [".lock", ...names, ...used.map((target) => target.split("/")[0])];
+  for (const name of await readdir(versions))
+    if (!kept.includes(name)) await rm(join(versions, name), { recursive: true, force: true });
 };
