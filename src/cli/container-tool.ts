@@ -60,7 +60,9 @@ export const buildImage = async (tool: string, { reference, file, cache = true }
   const chosen = file === undefined ? own : resolve(file);
   if (!(await isFile(chosen))) throw usageError(`--file: there is no file ${chosen}`);
   const options = ["--file", chosen, "--tag", reference, ...(cache ? [] : ["--no-cache"])];
-  await requireTool(tool, ["build", ...options, resolve(own, "../../..")], { stdout: "notes" });
+  // Without it podman leaves out the health check.
+  const env = { ...process.env, BUILDAH_FORMAT: "docker" };
+  await requireTool(tool, ["build", ...options, resolve(own, "../../..")], { stdout: "notes", env });
 };
 
 /** What `svc agent` builds and runs. */

@@ -4,12 +4,12 @@ import { temporaryDirectory } from "../temporary.ts";
 import { startSvc } from "./run-svc.ts";
 
 /**
- * A stand-in for docker and podman: writes its arguments, a line a call with tabs between them, and on `run` its
- * environment. ANSWER_ps is what `ps` prints, EXIT_push how `push` ends; HANG=push: it goes on until a signal.
+ * A stand-in for docker and podman: writes its arguments, a line a call with tabs between them, and on `run`
+ * and `build` its environment. ANSWER_ps is what `ps` prints, EXIT_push how `push` ends; HANG=push: it goes on until a signal.
  */
 const standIn = `#!/bin/sh
 { printf '%s' "$1"; name=$1; shift; for word; do printf '\\t%s' "$word"; done; echo; } >> "$RECORD"
-[ "$name" != run ] || /usr/bin/env -0 > "$RECORD.env"
+case "$name" in run | build) /usr/bin/env -0 > "$RECORD.env" ;; esac
 if [ "$HANG" = "$name" ]; then
   for signal in INT TERM; do trap "kill \\$!; echo got $signal >> $RECORD; exit 7" $signal; done
   /bin/sleep 60 & echo hangs >> "$RECORD"; wait

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { afterFile } from "../cleanup.ts";
@@ -73,6 +73,11 @@ describe.each(["docker", "podman"] as const)("with %s", (tool) => {
       ],
     });
   });
+});
+
+test("podman keeps the health check of the image", async () => {
+  const { record } = await run(["agent", "--build"], { tool: "podman" });
+  expect(await readFile(`${record}.env`, "utf8")).toContain("BUILDAH_FORMAT=docker\0");
 });
 
 test("the image has the label by which svc agent --list finds its containers", async () => {
