@@ -1,6 +1,6 @@
 import { describeSettings } from "../../config/describe.ts";
 import { loadSettings } from "../../config/settings.ts";
-import { type ExitCode, CliError, usageError } from "../failure.ts";
+import { type ExitCode, CliError, isBug, usageError } from "../failure.ts";
 import { note, printAnswer, type Layout } from "../print.ts";
 import { table, type Column } from "../text/columns.ts";
 import { oneLine } from "../text/sanitise.ts";
@@ -38,11 +38,15 @@ export const initSharedFsCommand = async ({ sharedRoot, json }: InitSharedFsOpti
       "There is no shared file system to lay out: name its directory with --shared-root or SERVICE_SHARED_FS_ROOT",
     );
   }
-  const made = await initSharedFs(root);
-  if ("fault" in made) throw new CliError(made.fault, { code: "shared_fs_unusable" });
-  const exit = printAnswer({ success: true, ...made }, json, page);
-  if (json !== true) for (const { left } of made.profiles) if (left !== null) note(`svc: ${oneLine(left)}`);
-  return exit;
+  const made = await initSharedFs(root).catch((cause: unknown) => {
+    if (isBug(cause) || !(cause instanceof Error)) throw cause;
+    const wayOut = "make it a directory that this user may write to, or name another with --shared-root";
+    throw new CliError(`${root} cannot be laid out (${cause.message}): ${wayOut}`, {
+      code: "shared_fs_unusable",
+      cause,
+    });
+  });
+  return printAnswer({ success: true, ...made }, json, page);
 };
 
 const configured = (): string | null =>
@@ -51,7 +55,7 @@ const configured = (): string | null =>
 const page = ({ directories, profiles }: SharedFs, { paint }: Layout): string => {
   const rows = [
     ...directories.map(({ path, created }) => ({ path, outcome: created ? "created" : "was there" })),
-    ...profiles.map(({ path, copied }) => ({ path, outcome: copied ? "copied" : "left" })),
+    ...profiles.map(({ path, copied }) => ({ path, outcome: copied ? "copied" : "was there" })),
   ];
   const columns: Column<(typeof rows)[number]>[] = [
     ["", ({ outcome }) => outcome],

@@ -29,6 +29,3 @@ const othersAbove = (path: string): string | null => {
   if (found.uid !== 0) return real;
   return real === dirname(real) ? null : othersAbove(dirname(real));
 };
-
-/** npm must not read the `.npmrc` of a home as root. */
-export const npmOptions: readonly string[] = isRoot ? ["--userconfig=/dev/null"] : [];

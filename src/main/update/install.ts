@@ -4,7 +4,6 @@ import { delimiter, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { runCommand } from "../../lib/command.ts";
 import { git, withoutCredentials } from "../../lib/git.ts";
-import { npmOptions } from "./as-root.ts";
 
 /** The name of the package. */
 export const packageName = "svc-agent";
@@ -91,7 +90,7 @@ const npm = async (
 ): Promise<void> => {
   const result = await runCommand({
     command: "npm",
-    args: ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", ...npmOptions, ...args],
+    args: ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", ...args],
     cwd: staging,
     // npm must judge by the Node that svc runs on.
     env: { ...env, PATH: `${dirname(process.execPath)}${delimiter}${env["PATH"] ?? ""}` },

@@ -3,7 +3,7 @@ import { basename, dirname, join, relative } from "node:path";
 import { z } from "zod";
 import { Check } from "../../contract/instance.ts";
 import { syncDirectory } from "../../lib/atomic-file.ts";
-import { runCommand } from "../../lib/command.ts";
+import { runCommand, type CommandResult } from "../../lib/command.ts";
 import { lockFile, LockTimeoutError } from "../../lib/file-lock.ts";
 import { install, packageName, versionOf } from "./install.ts";
 
@@ -108,20 +108,22 @@ const prove = async (
   version: string,
   { env, signal }: Pick<Request, "env" | "signal">,
 ): Promise<void> => {
-  const run = async (...args: string[]): Promise<{ stdout: string; fails: () => Error }> => {
-    const command = { command: process.execPath, args: [join(directory, links["bin/svc"]), ...args] };
-    const result = await runCommand({ ...command, cwd: directory, env, timeoutSeconds: 120, signal });
-    const said = (result.stderr.trim() || result.stdout.trim()).slice(-500);
-    return {
-      ...result,
-      fails: () => new Error(`svc ${version} fails: svc ${args.join(" ")} said "${said}"`),
-    };
-  };
+  const run = (...args: string[]): Promise<CommandResult> =>
+    runCommand({
+      command: process.execPath,
+      args: [join(directory, links["bin/svc"]), ...args],
+      cwd: directory,
+      env,
+      timeoutSeconds: 120,
+      signal,
+    });
   const named = await run("version");
-  if (named.stdout.trim() !== `svc ${version}`) throw named.fails();
-  const { stdout, fails } = await run("doctor", "--offline", "--json");
-  const store = checksOf(stdout)?.find(({ name }) => name === "store");
-  if (store === undefined) throw fails();
+  const examined = await run("doctor", "--offline", "--json");
+  const store = checksOf(examined.stdout)?.find(({ name }) => name === "store");
+  if (named.stdout.trim() !== `svc ${version}` || store === undefined) {
+    const said = `${named.stderr}${examined.stderr}`.trim().slice(-500);
+    throw new Error(`svc ${version} does not run with these settings: ${said}`);
+  }
   if (store.status === "fault") throw new Error(`svc ${version} refuses the store: ${store.message}`);
 };
 
