@@ -23,13 +23,7 @@ export const drainInstance = async (
   { timeout, signal, say }: Request,
 ): Promise<Drained> => {
   const patience = Math.min(timeout * 1000, longestConnect);
-  const kv = await connectKv({ url: kvUrl, prefix: kvKeyPrefix, log: silent, signal, patience }).catch(
-    (error: unknown) => {
-      if (signal.aborted) return null;
-      throw error;
-    },
-  );
-  if (kv === null) return { outcome: "interrupted", withdrawn: false };
+  const kv = await connectKv({ url: kvUrl, prefix: kvKeyPrefix, log: silent, signal, patience });
   try {
     await requireFormat(inKv(kv), { mark: false });
     const records = openRedisRecords(jobKind(podName), { kv, now: kv.now, log: silent });
@@ -59,16 +53,6 @@ type Dependencies = {
   instances: Pick<Instances, "askToDrain" | "list">;
 };
 
-type DrainRequest = {
-  /** The instance to drain. */
-  name: string;
-  /** Longest wait for its jobs, seconds. */
-  timeout: number;
-  signal: AbortSignal;
-  /** Called with a sentence about what is waited for. */
-  say: (sentence: string) => void;
-};
-
 /** `left`: what it still runs; null: it has not confirmed the drain. `living`: the instances that there are. */
 export type Drained =
   | { outcome: "drained"; jobs: string[]; seconds: number }
@@ -81,75 +65,63 @@ export const flagMargin = 60;
 
 const interval = 500;
 const progressEvery = 10_000;
-const askEvery = 2000;
 
 /**
- * Asks an instance to accept no new jobs and waits until it runs no job and no turn. Then, or when interrupted,
- * withdraws the request. After a timeout the request lapses by itself, so that no job begins just before the stop.
- * @throws ServiceError `store_unavailable` when the store is unreachable at the beginning; later outages are waited for
+ * Asks an instance to accept no new jobs and waits until it runs no job and no turn, also while the store is away. Then,
+ * or when interrupted, withdraws the request. After a timeout the request lapses by itself, so that no job begins just
+ * before the stop.
  */
 const untilDrained = async (
   { store, instances }: Dependencies,
-  { name, timeout, signal, say }: DrainRequest,
+  { name, timeout, signal, say }: Request & { name: string },
 ): Promise<Drained> => {
   const began = performance.now();
-  const left = (): number => timeout - (performance.now() - began) / 1000;
-  const read = reader({ store, instances }, name);
+  const seconds = (): number => (performance.now() - began) / 1000;
   const seen = new Set<string>();
-  let reported = { at: began, what: "" };
-  let unreachable = false;
-  let asked = began;
+  let exists = false;
+  let work: string | null = null;
+  let told = { what: "", at: 0 };
 
-  const report = (what: string): void => {
-    const now = performance.now();
-    if (reported.what !== "" && now - reported.at < progressEvery) return;
-    say(reported.what === "" ? `Waiting for ${what}, at most ${timeout} s` : `Still waiting for ${what}`);
-    reported = { at: now, what };
+  const tell = (what: string): void => {
+    const at = performance.now();
+    if (told.what === what && at - told.at < progressEvery) return;
+    say(`Waiting for ${what}, at most ${Math.ceil(timeout - seconds())} s`);
+    told = { what, at };
   };
-
-  const readAgain = async (last: Reading): Promise<Reading> => {
+  // Asked each time: a restarted store may have forgotten it, and another drain may have withdrawn it.
+  const look = async (left: number): Promise<Reading | null> => {
     try {
-      // A restarted store may have forgotten the request, and another drain may have withdrawn it.
-      if (unreachable || performance.now() - asked > askEvery) {
-        await instances.askToDrain(name, Math.max(0, Math.ceil(left())) + flagMargin);
-        asked = performance.now();
-      }
-      const found = await read();
-      if (unreachable) say("The key-value store can be reached again");
-      unreachable = false;
-      return found;
+      await instances.askToDrain(name, Math.ceil(left) + flagMargin);
+      return await read({ store, instances }, name);
     } catch (error) {
-      if (!(error instanceof ServiceError) || error.code !== "store_unavailable") throw error;
-      if (!unreachable) say(`${error.message}; waiting for it`);
-      unreachable = true;
-      return last;
+      if (error instanceof ServiceError && error.code === "store_unavailable") return null;
+      throw error;
     }
   };
-
   const withdraw = (): Promise<boolean> =>
     instances.askToDrain(name, 0).then(
       () => true,
-      () => {
-        say(`It could not be taken back that ${name} takes no new jobs: that ends by itself`);
-        return false;
-      },
+      () => false,
     );
 
-  await instances.askToDrain(name, timeout + flagMargin);
   try {
-    let found = await read();
-    const absent = !found.alive && found.jobs.length === 0;
-    while (unreachable || found.jobs.length > 0 || found.unconfirmed) {
-      for (const id of found.jobs) seen.add(id);
-      const work = workOf(found);
-      if (left() <= 0) return { outcome: "late", left: work };
-      report(work ?? `${name} to take no new jobs`);
-      await delay(Math.min(interval, Math.max(0, left() * 1000)), undefined, { signal });
-      found = await readAgain(found);
+    for (;;) {
+      const left = Math.max(0, timeout - seconds());
+      const found = await look(left);
+      if (found !== null) {
+        work = workOf(found);
+        exists ||= found.alive || work !== null;
+        for (const id of found.jobs) seen.add(id);
+        if (work === null && !found.unconfirmed) {
+          await withdraw();
+          if (!exists) return { outcome: "absent", living: found.living };
+          return { outcome: "drained", jobs: [...seen], seconds: seconds() };
+        }
+      }
+      if (left === 0) return { outcome: "late", left: work };
+      tell(found === null ? "the key-value store" : (work ?? `${name} to take no new jobs`));
+      await delay(Math.min(interval, left * 1000), undefined, { signal });
     }
-    await withdraw();
-    if (absent) return { outcome: "absent", living: found.living };
-    return { outcome: "drained", jobs: [...seen], seconds: timeout - left() };
   } catch (error) {
     const withdrawn = await withdraw();
     if (signal.aborted) return { outcome: "interrupted", withdrawn };
@@ -173,24 +145,22 @@ const workOf = ({ jobs, turns }: Reading): string | null => {
   return parts.length === 0 ? null : parts.join(" and ");
 };
 
-const reader =
-  ({ store, instances }: Dependencies, name: string) =>
-  async (): Promise<Reading> => {
-    // Its report first: once it says that it claims no more, the runs found afterwards are the last.
-    const all = await instances.list();
-    const living = all.map((each) => each.name);
-    const self = all.find((each) => each.name === name);
-    const runs = (await store.unsettled()).filter(({ podName }) => podName === name).map(({ id }) => id);
-    if (self !== undefined) {
-      const { draining, running, turns } = self;
-      return { living, alive: true, jobs: runs, turns, unconfirmed: !draining || running + turns > 0 };
-    }
-    // A lost instance cleans up ended jobs at its next start. What counts as running may really run, on a machine that
-    // is cut off.
-    const records = await Promise.all(runs.map((id) => store.get(id)));
-    const jobs = runs.filter((_, index) => records[index]?.status === "running");
-    return { living, alive: false, jobs, turns: 0, unconfirmed: false };
-  };
+const read = async ({ store, instances }: Dependencies, name: string): Promise<Reading> => {
+  // Its report first: once it says that it claims no more, the runs found afterwards are the last.
+  const all = await instances.list();
+  const living = all.map((each) => each.name);
+  const self = all.find((each) => each.name === name);
+  const runs = (await store.unsettled()).filter(({ podName }) => podName === name).map(({ id }) => id);
+  if (self !== undefined) {
+    const { draining, running, turns } = self;
+    return { living, alive: true, jobs: runs, turns, unconfirmed: !draining || running + turns > 0 };
+  }
+  // A lost instance cleans up ended jobs at its next start. What counts as running may really run, on a machine that
+  // is cut off.
+  const records = await Promise.all(runs.map((id) => store.get(id)));
+  const jobs = runs.filter((_, index) => records[index]?.status === "running");
+  return { living, alive: false, jobs, turns: 0, unconfirmed: false };
+};
 
 type FinishDependencies = {
   worker: Pick<Worker, "runningCount" | "idle">;

@@ -18,10 +18,13 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
   using interruption = catchInterruption();
   const request = { timeout, signal: interruption.signal, say: (text: string) => note(oneLine(text)) };
   const end = await drainInstance({ ...settings, kvUrl }, request).catch((error: unknown) => {
+    if (request.signal.aborted) return { outcome: "interrupted" as const, withdrawn: false };
     throw failure(error);
   });
   if (end.outcome === "interrupted") {
-    note(end.withdrawn ? `No longer waiting; ${podName} takes new jobs again` : "No longer waiting");
+    note(
+      `No longer waiting; ${podName} takes new jobs again${end.withdrawn ? "" : " when the request lapses"}`,
+    );
     return interruption.exit();
   }
   if (end.outcome === "late") throw late(podName, timeout, end.left);
