@@ -18,6 +18,7 @@ import { openFilesRecords } from "../store/files-records.ts";
 import { createLocalInstances, type Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
 import { createLocalLogs } from "../store/local-logs.ts";
+import type { LogFormat, Logs } from "../store/logs.ts";
 import { createLocalLocks, type Locks } from "../store/locks.ts";
 import { createRedisInstances } from "../store/redis-instances.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
@@ -67,56 +68,85 @@ type Request = {
   log: Log;
 };
 
-/** Files, or the key-value store that `KV_URL` names. */
-export const openStores = (request: Request): Promise<Stores> =>
-  request.settings.kvUrl === null ? openFiles(request) : openShared(request, request.settings.kvUrl);
+/** What differs between files and the key-value store. */
+type Backend = Pick<Stores, "queue" | "locks" | "instances" | "shared" | "now" | "close"> & {
+  /** The instance that its jobs name; null: there is one only. */
+  podName: string | null;
+  open: OpenRecords;
+  /** `directory`: for files; null: they are in memory only. */
+  logs: (format: LogFormat, directory: string | null) => Logs;
+  maxEventBytes: number;
+  notifier: Notifier;
+  /** When the store last became reachable again, ms of `performance.now()`. */
+  backSince: () => number;
+};
 
-const openFiles = async ({ settings, log }: Request): Promise<Stores> => {
-  const { jobsDir } = settings;
-  await requireFormat(inFiles(jobsDir), { mark: true });
-  const now = (): Date => new Date();
-  const open: OpenRecords = (kind, directory) => openFilesRecords(kind, { directory, now, log });
-  const jobEnds = createNotifier();
-  const jobs = announcing(createJobStore(await open(jobKind(null), jobsDir), null), jobEnds);
+/** In files, or in the key-value store that `KV_URL` names. */
+export const openStores = async (request: Request): Promise<Stores> => {
+  const { settings, log } = request;
+  const { jobsDir, kvUrl } = settings;
+  const backend = kvUrl === null ? await openFiles(request) : await openShared(request, kvUrl);
+  const { podName, open, logs, notifier } = backend;
+  const lease = createInstanceLease(backend.instances, settings.instanceLease);
+  const presence = createPresence({ ...backend, settings, renewingSince: lease.renewingSince });
+  const isLiving = backend.shared ? presence.isLiving : () => true;
+  const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
   const events = createEventLog({
-    logs: createLocalLogs(eventLogFormat, { directory: join(jobsDir, "events"), now }),
-    maxBytes: settings.eventLogMaxBytes,
+    logs: logs(eventLogFormat, join(jobsDir, "events")),
+    maxBytes: backend.maxEventBytes,
     ttlSeconds: settings.jobTtl,
-    describe: describer(jobs, () => true),
+    describe: describer(jobs, isLiving),
     log,
-    now,
+    now: backend.now,
   });
-  const bus = createEventBus({ logs: createLocalLogs(eventBusFormat, { directory: null, now }), log });
-  const agentMode = settings.agentMode
-    ? await openAgentStores({ open, settings, home: homedir(), bus })
-    : null;
-  const instances = createLocalInstances();
+  const bus = createEventBus({ logs: logs(eventBusFormat, null), log });
+  const agentMode = settings.agentMode ? await openAgentStores(settings, open, bus) : null;
   return {
+    ...backend,
     jobs,
     worktrees,
     taskFiles,
     events,
-    queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
-    jobEnds,
-    changes: createJobChanges({ store: jobs, notifier: jobEnds }),
-    locks: createLocalLocks(),
-    ...membersOf(instances, settings, () => Number.NEGATIVE_INFINITY),
-    isLiving: () => true,
+    jobEnds: notifier,
+    changes: createJobChanges({ store: jobs, notifier }),
+    lease,
+    presence,
+    isLiving,
     agentMode,
-    shared: false,
-    now,
     close: async () => {
       await agentMode?.bus.close();
+      await backend.queue.close();
       await events.close();
       await jobs.close();
       await worktrees.close();
+      await backend.locks.close();
+      await backend.close();
     },
   };
 };
 
-const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Stores> => {
+const openFiles = async ({ settings, log }: Request): Promise<Backend> => {
+  await requireFormat(inFiles(settings.jobsDir), { mark: true });
+  const now = (): Date => new Date();
+  return {
+    shared: false,
+    podName: null,
+    now,
+    open: (kind, directory) => openFilesRecords(kind, { directory, now, log }),
+    logs: (format, directory) => createLocalLogs(format, { directory, now }),
+    maxEventBytes: settings.eventLogMaxBytes,
+    notifier: createNotifier(),
+    queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
+    locks: createLocalLocks(),
+    instances: createLocalInstances(),
+    backSince: () => Number.NEGATIVE_INFINITY,
+    close: async () => undefined,
+  };
+};
+
+const openShared = async ({ settings, epoch, log }: Request, url: string): Promise<Backend> => {
   const { podName, instanceLease: leaseSeconds } = settings;
   // Loaded on demand: the clients of Redis and BullMQ are a good part of a start.
   const [{ createBullQueue }, { connectKv }, { createRedisNotifier }] = await Promise.all([
@@ -130,68 +160,34 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     throw error;
   });
   const stopMarking = keepMarked(kv);
-  const { now } = kv;
-  const open: OpenRecords = async (kind) => openRedisRecords(kind, { kv, now, log });
+  const { now, backSince } = kv;
   const notifier = createRedisNotifier({ kv, log });
-  const jobs = announcing(createJobStore(await open(jobKind(podName), ""), podName), notifier);
-  const worktrees = createWorktreeStore(await open(worktreeKind, ""));
-  const taskFiles = createTaskFiles(await open(taskFilesKind, ""));
   const self = await identify(process.pid);
-  const instances = createRedisInstances({ kv, name: podName, self, leaseSeconds, log });
-  const members = membersOf(instances, settings, kv.backSince);
-  const { isLiving } = members.presence;
-  const events = createEventLog({
-    logs: createRedisLogs(eventLogFormat, { kv, notifier }),
-    maxBytes: settings.kvEventLogMaxBytes,
-    ttlSeconds: settings.jobTtl,
-    describe: describer(jobs, isLiving),
-    log,
-    now,
-  });
-  const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName, epoch } });
-  const queue = createBullQueue({
-    kv,
-    podName,
-    concurrency: settings.maxParallelJobs,
-    lockSeconds: leaseSeconds,
-    onError: failedWorker(log),
-    log,
-  });
-  const bus = createEventBus({ logs: createRedisLogs(eventBusFormat, { kv, notifier }), log });
-  const agentMode = settings.agentMode
-    ? await openAgentStores({ open, settings, home: homedir(), bus })
-    : null;
   return {
-    jobs,
-    worktrees,
-    taskFiles,
-    events,
-    queue,
-    jobEnds: notifier,
-    changes: createJobChanges({ store: jobs, notifier }),
-    locks,
-    ...members,
-    isLiving,
-    agentMode,
     shared: true,
+    podName,
     now,
+    open: async (kind) => openRedisRecords(kind, { kv, now, log }),
+    logs: (format) => createRedisLogs(format, { kv, notifier }),
+    maxEventBytes: settings.kvEventLogMaxBytes,
+    notifier,
+    queue: createBullQueue({
+      kv,
+      podName,
+      concurrency: settings.maxParallelJobs,
+      lockSeconds: leaseSeconds,
+      onError: failedWorker(log),
+      log,
+    }),
+    locks: createRedisLocks({ kv, leaseSeconds, owner: { podName, epoch } }),
+    instances: createRedisInstances({ kv, name: podName, self, leaseSeconds, log }),
+    backSince,
     close: async () => {
-      await agentMode?.bus.close();
-      await queue.close();
-      await events.close();
-      await locks.close();
       await notifier.close();
       stopMarking();
       await kv.close();
     },
   };
-};
-
-/** The members of the fleet; `backSince`: when the store last became reachable again, ms of `performance.now()`. */
-const membersOf = (instances: Instances, settings: Settings, backSince: () => number) => {
-  const lease = createInstanceLease(instances, settings.instanceLease);
-  const { renewingSince } = lease;
-  return { instances, lease, presence: createPresence({ instances, settings, backSince, renewingSince }) };
 };
 
 /** What the event log needs of a job's record. */
@@ -218,20 +214,17 @@ type AgentStores = {
   bus: EventBus;
 };
 
-type AgentRequest = { open: OpenRecords; settings: Settings; home: string; bus: EventBus };
-
-const openAgentStores = async ({ open, settings, home, bus }: AgentRequest): Promise<AgentStores> => {
-  const { jobsDir, agentModeConversationTtl, jobTtl } = settings;
-  const conversations = await open(
-    conversationKind(agentModeConversationTtl),
-    join(jobsDir, "conversations"),
-  );
-  const completions = await open(completionKind(jobTtl), join(jobsDir, "completions"));
-  const visibilities = await open(visibilityKind, join(home, ".service", "stream_config"));
+const openAgentStores = async (
+  { jobsDir, jobTtl, agentModeConversationTtl }: Settings,
+  open: OpenRecords,
+  bus: EventBus,
+): Promise<AgentStores> => {
+  const conversations = conversationKind(agentModeConversationTtl);
+  const visibilities = join(homedir(), ".service", "stream_config");
   return {
-    conversations: createConversationStore(conversations),
-    completions: createCompletionStore(completions),
-    visibilities: createVisibilityStore(visibilities),
+    conversations: createConversationStore(await open(conversations, join(jobsDir, "conversations"))),
+    completions: createCompletionStore(await open(completionKind(jobTtl), join(jobsDir, "completions"))),
+    visibilities: createVisibilityStore(await open(visibilityKind, visibilities)),
     bus,
   };
 };
