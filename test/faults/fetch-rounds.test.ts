@@ -7,7 +7,7 @@ import { temporaryDirectory } from "../temporary.ts";
 import { cutRounds } from "./fetch-rounds.ts";
 import { shallowRounds } from "./shallow-rounds.ts";
 
-const rounds = 4;
+const rounds = 2;
 
 test("wherever a fetch is cut off, every ref stays, no part of a pack is left, and the next fetch brings what is due", async () => {
   const tally = await cutRounds({ directory: await temporaryDirectory(), rounds, random: Math.random });
