@@ -29,7 +29,7 @@ test("the same when the disk of the cached clones is full", async () => {
 test("work on history that an agent fetched cut off is pushed, saved or still there, as the record says", async () => {
   const tally = await shallowRounds({
     directory: await temporaryDirectory(),
-    rounds: 3,
+    rounds: 2,
     random: Math.random,
   });
   expect(tally.faults).toEqual([]);
