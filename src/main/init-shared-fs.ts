@@ -1,4 +1,5 @@
-import { cp, mkdir, readdir } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { cp, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { bundledRoot, sharedRoot } from "../profiles/roots.ts";
 
@@ -24,13 +25,24 @@ export const initSharedFs = async (root: string): Promise<SharedFs> => {
   for (const name of (await readdir(bundled)).toSorted()) {
     const path = join(shared, name);
     // Two profiles of one name in one directory would make both unusable.
-    const copied = !found.includes(name) && !found.includes(`${name}.yml`);
-    if (copied) {
-      // Another call may be at it: `cp` takes a directory that appears meanwhile for an error.
-      await mkdir(path, { recursive: true });
-      await cp(join(bundled, name), path, { recursive: true, force: false });
-    }
+    const isMissing = !found.includes(name) && !found.includes(`${name}.yml`);
+    const copied = isMissing && (await copyWhole(join(bundled, name), path, root));
     profiles.push({ name, path, copied });
   }
   return { shared_root: root, directories, profiles };
+};
+
+/** One that is killed leaves no half profile. False: another call was faster. */
+const copyWhole = async (from: string, to: string, root: string): Promise<boolean> => {
+  const temporary = join(root, `.copy-${randomUUID()}`);
+  try {
+    await cp(from, temporary, { recursive: true });
+    await rename(temporary, to);
+    return true;
+  } catch (error) {
+    if (!["ENOTEMPTY", "EEXIST"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    return false;
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+  }
 };

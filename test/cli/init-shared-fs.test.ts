@@ -66,7 +66,10 @@ test("done again it changes nothing and says so; what the user has stays", async
 
 test("those who do it at the very same moment leave whole copies and nothing else", async () => {
   const root = await temporaryDirectory();
-  await Promise.all(Array.from({ length: 12 }, () => initSharedFs(root)));
+  const done = await Promise.all(Array.from({ length: 12 }, () => initSharedFs(root)));
+  const copied = done.flatMap(({ profiles }) => profiles.filter((each) => each.copied));
+  expect(copied.map(({ name }) => name).toSorted()).toEqual(["code", "review"]);
+  expect((await readdir(root)).toSorted()).toEqual(["job-state", "jobs", "profiles", "repos"]);
   expect((await readdir(join(root, "profiles"))).toSorted()).toEqual(["code", "review"]);
   for (const name of ["code", "review"]) {
     expect(await text(root, "profiles", name, "profile.yml")).toBe(await text(bundled, name, "profile.yml"));
