@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createReaders } from "./turn.ts";
+import { everythingVisible } from "../contract/visibility.ts";
+import { createReaders, createTurn } from "./turn.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -61,4 +62,24 @@ test("detached turns are never abandoned, nor are those that have ended", () => 
   vi.advanceTimersByTime(100_000);
   expect(detached.onAbandoned).not.toHaveBeenCalled();
   expect(over.onAbandoned).not.toHaveBeenCalled();
+});
+
+test.each([true, false])("an answer of more than 64 MiB ends its turn, stream %s", (stream) => {
+  const turn = createTurn({
+    head: { id: "one", created: 0, model: "m" },
+    stream,
+    includeUsage: false,
+    visibility: everythingVisible,
+    status: "",
+    liveText: true,
+    policy: { kind: "detach" },
+    conversation: { source: "new", id: null },
+  });
+  const text = "x".repeat(1_048_576);
+  const say = (block: number): void => turn.onEvents([{ type: "text", block, text }]);
+  for (let block = 0; block < 60; block += 1) say(block);
+  expect(() => {
+    for (let block = 60; block < 70; block += 1) say(block);
+  }).toThrow("the answer has more than 67108864 characters; ask for less");
+  turn.dispose();
 });
