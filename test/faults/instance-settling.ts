@@ -11,8 +11,11 @@ type Measuring = {
   limits?: boolean;
 };
 
-/** Milliseconds that each may take. */
-const limit = { byOthers: 20_000, byRestart: 5000, cleanUp: 5000, afterThaw: 1000 };
+/**
+ * Milliseconds that each may take. A clean-up may wait for the repository's lock: until the lease of another instance
+ * that was killed with it expires (10 s), and then for its turn.
+ */
+const limit = { byOthers: 20_000, byRestart: 5000, cleanUp: 16_000, afterThaw: 1000 };
 
 type Restart = { instance: Instance; met: Hit[]; options: Measuring };
 
