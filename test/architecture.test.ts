@@ -15,7 +15,14 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   companions: { rooms: ["contract", "lib", "config"], packages: [] },
   telemetry: {
     rooms: ["contract", "lib", "config"],
-    packages: ["@opentelemetry/otlp-transformer", "pg", "prom-client"],
+    packages: [
+      "@opentelemetry/api",
+      "@opentelemetry/exporter-trace-otlp-http",
+      "@opentelemetry/resources",
+      "@opentelemetry/sdk-trace-base",
+      "pg",
+      "prom-client",
+    ],
   },
   jobs: { rooms: ["contract", "lib", "store", "kv"], packages: ["bullmq"] },
   runner: { rooms: ["contract", "lib", "store", "agents", "profiles", "repos", "jobs"], packages: [] },

@@ -117,7 +117,8 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     volumes: disks.volumes,
     companions: companions.states,
   });
-  const tracing = await openTracing({ settings, service, events, directory, redact, now, log });
+  const dropped = (spans: number): void => metrics.dropped("spans", spans);
+  const tracing = await openTracing({ settings, service, events, redact, dropped, now, log });
   const imputed = settings.agentOauthToken !== null;
   const { onEnded, observeTurn } = createObservers({ metrics, telemetry, tracing, imputed });
   const budgets = createBudgets({ settings, telemetry, now, log });

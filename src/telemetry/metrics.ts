@@ -85,6 +85,13 @@ export const createMetrics = ({ jobCounts, overview, maxParallel, volumes, compa
     registers,
   });
 
+  const dropped = new Counter({
+    name: "svc_telemetry_dropped_total",
+    help: "Telemetry that was lost, or has to be sent again: spans of traces, records from agents, turns of agent mode",
+    labelNames: ["what"],
+    registers,
+  });
+
   const gauge = (name: string, help: string, read: () => number): Gauge =>
     new Gauge({
       name,
@@ -103,6 +110,7 @@ export const createMetrics = ({ jobCounts, overview, maxParallel, volumes, compa
       if (job.started_at !== null)
         waited.observe((Date.parse(job.started_at) - Date.parse(job.created_at)) / 1000);
     },
+    dropped: (what: "spans" | "records" | "turns", count: number): void => dropped.inc({ what }, count),
     /** Adds what this process does. */
     watch: ({ running, chat }: Activity): void => {
       gauge("svc_running_jobs", "Jobs this instance runs now", running);

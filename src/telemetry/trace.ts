@@ -1,120 +1,102 @@
+import {
+  SpanStatusCode,
+  trace,
+  TraceFlags,
+  type Attributes,
+  type Span,
+  type SpanContext,
+} from "@opentelemetry/api";
 import type { AgentEvent, JobEvent } from "../contract/event.ts";
 import type { Job, StageName, Usage } from "../contract/job.ts";
 import { agentSpanId, spanIdOf, traceIdOf } from "../lib/trace-context.ts";
-import type { Span } from "./sink.ts";
 
 /** What may be in a trace beside the answers: what was asked, and what tools were given and returned. */
 export type Contents = { prompts: boolean; tools: boolean };
 
-type Attributes = Record<string, string | number | boolean>;
+/** Begins a span at an ISO 8601 time. `ids`: its own, where they follow from the job's; others are random. */
+export type StartSpan = (
+  name: string,
+  span: { at: string; parent: SpanContext | null; ids?: SpanContext; attributes?: Attributes },
+) => Span;
 
-/** The trace of an ended job: its stages, and in each attempt the agent's turns and tool calls. */
-export const jobTrace = async (
+/**
+ * The trace of an ended job: its stages, and in each attempt the agent's turns and tool calls. The root comes last, so
+ * that whoever has it has all.
+ */
+export const traceJob = async (
+  start: StartSpan,
   job: Job,
   events: AsyncIterable<JobEvent>,
   contents: Contents,
-): Promise<Span[]> => {
-  const traceId = traceIdOf(job.id);
-  const root = spanIdOf(job.id, "job");
-  const common = { traceId, jobId: job.id, sessionId: job.session_id };
+): Promise<void> => {
+  const idsOf = (spanId: string): SpanContext => ({
+    traceId: traceIdOf(job.id),
+    spanId,
+    traceFlags: TraceFlags.SAMPLED,
+  });
   const endedAt = job.ended_at ?? job.created_at;
+  const ids = idsOf(spanIdOf(job.id, "job"));
+  const root = start("job", { at: job.created_at, parent: null, ids, attributes: jobAttributes(job) });
+  for (const { stage, attempt, from, to } of stagesOf(job)) {
+    const isAgent = stage === "result";
+    const span = start(isAgent ? `invoke_agent ${job.profile}` : (stageNames[stage] ?? stage), {
+      at: from,
+      parent: ids,
+      ...(isAgent && { ids: idsOf(agentSpanId(job.id, attempt)) }),
+      attributes: isAgent ? agentAttributesOf(job, attempt, contents) : { "service.attempt": attempt },
+    });
+    end(span, to, isAgent && attempt === job.attempt && job.status === "failed");
+  }
   const agents = new Map<number, AgentSpans>();
   for await (const event of events) {
     if (event.type === "stage") continue;
     const { attempt } = event;
-    const parent = agentSpanId(job.id, attempt);
-    const spans = agents.get(attempt) ?? createAgentSpans({ ...common, parent, model: job.model, contents });
+    const parent = idsOf(agentSpanId(job.id, attempt));
+    const spans = agents.get(attempt) ?? createAgentSpans(start, { parent, model: job.model, contents });
     agents.set(attempt, spans);
     spans.take(event, event.at);
   }
-  const stages = stageSpans(job).map(({ stage, attempt, ...times }) =>
-    stage === "result"
-      ? agentSpan(job, attempt, { ...common, parentSpanId: root, ...times }, contents)
-      : {
-          ...common,
-          ...times,
-          spanId: spanIdOf(job.id, stage, attempt),
-          parentSpanId: root,
-          name: stageNames[stage] ?? stage,
-          status: "ok",
-          attributes: { "service.attempt": attempt },
-        },
-  );
-  const rootSpan: Span = {
-    ...common,
-    spanId: root,
-    parentSpanId: null,
-    name: "job",
-    startedAt: job.created_at,
-    endedAt,
-    status: job.status === "succeeded" ? "ok" : "error",
-    attributes: present({
-      "service.profile": job.profile,
-      "service.repo_url": job.repo_url,
-      "service.status": job.status,
-      "service.failure_reason": job.failure_reason,
-      "service.branch": job.branch,
-      "service.pr_url": job.pr_url,
-      "service.instance": job.pod_name,
-      "session.id": job.session_id,
-    }),
-  };
-  return [rootSpan, ...stages, ...[...agents.values()].flatMap((spans) => spans.end(endedAt))];
+  for (const spans of agents.values()) spans.end(endedAt);
+  end(root, endedAt, job.status !== "succeeded");
 };
 
 /** The trace of one turn of agent mode, while it runs. */
-export const createTurnTrace = (turn: {
-  /** Unique to the turn. */
-  id: string;
-  agent: string;
-  startedAt: string;
-  prompt: string;
-  contents: Contents;
-}) => {
-  const traceId = traceIdOf(turn.id);
-  const root = spanIdOf(turn.id, "turn");
-  const { contents } = turn;
-  const spans = createAgentSpans({
-    traceId,
-    jobId: null,
-    sessionId: null,
-    parent: root,
-    model: null,
-    contents,
-  });
+export const traceTurn = (
+  start: StartSpan,
+  turn: { agent: string; at: string; prompt: string; contents: Contents },
+) => {
+  const { agent, at, prompt, contents } = turn;
+  const root = start(`invoke_agent ${agent}`, { at, parent: null });
+  const spans = createAgentSpans(start, { parent: root.spanContext(), model: null, contents });
   return {
     take: spans.take,
-    end: (ended: EndedAgent & { endedAt: string; sessionId: string | null; error: boolean }): Span[] => {
-      const { endedAt, sessionId, error } = ended;
-      const span: Span = {
-        traceId,
-        spanId: root,
-        parentSpanId: null,
-        jobId: null,
-        sessionId,
-        name: `invoke_agent ${turn.agent}`,
-        startedAt: turn.startedAt,
-        endedAt,
-        status: error ? "error" : "ok",
-        attributes: agentAttributes(turn.agent, { ...ended, sessionId }, { ...contents, task: turn.prompt }),
-      };
-      return [span, ...spans.end(endedAt)].map((each) => ({ ...each, sessionId }));
+    end: (to: string, { isError, ...ended }: EndedAgent & { isError: boolean }): void => {
+      spans.end(to);
+      root.setAttributes(agentAttributes(agent, ended, { ...contents, task: prompt }));
+      end(root, to, isError);
     },
   };
 };
 
-/** What an agent reports of itself at its end. */
-export type EndedAgent = {
-  model: string | null;
-  output: string | null;
-  usage: Usage | null;
-  costUsd: number | null;
+const end = (span: Span, at: string, isError: boolean): void => {
+  span.setStatus({ code: isError ? SpanStatusCode.ERROR : SpanStatusCode.OK });
+  span.end(new Date(at));
 };
 
-type Base = Pick<Span, "traceId" | "jobId" | "sessionId" | "parentSpanId" | "startedAt" | "endedAt">;
+const jobAttributes = (job: Job): Attributes =>
+  present({
+    "service.profile": job.profile,
+    "service.repo_url": job.repo_url,
+    "service.status": job.status,
+    "service.failure_reason": job.failure_reason,
+    "service.branch": job.branch,
+    "service.pr_url": job.pr_url,
+    "service.instance": job.pod_name,
+    "session.id": job.session_id,
+  });
 
-const agentSpan = (job: Job, attempt: number, base: Base, contents: Contents): Span => {
-  // The record has the figures of the last attempt.
+/** The record has the figures of the last attempt. */
+const agentAttributesOf = (job: Job, attempt: number, contents: Contents): Attributes => {
   const isLast = attempt === job.attempt;
   const ended = {
     model: job.model,
@@ -123,19 +105,22 @@ const agentSpan = (job: Job, attempt: number, base: Base, contents: Contents): S
     costUsd: isLast ? job.cost_usd : null,
     sessionId: job.session_id,
   };
-  return {
-    ...base,
-    spanId: agentSpanId(job.id, attempt),
-    name: `invoke_agent ${job.profile}`,
-    status: isLast && job.status === "failed" ? "error" : "ok",
-    attributes: agentAttributes(job.profile, ended, { ...contents, task: job.task }),
-  };
+  return agentAttributes(job.profile, ended, { ...contents, task: job.task });
+};
+
+/** What an agent reports of itself at its end. */
+type EndedAgent = {
+  model: string | null;
+  output: string | null;
+  usage: Usage | null;
+  costUsd: number | null;
+  sessionId: string | null;
 };
 
 /** GenAI semantic conventions; there is none for the cost. */
 const agentAttributes = (
   agent: string,
-  { model, output, usage, costUsd, sessionId }: EndedAgent & { sessionId: string | null },
+  { model, output, usage, costUsd, sessionId }: EndedAgent,
   { prompts, task }: Contents & { task: string },
 ): Attributes =>
   present({
@@ -173,22 +158,22 @@ const stageNames: Partial<Record<StageName, string>> = {
   ended: "settle",
 };
 
-const stageSpans = (job: Job) => {
-  let before = job.created_at;
+const stagesOf = (job: Job) => {
+  let from = job.created_at;
   return job.stages
     .filter(({ stage }) => stage !== "queued" && stage !== "first_output")
-    .map(({ stage, at, attempt }) => {
-      const startedAt = before;
-      before = at;
-      return { stage, attempt, startedAt, endedAt: at };
+    .map(({ stage, at: to, attempt }) => {
+      const passed = { stage, attempt, from, to };
+      from = to;
+      return passed;
     });
 };
 
 type AgentSpans = ReturnType<typeof createAgentSpans>;
 
-type AgentRun = Pick<Span, "traceId" | "jobId" | "sessionId"> & {
+type AgentRun = {
   /** The agent's span. */
-  parent: string;
+  parent: SpanContext;
   model: string | null;
   contents: Contents;
 };
@@ -197,20 +182,15 @@ type AgentRun = Pick<Span, "traceId" | "jobId" | "sessionId"> & {
  * Turns of an agent, and the tool calls in each. A turn begins with the model's first words after the results of the turn
  * before, and ends with the last result of its own tool calls.
  */
-const createAgentSpans = ({ parent, model, contents, ...common }: AgentRun) => {
-  const spans: Span[] = [];
+const createAgentSpans = (start: StartSpan, { parent, model, contents }: AgentRun) => {
   const tools = new Map<string, Span>();
   let turn: { span: Span; text: string } | null = null;
   let count = 0;
 
-  const open = (at: string, name: string, parentSpanId: string, attributes: Attributes): Span => {
+  /** The end of a very long run is left out: its beginning explains more. */
+  const open = (at: string, name: string, above: SpanContext, attributes: Attributes): Span => {
     count += 1;
-    const spanId = spanIdOf(common.traceId, parent, count);
-    const times = { startedAt: at, endedAt: at, status: "ok" };
-    const span: Span = { ...common, ...times, spanId, parentSpanId, name, attributes };
-    // What is left out of a very long run is its end: its beginning explains more.
-    if (spans.length < maxSpans) spans.push(span);
-    return span;
+    return count > maxSpans ? trace.wrapSpanContext(above) : start(name, { at, parent: above, attributes });
   };
 
   const currentTurn = (at: string) =>
@@ -218,8 +198,8 @@ const createAgentSpans = ({ parent, model, contents, ...common }: AgentRun) => {
 
   const endTurn = (at: string): void => {
     if (turn === null) return;
-    turn.span.endedAt = at;
-    if (turn.text !== "") turn.span.attributes["gen_ai.output.messages"] = messages("assistant", turn.text);
+    if (turn.text !== "") turn.span.setAttribute("gen_ai.output.messages", messages("assistant", turn.text));
+    end(turn.span, at, false);
     turn = null;
   };
 
@@ -231,16 +211,15 @@ const createAgentSpans = ({ parent, model, contents, ...common }: AgentRun) => {
       "gen_ai.tool.call.id": event.id,
       "gen_ai.tool.call.arguments": contents.tools ? cut(JSON.stringify(event.input) ?? "") : null,
     });
-    tools.set(event.id, open(at, `execute_tool ${event.name}`, above?.spanId ?? parent, attributes));
+    tools.set(event.id, open(at, `execute_tool ${event.name}`, above?.spanContext() ?? parent, attributes));
   };
 
   const endTool = (event: Extract<AgentEvent, { type: "tool_result" }>, at: string): void => {
     const span = tools.get(event.tool_use_id);
     if (span === undefined) return;
     tools.delete(event.tool_use_id);
-    span.endedAt = at;
-    if (event.is_error) span.status = "error";
-    if (contents.tools) span.attributes["gen_ai.tool.call.result"] = cut(event.content);
+    if (contents.tools) span.setAttribute("gen_ai.tool.call.result", cut(event.content));
+    end(span, at, event.is_error);
     if (event.parent === null && tools.size === 0) endTurn(at);
   };
 
@@ -254,10 +233,9 @@ const createAgentSpans = ({ parent, model, contents, ...common }: AgentRun) => {
       else if (event.type === "tool_result") endTool(event, at);
       else if (event.type === "result") endTurn(at);
     },
-    end: (at: string): Span[] => {
+    end: (at: string): void => {
+      for (const span of tools.values()) end(span, at, true);
       endTurn(at);
-      for (const span of tools.values()) Object.assign(span, { endedAt: at, status: "error" });
-      return spans;
     },
   };
 };

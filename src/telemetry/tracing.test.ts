@@ -2,50 +2,74 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { sendSpans, tracingBackend } from "./tracing.ts";
+import { createRedactor } from "../lib/redact.ts";
+import { until } from "../../test/until.ts";
+import { createTracer, tracingBackend } from "./tracing.ts";
 
-const backend = async (answer: RequestListener) => {
+const at = "2026-03-02T09:00:00.000Z";
+
+const listening = async (answer: RequestListener): Promise<string> => {
   const server = createServer(answer).listen(0, "127.0.0.1");
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
   await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/traces`;
-  return { url, authorization: "Basic c2VjcmV0" };
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/traces`;
 };
 
-const service = { name: "svc", version: "1" };
-
-test("of a backend that answers without an end only the beginning is read", async () => {
-  const endless =
-    (status: number): RequestListener =>
-    (_, response) => {
-      response.writeHead(status);
-      const write = (): void => {
-        while (!response.destroyed && response.write("x".repeat(65_536)));
-      };
-      response.on("drain", write);
-      write();
-    };
-  await sendSpans(await backend(endless(200)), [], service);
-  const refused = sendSpans(await backend(endless(400)), [], service);
-  await expect(refused).rejects.toMatchObject({
-    message: `The tracing backend answered 400: ${"x".repeat(500)}`,
-    permanent: true,
+const tracing = async (answer: RequestListener) => {
+  const world = { lost: 0, warnings: [] as string[] };
+  const tracer = await createTracer({
+    backend: { url: await listening(answer), authorization: "Basic c2VjcmV0" },
+    service: { name: "svc", version: "1" },
+    redact: createRedactor(["a-secret-word"]),
+    dropped: (spans) => void (world.lost += spans),
+    log: { warn: (...said: unknown[]) => void world.warnings.push(String(said.at(-1))) },
   });
+  const span = (name = "job", attributes = {}): void =>
+    tracer.start(name, { at, parent: null, attributes }).end(new Date(at));
+  return Object.assign(world, { tracer, span });
+};
+
+test("secrets are masked in names and attributes", async () => {
+  let body = "";
+  const { tracer, span } = await tracing((request, response) => {
+    request.on("data", (data: Buffer) => (body += data.toString()));
+    request.on("end", () => response.end("{}"));
+  });
+  span("read a-secret-word", { said: "it is a-secret-word" });
+  await tracer.close();
+  expect(body).toContain('"read ***"');
+  expect(body).toContain('"it is ***"');
+  expect(body).not.toContain("a-secret-word");
+});
+
+test("what the backend refuses is dropped and counted, with one warning", async () => {
+  const world = await tracing((_, response) => void response.writeHead(400).end("no"));
+  world.span();
+  world.span();
+  await until(() => world.lost === 2);
+  world.span();
+  await until(() => world.lost === 3);
+  expect(world.warnings).toEqual([expect.stringContaining("the tracing backend did not take them")]);
+});
+
+test("what is more than memory shall hold is dropped and counted", async () => {
+  const world = await tracing(() => undefined);
+  for (let n = 0; n < 8200; n += 1) world.span();
+  expect(world.lost).toBe(8);
 });
 
 test("a redirect is not followed: the credentials stay with the backend", async () => {
   const reached: string[] = [];
-  const other = await backend((request, response) => {
+  const other = await listening((request, response) => {
     reached.push(request.headers.authorization ?? "");
     response.end();
   });
-  const moved = await backend((_, response) => {
-    response.writeHead(307, { location: other.url }).end();
-  });
-  await expect(sendSpans(moved, [], service)).rejects.toThrow("fetch failed");
+  const world = await tracing((_, response) => void response.writeHead(307, { location: other }).end());
+  world.span();
+  await until(() => world.lost === 1);
   expect(reached).toEqual([]);
 });
 

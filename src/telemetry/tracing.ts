@@ -1,6 +1,9 @@
-import { JsonTraceSerializer } from "@opentelemetry/otlp-transformer";
+import { ROOT_CONTEXT, trace, type SpanContext } from "@opentelemetry/api";
 import type { Settings } from "../config/variables.ts";
-import type { Span } from "./sink.ts";
+import type { Log } from "../lib/log.ts";
+import { redactDeep, type Redactor } from "../lib/redact.ts";
+import { createWarnOnce } from "../lib/warn-once.ts";
+import type { StartSpan } from "./trace.ts";
 
 type TracingSettings = Pick<
   Settings,
@@ -25,84 +28,99 @@ export const tracingBackend = (settings: TracingSettings): TracingBackend | null
 
 const vendorPath = "/api/public/otel/v1/traces";
 
-/** Refused for good: the same request would be refused again. */
-class RefusedTrace extends Error {
-  override name = "RefusedTrace";
-  readonly permanent = true;
-}
+type Options = {
+  backend: TracingBackend;
+  service: { name: string; version: string };
+  redact: Redactor;
+  /** Called with how many spans the backend did not get. */
+  dropped: (spans: number) => void;
+  log: Pick<Log, "warn">;
+};
 
-const timeoutMs = 30_000;
+export type Tracer = {
+  start: StartSpan;
+  /** Sends what waits. Resolves also when that cannot be done. */
+  close: () => Promise<void>;
+};
 
-/**
- * Sends spans by OTLP over HTTP.
- * @throws RefusedTrace; another Error when the backend is unreachable or has too much to do
- */
-export const sendSpans = async (
-  { url, authorization }: TracingBackend,
-  spans: readonly Span[],
-  service: { name: string; version: string },
-): Promise<void> => {
-  const resource = { attributes: { "service.name": service.name, "service.version": service.version } };
-  const body = JsonTraceSerializer.serializeRequest(spans.map((span) => readable(span, resource)));
-  const response = await fetch(url, {
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      ...(authorization !== null && { authorization }),
+/** The official SDK, which sends ended spans in the background, tries again for 30 s, and then drops them. */
+export const createTracer = async ({ backend, service, redact, dropped, log }: Options): Promise<Tracer> => {
+  // Loaded on demand: most services have no backend.
+  const [sdk, { OTLPTraceExporter }, { resourceFromAttributes }] = await Promise.all([
+    import("@opentelemetry/sdk-trace-base"),
+    import("@opentelemetry/exporter-trace-otlp-http"),
+    import("@opentelemetry/resources"),
+  ]);
+  const { url, authorization } = backend;
+  const headers: Record<string, string> = authorization === null ? {} : { authorization };
+  const exporter = new OTLPTraceExporter({ url, headers, timeoutMillis: timeoutMs });
+  const warnings = createWarnOnce();
+  /** Spans that wait or are on their way. */
+  let waiting = 0;
+  const drop = (reason: string, spans: number): void => {
+    dropped(spans);
+    warnings.once("", () => log.warn(`traces are dropped: ${reason}`));
+  };
+  const batches = new sdk.BatchSpanProcessor(
+    {
+      export: (spans, done) => {
+        const masked = spans.map(
+          (span) =>
+            Object.create(span, {
+              name: { value: redact(span.name) },
+              attributes: { value: redactDeep(span.attributes, redact) },
+            }) as typeof span,
+        );
+        exporter.export(masked, (result) => {
+          waiting -= spans.length;
+          if (result.code === 0) warnings.clear("");
+          else drop(`the tracing backend did not take them (${redact(String(result.error))})`, spans.length);
+          done(result);
+        });
+      },
+      shutdown: () => exporter.shutdown(),
     },
-    body: body as Uint8Array<ArrayBuffer>,
-    redirect: "error",
-    signal: AbortSignal.timeout(timeoutMs),
+    { maxQueueSize: maxWaiting, scheduledDelayMillis: 1000, exportTimeoutMillis: 2 * timeoutMs },
+  );
+  const random = new sdk.RandomIdGenerator();
+  let ids: SpanContext | null = null;
+  const provider = new sdk.BasicTracerProvider({
+    resource: resourceFromAttributes({ "service.name": service.name, "service.version": service.version }),
+    sampler: new sdk.AlwaysOnSampler(),
+    idGenerator: {
+      generateTraceId: () => ids?.traceId ?? random.generateTraceId(),
+      generateSpanId: () => ids?.spanId ?? random.generateSpanId(),
+    },
+    spanProcessors: [
+      {
+        onStart: () => undefined,
+        onEnd: (span) => {
+          if (waiting >= maxWaiting) return drop(`more than ${maxWaiting} spans wait`, 1);
+          waiting += 1;
+          batches.onEnd(span);
+        },
+        forceFlush: () => batches.forceFlush(),
+        shutdown: () => batches.shutdown(),
+      },
+    ],
   });
-  const said = await beginningOf(response);
-  if (response.ok) return;
-  const message = `The tracing backend answered ${response.status}: ${said}`;
-  if (response.status >= 500 || [408, 425, 429].includes(response.status)) throw new Error(message);
-  throw new RefusedTrace(message);
-};
-
-/** A backend may answer anything, without an end too. */
-const beginningOf = async ({ body }: Response): Promise<string> => {
-  let said = "";
-  for await (const chunk of body ?? []) {
-    said += Buffer.from(chunk).toString();
-    if (said.length >= 500) break;
-  }
-  return said.slice(0, 500);
-};
-
-type Readable = Parameters<typeof JsonTraceSerializer.serializeRequest>[0][number];
-
-const statusCodes: Record<string, number> = { ok: 1, error: 2 };
-
-/** As the official SDK has a finished span. */
-const readable = (span: Span, resource: { attributes: Record<string, string> }): Readable => {
-  const { traceId, spanId, parentSpanId, name, status, attributes } = span;
-  const [start, end] = [timeOf(span.startedAt), timeOf(span.endedAt)];
-  const contextOf = (id: string) => ({ traceId, spanId: id, traceFlags: 1 });
+  const tracer = provider.getTracer(service.name);
   return {
-    name,
-    kind: 0,
-    spanContext: () => contextOf(spanId),
-    ...(parentSpanId !== null && { parentSpanContext: contextOf(parentSpanId) }),
-    startTime: start,
-    endTime: end,
-    status: { code: statusCodes[status] ?? 0 },
-    attributes: attributes as Readable["attributes"],
-    links: [],
-    events: [],
-    duration: [0, 0],
-    ended: true,
-    resource: resource as unknown as Readable["resource"],
-    instrumentationScope: { name: "svc" },
-    droppedAttributesCount: 0,
-    droppedEventsCount: 0,
-    droppedLinksCount: 0,
+    start: (name, { at, parent, ids: given = null, attributes = {} }) => {
+      const above = parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent);
+      ids = given;
+      try {
+        return tracer.startSpan(name, { startTime: new Date(at), attributes }, above);
+      } finally {
+        ids = null;
+      }
+    },
+    close: () => provider.shutdown().catch(() => undefined),
   };
 };
 
-/** Seconds and nanoseconds. */
-const timeOf = (iso: string): [number, number] => {
-  const ms = Date.parse(iso);
-  return [Math.floor(ms / 1000), (ms % 1000) * 1_000_000];
-};
+/** Of one batch with all its tries, ms. */
+const timeoutMs = 30_000;
+
+/** Most spans in memory. */
+const maxWaiting = 8192;
