@@ -1,6 +1,10 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
 import autocannon from "autocannon";
 import { encodeLogs } from "../src/telemetry/otlp.fixture.ts";
 import { batchOf } from "../src/telemetry/otlp.ts";
+import { createSqlSink } from "../src/telemetry/sql-sink.ts";
+import { openSqlite } from "../src/telemetry/sqlite.ts";
 import { median, type Figure } from "./statistics.ts";
 import { withDirectory, withService } from "./workbench.ts";
 
@@ -10,7 +14,7 @@ const seconds = 3;
 const batchSize = 512;
 const key = "key-of-the-bench";
 
-/** Log records like those of the agent, received over HTTP, against decoding the same bytes in a loop. */
+/** Log records like those of the agent, received over HTTP and stored, against decoding and storing the same bytes in a loop. */
 export const otlp = (): Promise<Figure[]> =>
   withDirectory((directory) =>
     withService(directory, { SERVICE_OTEL_ENABLED: "true", SERVICE_API_KEYS: key }, async ({ url }) => {
@@ -18,15 +22,15 @@ export const otlp = (): Promise<Figure[]> =>
       const ours: number[] = [];
       const base: number[] = [];
       for (let round = 0; round < rounds; round += 1) {
-        base.push(decodedPerSecond(body));
+        base.push(await storedPerSecond(directory, body));
         ours.push(await receivedPerSecond(url, body));
       }
       const value = median(ours) / median(base);
       return [
         {
-          what: "log records received over OTLP/JSON",
+          what: "log records received over OTLP/JSON and stored",
           ours: `${median(ours).toFixed(0)}/s`,
-          baseline: `${median(base).toFixed(0)}/s (decoding alone)`,
+          baseline: `${median(base).toFixed(0)}/s (decoding and storing alone)`,
           value,
           unit: "x",
           target: "≥ 0.5 ×",
@@ -53,14 +57,21 @@ const attributes = {
   tool_result_size_bytes: "9",
 };
 
-const decodedPerSecond = (body: Uint8Array): number => {
+const storedPerSecond = async (directory: string, body: Uint8Array): Promise<number> => {
+  const sink = createSqlSink({
+    open: () => openSqlite(join(directory, "baseline.db")),
+    now: () => new Date(),
+  });
   const started = performance.now();
   let batches = 0;
   while (performance.now() - started < seconds * 1000) {
     const message: unknown = JSON.parse(Buffer.from(body).toString());
-    batches += Math.sign(batchOf("logs", message, new Date()).events.length);
+    await sink.append(batchOf("logs", message, new Date()), randomUUID());
+    batches += 1;
   }
-  return (1000 * batches * batchSize) / (performance.now() - started);
+  const perSecond = (1000 * batches * batchSize) / (performance.now() - started);
+  await sink.close();
+  return perSecond;
 };
 
 const receivedPerSecond = async (url: string, body: Uint8Array): Promise<number> => {

@@ -112,6 +112,7 @@ export const startEngine = async ({
         worktreeTtl: 30,
         removeWorktree,
         removeConfig: async () => undefined,
+        book: async () => undefined,
         reserveWorktree: worker.reserveWorktree,
         locationOf: () => "here",
         retries,

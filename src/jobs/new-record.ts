@@ -94,5 +94,6 @@ export const newRecord = ({
   read_only: null,
   unsettled: false,
   base_sha: null,
+  booked: null,
   worktree_removed_at: null,
 });

@@ -11,6 +11,8 @@ export type Retention = Settling & {
   /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
   removeWorktree: (record: JobRecord) => Promise<void>;
   removeConfig: (record: JobRecord) => Promise<void>;
+  /** Books what a job cost, if that has not been done. */
+  book: (record: JobRecord) => Promise<void>;
   /** Keeps jobs out of a worktree until disposed; null: a running job uses it. */
   reserveWorktree: (worktreeId: string) => Disposable | null;
   /**
@@ -99,6 +101,7 @@ const removeRecord: Step = async (id, deps) => {
     await removeWorktree(id, deps);
     if ((await deps.store.get(id))?.worktree_removed_at === null) return undefined;
   }
+  if (record.booked === false) await deps.book(record);
   await deps.removeConfig(record);
   await deps.events.remove(id);
   await deps.store.remove(id);

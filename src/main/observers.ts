@@ -1,23 +1,20 @@
 import type { ObserveTurn } from "../chat/engine.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { createMetrics } from "../telemetry/metrics.ts";
-import type { TelemetrySink } from "../telemetry/sink.ts";
-import { jobRun, turnRun } from "./telemetry.ts";
+import type { createBookings } from "./bookings.ts";
 import type { Tracing } from "./tracing.ts";
 
 type Sinks = {
   metrics: Pick<ReturnType<typeof createMetrics>, "jobEnded">;
-  telemetry: Pick<TelemetrySink, "addRun">;
+  bookings: Pick<ReturnType<typeof createBookings>, "jobEnded" | "turnEnded">;
   tracing: Tracing | null;
-  /** Costs are computed, not billed. */
-  imputed: boolean;
 };
 
 /** Hands each ended job and each turn of agent mode to metrics, usage and tracing. */
-export const createObservers = ({ metrics, telemetry, tracing, imputed }: Sinks) => ({
+export const createObservers = ({ metrics, bookings, tracing }: Sinks) => ({
   onEnded: (record: JobRecord): void => {
     metrics.jobEnded(record);
-    void telemetry.addRun(jobRun(record, imputed));
+    bookings.jobEnded(record);
     tracing?.jobEnded(record);
   },
   observeTurn: ((turn) => {
@@ -25,7 +22,7 @@ export const createObservers = ({ metrics, telemetry, tracing, imputed }: Sinks)
     return {
       events: (events) => traced?.events(events),
       ended: (ended) => {
-        void telemetry.addRun(turnRun(ended, imputed));
+        bookings.turnEnded(ended);
         traced?.ended(ended);
       },
     };

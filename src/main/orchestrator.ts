@@ -25,6 +25,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
+import { createBookings } from "./bookings.ts";
 import { createTaskCheck, createHandlers } from "./handlers.ts";
 import { withCosts } from "./costs.ts";
 import { createCluster, createInstancesView } from "./cluster.ts";
@@ -80,17 +81,31 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     throw error;
   });
   const { jobs: store, events, queue, jobEnds, now } = stores;
-  const telemetry = await openTelemetry({ settings, directory, redact, now, log });
+  const { repos, companions, profiles } = await openSources({ settings, env, stores, redact, now, log });
+  const disks = createDisks(settings, now);
+  const view = createInstancesView({ store, instances: stores.instances, now });
+  const metrics = createMetrics({
+    jobCounts: store.counts,
+    overview: view.overview,
+    maxParallel: settings.maxParallelJobs,
+    volumes: disks.volumes,
+    companions: companions.states,
+  });
+  const dropped = (what: Parameters<typeof metrics.dropped>[0]) => (count: number) =>
+    metrics.dropped(what, count);
+  const telemetry = openTelemetry({ settings, directory, redact, dropped: dropped("records"), now, log });
+  const imputed = settings.agentOauthToken !== null;
+  const bookings = createBookings({ store, telemetry, imputed, dropped: dropped("turns"), now, log });
 
   /** Nothing may keep the process alive when it cannot start. */
   const giveUp = async (error: unknown): Promise<never> => {
+    await bookings.close();
     await telemetry.close();
     await stores.close();
     await lock.release();
     throw error;
   };
 
-  const { repos, companions, profiles } = await openSources({ settings, env, stores, redact, now, log });
   /** Known once the doors are open. */
   let receiver: { endpoint: string; token: string } | null = null;
   const claude = createClaudeAgent({ settings, env, redact, receiver: () => receiver });
@@ -108,19 +123,16 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     salvageTimeout: 60,
   });
 
-  const disks = createDisks(settings, now);
-  const view = createInstancesView({ store, instances: stores.instances, now });
-  const metrics = createMetrics({
-    jobCounts: store.counts,
-    overview: view.overview,
-    maxParallel: settings.maxParallelJobs,
-    volumes: disks.volumes,
-    companions: companions.states,
+  const tracing = await openTracing({
+    settings,
+    service,
+    events,
+    redact,
+    dropped: dropped("spans"),
+    now,
+    log,
   });
-  const dropped = (spans: number): void => metrics.dropped("spans", spans);
-  const tracing = await openTracing({ settings, service, events, redact, dropped, now, log });
-  const imputed = settings.agentOauthToken !== null;
-  const { onEnded, observeTurn } = createObservers({ metrics, telemetry, tracing, imputed });
+  const { onEnded, observeTurn } = createObservers({ metrics, bookings, tracing });
   const budgets = createBudgets({ settings, telemetry, now, log });
   /** What every request that starts an agent needs. Throws a `ServiceError`. */
   const requireAgent: typeof budgets.require = async (asked) => {
@@ -273,6 +285,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     shared: stores.shared,
     worktrees,
     removeConfig: runner.removeConfig,
+    book: bookings.bookJob,
     reserveWorktree: worker.reserveWorktree,
     locationOf: cluster.locationOf,
   });
@@ -300,6 +313,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
       await doors.close(5000);
       await cluster.stop();
       await tracing?.close();
+      await bookings.close();
       await telemetry.close();
       await stores.close();
       await lock.release();

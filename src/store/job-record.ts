@@ -28,6 +28,8 @@ export type JobRecord = Job & {
   unsettled: boolean;
   /** The commit at which the worktree's branch began; null: no worktree yet, or an empty repository. */
   base_sha: string | null;
+  /** Whether what it cost is booked in the telemetry database; null until it has ended. */
+  booked: boolean | null;
   /** When the job's worktree was removed or found missing; null while it exists. */
   worktree_removed_at: string | null;
 };
@@ -48,6 +50,7 @@ export const toJob = (record: JobRecord): Job => {
     read_only: _o,
     unsettled: _u,
     base_sha: _s,
+    booked: _k,
     worktree_removed_at: _w,
     ...job
   } = record;

@@ -53,7 +53,7 @@ export type JobStore = {
   /**
    * Ids of jobs that are due at `until` (ms since the epoch), oldest first, at most 500 after the first `skip`. `expired`:
    * queued ones past their TTL; `removable`: settled final ones past it; `worktrees`: settled ones that ended before and
-   * whose worktree is still on this instance's disk.
+   * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`.
    */
   due: (what: Due, until: number, skip?: number) => Promise<string[]>;
   /** Counts a job that was lost or recovered. */
@@ -77,7 +77,7 @@ type Tally = { lost: number; recovered: number };
 /** `unsettled`: the run has not been cleaned up, though the job may have ended. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
-export type Due = "expired" | "worktrees" | "removable";
+export type Due = "expired" | "worktrees" | "removable" | "unbooked";
 
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "created_at" | "idempotency">>;
@@ -85,7 +85,7 @@ export type JobPatch = Partial<Omit<JobRecord, "id" | "created_at" | "idempotenc
 const byTime = (name: string): Index => ({ name, order: "time" });
 const table = (name: string): Index => ({ name, order: "none" });
 
-const [expiring, removable] = [byTime("expiring"), byTime("removable")];
+const [expiring, removable, unbooked] = [byTime("expiring"), byTime("removable"), byTime("unbooked")];
 const unsettledRuns = table("unsettled");
 const worktreeUses = (worktree: string): Index => table(`worktree:${worktree}`);
 const endedWorktrees = (pod: string): Index => byTime(`worktrees:${pod}`);
@@ -132,6 +132,7 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     { index: ofStatus(status), at: created },
     when(status === "queued", { index: expiring, at: created + lifetime }),
     when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? created) + lifetime }),
+    when(isUnbooked(record), { index: unbooked, at: ended ?? created }),
     when(unsettled, { index: unsettledRuns, at: 0, value: [created, pod_name ?? "", instance_epoch ?? ""] }),
     when(hasWorktree && !unsettled, { index: endedWorktrees(pod), at: ended ?? Number.NaN }),
     // The job that made the worktree is found by its id.
@@ -143,6 +144,10 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     when(session_id !== null, { index: ofSession(session_id ?? ""), at: created }),
   ].flat();
 };
+
+/** What a cancelled job cost is known once nothing of it runs. */
+const isUnbooked = ({ booked, status, unsettled }: JobRecord): boolean =>
+  booked === false && !(status === "cancelled" && unsettled);
 
 const when = (condition: boolean, entry: IndexEntry): IndexEntry | [] => (condition ? entry : []);
 
@@ -232,7 +237,7 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     },
 
     due: (what, until, skip) => {
-      const indexes = { expired: expiring, removable, worktrees: endedWorktrees(podName ?? "") };
+      const indexes = { expired: expiring, removable, unbooked, worktrees: endedWorktrees(podName ?? "") };
       return records.due(indexes[what], until, skip);
     },
 

@@ -21,13 +21,13 @@ test("a connection that PostgreSQL ends in the middle of a batch fails this batc
   for (let round = 0; round < 3; round += 1) {
     let isOver = false;
     const adding = sink
-      .addBatch(String(round), batch)
+      .append(batch, String(round))
       .catch(() => (failures += 1))
       .finally(() => (isOver = true));
     while (!isOver) await ask(url, endOthers);
     await adding;
     await until(() =>
-      sink.addBatch(String(round), batch).then(
+      sink.append(batch, String(round)).then(
         () => true,
         () => false,
       ),

@@ -3,9 +3,12 @@ import type { EarlierRuns } from "./cost.ts";
 
 /** PORT. The database of telemetry and of what runs cost: SQLite, or PostgreSQL (SERVICE_TELEMETRY_DB). */
 export type TelemetrySink = {
-  /** Keeps what agents reported: resolves when it is on disk, and reaches the database, all or nothing, later. */
+  /** Stores what agents reported, all or nothing. */
   append: (batch: TelemetryBatch) => Promise<void>;
-  /** Keeps an ended run likewise; a second call for the same run changes nothing. */
+  /**
+   * Stores an ended run; a second call for the same run changes nothing. This and `append` reject while the database is
+   * unreachable, and with an error that has `permanent: true` when it can never take this.
+   */
   addRun: (run: EndedRun) => Promise<void>;
   /** Costs of a day (UTC, `2026-03-02`) so far, USD; imputed costs left out unless `imputed`. */
   spent: (query: SpentQuery) => Promise<number>;

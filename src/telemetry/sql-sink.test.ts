@@ -43,8 +43,8 @@ describe.each(Object.keys(databases))("%s", (name) => {
 
   test("keeps every field of a batch, and a batch that comes twice once", async () => {
     const { sink, database } = await openSink();
-    await sink.addBatch("b1", sampleBatch());
-    await sink.addBatch("b1", sampleBatch());
+    await sink.append(sampleBatch(), "b1");
+    await sink.append(sampleBatch(), "b1");
     const [metric] = await database.query<Record<string, unknown>>("SELECT * FROM metrics");
     expect(metric).toMatchObject({ job_id: "job-1", session_id: "session-1", unit: "USD", value: 0.5 });
     expect(new Date(String(metric?.["at"])).toISOString()).toBe("2026-03-02T09:15:00.123Z");
@@ -62,7 +62,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     const [event = expect.fail()] = sampleBatch().events;
     const odd = { "a\0b": "\ud800 \\u0000 \0", nested: ["\udfff"] };
     const events = Array.from({ length: 3000 }, (_, n) => ({ ...event, body: `${n} \0`, attributes: odd }));
-    await sink.addBatch("b1", { metrics: [], events, spans: [] });
+    await sink.append({ metrics: [], events, spans: [] }, "b1");
     expect(await countOf(database, "events")).toBe(3000);
     const [stored] = await database.query<{ attributes: string }>("SELECT attributes FROM events");
     expect(JSON.parse(stored?.attributes ?? "")).toEqual({
@@ -77,7 +77,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     const batch = sampleBatch();
     const [metric = expect.fail()] = batch.metrics;
     const broken = { ...batch, spans: [], metrics: [metric, { ...metric, name: null as unknown as string }] };
-    await expect(sink.addBatch("b1", broken)).rejects.toMatchObject({ permanent: true });
+    await expect(sink.append(broken, "b1")).rejects.toMatchObject({ permanent: true });
     for (const table of ["metrics", "events", "batches"]) expect(await countOf(database, table)).toBe(0);
     await sink.close();
   });
@@ -243,7 +243,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     const [metric = expect.fail()] = batch.metrics;
     metric.name = "claude_code.token.usage";
     metric.attributes = { model: "sonnet", type: "input" };
-    await sink.addBatch("b1", batch);
+    await sink.append(batch, "b1");
     await sink.addRun(sampleRun({ id: "job-1" }));
     await sink.addRun(sampleRun({ id: "job-2", status: "failed", failureReason: "timeout" }));
     const page = await readFile(join(import.meta.dirname, "../../docs/telemetry.md"), "utf8");
@@ -263,8 +263,8 @@ describe.each(Object.keys(databases))("%s", (name) => {
     const at = (days: number): string => new Date(now.getTime() - days * day).toISOString();
     const [event = expect.fail()] = sampleBatch().events;
     const many = Array.from({ length: 2500 }, (_, n) => ({ ...event, at: n < 1500 ? at(91) : at(95) }));
-    await sink.addBatch("old", { metrics: [], events: many, spans: [] });
-    await sink.addBatch("new", sampleBatch(at(89)));
+    await sink.append({ metrics: [], events: many, spans: [] }, "old");
+    await sink.append(sampleBatch(at(89)), "new");
     for (const days of [399, 401, 410]) await sink.addRun(sampleRun({ id: String(days), endedAt: at(days) }));
     const before = { telemetry: new Date(at(90)), runs: new Date(at(400)) };
     await sink.prune(before, never);

@@ -11,10 +11,10 @@ type Dependencies = {
   now: () => Date;
 };
 
-/** The sink behind the spool. Every function rejects while the database is unreachable. */
-export type SqlSink = Pick<TelemetrySink, "addRun" | "spent" | "earlierRuns" | "usage" | "close"> & {
-  /** Stores a batch once, however often it is given. Rejects with `permanent` when it can never be stored. */
-  addBatch: (id: string, batch: TelemetryBatch) => Promise<void>;
+/** Every function rejects while the database is unreachable. */
+export type SqlSink = Omit<TelemetrySink, "append"> & {
+  /** Stores a batch once, however often it is given by this id. */
+  append: (batch: TelemetryBatch, id: string) => Promise<void>;
   /** Deletes, in small steps, what is older than these times. */
   prune: (before: { telemetry: Date; runs: Date }, signal: AbortSignal) => Promise<void>;
 };
@@ -57,7 +57,7 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
     });
 
   return {
-    addBatch: (id, batch) =>
+    append: (batch, id) =>
       store(async (query) => {
         if (!(await addOnce(query, "batches", { id, at: now().toISOString() }))) return;
         for (const [table, rows] of Object.entries(rowsOf(batch))) await insert(query, table, rows);

@@ -1,7 +1,5 @@
 import { once } from "node:events";
-import { readdir } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
-import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { afterFile } from "../cleanup.ts";
 import { asks } from "../asks.ts";
@@ -67,9 +65,7 @@ test("jobs run while PostgreSQL is down, at the start and later; their rows arri
   const first = await startService({ env });
   expect(await asks(first).run({ task: "Do the default thing" })).toMatchObject({ status: "succeeded" });
   await expect(first.client.get_usage({})).rejects.toMatchObject({ status: 503, code: "store_unavailable" });
-  await until(() => first.output.stderr.includes("cannot be delivered at present"));
-  const spool = join(first.home, ".service", "jobs", "telemetry");
-  await until(async () => (await readdir(spool)).length > 0, { what: "its run to be on the disk" });
+  await until(() => first.output.stderr.includes("cannot be booked at present"));
   await first.kill();
   await server.start();
   const second = await startService({ home: first.home, env });
@@ -82,6 +78,18 @@ test("jobs run while PostgreSQL is down, at the start and later; their rows arri
   await until(async () => (await runsOf(second).catch(() => 0)) === 2, { what: "the run during the outage" });
   expect(await second.stop()).toBe(0);
   expect(await ask(url, "SELECT COUNT(*)::int AS n FROM runs")).toEqual([{ n: 2 }]);
+});
+
+test("a turn of agent mode waits in memory while PostgreSQL is down, and is counted once", async () => {
+  const url = await server.newDatabase();
+  const service = await startService({ env: { ...agentMode, SERVICE_TELEMETRY_DB: url } });
+  await server.stop();
+  await service.client.agent_completions({ uuid: "one", message: "hello", wait: true });
+  await until(() => service.output.stderr.includes("cannot be booked at present"));
+  await server.start();
+  await until(async () => (await runsOf(service).catch(() => 0)) === 1, { what: "the turn of the outage" });
+  expect(await service.stop()).toBe(0);
+  expect(await ask(url, "SELECT SUM(runs)::int AS n FROM usage_daily")).toEqual([{ n: 1 }]);
 });
 
 test("a service stops in time while PostgreSQL is down", async () => {

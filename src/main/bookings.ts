@@ -1,0 +1,149 @@
+import type { EndedTurn } from "../chat/engine.ts";
+import { finalStatuses } from "../contract/job.ts";
+import type { Log } from "../lib/log.ts";
+import { createWarnOnce } from "../lib/warn-once.ts";
+import { orAborted } from "../lib/wait.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobStore } from "../store/job-store.ts";
+import type { EndedRun, TelemetrySink } from "../telemetry/sink.ts";
+import { startRepeating } from "./retention.ts";
+
+type Dependencies = {
+  store: Pick<JobStore, "due" | "get" | "update">;
+  telemetry: Pick<TelemetrySink, "addRun">;
+  /** Costs are computed, not billed. */
+  imputed: boolean;
+  /** Counts turns of agent mode that are lost. */
+  dropped: (turns: number) => void;
+  now: () => Date;
+  log: Log;
+};
+
+/**
+ * Books what runs cost in the telemetry database, each once, however often it is tried:
+ *
+ * - a job from its record, whose `booked` says whether it has been. What the end of the job, a lost instance or an outage
+ *   of the database left unbooked is booked within seconds, by the next start at the latest, and before the record goes;
+ * - a turn of agent mode at its end. It waits in memory while the database is unreachable.
+ */
+export const createBookings = ({ store, telemetry, imputed, dropped, now, log }: Dependencies) => {
+  const turns = new Map<string, EndedRun>();
+  const booking = new Set<Promise<void>>();
+  const warnings = createWarnOnce();
+
+  const add = async (run: EndedRun): Promise<void> => {
+    await telemetry.addRun(run).catch((err: unknown) => {
+      if (!(err as { permanent?: boolean }).permanent) throw err;
+      log.error({ err, run: run.id }, "what a run cost is not booked: the telemetry database refuses it");
+    });
+    warnings.clear("");
+  };
+  const bookJob = async (record: JobRecord): Promise<void> => {
+    await add(jobRun(record, imputed));
+    await store.update(record.id, { status: finalStatuses }, { booked: true }, { lazy: true });
+  };
+  const bookTurn = async (run: EndedRun): Promise<void> => {
+    await add(run);
+    turns.delete(run.id);
+  };
+  const bookLeft = async (signal: AbortSignal): Promise<void> => {
+    for (const run of turns.values()) if (!signal.aborted) await bookTurn(run);
+    for (const id of await store.due("unbooked", now().getTime() - settlingMs)) {
+      const record = signal.aborted ? null : await store.get(id);
+      if (record !== null) await bookJob(record);
+    }
+  };
+
+  const inBackground = (work: Promise<void>): Promise<void> => {
+    const done = work
+      .catch((err: unknown) =>
+        warnings.once("", () =>
+          log.warn({ err }, "what runs cost cannot be booked at present; it is tried again"),
+        ),
+      )
+      .finally(() => booking.delete(done));
+    booking.add(done);
+    return done;
+  };
+  const repeating = startRepeating((signal) => inBackground(bookLeft(signal)), intervalMs);
+
+  return {
+    jobEnded: (record: JobRecord): void => void inBackground(bookJob(record)),
+    turnEnded: (turn: EndedTurn): void => {
+      const run = turnRun(turn, imputed);
+      turns.set(run.id, run);
+      void inBackground(bookTurn(run));
+      for (const [oldest] of turns) {
+        if (turns.size <= maxTurns) break;
+        turns.delete(oldest);
+        dropped(1);
+      }
+    },
+    /** Rejects while the database or the store is unreachable. */
+    bookJob,
+    /** Waits for what is being booked, but not for a database that does not answer. */
+    close: async (): Promise<void> => {
+      const stopped = Promise.all([repeating.stop(), ...booking]);
+      await orAborted(stopped, AbortSignal.timeout(closeMs)).catch(() => undefined);
+      dropped(turns.size);
+      if (turns.size > 0)
+        log.warn({ turns: turns.size }, "turns of agent mode are not in the usage: they could not be booked");
+    },
+  };
+};
+
+const intervalMs = 5000;
+
+/** Age at which the end of a job is seen as left behind, ms: a younger one is probably being booked. */
+const settlingMs = 5000;
+
+/** Most turns that wait in memory. */
+const maxTurns = 10_000;
+
+const closeMs = 3000;
+
+const jobRun = (record: JobRecord, imputed: boolean): EndedRun => ({
+  id: record.id,
+  kind: "job",
+  endedAt: record.ended_at ?? record.created_at,
+  status: record.status,
+  failureReason: record.failure_reason,
+  profile: record.profile,
+  repoUrl: record.repo_url,
+  model: record.model ?? "",
+  principal: record.principal,
+  costUsd: record.cost_usd ?? 0,
+  estimated: record.cost_estimated,
+  imputed,
+  ...tokensOf(record.usage),
+  turns: record.num_turns ?? 0,
+  durationMs: record.duration_ms ?? 0,
+});
+
+const turnRun = (
+  { id, endedAt, profile, principal, model, outcome }: EndedTurn,
+  imputed: boolean,
+): EndedRun => ({
+  id,
+  kind: "chat",
+  endedAt: endedAt.toISOString(),
+  status: outcome.ok ? "succeeded" : outcome.reason === null ? "cancelled" : "failed",
+  failureReason: outcome.reason,
+  profile,
+  repoUrl: "",
+  model: outcome.model ?? model ?? "",
+  principal,
+  costUsd: outcome.costUsd ?? 0,
+  estimated: outcome.costEstimated,
+  imputed,
+  ...tokensOf(outcome.usage),
+  turns: outcome.numTurns ?? 0,
+  durationMs: outcome.durationMs,
+});
+
+const tokensOf = (usage: JobRecord["usage"]) => ({
+  inputTokens: usage?.input_tokens ?? 0,
+  outputTokens: usage?.output_tokens ?? 0,
+  cacheCreationTokens: usage?.cache_creation_input_tokens ?? 0,
+  cacheReadTokens: usage?.cache_read_input_tokens ?? 0,
+});
