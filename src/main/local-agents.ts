@@ -5,7 +5,7 @@ import type { Settings } from "../config/variables.ts";
 import { createLog } from "../lib/log.ts";
 import { FileFault } from "../profiles/contained.ts";
 import type { Definition } from "../profiles/definition.ts";
-import { isBroken, loadLayer, scan, type BrokenLayer, type Layer } from "../profiles/load.ts";
+import { isBroken, loadRoot, type BrokenLayer, type Layer } from "../profiles/load.ts";
 import { hubRoot } from "../profiles/roots.ts";
 
 /** An agent package on this machine. */
@@ -44,8 +44,7 @@ export const localAgents = async ({ settings, home, directory }: Request): Promi
     throw new FileFault(
       `There is no directory ${hub.path}: name a checkout of the agent hub, which has agents/`,
     );
-  const { sources } = await scan([hub]);
-  return (await Promise.all(sources.map(loadLayer))).map(agentOf);
+  return (await loadRoot(hub)).map(agentOf);
 };
 
 const agentOf = (layer: Layer | BrokenLayer): LocalAgent => {

@@ -1,6 +1,6 @@
-import { FileFault } from "./contained.ts";
+import { FileFault, isUnchanged, type Trail } from "./contained.ts";
 import type { Definition } from "./definition.ts";
-import { isBroken, loadLayer, scan, type BrokenLayer, type Layer } from "./load.ts";
+import { isBroken, loadRoot, type BrokenLayer, type Layer } from "./load.ts";
 import type { Root } from "./roots.ts";
 
 /** All profiles and agents by name, each in search order. */
@@ -9,25 +9,52 @@ export type Layers = ReadonlyMap<string, readonly (Layer | BrokenLayer)[]>;
 type CatalogRequest<Value> = {
   /** Later wins. */
   roots: () => Promise<readonly Root[]>;
-  make: (layers: Layers, roots: readonly Root[]) => Value;
+  /** What it reads besides the layers it notes in the trail. */
+  make: (layers: Layers, from: { roots: readonly Root[]; trail: Trail }) => Value | Promise<Value>;
   /** Milliseconds. */
   now: () => number;
 };
 
-/** Returns what `make` makes of the layers: the same value until a file has changed. */
+/** `paths`: of the roots. A sync moves a root: what it brought is in force at once. */
+type Reading<Value> = { paths: string; at: number; loaded: Promise<Loaded<Value>> };
+
+type Loaded<Value> = { trail: Trail; result: { value: Value } | { fault: FileFault } };
+
+/** Milliseconds for which a result is reused without looking at the disk. */
+const maxAge = 1000;
+
+/**
+ * Returns what `make` makes of the layers: the same value until a file that it was read from has changed. A `FileFault` is
+ * remembered likewise. Concurrent callers share one look at the disk.
+ */
 export const catalogReader = <Value>({ roots, make, now }: CatalogRequest<Value>): (() => Promise<Value>) => {
-  const latest = cached<{ value: Value; signature: string }>({
-    refresh: async (previous) => {
-      const from = await roots();
-      const { sources, signature } = await scan(from);
-      if (signature === previous?.signature) return previous;
-      return { value: make(byName(await Promise.all(sources.map(loadLayer))), from), signature };
-    },
-    // A sync moves a root: what it brought is in force at once.
-    version: async () => (await roots()).map(({ path }) => path).join("\n"),
-    now,
-  });
-  return async () => (await latest()).value;
+  let latest: Reading<Value> | null = null;
+
+  const load = async (from: readonly Root[], before: Reading<Value> | null): Promise<Loaded<Value>> => {
+    const previous = await before?.loaded.catch(() => null);
+    if (previous && (await isUnchanged(previous.trail))) return previous;
+    const trail: Trail = new Map();
+    const layers = byName((await Promise.all(from.map((root) => loadRoot(root, trail)))).flat());
+    try {
+      return { trail, result: { value: await make(layers, { roots: from, trail }) } };
+    } catch (fault) {
+      if (fault instanceof FileFault) return { trail, result: { fault } };
+      throw fault;
+    }
+  };
+
+  return async () => {
+    const from = await roots();
+    const paths = from.map(({ path }) => path).join("\n");
+    const before = latest?.paths === paths ? latest : null;
+    // A clock that was set back must not prolong the reuse.
+    const isFresh = before !== null && now() >= before.at && now() < before.at + maxAge;
+    const reading = isFresh ? before : { paths, at: now(), loaded: load(from, before) };
+    latest = reading;
+    const { result } = await reading.loaded;
+    if ("fault" in result) throw result.fault;
+    return result.value;
+  };
 };
 
 const byName = (loaded: readonly (Layer | BrokenLayer)[]): Layers => {
@@ -98,38 +125,4 @@ const missingParent = (child: Layer, wanted: string): string => {
   return wanted === child.name
     ? `in a circle: ${wanted} → ${wanted}, for no earlier directory of the search order has a profile ${wanted}`
     : `${wanted}, and there is no profile of that name`;
-};
-
-/** Milliseconds for which a result is reused without looking at the disk. */
-const maxAge = 1000;
-
-type CacheRequest<Value> = {
-  /** Gets its last value (null: none), to return it when nothing has changed. */
-  refresh: (previous: Value | null) => Promise<Value>;
-  /** A change of it ends the cache at once. It must be cheap. */
-  version: () => Promise<unknown>;
-  /** Milliseconds. */
-  now: () => number;
-};
-
-/** Caches the result of `refresh` for a second; a `FileFault` is cached too. */
-export const cached = <Value>({ refresh, version, now }: CacheRequest<Value>): (() => Promise<Value>) => {
-  let current: { value: Promise<Value>; version: unknown; at: number } | null = null;
-  return async () => {
-    const latest = await version();
-    const at = now();
-    // A clock that was set back must not prolong the cache.
-    const isFresh = current !== null && at - current.at < maxAge && at >= current.at;
-    if (current !== null && isFresh && current.version === latest) return current.value;
-    const before = current;
-    // Concurrent callers share one refresh: after a seen change nobody gets the state before it.
-    const value = (async () => refresh(before === null ? null : await before.value.catch(() => null)))();
-    const next = { value, version: latest, at };
-    current = next;
-    // Other failures (a program error, say) are not cached.
-    value.catch((error: unknown) => {
-      if (current === next && !(error instanceof FileFault)) current = null;
-    });
-    return value;
-  };
 };

@@ -5,11 +5,11 @@ import type { Settings } from "../config/variables.ts";
 import type { Log } from "../lib/log.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { AgentPackage, LoadedAgent } from "./agent-package.ts";
-import { catalogReader, inherit, lineage, type Layers, cached } from "./catalog.ts";
-import { toArguments, type ClaudeBlock } from "./claude-block.ts";
-import { FileFault } from "./contained.ts";
-import { contentOf, copiedFiles, type FileContent } from "./copied-files.ts";
-import { isBroken, marksOf, type Layer } from "./load.ts";
+import { catalogReader, lineage, type Layers } from "./catalog.ts";
+import { toArguments } from "./claude-block.ts";
+import { FileFault, type Trail } from "./contained.ts";
+import { copiedFiles, type CopiedFile } from "./copied-files.ts";
+import { isBroken, type Layer } from "./load.ts";
 import {
   discardConfigDirectories,
   discardConfigDirectory,
@@ -17,9 +17,9 @@ import {
   directoriesOf,
   findTranscript,
 } from "./materialise.ts";
-import { planOf, type Plan } from "./plan.ts";
+import { loadPackage, type Plan } from "./plan.ts";
 import { hubRoot, profileRoots, type CompanionReader } from "./roots.ts";
-import { aliasesFile, modelNames } from "./model-names.ts";
+import { modelNames } from "./model-names.ts";
 
 type AgentSettings = Pick<
   Settings,
@@ -54,39 +54,23 @@ export const createAgentPackage = ({
   log,
 }: PackageRequest): AgentPackage => {
   const { sharedFsRoot } = settings;
-  const name = agentNameOf(settings);
+  const name = settings.hubAgent ?? "default";
   const directories = directoriesOf({ home, sharedFsRoot, now, log });
-  const sourcesNow = catalogReader<Sources>({
+  const latest = catalogReader<LoadedPackage>({
     roots: async () => {
       const hub = await hubRoot(companions);
       const profiles = await profileRoots({ home, sharedFsRoot, companions });
       return hub === null ? profiles : [...profiles, hub];
     },
-    make: (layers, roots) => {
-      const hub = roots.find(({ name }) => name === "hub");
-      const hubPath = hub === undefined ? null : dirname(hub.path);
-      return { chain: chainOf(layers, hubPath, settings), hubPath };
+    make: (layers, { roots, trail }) => {
+      const hub = roots.find((root) => root.name === "hub");
+      return load(name, settings, { layers, hubPath: hub === undefined ? null : dirname(hub.path), trail });
     },
-    now,
-  });
-  const latest = cached<State>({
-    refresh: async (previous) => {
-      const { chain, hubPath } = await sourcesNow();
-      const copied = await copiedFiles(chain);
-      const marks = JSON.stringify([copied, hubPath !== null && (await marksOf([aliasesFile(hubPath)]))]);
-      if (previous?.chain === chain && previous.marks === marks) return previous;
-      return {
-        chain,
-        marks,
-        loaded: await loadPackage({ chain, hubPath }, await contentOf(copied), settings),
-      };
-    },
-    version: sourcesNow,
     now,
   });
   const loadedNow = async (): Promise<LoadedPackage> => {
     try {
-      return (await latest()).loaded;
+      return await latest();
     } catch (cause) {
       if (!(cause instanceof FileFault)) throw cause;
       if (settings.hubUrl !== null && (await companions("hub")) === null)
@@ -126,18 +110,10 @@ export const createAgentPackage = ({
 };
 
 /** An agent with everything that its processes get, in memory: all of them start from one state of the files. */
-type LoadedPackage = { agent: LoadedAgent; plan: Plan; files: readonly FileContent[] };
+type LoadedPackage = { agent: LoadedAgent; plan: Plan; files: readonly CopiedFile[] };
 
 const notFetched = (name: string, url: string): string =>
   `The agent ${name} is not loaded yet: the agent hub ${url} could not be fetched so far`;
-
-/** The agent with those that it extends, furthest first, and the hub's files that they were read from. */
-type Sources = { chain: Layer[]; hubPath: string | null };
-
-/** With its source layers and their marks before the read. */
-type State = { chain: readonly Layer[]; marks: string; loaded: LoadedPackage };
-
-const agentNameOf = ({ hubAgent }: Pick<AgentSettings, "hubAgent">): string => hubAgent ?? "default";
 
 /** The agent with those that it extends, furthest first. @throws FileFault */
 const chainOf = (layers: Layers, hubPath: string | null, { hubAgent }: AgentSettings): Layer[] => {
@@ -183,42 +159,17 @@ const defaultChain = (layers: Layers): Layer[] => {
   });
 };
 
-/** Reads the rest of the agent. @throws FileFault */
-const loadPackage = async (
-  { chain, hubPath }: Sources,
-  files: readonly FileContent[],
-  settings: AgentSettings,
-): Promise<LoadedPackage> => {
-  const { plan, appended } = plannedOf(chain, settings);
-  const system = chain.findLast(({ prompt }) => prompt !== null)?.prompt ?? null;
-  const texts = [appended, system].filter((text) => text !== null);
-  const systemPrompt = texts.length === 0 ? null : texts.join("\n\n");
-  const models = await modelNames(agentNameOf(settings), hubPath);
-  return {
-    agent: {
-      fingerprint: fingerprintOf({ plan, systemPrompt, files }),
-      systemPrompt,
-      timeoutSeconds: plan.block.timeout ?? settings.agentModeTimeout,
-      budgetDayUsd: inherit(chain).budget_day_usd ?? null,
-      models: [...models.keys()],
-      cliModel: (model) => models.get(model),
-    },
-    plan,
-    files,
-  };
-};
-
 /**
  * The files of a hub agent win over AGENT_MODE_*; AGENT_MODE_* win over the profile of the agent `default`. An
  * addition to the system prompt goes the way of `system.md`, not into the arguments: the CLI accepts one of the two.
+ * @throws FileFault
  */
-const plannedOf = (
-  chain: readonly Layer[],
+const load = async (
+  name: string,
   settings: AgentSettings,
-): { plan: Plan; appended: string | null } => {
-  const definition = inherit(chain);
-  const readOnly = definition.read_only ?? false;
-  const { append_system_prompt: appended = null, ...given } = definition.claude ?? {};
+  { layers, hubPath, trail }: { layers: Layers; hubPath: string | null; trail: Trail },
+): Promise<LoadedPackage> => {
+  const chain = chainOf(layers, hubPath, settings);
   const operators = {
     model: settings.agentModeModel,
     max_turns: settings.agentModeMaxTurns,
@@ -227,9 +178,30 @@ const plannedOf = (
     worktree: false,
   };
   const { permission_mode: _, ...limits } = operators;
-  const winning: ClaudeBlock = readOnly ? limits : operators;
-  const block = settings.hubAgent === null ? { ...given, ...winning } : given;
-  return { plan: planOf({ block, readOnly, autoPr: false, defaults: operators, chain }), appended };
+  const { definition, plan } = loadPackage({
+    chain,
+    defaults: operators,
+    opensPullRequests: false,
+    blockOf: ({ append_system_prompt: _appended, ...given }, readOnly) =>
+      settings.hubAgent === null ? { ...given, ...(readOnly ? limits : operators) } : given,
+  });
+  const appended = definition.claude?.append_system_prompt ?? null;
+  const prompt = chain.findLast((layer) => layer.prompt !== null)?.prompt ?? null;
+  const systemPrompt = [appended, prompt].filter((text) => text !== null).join("\n\n") || null;
+  const files = await copiedFiles(chain, trail);
+  const models = await modelNames(name, hubPath, trail);
+  return {
+    agent: {
+      fingerprint: fingerprintOf({ plan, systemPrompt, files }),
+      systemPrompt,
+      timeoutSeconds: plan.block.timeout ?? settings.agentModeTimeout,
+      budgetDayUsd: definition.budget_day_usd ?? null,
+      models: [...models.keys()],
+      cliModel: (model) => models.get(model),
+    },
+    plan,
+    files,
+  };
 };
 
 /** Of all that a process is started with, and nothing else: a changed alias or description ends no process. */

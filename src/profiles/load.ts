@@ -3,13 +3,14 @@ import { basename, dirname, join } from "node:path";
 import {
   FileFault,
   isMissing,
+  note,
   readContained,
   readJsonObject,
   readMcpServers,
   unreadable,
 } from "./contained.ts";
-import type { JsonObject } from "./contained.ts";
-import { copiedFiles, markOf } from "./copied-files.ts";
+import type { JsonObject, Trail } from "./contained.ts";
+import { copiedFiles } from "./copied-files.ts";
 import { nameForm, parseDefinition } from "./definition.ts";
 import type { Definition } from "./definition.ts";
 import type { Root } from "./roots.ts";
@@ -43,56 +44,33 @@ export type BrokenLayer = { name: string; source: Source; fault: FileFault };
 
 export const isBroken = (layer: Layer | BrokenLayer): layer is BrokenLayer => "fault" in layer;
 
-/** `signature` changes whenever a file of the layers does. */
-type Scan = { sources: Source[]; signature: string };
+/** Reads what the directory defines. Any error in the files of a profile or agent becomes its fault. */
+export const loadRoot = async (root: Root, trail?: Trail): Promise<(Layer | BrokenLayer)[]> =>
+  Promise.all(
+    (await sourcesIn(root, trail)).map((source) =>
+      readLayer(source, trail).catch((fault: unknown) => {
+        if (fault instanceof FileFault) return { name: source.name, source, fault };
+        throw fault;
+      }),
+    ),
+  );
 
-/** Takes the signature before it reads: a change in between shows as a changed signature the next time. */
-export const scan = async (roots: readonly Root[]): Promise<Scan> => {
-  const scans = await Promise.all(roots.map(scanRoot));
-  return {
-    sources: scans.flatMap(({ sources }) => sources),
-    signature: scans.map(({ signature }) => signature).join("\n"),
-  };
-};
-
-/** Reads and checks one profile or agent; any error in its files becomes its fault. */
-export const loadLayer = async (source: Source): Promise<Layer | BrokenLayer> => {
-  try {
-    return await readLayer(source);
-  } catch (fault) {
-    if (fault instanceof FileFault) return { name: source.name, source, fault };
-    throw fault;
-  }
-};
-
-/** Changes whenever one of the files does: a write, a rename into place and a change of permissions all alter it. */
-export const marksOf = async (paths: readonly string[]): Promise<string> => {
-  const marks = paths.map(async (path) => {
-    const status = await stat(path, { bigint: true }).catch(() => null);
-    return `${path} ${status === null ? "-" : markOf(status)}`;
-  });
-  return (await Promise.all(marks)).join("\n");
-};
-
-const scanRoot = async (root: Root): Promise<Scan> => {
+const sourcesIn = async (root: Root, trail: Trail | undefined): Promise<Source[]> => {
   const { path } = root;
-  const own = await marksOf([path]);
+  await note(trail, path);
   try {
     const entries = (await readdir(path)).filter((entry) => !entry.startsWith(".")).toSorted();
-    const marks = await marksOf(entries.map((entry) => join(path, entry)));
-    const sources = (await Promise.all(entries.map((entry) => sourceAt(root, entry)))).flat();
-    const ofFiles = await marksOf(sources.flatMap(watchedFiles));
-    return { sources, signature: [own, marks, ofFiles].join("\n") };
+    return (await Promise.all(entries.map((entry) => sourceAt(root, entry, trail)))).flat();
   } catch (error) {
-    if (isMissing(error)) return { sources: [], signature: own };
+    if (isMissing(error)) return [];
     // Otherwise its profiles would silently be missing: the directory itself is listed, with the error.
-    const fault = unreadable(path, error);
-    return { sources: [{ root, name: path, file: path, parts: null, fault }], signature: own };
+    return [{ root, name: path, file: path, parts: null, fault: unreadable(path, error) }];
   }
 };
 
-const sourceAt = async (root: Root, entry: string): Promise<Source[]> => {
+const sourceAt = async (root: Root, entry: string, trail: Trail | undefined): Promise<Source[]> => {
   const path = join(root.path, entry);
+  await note(trail, path);
   const { definition, parts, loose } = root.layout;
   if ((await stat(path).catch(() => null))?.isDirectory() === true)
     return [{ root, name: entry, file: join(path, definition), parts: join(path, parts), fault: null }];
@@ -103,21 +81,14 @@ const sourceAt = async (root: Root, entry: string): Promise<Source[]> => {
   return [{ ...single, name: entry, fault }];
 };
 
-/** Files of a directory whose content is in memory, and the directories that may gain such files. */
-const watchedFiles = ({ root: { layout }, file, parts }: Source): string[] => {
-  if (parts === null) return [];
-  const inParts = ["", ".claude", ".claude/settings.json", ".mcp.json", layout.prompt ?? ""];
-  return [file, ...inParts.map((path) => join(parts, path))];
-};
-
 /** Of a definition and of a prompt: 256 KiB. */
 const maxBytes = 262_144;
 
-const readLayer = async (source: Source): Promise<Layer> => {
+const readLayer = async (source: Source, trail: Trail | undefined): Promise<Layer> => {
   if (source.fault !== null) throw source.fault;
   const { file: path, parts } = source;
   const { path: root, layout } = source.root;
-  const file = await readContained({ root, path, maxBytes });
+  const file = await readContained({ root, path, maxBytes, trail });
   if (file === null) throw new FileFault(`${dirname(path)} has no ${basename(path)}`);
   const definition = parseDefinition(path, file.bytes.toString("utf8"));
   const name = definition.name ?? source.name;
@@ -131,13 +102,15 @@ const readLayer = async (source: Source): Promise<Layer> => {
   if (parts === null) return layer;
 
   // Checks now what will be copied for a job, so that a bad link shows before a job needs it.
-  await copiedFiles([layer]);
+  await copiedFiles([layer], trail);
   const prompt =
-    layout.prompt === null ? null : await readContained({ root, path: join(parts, layout.prompt), maxBytes });
+    layout.prompt === null
+      ? null
+      : await readContained({ root, path: join(parts, layout.prompt), maxBytes, trail });
   return {
     ...layer,
-    settings: (await readJsonObject(root, join(parts, ".claude", "settings.json"))) ?? {},
-    mcpServers: (await readMcpServers(root, join(parts, ".mcp.json"))) ?? {},
+    settings: (await readJsonObject(root, join(parts, ".claude", "settings.json"), trail)) ?? {},
+    mcpServers: (await readMcpServers(root, join(parts, ".mcp.json"), trail)) ?? {},
     prompt: prompt?.bytes.toString("utf8").trim() || null,
   };
 };

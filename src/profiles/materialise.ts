@@ -4,7 +4,7 @@ import type { AgentLaunch } from "../agents/agent.ts";
 import type { TaskFile } from "../contract/run-options.ts";
 import { toArguments } from "./claude-block.ts";
 import { type JsonObject, isMissing } from "./contained.ts";
-import type { FileContent } from "./copied-files.ts";
+import type { CopiedFile } from "./copied-files.ts";
 import type { Plan } from "./plan.ts";
 import { ProfileError } from "./profile.ts";
 import type { Log } from "../lib/log.ts";
@@ -46,7 +46,7 @@ type Request = Pick<AgentLaunch, "profile" | "repoKey" | "timeoutSeconds"> & {
   /** Id of the job or process; names the directory. */
   id: string;
   plan: Plan;
-  files: readonly FileContent[];
+  files: readonly CopiedFile[];
   /** Files of the task; absent: none. */
   taskFiles?: readonly TaskFile[];
   /** Null: the CLI gets no worktree. */
@@ -134,7 +134,7 @@ const allOf = async (writes: readonly Promise<void>[]): Promise<void> => {
   await Promise.all(writes);
 };
 
-const writeCopies = async (queue: IterableIterator<FileContent>, configDir: string): Promise<void> => {
+const writeCopies = async (queue: IterableIterator<CopiedFile>, configDir: string): Promise<void> => {
   for (const { to, bytes, executable } of queue) {
     const target = join(configDir, to);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });

@@ -3,6 +3,8 @@ import type { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
 import type { JsonObject } from "./contained.ts";
 import type { JobOptions } from "../contract/run-options.ts";
+import { inherit } from "./catalog.ts";
+import type { Definition } from "./definition.ts";
 import type { Layer } from "./load.ts";
 
 /** The CLI options of a profile or an agent, all rules applied. */
@@ -12,26 +14,39 @@ export type Plan = {
   mcpServers: JsonObject;
 };
 
+/** A profile or an agent with all that it extends, checked. */
+export type Package = { definition: Definition; readOnly: boolean; plan: Plan };
+
 type Request = {
-  block: ClaudeBlock;
-  readOnly: boolean;
-  autoPr: boolean;
+  /** Furthest parent first. */
+  chain: readonly Layer[];
   /** Values of keys that the block omits. */
   defaults: ClaudeBlock & {
     model: string;
     permission_mode: NonNullable<ClaudeBlock["permission_mode"]>;
     worktree: boolean;
   };
-  /** Furthest parent first. */
-  chain: readonly Layer[];
+  /** False: `auto_pr` has no effect. */
+  opensPullRequests: boolean;
+  /** What wins over the files. */
+  blockOf?: (given: ClaudeBlock, readOnly: boolean) => ClaudeBlock;
 };
 
 /** The service makes and removes worktrees; with these tools the agent could leave or remove the job's own. */
 const worktreeTools = ["EnterWorktree", "ExitWorktree"];
 
-/** Applies defaults and the rules that join several keys. @throws FileFault */
-export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Request): Plan => {
+/** Loads a profile or an agent: applies `extends`, defaults and the rules that join several keys. @throws FileFault */
+export const loadPackage = ({
+  chain,
+  defaults,
+  opensPullRequests,
+  blockOf = (given) => given,
+}: Request): Package => {
+  const definition = inherit(chain);
+  const readOnly = definition.read_only ?? false;
   const file = chain.at(-1)?.source.file;
+  const given = blockOf(definition.claude ?? {}, readOnly);
+  const autoPr = opensPullRequests && (definition.auto_pr ?? false);
   const checked = readOnly ? asReadOnly(given, { autoPr, file }) : given;
   const block = {
     ...defaults,
@@ -44,7 +59,11 @@ export const planOf = ({ block: given, readOnly, autoPr, defaults, chain }: Requ
   const settings = merged(chain.map((layer) => layer.settings));
   const fault = argumentFault(toArguments(block)) ?? hookFault(settings);
   if (fault !== null) throw new FileFault(`${file}: ${fault}`);
-  return { block, settings, mcpServers: merged(chain.map((layer) => layer.mcpServers)) };
+  return {
+    definition,
+    readOnly,
+    plan: { block, settings, mcpServers: merged(chain.map((layer) => layer.mcpServers)) },
+  };
 };
 
 /** What the limits of a job may not exceed. */

@@ -4,9 +4,9 @@ import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { Profile } from "../contract/profile.ts";
 import { noOptions } from "../contract/run-options.ts";
-import { catalogReader, inherit, lineage, type Layers } from "./catalog.ts";
+import { catalogReader, lineage, type Layers } from "./catalog.ts";
 import { FileFault, isInside, readMcpServers, type JsonObject } from "./contained.ts";
-import { contentOf, copiedFiles } from "./copied-files.ts";
+import { copiedFiles } from "./copied-files.ts";
 import { discardConfigDirectory, materialise, directoriesOf, findTranscript } from "./materialise.ts";
 import { ProfileError, type Profiles, type ResolvedProfile } from "./profile.ts";
 import { profileRoots, type CompanionReader, type Root } from "./roots.ts";
@@ -15,7 +15,7 @@ import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
 import { ruleFor } from "./match.ts";
 import { isBroken, type BrokenLayer, type Layer } from "./load.ts";
-import { limitsOf, planOf, withOptions, type Plan } from "./plan.ts";
+import { limitsOf, loadPackage, withOptions, type Plan } from "./plan.ts";
 
 type Request = {
   settings: Pick<Settings, "sharedFsRoot" | "defaultProfile" | "hooksProfile" | "agentCliTimeout">;
@@ -75,11 +75,9 @@ export const createProfiles = ({
           taskFiles = [],
         }) => {
           const requested = await requestedMcpServers(filePath, sharedFsRoot);
-          const files = await copiedFiles(chain)
-            .then(contentOf)
-            .catch((error: unknown) => {
-              throw error instanceof FileFault ? unusable(name, error.message, error) : error;
-            });
+          const files = await copiedFiles(chain).catch((error: unknown) => {
+            throw error instanceof FileFault ? unusable(name, error.message, error) : error;
+          });
           const block = withOptions(plan, options, agentCliTimeout);
           return materialise(directories, {
             id: jobId,
@@ -220,10 +218,7 @@ const resolveProfile = (layer: Layer | BrokenLayer, layers: Layers): Resolved =>
 };
 
 const usableProfile = (layer: Layer, chain: Layer[]): Omit<UsableProfile, "isInHooks"> => {
-  const definition = inherit(chain);
-  const readOnly = definition.read_only ?? false;
-  const autoPr = definition.auto_pr ?? false;
-  const plan = planOf({ block: definition.claude ?? {}, readOnly, autoPr, defaults, chain });
+  const { definition, readOnly, plan } = loadPackage({ chain, defaults, opensPullRequests: true });
   const { block } = plan;
   return {
     profile: {
@@ -232,7 +227,7 @@ const usableProfile = (layer: Layer, chain: Layer[]): Omit<UsableProfile, "isInH
       model: block.model,
       max_turns: block.max_turns ?? null,
       worktree: block.worktree,
-      auto_pr: autoPr,
+      auto_pr: definition.auto_pr ?? false,
       permission_mode: block.permission_mode,
       budget_day_usd: definition.budget_day_usd ?? null,
       source: sourceOf(layer),

@@ -1,7 +1,6 @@
-import { createHash, randomUUID } from "node:crypto";
-import { link, lstat, mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
+import { hash } from "node:crypto";
+import { lstat, mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { temporarySuffix } from "../lib/atomic-file.ts";
 import type { Log } from "../lib/log.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { readContained } from "./contained.ts";
@@ -79,31 +78,26 @@ const keepPlan = async (root: string, configDir: string, name: string, id: strin
   await mkdir(directory, { recursive: true, mode: 0o700 });
   // The id of a process of agent mode ends with a UUID.
   const unique = `${name.slice(0, -".md".length)}-${id.slice(-36).slice(0, 8)}`;
-  const digest = createHash("sha256").update(bytes).digest("hex").slice(0, 8);
+  const digest = hash("sha256", bytes).slice(0, 8);
   for (const candidate of [name, `${unique}.md`, `${unique}-${digest}.md`]) {
     const path = join(directory, candidate);
     const known = await readContained({ root: directory, path, maxBytes: maxPlanBytes }).catch(
       () => undefined,
     );
     if (known?.bytes.equals(bytes) === true) return;
-    if (known === null && (await createWhole(directory, path, bytes))) return;
+    if (known === null && (await createNew(path, bytes))) return;
   }
 };
 
-/** False: a file of that name has appeared. */
-const createWhole = async (directory: string, path: string, bytes: Buffer): Promise<boolean> => {
-  const temporary = join(directory, `.${randomUUID()}${temporarySuffix}`);
-  try {
-    await writeFile(temporary, bytes, { mode: 0o600, flag: "wx", flush: true });
-    await link(temporary, path);
-    return true;
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
-    throw error;
-  } finally {
-    await rm(temporary, { force: true });
-  }
-};
+/** False: a file of that name has appeared. A crash may leave a torn one: the next try then takes another name. */
+const createNew = (path: string, bytes: Buffer): Promise<boolean> =>
+  writeFile(path, bytes, { mode: 0o600, flag: "wx", flush: true }).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+      throw error;
+    },
+  );
 
 const keepHistory = async (root: string, configDir: string): Promise<void> => {
   const path = join(configDir, "history.jsonl");
