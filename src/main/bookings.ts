@@ -105,19 +105,19 @@ const closeMs = 3000;
 const jobRun = (record: JobRecord, imputed: boolean): EndedRun => ({
   id: record.id,
   kind: "job",
-  endedAt: record.ended_at ?? record.created_at,
+  ended_at: record.ended_at ?? record.created_at,
   status: record.status,
-  failureReason: record.failure_reason,
+  failure_reason: record.failure_reason,
   profile: record.profile,
-  repoUrl: record.repo_url,
+  repo_url: record.repo_url,
   model: record.model ?? "",
   principal: record.principal,
-  costUsd: record.cost_usd ?? 0,
+  cost_usd: record.cost_usd ?? 0,
   estimated: record.cost_estimated,
   imputed,
   ...tokensOf(record.usage),
   turns: record.num_turns ?? 0,
-  durationMs: record.duration_ms ?? 0,
+  duration_ms: record.duration_ms ?? 0,
 });
 
 const turnRun = (
@@ -126,24 +126,24 @@ const turnRun = (
 ): EndedRun => ({
   id,
   kind: "chat",
-  endedAt: endedAt.toISOString(),
+  ended_at: endedAt.toISOString(),
   status: outcome.ok ? "succeeded" : outcome.reason === null ? "cancelled" : "failed",
-  failureReason: outcome.reason,
+  failure_reason: outcome.reason,
   profile,
-  repoUrl: "",
+  repo_url: "",
   model: outcome.model ?? model ?? "",
   principal,
-  costUsd: outcome.costUsd ?? 0,
+  cost_usd: outcome.costUsd ?? 0,
   estimated: outcome.costEstimated,
   imputed,
   ...tokensOf(outcome.usage),
   turns: outcome.numTurns ?? 0,
-  durationMs: outcome.durationMs,
+  duration_ms: outcome.durationMs,
 });
 
 const tokensOf = (usage: JobRecord["usage"]) => ({
-  inputTokens: usage?.input_tokens ?? 0,
-  outputTokens: usage?.output_tokens ?? 0,
-  cacheCreationTokens: usage?.cache_creation_input_tokens ?? 0,
-  cacheReadTokens: usage?.cache_read_input_tokens ?? 0,
+  input_tokens: usage?.input_tokens ?? 0,
+  output_tokens: usage?.output_tokens ?? 0,
+  cache_creation_tokens: usage?.cache_creation_input_tokens ?? 0,
+  cache_read_tokens: usage?.cache_read_input_tokens ?? 0,
 });

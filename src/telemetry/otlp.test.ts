@@ -24,7 +24,7 @@ const common = { "service.job_id": "job-1", "service.name": "claude-code" };
 describe("what an official exporter sends", () => {
   test("metrics become points, with what kind of sum they are", () => {
     const { metrics, events, spans } = decode("metrics", sampleRequest("metrics"));
-    const origin = { jobId: "job-1", sessionId: "session-1", at, unit: "USD" };
+    const origin = { job_id: "job-1", session_id: "session-1", at, unit: "USD" };
     const attributes = { ...common, os: "linux", model: "sonnet", "session.id": "session-1" };
     const point = (name: string, value: number, more: object) => ({
       ...origin,
@@ -45,11 +45,11 @@ describe("what an official exporter sends", () => {
 
   test("log records become events, with attributes of every kind", () => {
     const { events } = decode("logs", sampleRequest("logs"));
-    const ids = { traceId: "0123456789abcdef0123456789abcdef", spanId: "0123456789abcdef" };
+    const ids = { trace_id: "0123456789abcdef0123456789abcdef", span_id: "0123456789abcdef" };
     expect(events).toEqual([
       {
-        jobId: "job-1",
-        sessionId: "session-1",
+        job_id: "job-1",
+        session_id: "session-1",
         at,
         name: "tool_result",
         severity: "INFO",
@@ -58,8 +58,8 @@ describe("what an official exporter sends", () => {
         attributes: { ...common, ...variedAttributes, "resource.os": "linux", bytes: "AP8H" },
       },
       {
-        jobId: "job-1",
-        sessionId: null,
+        job_id: "job-1",
+        session_id: null,
         at,
         name: '{"a":[1]}',
         severity: "INFO",
@@ -73,18 +73,18 @@ describe("what an official exporter sends", () => {
   test("spans become spans", () => {
     const { spans } = decode("traces", sampleRequest("traces"));
     const first = {
-      jobId: "job-1",
-      sessionId: null,
-      traceId: "0123456789abcdef0123456789abcdef",
-      spanId: "00000000000000a1",
-      parentSpanId: null,
+      job_id: "job-1",
+      session_id: null,
+      trace_id: "0123456789abcdef0123456789abcdef",
+      span_id: "00000000000000a1",
+      parent_span_id: null,
       name: "claude_code.tool",
-      startedAt: at,
-      endedAt: "2026-03-02T08:00:01.123Z",
+      started_at: at,
+      ended_at: "2026-03-02T08:00:01.123Z",
       status: "unset",
       attributes: { ...common, os: "linux", tool: "Bash" },
     };
-    const second = { spanId: "00000000000000a2", parentSpanId: "00000000000000a1", status: "error" };
+    const second = { span_id: "00000000000000a2", parent_span_id: "00000000000000a1", status: "error" };
     expect(spans).toEqual([first, { ...first, ...second }]);
   });
 
@@ -122,14 +122,14 @@ test("numbers may be strings, enums names, and what is unknown or null is left o
     ],
   };
   expect(event(given)).toEqual({
-    jobId: null,
-    sessionId: null,
+    job_id: null,
+    session_id: null,
     at,
     name: "",
     severity: "WARN",
     body: "",
-    traceId: null,
-    spanId: null,
+    trace_id: null,
+    span_id: null,
     attributes: Object.fromEntries([
       ["big", "9223372036854775807"],
       ["small", -5],

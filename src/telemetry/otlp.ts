@@ -17,7 +17,7 @@ type Message = Record<string, unknown>;
 type Resource = { attributes: Message; entries: [string, unknown][]; size: number };
 
 /** What a record has of its own and of its resource. */
-type Common = Pick<LoggedEvent, "jobId" | "sessionId" | "attributes">;
+type Common = Pick<LoggedEvent, "job_id" | "session_id" | "attributes">;
 
 /** Names of what contains what: a resource has scopes, and they have records. */
 const layers = {
@@ -48,8 +48,8 @@ export const batchOf = (signal: Signal, request: unknown, receivedAt: Date): Tel
       .filter(([name, value]) => own[name] !== value)
       .map(([name, value]) => [Object.hasOwn(own, name) ? `resource.${name}` : name, value]);
     return {
-      jobId: stringOrNull(attributes["service.job_id"]),
-      sessionId: stringOrNull(own["session.id"] ?? attributes["session.id"]),
+      job_id: stringOrNull(attributes["service.job_id"]),
+      session_id: stringOrNull(own["session.id"] ?? attributes["session.id"]),
       attributes: { ...Object.fromEntries(inherited), ...own },
     };
   };
@@ -109,8 +109,8 @@ const eventOf = (record: Message, common: Common, received: string): LoggedEvent
     severity:
       text(record, "severityText") || severityOf(choice(record, "severityNumber", "SEVERITY_NUMBER_")),
     body,
-    traceId: id(record, "traceId"),
-    spanId: id(record, "spanId"),
+    trace_id: id(record, "traceId"),
+    span_id: id(record, "spanId"),
   };
 };
 
@@ -124,12 +124,12 @@ const spanOf = (span: Message, common: Common, received: string): Span => {
   const startedAt = time(span, "startTimeUnixNano") ?? received;
   return {
     ...common,
-    traceId: id(span, "traceId") ?? "",
-    spanId: id(span, "spanId") ?? "",
-    parentSpanId: id(span, "parentSpanId"),
+    trace_id: id(span, "traceId") ?? "",
+    span_id: id(span, "spanId") ?? "",
+    parent_span_id: id(span, "parentSpanId"),
     name: text(span, "name"),
-    startedAt,
-    endedAt: time(span, "endTimeUnixNano") ?? startedAt,
+    started_at: startedAt,
+    ended_at: time(span, "endTimeUnixNano") ?? startedAt,
     status: statuses.get(choice(child(span, "status") ?? {}, "code", "STATUS_CODE_")) ?? "unset",
   };
 };

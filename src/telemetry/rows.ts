@@ -28,63 +28,25 @@ export const usageSums = [
 ] as const;
 
 /** The rows of each table. */
-export const rowsOf = ({ metrics, events, spans }: TelemetryBatch): Record<string, Row[]> => ({
-  metrics: metrics.map(metricRow),
-  events: events.map(eventRow),
-  spans: spans.map(spanRow),
+export const rowsOf = (batch: TelemetryBatch): Record<keyof TelemetryBatch, Row[]> => ({
+  metrics: batch.metrics.map(recordRow),
+  events: batch.events.map(recordRow),
+  spans: batch.spans.map(recordRow),
 });
 
-const metricRow = ({ at, jobId, sessionId, name, unit, value, attributes }: MetricPoint): Row =>
-  cleaned({ at, job_id: jobId, session_id: sessionId, name, unit, value, attributes: json(attributes) });
+const recordRow = (record: MetricPoint | LoggedEvent | Span): Row =>
+  cleaned({ ...record, attributes: json(record.attributes) });
 
-const eventRow = (event: LoggedEvent): Row =>
+export const runRow = ({ estimated, imputed, ...run }: EndedRun): Row =>
   cleaned({
-    at: event.at,
-    job_id: event.jobId,
-    session_id: event.sessionId,
-    name: event.name,
-    severity: event.severity,
-    body: event.body,
-    trace_id: event.traceId,
-    span_id: event.spanId,
-    attributes: json(event.attributes),
-  });
-
-const spanRow = (span: Span): Row =>
-  cleaned({
-    started_at: span.startedAt,
-    ended_at: span.endedAt,
-    job_id: span.jobId,
-    session_id: span.sessionId,
-    trace_id: span.traceId,
-    span_id: span.spanId,
-    parent_span_id: span.parentSpanId,
-    name: span.name,
-    status: span.status,
-    attributes: json(span.attributes),
-  });
-
-export const runRow = (run: EndedRun): Row =>
-  cleaned({
-    id: run.id,
-    ended_at: run.endedAt,
-    failure_reason: run.failureReason,
-    day: run.endedAt.slice(0, 10),
-    kind: run.kind,
+    ...run,
+    day: run.ended_at.slice(0, 10),
     profile: run.profile.slice(0, maxKey),
-    repo_url: run.repoUrl.slice(0, maxKey),
+    repo_url: run.repo_url.slice(0, maxKey),
     model: run.model.slice(0, maxKey),
-    principal: run.principal,
-    status: run.status,
-    imputed: run.imputed ? 1 : 0,
-    cost_usd: run.costUsd,
-    estimated_cost_usd: run.estimated ? run.costUsd : 0,
-    input_tokens: run.inputTokens,
-    output_tokens: run.outputTokens,
-    cache_creation_tokens: run.cacheCreationTokens,
-    cache_read_tokens: run.cacheReadTokens,
-    turns: run.turns,
-    duration_ms: Math.round(run.durationMs),
+    imputed: imputed ? 1 : 0,
+    estimated_cost_usd: estimated ? run.cost_usd : 0,
+    duration_ms: Math.round(run.duration_ms),
   });
 
 /** PostgreSQL takes 2,704 bytes in all as the key of a row. */

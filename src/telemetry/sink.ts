@@ -29,8 +29,8 @@ export type TelemetryBatch = {
 /** Any JSON value by name; resource attributes have the prefix `resource.` where a record has the same name. */
 type Attributes = Record<string, unknown>;
 
-/** Whose it is; null: unknown. `jobId`: the job, or the chat process, from the resource attribute `service.job_id`. */
-type Origin = { jobId: string | null; sessionId: string | null };
+/** Whose it is; null: unknown. `job_id`: the job, or the chat process, from the resource attribute `service.job_id`. */
+type Origin = { job_id: string | null; session_id: string | null };
 
 export type MetricPoint = Origin & {
   /** ISO 8601 in UTC with milliseconds, as every time here. */
@@ -50,18 +50,18 @@ export type LoggedEvent = Origin & {
   /** `INFO` …; empty: not sent. */
   severity: string;
   body: string;
-  traceId: string | null;
-  spanId: string | null;
+  trace_id: string | null;
+  span_id: string | null;
   attributes: Attributes;
 };
 
 export type Span = Origin & {
-  traceId: string;
-  spanId: string;
-  parentSpanId: string | null;
+  trace_id: string;
+  span_id: string;
+  parent_span_id: string | null;
   name: string;
-  startedAt: string;
-  endedAt: string;
+  started_at: string;
+  ended_at: string;
   /** `unset`, `ok` or `error`. */
   status: string;
   attributes: Attributes;
@@ -72,28 +72,28 @@ export type EndedRun = {
   /** Unique: the job's id, or the id of the chat turn. */
   id: string;
   kind: "job" | "chat";
-  endedAt: string;
+  ended_at: string;
   /** `succeeded`, `failed`, `cancelled` or `expired`. */
   status: string;
-  failureReason: string | null;
+  failure_reason: string | null;
   profile: string;
   /** Empty: none. */
-  repoUrl: string;
+  repo_url: string;
   /** Empty: unknown. */
   model: string;
   /** Digest of the caller's API key; `open` where no keys are set; empty: unknown. */
   principal: string;
-  costUsd: number;
+  cost_usd: number;
   /** The cost, or a part of it, was reckoned from tokens. */
   estimated: boolean;
   /** The agent was logged in by subscription: the cost is computed, not billed. */
   imputed: boolean;
-  inputTokens: number;
-  outputTokens: number;
-  cacheCreationTokens: number;
-  cacheReadTokens: number;
+  input_tokens: number;
+  output_tokens: number;
+  cache_creation_tokens: number;
+  cache_read_tokens: number;
   turns: number;
-  durationMs: number;
+  duration_ms: number;
 };
 
 /** Runs of that day that fit all that is given. */

@@ -82,7 +82,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     await sink.close();
   });
 
-  test.each(["principal", "profile", "endedAt"] as const)(
+  test.each(["principal", "profile", "ended_at"] as const)(
     "a run without `%s` is refused for good, and later ones count",
     async (field) => {
       const { sink } = await openSink();
@@ -97,7 +97,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
   test("a run that comes twice, also at once, counts once", async () => {
     const { sink, database } = await openSink();
     await Promise.all([1, 2, 3].map(() => sink.addRun(sampleRun())));
-    await sink.addRun(sampleRun({ costUsd: 9 }));
+    await sink.addRun(sampleRun({ cost_usd: 9 }));
     expect(await countOf(database, "runs")).toBe(1);
     const { total } = await sink.usage(usage({}));
     expect(total).toEqual({
@@ -124,18 +124,18 @@ describe.each(Object.keys(databases))("%s", (name) => {
     expect(await sink.earlierRuns("sonnet")).toBeNull();
     const endedAt = (n: number): string => new Date(Date.parse("2026-03-01") + n * 60_000).toISOString();
     for (let n = 0; n < 25; n += 1)
-      await sink.addRun(sampleRun({ id: `s${n}`, endedAt: endedAt(n), costUsd: n < 5 ? 100 : 0.5 }));
-    await sink.addRun(sampleRun({ id: "unknown", endedAt: endedAt(30), costUsd: 0 }));
-    await sink.addRun(sampleRun({ id: "other", endedAt: endedAt(30), model: "opus" }));
-    await sink.addRun(sampleRun({ id: "reckoned", endedAt: endedAt(30), costUsd: 7, estimated: true }));
+      await sink.addRun(sampleRun({ id: `s${n}`, ended_at: endedAt(n), cost_usd: n < 5 ? 100 : 0.5 }));
+    await sink.addRun(sampleRun({ id: "unknown", ended_at: endedAt(30), cost_usd: 0 }));
+    await sink.addRun(sampleRun({ id: "other", ended_at: endedAt(30), model: "opus" }));
+    await sink.addRun(sampleRun({ id: "reckoned", ended_at: endedAt(30), cost_usd: 7, estimated: true }));
     const reported = sampleRun();
     expect(await sink.earlierRuns("sonnet")).toEqual({
       costUsd: 20 * 0.5,
       usage: {
-        input_tokens: 20 * reported.inputTokens,
-        output_tokens: 20 * reported.outputTokens,
-        cache_creation_input_tokens: 20 * reported.cacheCreationTokens,
-        cache_read_input_tokens: 20 * reported.cacheReadTokens,
+        input_tokens: 20 * reported.input_tokens,
+        output_tokens: 20 * reported.output_tokens,
+        cache_creation_input_tokens: 20 * reported.cache_creation_tokens,
+        cache_read_input_tokens: 20 * reported.cache_read_tokens,
       },
     });
     const { total } = await sink.usage(usage({}));
@@ -147,10 +147,10 @@ describe.each(Object.keys(databases))("%s", (name) => {
   test("usage groups, filters and orders; days count from midnight UTC", async () => {
     const { sink } = await openSink();
     const runs: Partial<EndedRun>[] = [
-      { endedAt: "2026-03-01T23:59:59.999Z", costUsd: 1 },
-      { endedAt: "2026-03-02T00:00:00.000Z", costUsd: 2, status: "failed", profile: "review" },
-      { endedAt: "2026-03-02T01:00:00.000Z", costUsd: 4, imputed: true, status: "cancelled", kind: "chat" },
-      { endedAt: "2026-01-31T12:00:00.000Z", costUsd: 8, status: "expired", repoUrl: "" },
+      { ended_at: "2026-03-01T23:59:59.999Z", cost_usd: 1 },
+      { ended_at: "2026-03-02T00:00:00.000Z", cost_usd: 2, status: "failed", profile: "review" },
+      { ended_at: "2026-03-02T01:00:00.000Z", cost_usd: 4, imputed: true, status: "cancelled", kind: "chat" },
+      { ended_at: "2026-01-31T12:00:00.000Z", cost_usd: 8, status: "expired", repo_url: "" },
     ];
     for (const [n, run] of runs.entries()) await sink.addRun(sampleRun({ id: String(n), ...run }));
     const days = await sink.usage(usage({}));
@@ -182,7 +182,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     const { sink } = await openSink();
     const last = Date.parse("2026-03-02T12:00:00.000Z");
     for (let n = 0; n < 400; n += 1)
-      await sink.addRun(sampleRun({ id: String(n), endedAt: new Date(last - n * day).toISOString() }));
+      await sink.addRun(sampleRun({ id: String(n), ended_at: new Date(last - n * day).toISOString() }));
     const all = await sink.usage(usage({ since: "0001-01-01", until: "9999-12-31" }));
     expect([all.count, new Set(all.rows.map(({ group }) => group)).size, all.total.runs]).toEqual([
       400, 400, 400,
@@ -200,17 +200,17 @@ describe.each(Object.keys(databases))("%s", (name) => {
     const run = fc.record({
       id: fc.integer({ min: 0, max: 40 }).map(String),
       kind: some("job", "chat"),
-      endedAt: some("2026-03-01T23:59:59.999Z", "2026-03-02T00:00:00.000Z", "2026-03-02T23:00:00.000Z"),
+      ended_at: some("2026-03-01T23:59:59.999Z", "2026-03-02T00:00:00.000Z", "2026-03-02T23:00:00.000Z"),
       status: some("succeeded", "failed", "cancelled", "expired"),
       profile: some("code", "o'hara", ""),
-      repoUrl: some("", "https://github.com/acme/app", "x".repeat(900)),
+      repo_url: some("", "https://github.com/acme/app", "x".repeat(900)),
       principal: some("open", "a", ""),
       imputed: fc.boolean(),
       // Sums of these are exact, in whatever order.
-      costUsd: fc.integer({ min: 0, max: 4096 }).map((parts) => parts / 1024),
-      inputTokens: fc.integer({ min: 0, max: 2 ** 40 }),
+      cost_usd: fc.integer({ min: 0, max: 4096 }).map((parts) => parts / 1024),
+      input_tokens: fc.integer({ min: 0, max: 2 ** 40 }),
       turns: fc.nat(50),
-      durationMs: fc.nat(1_000_000),
+      duration_ms: fc.nat(1_000_000),
     });
     await fc.assert(
       fc.asyncProperty(fc.array(run, { maxLength: 12 }), async (runs) => {
@@ -245,7 +245,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     metric.attributes = { model: "sonnet", type: "input" };
     await sink.append(batch, "b1");
     await sink.addRun(sampleRun({ id: "job-1" }));
-    await sink.addRun(sampleRun({ id: "job-2", status: "failed", failureReason: "timeout" }));
+    await sink.addRun(sampleRun({ id: "job-2", status: "failed", failure_reason: "timeout" }));
     const page = await readFile(join(import.meta.dirname, "../../docs/telemetry.md"), "utf8");
     const questions = [...page.matchAll(/```sql\n([^`]*)```/g)].map(([, sql = ""]) => sql);
     const answers = await Promise.all(questions.map((sql) => database.query<Record<string, unknown>>(sql)));
@@ -265,7 +265,8 @@ describe.each(Object.keys(databases))("%s", (name) => {
     const many = Array.from({ length: 2500 }, (_, n) => ({ ...event, at: n < 1500 ? at(91) : at(95) }));
     await sink.append({ metrics: [], events: many, spans: [] }, "old");
     await sink.append(sampleBatch(at(89)), "new");
-    for (const days of [399, 401, 410]) await sink.addRun(sampleRun({ id: String(days), endedAt: at(days) }));
+    for (const days of [399, 401, 410])
+      await sink.addRun(sampleRun({ id: String(days), ended_at: at(days) }));
     const before = { telemetry: new Date(at(90)), runs: new Date(at(400)) };
     await sink.prune(before, never);
     for (const table of ["metrics", "events", "spans", "runs", "usage_daily"])

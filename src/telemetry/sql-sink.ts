@@ -51,6 +51,7 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
     );
   const read = <Result>(work: (query: Query) => Promise<Result>): Promise<Result> =>
     asking(10, ({ query }) => work(query)).catch((cause: unknown) => {
+      if (cause instanceof ServiceError) throw cause;
       const message =
         "The telemetry database (SERVICE_TELEMETRY_DB, or telemetry.db) cannot be asked; try again later, or see why in the service's log";
       throw new ServiceError("store_unavailable", message, { cause });
@@ -91,7 +92,7 @@ export const createSqlSink = ({ open, now }: Dependencies): SqlSink => {
           },
         };
       }),
-    usage: (input) => usageOf(read, input, now()),
+    usage: (input) => read((query) => usageOf(query, input, now())),
     prune: async ({ telemetry, runs }, signal) => {
       const { query } = await orAborted(ready(), signal);
       const firstDay = runs.toISOString().slice(0, 10);

@@ -48,27 +48,27 @@ const startBackend = async (): Promise<Backend> => {
 const keys = { TRACING_PUBLIC_KEY: "pk-canary-public", TRACING_SECRET_KEY: "sk-canary-secret" };
 
 const traceOf = ({ spans }: Backend, id: string): Span[] =>
-  spans.filter(({ traceId }) => traceId === id.replaceAll("-", ""));
+  spans.filter(({ trace_id }) => trace_id === id.replaceAll("-", ""));
 
 /** The root comes last. */
 const wholeTrace = (backend: Backend, id: string): Promise<Span[]> =>
   until(() => {
     const found = traceOf(backend, id);
-    return found.some(({ parentSpanId }) => parentSpanId === null) ? found : undefined;
+    return found.some(({ parent_span_id }) => parent_span_id === null) ? found : undefined;
   });
 
 /** One root; each other span has its parent in the trace, and lies within it. */
 const checkTree = (trace: readonly Span[]): void => {
-  const byId = new Map(trace.map((span) => [span.spanId, span]));
+  const byId = new Map(trace.map((span) => [span.span_id, span]));
   expect(byId.size).toBe(trace.length);
-  expect(trace.filter(({ parentSpanId }) => parentSpanId === null)).toHaveLength(1);
-  for (const { spanId, parentSpanId, startedAt, endedAt } of trace) {
-    expect(spanId).toMatch(/^[0-9a-f]{16}$/);
-    expect(startedAt <= endedAt).toBe(true);
-    if (parentSpanId === null) continue;
-    const parent = byId.get(parentSpanId);
+  expect(trace.filter(({ parent_span_id }) => parent_span_id === null)).toHaveLength(1);
+  for (const { span_id, parent_span_id, started_at, ended_at } of trace) {
+    expect(span_id).toMatch(/^[0-9a-f]{16}$/);
+    expect(started_at <= ended_at).toBe(true);
+    if (parent_span_id === null) continue;
+    const parent = byId.get(parent_span_id);
     expect(parent).toBeDefined();
-    expect([startedAt >= (parent?.startedAt ?? ""), endedAt <= (parent?.endedAt ?? "")]).toEqual([
+    expect([started_at >= (parent?.started_at ?? ""), ended_at <= (parent?.ended_at ?? "")]).toEqual([
       true,
       true,
     ]);
@@ -98,8 +98,10 @@ test("a job is one trace: its stages, the agent with tokens and cost, its turns 
     "gen_ai.conversation.id": job.session_id,
     "service.name": "svc",
   });
-  expect(named("chat")?.parentSpanId).toBe(agent?.spanId);
-  expect(trace.find(({ spanId }) => spanId === named("execute_tool Write")?.parentSpanId)?.name).toBe("chat");
+  expect(named("chat")?.parent_span_id).toBe(agent?.span_id);
+  expect(trace.find(({ span_id }) => span_id === named("execute_tool Write")?.parent_span_id)?.name).toBe(
+    "chat",
+  );
   expect(named("job")?.attributes).toMatchObject({
     "service.status": "succeeded",
     "service.profile": "code",
@@ -170,8 +172,8 @@ test("a turn of agent mode is a trace of its own, tied to the session", async ()
     body: JSON.stringify({ model: "default", messages: [{ role: "user", content: "scenario: chat" }] }),
   });
   expect(response.status).toBe(200);
-  const root = await until(() => backend.spans.find(({ parentSpanId }) => parentSpanId === null));
-  const trace = backend.spans.filter(({ traceId }) => traceId === root.traceId);
+  const root = await until(() => backend.spans.find(({ parent_span_id }) => parent_span_id === null));
+  const trace = backend.spans.filter(({ trace_id }) => trace_id === root.trace_id);
   checkTree(trace);
   expect(root.name).toBe("invoke_agent default");
   expect(root.attributes["session.id"]).toMatch(/^[0-9a-f-]{36}$/);

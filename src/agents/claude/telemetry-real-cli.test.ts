@@ -98,9 +98,9 @@ test("every metric, log record and span that the agent sends is stored", async (
   ]);
   expect(metrics.length * events.length * spans.length).toBeGreaterThan(0);
   for (const record of [...stored.metrics, ...stored.events, ...stored.spans]) {
-    expect(record.jobId).toMatch(/^[\da-f-]{36}$/);
+    expect(record.job_id).toMatch(/^[\da-f-]{36}$/);
     expect(record.attributes).toMatchObject({ profile: "code", pod: "test-pod" });
-    expect(record.sessionId).toMatch(/^[\da-f-]{36}$/);
+    expect(record.session_id).toMatch(/^[\da-f-]{36}$/);
   }
   const cost = stored.metrics.find(({ name }) => name === "claude_code.cost.usage");
   expect(cost).toMatchObject({ unit: "USD", attributes: { temporality: "delta" } });
