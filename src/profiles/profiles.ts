@@ -47,8 +47,8 @@ export const createProfiles = ({
   return {
     list: async () => [...(await catalog()).values()].map(({ profile }) => Profile.parse(profile)),
     route: async (request) => {
-      const { entry, rule } = choose(await catalog(), { ...request, settings });
-      return { ...entry.profile, rule, limits: limitsOf(entry.plan, agentCliTimeout) };
+      const { chosen, rule } = choose(await catalog(), { ...request, settings });
+      return { ...chosen.profile, rule, limits: limitsOf(chosen.plan, agentCliTimeout) };
     },
     checkMcpFile: async (filePath) => {
       await requestedMcpServers(filePath, sharedFsRoot).catch((error: unknown) => {
@@ -61,8 +61,8 @@ export const createProfiles = ({
       const entry = (await catalog()).get(name);
       if (entry === undefined)
         throw new ProfileError("profile_invalid", `Profile ${name} was removed after the task was submitted`);
-      if (!isUsable(entry)) throw unusable(name, entry.profile.error);
-      const { profile, plan, chain } = entry;
+      if (entry.usable === null) throw unusable(name, String(entry.profile.error));
+      const { profile, plan, chain } = entry.usable;
       return {
         ...profile,
         materialise: async ({
@@ -129,6 +129,20 @@ const requestedMcpServers = async (filePath: string, sharedFsRoot: string | null
 
 const realRoot = (root: string): Promise<string> => realpath(root).catch(() => root);
 
+/** A profile as it is listed. `usable`: all for routing and materialising; null: `profile.error` says why not. */
+type Entry = {
+  profile: Profile;
+  /** The hook package has a profile of that name, which later directories may override. */
+  isInHooks: boolean;
+  usable: Usable | null;
+};
+
+/** `chain`: the profile with those that it extends, furthest first. */
+type Usable = { profile: ResolvedProfile; plan: Plan; match: Definition["match"]; chain: Layer[] };
+
+/** Profiles by name, sorted. */
+type Entries = ReadonlyMap<string, Entry>;
+
 type RouteRequest = {
   /** Empty or `auto`: by the rules. */
   name: string;
@@ -137,87 +151,74 @@ type RouteRequest = {
   settings: Pick<Settings, "defaultProfile" | "hooksProfile">;
 };
 
-/** `rule`: `requested`, the matching `match` rule, or the variable that names the default. */
-type Choice = { entry: UsableProfile; rule: string };
-
-/** @throws ServiceError `unknown_profile`, `invalid_profile` */
-const choose = (profiles: ProfilesByName, { name, task, repoUrl, settings }: RouteRequest): Choice => {
-  if (name !== "" && name !== "auto") return { entry: usable(profiles, name, ""), rule: "requested" };
-  for (const entry of [...profiles.values()].filter(isUsable)) {
-    const rule = ruleFor(entry.match, { task, repoUrl });
-    if (rule !== undefined) return { entry, rule };
+/**
+ * `rule`: `requested`, the matching `match` rule, or the variable that names the default.
+ * @throws ServiceError `unknown_profile`, `invalid_profile`
+ */
+const choose = (
+  entries: Entries,
+  { name, task, repoUrl, settings }: RouteRequest,
+): { chosen: Usable; rule: string } => {
+  if (name !== "" && name !== "auto") return { chosen: required(entries, name, ""), rule: "requested" };
+  for (const { usable } of entries.values()) {
+    const rule = usable === null ? undefined : ruleFor(usable.match, { task, repoUrl });
+    if (usable !== null && rule !== undefined) return { chosen: usable, rule };
   }
   const { defaultProfile, hooksProfile } = settings;
-  if (defaultProfile === null && profiles.get(hooksProfile)?.isInHooks === true)
-    return { entry: usable(profiles, hooksProfile, " (HOOKS_PROFILE)"), rule: "HOOKS_PROFILE" };
-  const rule = "SERVICE_DEFAULT_PROFILE";
-  return { entry: usable(profiles, defaultProfile ?? "code", ` (${rule})`), rule };
+  const byHooks = defaultProfile === null && entries.get(hooksProfile)?.isInHooks === true;
+  const rule = byHooks ? "HOOKS_PROFILE" : "SERVICE_DEFAULT_PROFILE";
+  return {
+    chosen: required(entries, byHooks ? hooksProfile : (defaultProfile ?? "code"), ` (${rule})`),
+    rule,
+  };
 };
 
-const usable = (profiles: ProfilesByName, name: string, origin: string): UsableProfile => {
-  const entry = profiles.get(name);
+const required = (entries: Entries, name: string, origin: string): Usable => {
+  const entry = entries.get(name);
   if (entry === undefined) {
-    const known = [...profiles].flatMap(([other, candidate]) => (isUsable(candidate) ? [other] : []));
+    const known = [...entries].flatMap(([other, { usable }]) => (usable === null ? [] : [other]));
     const choice = `use one of ${known.join(", ")}, or leave it empty`;
     throw new ServiceError(
       "unknown_profile",
       `There is no profile ${JSON.stringify(name)}${origin}; ${choice}${suggestion(name, known)}`,
     );
   }
-  if (isUsable(entry)) return entry;
+  if (entry.usable !== null) return entry.usable;
   throw new ServiceError(
     "invalid_profile",
     `Profile ${name}${origin} cannot be used: ${entry.profile.error}`,
   );
 };
 
-/** A usable profile: everything for routing and materialising. */
-type UsableProfile = {
-  profile: ResolvedProfile;
-  plan: Plan;
-  match: Definition["match"];
-  /** The profile with those that it extends, furthest first. */
-  chain: Layer[];
-  isInHooks: boolean;
+const resolveProfiles = (layers: Layers): Entries =>
+  new Map(
+    [...layers]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .flatMap(([name, all]) => all.slice(-1).map((last) => [name, entryOf(last, all, layers)] as const)),
+  );
+
+/** `all`: those of its name, in search order; it is the last. */
+const entryOf = (
+  layer: Layer | BrokenLayer,
+  all: readonly (Layer | BrokenLayer)[],
+  layers: Layers,
+): Entry => {
+  const isInHooks = all.some(({ source }) => source.root.name === "hooks");
+  try {
+    if (isBroken(layer)) throw layer.fault;
+    const usable = load(layer, lineage(layer, layers));
+    return { profile: usable.profile, isInHooks, usable };
+  } catch (fault) {
+    if (!(fault instanceof FileFault)) throw fault;
+    const profile = { ...unknown, name: layer.name, source: sourceOf(layer), error: fault.message };
+    return { profile, isInHooks, usable: null };
+  }
 };
-
-/** `isInHooks`: the hook package has a profile of that name, which later directories may override. */
-type BrokenProfile = { profile: Profile & { error: string }; isInHooks: boolean };
-
-/** Profiles by name, sorted. */
-type ProfilesByName = ReadonlyMap<string, UsableProfile | BrokenProfile>;
-
-const isUsable = (entry: UsableProfile | BrokenProfile): entry is UsableProfile => "chain" in entry;
 
 /** Values of a profile that omits them; one that extends another inherits the other's instead. */
 const defaults = { model: "sonnet", permission_mode: "default", worktree: true } as const;
 
-const resolveProfiles = (layers: Layers): ProfilesByName => {
-  const names = [...layers.keys()].toSorted((a, b) => (a < b ? -1 : 1));
-  return new Map(
-    names.flatMap((name) => {
-      const all = layers.get(name) ?? [];
-      const last = all.at(-1);
-      const isInHooks = all.some(({ source }) => source.root.name === "hooks");
-      return last === undefined ? [] : [[name, { ...resolveProfile(last, layers), isInHooks }]];
-    }),
-  );
-};
-
-type Resolved = Omit<UsableProfile, "isInHooks"> | Omit<BrokenProfile, "isInHooks">;
-
-/** Applies `extends`, defaults and the rules that join several keys. */
-const resolveProfile = (layer: Layer | BrokenLayer, layers: Layers): Resolved => {
-  if (isBroken(layer)) return brokenProfile(layer, layer.fault);
-  try {
-    return usableProfile(layer, lineage(layer, layers));
-  } catch (error) {
-    if (error instanceof FileFault) return brokenProfile(layer, error);
-    throw error;
-  }
-};
-
-const usableProfile = (layer: Layer, chain: Layer[]): Omit<UsableProfile, "isInHooks"> => {
+const load = (layer: Layer, chain: Layer[]): Usable => {
   const { definition, readOnly, plan } = loadPackage({ chain, defaults, opensPullRequests: true });
   const { block } = plan;
   return {
@@ -241,23 +242,19 @@ const usableProfile = (layer: Layer, chain: Layer[]): Omit<UsableProfile, "isInH
   };
 };
 
+/** Of a profile that cannot be used. */
+const unknown = {
+  description: "",
+  model: "",
+  max_turns: null,
+  worktree: false,
+  auto_pr: false,
+  permission_mode: "",
+  budget_day_usd: null,
+};
+
 const sourceOf = ({ source: { root, parts, file } }: Layer | BrokenLayer): string => {
   const path = parts ?? file;
   if (root.label !== undefined) return `${root.label}/${relative(root.path, path)}`;
   return root.name === "bundled" ? root.name : path;
 };
-
-const brokenProfile = (layer: Layer | BrokenLayer, fault: FileFault): Omit<BrokenProfile, "isInHooks"> => ({
-  profile: {
-    name: layer.name,
-    description: "",
-    model: "",
-    max_turns: null,
-    worktree: false,
-    auto_pr: false,
-    permission_mode: "",
-    budget_day_usd: null,
-    source: sourceOf(layer),
-    error: fault.message,
-  },
-});
