@@ -13,6 +13,8 @@ type Dependencies = {
   telemetry: Pick<TelemetrySink, "addRun">;
   /** Costs are computed, not billed. */
   imputed: boolean;
+  /** Whether a job that another instance left unbooked belongs into the database of this one. */
+  isOurs: (record: JobRecord) => boolean;
   /** Counts turns of agent mode that are lost. */
   dropped: (turns: number) => void;
   now: () => Date;
@@ -26,7 +28,8 @@ type Dependencies = {
  *   of the database left unbooked is booked within seconds, by the next start at the latest, and before the record goes;
  * - a turn of agent mode at its end. It waits in memory while the database is unreachable.
  */
-export const createBookings = ({ store, telemetry, imputed, dropped, now, log }: Dependencies) => {
+export const createBookings = (deps: Dependencies) => {
+  const { store, telemetry, imputed, dropped, now, log } = deps;
   const turns = new Map<string, EndedRun>();
   const booking = new Set<Promise<void>>();
   const warnings = createWarnOnce();
@@ -50,7 +53,7 @@ export const createBookings = ({ store, telemetry, imputed, dropped, now, log }:
     for (const run of turns.values()) if (!signal.aborted) await bookTurn(run);
     for (const id of await store.due("unbooked", now().getTime() - settlingMs)) {
       const record = signal.aborted ? null : await store.get(id);
-      if (record !== null) await bookJob(record);
+      if (record !== null && deps.isOurs(record)) await bookJob(record);
     }
   };
 

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
+import type { ObserveTurn } from "../chat/engine.ts";
 import { modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
@@ -18,6 +19,7 @@ import { createRedactor } from "../lib/redact.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { transcriptRoot } from "../profiles/materialise.ts";
 import { createRunner } from "../runner/runner.ts";
+import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createBudgets } from "../telemetry/budgets.ts";
 import type { Answer } from "../mcp/answer.ts";
@@ -31,7 +33,6 @@ import { withCosts } from "./costs.ts";
 import { createCluster, createInstancesView } from "./cluster.ts";
 import { openDoors, publicAddress } from "./doors.ts";
 import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.ts";
-import { createObservers } from "./observers.ts";
 import { createReadiness } from "./readiness.ts";
 import { finish } from "./drain.ts";
 import { startRetention } from "./retention.ts";
@@ -95,7 +96,17 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     metrics.dropped(what, count);
   const telemetry = openTelemetry({ settings, directory, redact, dropped: dropped("records"), now, log });
   const imputed = settings.agentOauthToken !== null;
-  const bookings = createBookings({ store, telemetry, imputed, dropped: dropped("turns"), now, log });
+  const bookings = createBookings({
+    store,
+    telemetry,
+    imputed,
+    // Instances that share a store, and have a SQLite file each, do not share their costs.
+    isOurs: ({ pod_name }) =>
+      !stores.shared || settings.telemetryDb !== null || (pod_name ?? self.podName) === self.podName,
+    dropped: dropped("turns"),
+    now,
+    log,
+  });
 
   /** Nothing may keep the process alive when it cannot start. */
   const giveUp = async (error: unknown): Promise<never> => {
@@ -132,7 +143,21 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     now,
     log,
   });
-  const { onEnded, observeTurn } = createObservers({ metrics, bookings, tracing });
+  const onEnded = (record: JobRecord): void => {
+    metrics.jobEnded(record);
+    bookings.jobEnded(record);
+    tracing?.jobEnded(record);
+  };
+  const observeTurn: ObserveTurn = (turn) => {
+    const traced = tracing?.observeTurn(turn);
+    return {
+      events: (events) => traced?.events(events),
+      ended: (ended) => {
+        bookings.turnEnded(ended);
+        traced?.ended(ended);
+      },
+    };
+  };
   const budgets = createBudgets({ settings, telemetry, now, log });
   /** What every request that starts an agent needs. Throws a `ServiceError`. */
   const requireAgent: typeof budgets.require = async (asked) => {
