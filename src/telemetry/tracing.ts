@@ -43,7 +43,7 @@ export type Tracer = {
   close: () => Promise<void>;
 };
 
-/** The official SDK, which sends ended spans in the background, tries again for 30 s, and then drops them. */
+/** The official SDK, which sends ended spans in the background, tries again up to five times, and then drops them. */
 export const createTracer = async ({ backend, service, redact, dropped, log }: Options): Promise<Tracer> => {
   // Loaded on demand: most services have no backend.
   const [sdk, { OTLPTraceExporter }, { resourceFromAttributes }] = await Promise.all([
