@@ -7,7 +7,7 @@ import { addJobsCommand } from "./find-commands.ts";
 import { examples, jobId, json, kindList, whole, type Lazily } from "./options.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { fitHelp } from "./text/fit-help.ts";
-import { sanitise } from "./text/sanitise.ts";
+import { sanitise } from "../view/sanitise.ts";
 import { addRunCommands } from "./task-commands.ts";
 import { addWorktreeCommands } from "./worktree-commands.ts";
 

@@ -2,10 +2,6 @@ import { Command } from "commander";
 import { addCompletionCommands } from "../completion-commands.ts";
 import { fitHelp } from "../text/fit-help.ts";
 import { examples, whole, type Lazily } from "../options.ts";
-import { runProgram } from "../run-program.ts";
-
-/** Runs bridge with these arguments; resolves to the exit code, never rejects. */
-export const run = (argv: string[]): Promise<number> => runProgram("bridge", createProgram, argv);
 
 const json = ["--json", "print the tool's answer as JSON"] as const;
 const project = ["-p, --project <text>", "only projects whose path contains this text"] as const;

@@ -1,7 +1,7 @@
 import type { Argument, Command, Option } from "commander";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { print } from "../print.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { oneLine } from "../../view/sanitise.ts";
 
 /** A word that may stand at the cursor, and what it means. */
 export type Suggestion = readonly [word: string, about: string];
