@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { addCompletionCommands } from "../completion-commands.ts";
+import { addCompletionCommand } from "../completion.ts";
 import { fitHelp } from "../text/fit-help.ts";
 import { examples, whole, type Lazily } from "../options.ts";
 
@@ -114,7 +114,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .option("--json", "print them as JSON")
     .addHelpText(...examples("bridge version"))
     .action(lazily(async () => (await read()).version));
-  addCompletionCommands(program, lazily);
+  addCompletionCommand(program);
   for (const command of program.commands) command.showHelpAfterError(`Try: bridge ${command.name()} --help`);
   return program;
 };
