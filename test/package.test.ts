@@ -79,6 +79,8 @@ describe("the published package", () => {
     expect(files).toEqual(
       expect.arrayContaining([
         "dist/LICENSES.txt",
+        "dist/completion/bridge.bash",
+        "dist/completion/svc.bash",
         "dist/man/bridge.1",
         "dist/man/svc.1",
         "dist/docs-ui/swagger-ui-bundle.js",

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { sampleBegin, sampleLog } from "../../../test/cli/sample-job.ts";
-import { unpainted } from "../print.ts";
+import { sampleBegin, sampleLog } from "../../test/cli/sample-job.ts";
+import { unpainted } from "./paint.ts";
 import { createNarration } from "./narration.ts";
-import { plainLine } from "./view.ts";
-import { terminalLines } from "./terminal-view.ts";
+import { plainLine, terminalLines } from "./rows.ts";
 
 type Events = Parameters<typeof sampleLog>;
 

@@ -1,9 +1,9 @@
-import type { FailureReason, Job } from "../../contract/job.ts";
-import type { Layout } from "../print.ts";
+import type { FailureReason, Job } from "../contract/job.ts";
+import type { Layout } from "./paint.ts";
 import { adviceFor } from "./advice.ts";
 import { aligned, factLines, wrap, type Fact, cost, counted, duration } from "./columns.ts";
 import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
-import { paintStatus } from "./status.ts";
+import { paintStatus } from "./paint.ts";
 
 /** Everything about a job, as `svc job` shows it. */
 export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }): string => {

@@ -1,6 +1,6 @@
-import type { JobEvent } from "../../contract/event.ts";
-import { duration } from "../../lib/quantities.ts";
-import { oneLine, sanitise } from "../text/sanitise.ts";
+import type { JobEvent } from "../contract/event.ts";
+import { duration } from "./quantities.ts";
+import { oneLine, sanitise } from "./sanitise.ts";
 
 /** One row of a job's progress, before it is fitted to a terminal or a file. */
 export type Row = {

@@ -1,7 +1,7 @@
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import { sampleBegin, sampleJob } from "../../../test/cli/sample-job.ts";
-import { unpainted } from "../print.ts";
+import { sampleBegin, sampleJob } from "../../test/cli/sample-job.ts";
+import { unpainted } from "./paint.ts";
 import { jobTable } from "./job-table.ts";
 
 const now = sampleBegin + 3 * 3_600_000;

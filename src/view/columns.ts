@@ -1,9 +1,9 @@
 import cliTruncate from "cli-truncate";
 import stringWidth from "string-width";
 import wrapAnsi from "wrap-ansi";
-import type { Layout } from "../print.ts";
+import type { Layout } from "./paint.ts";
 
-export { age, bytes, clock, cost, counted, duration } from "../../lib/quantities.ts";
+export { age, bytes, clock, cost, counted, duration } from "./quantities.ts";
 
 const gap = "  ";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Job } from "../../contract/job.ts";
-import { sampleBegin, sampleJob } from "../../../test/cli/sample-job.ts";
-import { unpainted } from "../print.ts";
+import type { Job } from "../contract/job.ts";
+import { sampleBegin, sampleJob } from "../../test/cli/sample-job.ts";
+import { unpainted } from "./paint.ts";
 import { jobPage, jobSummary, stageTimes } from "./job-page.ts";
 
 const page = (changes: Parameters<typeof sampleJob>[0] = {}): string =>

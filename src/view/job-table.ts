@@ -1,10 +1,10 @@
 import stringWidth from "string-width";
-import type { Job } from "../../contract/job.ts";
-import { repositoryName } from "../../lib/repository-name.ts";
-import type { Layout } from "../print.ts";
+import type { Job } from "../contract/job.ts";
+import { repositoryName } from "../lib/repository-name.ts";
+import type { Layout } from "./paint.ts";
 import { age, cost, duration, table, type Column } from "./columns.ts";
 import { oneLine } from "./sanitise.ts";
-import { paintStatus } from "./status.ts";
+import { paintStatus } from "./paint.ts";
 
 /** Columns that the task needs at least. */
 const taskRoom = 24;

@@ -1,4 +1,4 @@
-import type { FailureReason, Job } from "../../contract/job.ts";
+import type { FailureReason, Job } from "../contract/job.ts";
 
 /** What the user can do about a job that did not succeed, or null. */
 export const adviceFor = ({ status, failure_reason: reason, retryable }: Job): string | null => {

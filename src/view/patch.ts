@@ -1,4 +1,4 @@
-import type { Paint } from "../print.ts";
+import type { Paint } from "./paint.ts";
 import { visible } from "./sanitise.ts";
 
 /** A patch in git's colours. What the agent wrote cannot steer the terminal, and no line of text is hidden. */

@@ -3,8 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { git, makeRemote } from "../../../test/remote.ts";
-import { temporaryDirectory } from "../../../test/temporary.ts";
+import { git, makeRemote } from "../../test/remote.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
 import { savedWork } from "./saved-work.ts";
 
 const ref = "refs/service/salvage/the-job";
