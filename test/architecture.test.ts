@@ -2,11 +2,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 
-/** What each room may import: other rooms, and packages from outside. Node's own modules are open to all but `contract` and `client`. */
+/** What each room may import: other rooms, and packages from outside. Node's own modules are open to all but `contract`, `view` and `client`. */
 const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   contract: { rooms: [], packages: ["zod"] },
   config: { rooms: ["contract", "lib"], packages: ["zod", "yaml"] },
   lib: { rooms: [], packages: ["pino", "fs-native-extensions"] },
+  view: { rooms: ["contract", "lib"], packages: ["cli-truncate", "string-width", "wrap-ansi"] },
   kv: { rooms: ["contract", "lib", "config"], packages: ["ioredis"] },
   store: { rooms: ["contract", "lib", "kv"], packages: ["zod", "ioredis"] },
   agents: { rooms: ["contract", "lib", "config"], packages: ["zod"] },
@@ -42,10 +43,10 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   client: { rooms: ["contract"], packages: ["eventsource-parser", "zod"] },
   fleet: { rooms: ["contract", "lib", "config", "client"], packages: ["p-limit", "zod"] },
   // `cli` starts it, lazily; it shares the texts and takeovers of `cli`.
-  tui: { rooms: ["contract", "lib", "client", "fleet", "cli", "main"], packages: ["ink", "react"] },
+  tui: { rooms: ["contract", "lib", "view", "client", "fleet", "cli", "main"], packages: ["ink", "react"] },
   cli: {
-    rooms: ["contract", "lib", "config", "client", "fleet", "main", "tui"],
-    packages: ["cli-truncate", "commander", "log-update", "string-width", "wrap-ansi"],
+    rooms: ["contract", "lib", "view", "config", "client", "fleet", "main", "tui"],
+    packages: ["commander", "log-update", "string-width"],
   },
   main: {
     rooms: [
@@ -87,6 +88,17 @@ const importsOf = (file: string): string[] =>
     ),
   ].map((match) => match[1] ?? "");
 
+test("the page in the browser imports only what runs there", () => {
+  const page = join(import.meta.dirname, "..", "web", "src");
+  const entered = readdirSync(page, { recursive: true, encoding: "utf8" })
+    .filter((file) => /\.tsx?$/.test(file))
+    .flatMap((file) => [
+      ...readFileSync(join(page, file), "utf8").matchAll(/from "[./]+\/src\/([a-z-]+)\/[\w./-]+"/g),
+    ])
+    .map(([, room]) => room);
+  expect(new Set(entered)).toEqual(new Set(["client", "contract", "lib", "view"]));
+});
+
 test("there are files to check", () => {
   expect(files.length).toBeGreaterThan(40);
 });
@@ -106,7 +118,7 @@ const objection = (file: string, specifier: string): string | null => {
   const room = file.split("/")[0] ?? "";
   const allowed = rooms[room];
   if (specifier.startsWith("node:")) {
-    return ["contract", "client"].includes(room)
+    return ["contract", "view", "client"].includes(room)
       ? `${room} is read by browsers: it may not import ${specifier}`
       : null;
   }
@@ -164,6 +176,7 @@ const budgets: Record<string, number> = {
   telemetry: 1823,
   transcripts: 4265,
   tui: 1521,
+  view: 900,
   worktrees: 1743,
   web: 8403,
 };

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { copyAssets, packagesOfAssets } from "./pack/assets.ts";
 import { bundle } from "./pack/bundle.ts";
 import { collectLicences } from "./pack/licences.ts";
+import { writeCompletions } from "./pack/completion.ts";
 import { writeManPages } from "./pack/man.ts";
 import { buildWeb } from "./pack/web.ts";
 
@@ -17,6 +18,7 @@ export const build = async (root: string, target = join(root, "dist")): Promise<
     const { packages } = await bundle({ root, directory: fresh });
     await copyAssets({ root, directory: fresh });
     await writeManPages({ directory: fresh });
+    await writeCompletions({ directory: fresh });
     const ofPage = await buildWeb({ root, directory: join(fresh, "web") });
     const licences = await collectLicences([...packages, ...ofPage, ...packagesOfAssets(root)]);
     await writeFile(join(fresh, "LICENSES.txt"), licences);

@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
 import type { Connection } from "./connect.ts";
 import { usageError } from "./failure.ts";
-import { counted } from "./text/columns.ts";
-import { oneLine } from "./text/sanitise.ts";
+import { counted } from "../view/columns.ts";
+import { oneLine } from "../view/sanitise.ts";
 import { git as userGit } from "./user-git.ts";
 
 /** What a submission takes from the git checkout around the current directory. */

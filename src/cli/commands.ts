@@ -1,13 +1,13 @@
 import { Argument, Command } from "commander";
 import { nearest } from "../lib/nearest.ts";
 import { addChangeCommands } from "./change-commands.ts";
-import { addCompletionCommands } from "./completion-commands.ts";
+import { addCompletionCommand } from "./completion.ts";
 import { addContainerCommands } from "./container-commands.ts";
 import { addJobsCommand } from "./find-commands.ts";
 import { examples, jobId, json, kindList, whole, type Lazily } from "./options.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { fitHelp } from "./text/fit-help.ts";
-import { sanitise } from "./text/sanitise.ts";
+import { sanitise } from "../view/sanitise.ts";
 import { addRunCommands } from "./task-commands.ts";
 import { addWorktreeCommands } from "./worktree-commands.ts";
 
@@ -42,7 +42,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
   addWorktreeCommands(program, lazily);
   addContainerCommands(program, lazily);
   addServiceCommands(program, lazily);
-  addCompletionCommands(program, lazily);
+  addCompletionCommand(program);
   hintAtHelp(program, "svc");
   return program;
 };

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
+import { jobStatuses } from "../contract/job.ts";
 import { examples, json, whole, type Lazily } from "./options.ts";
-import { jobStatuses } from "./text/status.ts";
 
 /** `svc jobs` */
 export const addJobsCommand = (program: Command, lazily: Lazily): void => {

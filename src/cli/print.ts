@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import type { Layout, Paint } from "../view/paint.ts";
 import { exitCode, type ExitCode } from "./failure.ts";
 
 /** To stdout: the result. */
@@ -25,24 +26,14 @@ export const printAnswer = <Body>(
   return exitCode.ok;
 };
 
-/** How a page is drawn. `columns` undefined: there is no terminal, nothing is cut. */
-export type Layout = { paint: Paint; columns?: number | undefined };
-
 export const layoutOf = (stream: NodeJS.WriteStream): Layout => ({
   paint: painter(stream),
   // Some terminals report 0 columns.
   columns: stream.isTTY ? stream.columns || undefined : undefined,
 });
 
-export type Format = Parameters<typeof styleText>[0];
-
-/** Colours a text, or returns it unchanged where colours are off. */
-export type Paint = (format: Format, text: string) => string;
-
 /** Colours for this stream: on for a terminal, unless NO_COLOR is set; FORCE_COLOR decides before both. */
 export const painter =
   (stream: NodeJS.WriteStream): Paint =>
   (format, text) =>
     styleText(format, text, { stream });
-
-export const unpainted: Paint = (_format, text) => text;

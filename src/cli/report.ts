@@ -3,7 +3,7 @@ import { ConfigError } from "../config/config-error.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { CliError, exitCode, type ExitCode } from "./failure.ts";
 import { note, print, printJson } from "./print.ts";
-import { flagWords, sanitise } from "./text/sanitise.ts";
+import { flagWords, sanitise } from "../view/sanitise.ts";
 
 /** Prints a failure on stderr, with `json` also as a failure body on stdout (`line`: in one line), and returns the exit code. */
 export const report = (

@@ -1,11 +1,19 @@
-import { CommanderError, type Command } from "commander";
+import type { Command } from "commander";
+import { version } from "../main/version.ts";
 import { exitCode } from "./failure.ts";
-import { note } from "./print.ts";
+import { note, print } from "./print.ts";
 
 type Create = (finish: (code: number) => void) => Command;
 
-/** Runs a program of this package; resolves to the exit code, never rejects. */
-export const runProgram = async (name: string, create: Create, argv: string[]): Promise<number> => {
+/**
+ * Runs a program of this package; resolves to the exit code, never rejects.
+ * @param load imports the commands, which takes most of the time of a start
+ */
+export const runProgram = async (
+  name: string,
+  load: () => Promise<Create>,
+  argv: string[],
+): Promise<number> => {
   // A reader that stops early (`svc jobs | head`) is no failure.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(exitCode.ok);
@@ -14,11 +22,18 @@ export const runProgram = async (name: string, create: Create, argv: string[]): 
   });
   // A service must not end with the reader of its log.
   process.stderr.on("error", () => undefined);
+  const words = asCommand(argv);
+  if (words.length === 1 && words[0] === "version") {
+    print(`${name} ${version}`);
+    return exitCode.ok;
+  }
   let code: number = exitCode.ok;
   try {
-    await create((result) => (code = result)).parseAsync(asCommand(argv), { from: "user" });
+    const create = await load();
+    await create((result) => (code = result)).parseAsync(words, { from: "user" });
     return code;
   } catch (error) {
+    const { CommanderError } = await import("commander");
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.usage;
     const { report } = await import("./report.ts");
     return report(error, { json: argv.includes("--json"), name });

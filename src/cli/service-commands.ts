@@ -1,10 +1,9 @@
 import { Argument, Option, type Command } from "commander";
+import { companionTargets } from "../contract/companion.ts";
+import { usageGroups } from "../contract/usage.ts";
 import { examples, json, whole, type Lazily } from "./options.ts";
 
-/** As in the contract, whose import would make each start slower. */
-const companionTargets = ["hooks", "bundle", "hub"];
 const headless = ["list", "chat", "job", "sync", "health", "local"];
-export const groups = ["day", "profile", "repository", "model", "key", "kind"];
 
 /** The commands for operators. */
 export const addServiceCommands = (program: Command, lazily: Lazily): void => {
@@ -93,7 +92,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Show what jobs and turns of agent mode cost: runs, success rate and cost, with a bar for each row. Days are UTC.",
     )
-    .addOption(new Option("--by <group>", "what a row stands for (default: day)").choices(groups))
+    .addOption(new Option("--by <group>", "what a row stands for (default: day)").choices(usageGroups))
     .option("--since <date>", "first day, as in 2026-03-02 (default: 29 days before the last)")
     .option("--until <date>", "last day (default: today)")
     .option("-p, --profile <name>", "only runs with this profile")

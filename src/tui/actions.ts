@@ -1,4 +1,4 @@
-import { table } from "../cli/text/columns.ts";
+import { table } from "../view/columns.ts";
 import { section, type Section } from "./list.ts";
 import type { Ui } from "./ui.ts";
 

@@ -1,6 +1,6 @@
-import { createNarration } from "../cli/live/narration.ts";
-import { terminalLines } from "../cli/live/terminal-view.ts";
-import type { Paint } from "../cli/print.ts";
+import { createNarration } from "../view/narration.ts";
+import { terminalLines } from "../view/rows.ts";
+import type { Paint } from "../view/paint.ts";
 import type { JobEvent } from "../contract/event.ts";
 
 /** Older rows are dropped; `svc logs` has all. */

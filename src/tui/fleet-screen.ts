@@ -1,6 +1,6 @@
 import { exitCode } from "../cli/failure.ts";
-import { counted, cut, table, type Column } from "../cli/text/columns.ts";
-import { oneLine } from "../cli/text/sanitise.ts";
+import { counted, cut, table, type Column } from "../view/columns.ts";
+import { oneLine } from "../view/sanitise.ts";
 import type { Fleet, Remote } from "../fleet/fleet.ts";
 import type { LocalAgent } from "../main/local-agents.ts";
 import { createList, listScreen, section, type List } from "./list.ts";

@@ -1,5 +1,5 @@
-import { wrap } from "../cli/text/columns.ts";
-import { sanitise } from "../cli/text/sanitise.ts";
+import { wrap } from "../view/columns.ts";
+import { sanitise } from "../view/sanitise.ts";
 import { isCharacter, withoutLast } from "./keys.ts";
 import type { Screen, Ui } from "./ui.ts";
 

@@ -1,5 +1,5 @@
-import { jobTable } from "../cli/text/job-table.ts";
-import { cut } from "../cli/text/columns.ts";
+import { jobTable } from "../view/job-table.ts";
+import { cut } from "../view/columns.ts";
 import type { Client } from "../client/client.ts";
 import type { Job } from "../contract/job.ts";
 import { section, type List, type Section } from "./list.ts";

@@ -1,10 +1,10 @@
 import { isBug } from "../cli/failure.ts";
 import { layoutOf } from "../cli/print.ts";
-import { cost, counted } from "../cli/text/columns.ts";
-import { jobPage } from "../cli/text/job-page.ts";
-import { paintPatch } from "../cli/text/patch.ts";
-import { oneLine } from "../cli/text/sanitise.ts";
-import { paintStatus } from "../cli/text/status.ts";
+import { cost, counted } from "../view/columns.ts";
+import { jobPage } from "../view/job-page.ts";
+import { paintPatch } from "../view/patch.ts";
+import { oneLine } from "../view/sanitise.ts";
+import { paintStatus } from "../view/paint.ts";
 import type { Client } from "../client/client.ts";
 import { isFinal, type Job } from "../contract/job.ts";
 import type { Remote } from "../fleet/fleet.ts";

@@ -1,5 +1,5 @@
-import { wrap } from "../cli/text/columns.ts";
-import { oneLine } from "../cli/text/sanitise.ts";
+import { wrap } from "../view/columns.ts";
+import { oneLine } from "../view/sanitise.ts";
 import { commonKeys } from "./help.ts";
 import { isCharacter, withoutLast } from "./keys.ts";
 import type { Screen, Size, Ui } from "./ui.ts";

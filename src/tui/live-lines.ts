@@ -1,4 +1,4 @@
-import { createNarration } from "../cli/live/narration.ts";
+import { createNarration } from "../view/narration.ts";
 import type { Client } from "../client/client.ts";
 import type { Job } from "../contract/job.ts";
 

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { oneLine, sanitise } from "../cli/text/sanitise.ts";
+import { oneLine, sanitise } from "../view/sanitise.ts";
 import type { LocalAgent } from "../main/local-agents.ts";
 import { actionSection } from "./actions.ts";
 import { createList, listScreen } from "./list.ts";

@@ -1,5 +1,5 @@
 import { isBug } from "../cli/failure.ts";
-import { oneLine } from "../cli/text/sanitise.ts";
+import { oneLine } from "../view/sanitise.ts";
 import type { Client } from "../client/client.ts";
 import type { Remote } from "../fleet/fleet.ts";
 import { pause } from "../lib/wait.ts";

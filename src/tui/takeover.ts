@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { exitCode, type ExitCode } from "../cli/failure.ts";
-import { oneLine } from "../cli/text/sanitise.ts";
+import { oneLine } from "../view/sanitise.ts";
 import type { Takeover } from "../fleet/fleet.ts";
 
 /**

@@ -1,6 +1,6 @@
-import { clock, wrap } from "../cli/text/columns.ts";
+import { clock, wrap } from "../view/columns.ts";
 import { isBug } from "../cli/failure.ts";
-import { sanitise } from "../cli/text/sanitise.ts";
+import { sanitise } from "../view/sanitise.ts";
 import { createScroll } from "./scroll.ts";
 import type { Screen, Ui } from "./ui.ts";
 

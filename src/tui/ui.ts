@@ -1,6 +1,6 @@
 import { exitCode, isBug, type ExitCode } from "../cli/failure.ts";
-import type { Paint } from "../cli/print.ts";
-import { oneLine } from "../cli/text/sanitise.ts";
+import type { Paint } from "../view/paint.ts";
+import { oneLine } from "../view/sanitise.ts";
 import { isCharacter } from "./keys.ts";
 
 /** Columns and rows. */

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, test } from "vitest";
-import { shellWord } from "../../src/cli/text/sanitise.ts";
+import { shellWord } from "../../src/view/sanitise.ts";
 import { afterFile } from "../cleanup.ts";
 import { compileCache } from "../compile-cache.ts";
 import { svcProgram } from "../service-process.ts";

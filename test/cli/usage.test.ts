@@ -1,10 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { jobStatuses as choices } from "../../src/cli/text/status.ts";
-import { groups } from "../../src/cli/service-commands.ts";
-import { jobStatuses } from "../../src/contract/job.ts";
-import { usageGroups } from "../../src/contract/usage.ts";
 import { svc } from "./run-svc.ts";
 
 describe("help", () => {
@@ -147,11 +143,6 @@ describe("what is not understood ends with 2", () => {
     expect(stderr).toContain(`The task has ${told} characters and may have 100,000`);
     expect(code).toBe(2);
   });
-});
-
-test("the statuses that can be asked for are those of the contract", () => {
-  expect(choices).toEqual(jobStatuses);
-  expect(groups).toEqual(usageGroups);
 });
 
 test.each([["version"], ["--version"], ["-V"]])("svc %s prints name and version", async (word) => {

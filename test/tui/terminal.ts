@@ -2,7 +2,7 @@ import { execFile, spawnSync } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { shellWord } from "../../src/cli/text/sanitise.ts";
+import { shellWord } from "../../src/view/sanitise.ts";
 import { afterFile } from "../cleanup.ts";
 import { compileCache } from "../compile-cache.ts";
 import { svcProgram } from "../service-process.ts";

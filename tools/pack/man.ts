@@ -39,8 +39,6 @@ const manPage = (program: Command, other: string): string => {
 /** A command with its arguments, options and examples, then its own commands. */
 const section = (command: Command): string[] => {
   const help = command.createHelp();
-  // Hidden commands have no description.
-  if (command.description() === "") return [];
   return [
     `.SS ${text(help.commandUsage(command))}`,
     text(command.description()),

@@ -1,6 +1,7 @@
 import { isNodeRecent } from "../node-version.ts";
 
 if (isNodeRecent("bridge")) {
-  const { run } = await import("./program.ts");
-  process.exitCode = await run(process.argv.slice(2));
+  const { runProgram } = await import("../run-program.ts");
+  const load = async () => (await import("./program.ts")).createProgram;
+  process.exitCode = await runProgram("bridge", load, process.argv.slice(2));
 } else process.exitCode = 1;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { transcriptOperations } from "../../contract/transcript.ts";
-import { unpainted } from "../print.ts";
+import { unpainted } from "../../view/paint.ts";
 import * as pages from "./pages.ts";
 
 const layout = { paint: unpainted, columns: 80 };

@@ -1,6 +1,6 @@
 import type { Collected, Session, SessionMeta } from "../../contract/transcript.ts";
 import type { Entry } from "../../contract/transcript-entry.ts";
-import type { Layout } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
 import {
   age,
   aligned,
@@ -12,8 +12,8 @@ import {
   table,
   wrap,
   type Column,
-} from "../text/columns.ts";
-import { oneLine, sanitise } from "../text/sanitise.ts";
+} from "../../view/columns.ts";
+import { oneLine, sanitise } from "../../view/sanitise.ts";
 
 /** What the commands of bridge print on a terminal. */
 

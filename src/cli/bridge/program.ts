@@ -1,11 +1,7 @@
 import { Command } from "commander";
-import { addCompletionCommands } from "../completion-commands.ts";
+import { addCompletionCommand } from "../completion.ts";
 import { fitHelp } from "../text/fit-help.ts";
 import { examples, whole, type Lazily } from "../options.ts";
-import { runProgram } from "../run-program.ts";
-
-/** Runs bridge with these arguments; resolves to the exit code, never rejects. */
-export const run = (argv: string[]): Promise<number> => runProgram("bridge", createProgram, argv);
 
 const json = ["--json", "print the tool's answer as JSON"] as const;
 const project = ["-p, --project <text>", "only projects whose path contains this text"] as const;
@@ -118,7 +114,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .option("--json", "print them as JSON")
     .addHelpText(...examples("bridge version"))
     .action(lazily(async () => (await read()).version));
-  addCompletionCommands(program, lazily);
+  addCompletionCommand(program);
   for (const command of program.commands) command.showHelpAfterError(`Try: bridge ${command.name()} --help`);
   return program;
 };

@@ -6,7 +6,8 @@ import { openBridge, type OpenBridge } from "../../main/bridge.ts";
 import { version as number } from "../../main/version.ts";
 import { usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
-import { note, printAnswer, type Layout } from "../print.ts";
+import { note, printAnswer } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
 import * as pages from "./pages.ts";
 
 type Json = { json?: boolean };

@@ -12,7 +12,7 @@ import {
 } from "../../../test/cli/chat-stub.ts";
 import { until } from "../../../test/until.ts";
 import { createClient } from "../../client/client.ts";
-import { sanitise } from "../text/sanitise.ts";
+import { sanitise } from "../../view/sanitise.ts";
 import { converse } from "./converse.ts";
 import type { TalkOptions } from "./turn.ts";
 

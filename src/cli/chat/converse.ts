@@ -1,9 +1,10 @@
 import type { Client } from "../../client/client.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
-import { painter, type Paint } from "../print.ts";
-import { aligned, clock, duration } from "../text/columns.ts";
-import { oneLine, sanitise } from "../text/sanitise.ts";
+import { painter } from "../print.ts";
+import type { Paint } from "../../view/paint.ts";
+import { aligned, clock, duration } from "../../view/columns.ts";
+import { oneLine, sanitise } from "../../view/sanitise.ts";
 import { openPrompt } from "./prompt.ts";
 import { createTranscript } from "./transcript.ts";
 import { ask, chatFailure, resumeCommand, type TalkOptions } from "./turn.ts";

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
-import type { Paint } from "../print.ts";
+import type { Paint } from "../../view/paint.ts";
 
 /** Reads messages from a terminal, exclusively until it is closed. */
 export type Prompt = Disposable & {

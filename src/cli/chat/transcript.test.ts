@@ -1,8 +1,8 @@
 import { styleText } from "node:util";
 import { describe, expect, test } from "vitest";
 import type { ChatChunk } from "../../client/chat.ts";
-import { unpainted, type Paint } from "../print.ts";
-import { sanitise } from "../text/sanitise.ts";
+import { unpainted, type Paint } from "../../view/paint.ts";
+import { sanitise } from "../../view/sanitise.ts";
 import type { Kind } from "../options.ts";
 import { createTranscript } from "./transcript.ts";
 

@@ -1,11 +1,11 @@
 import { unfenced, type ChatChunk, type ChatEventType } from "../../client/chat.ts";
 import type { Visibility } from "../../contract/visibility.ts";
 import type { Kind } from "../options.ts";
-import type { Paint } from "../print.ts";
-import { createLiveWrap, cut, counted } from "../text/columns.ts";
-import { bar, call, thought } from "../text/marks.ts";
-import { createLiveSanitiser, sanitise } from "../text/sanitise.ts";
-import { toolCall } from "../live/narration.ts";
+import type { Paint } from "../../view/paint.ts";
+import { createLiveWrap, cut, counted } from "../../view/columns.ts";
+import { bar, call, thought } from "../../view/rows.ts";
+import { createLiveSanitiser, sanitise } from "../../view/sanitise.ts";
+import { toolCall } from "../../view/narration.ts";
 
 /** Writes one answer live: blocks of thinking, text and tools, separated by blank lines. */
 export type Transcript = {

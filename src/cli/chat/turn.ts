@@ -3,7 +3,7 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import { CliError } from "../failure.ts";
 import type { Kind } from "../options.ts";
-import { shellWord } from "../text/sanitise.ts";
+import { shellWord } from "../../view/sanitise.ts";
 
 /** Options of every message: user, agent, conversation, display. */
 export type TalkOptions = {

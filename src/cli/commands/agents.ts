@@ -11,7 +11,7 @@ import { baseUrlOf } from "../connect.ts";
 import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, printJson } from "../print.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import { readText, repositoryOf } from "./input.ts";
 
 export type AgentsOptions = {

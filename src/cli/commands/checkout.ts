@@ -7,7 +7,7 @@ import { connect } from "../connect.ts";
 import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
 import { rememberJob, resolveJobId } from "../job-id.ts";
 import { print } from "../print.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import { checkoutHere, git, requireGit } from "../user-git.ts";
 
 /** `svc checkout` */

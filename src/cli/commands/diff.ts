@@ -4,9 +4,9 @@ import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { rememberJob, resolveJobId } from "../job-id.ts";
 import { page } from "../pager.ts";
 import { note, painter, print, printJson } from "../print.ts";
-import { counted } from "../text/columns.ts";
-import { paintPatch, paintStat } from "../text/patch.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { counted } from "../../view/columns.ts";
+import { paintPatch, paintStat } from "../../view/patch.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import { checkoutHere, git } from "../user-git.ts";
 
 type DiffOptions = { stat?: boolean; nameOnly?: boolean; json?: boolean };

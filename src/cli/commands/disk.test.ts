@@ -1,7 +1,7 @@
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
 import { diskPage } from "./worktrees.ts";
-import { unpainted } from "../print.ts";
+import { unpainted } from "../../view/paint.ts";
 
 const mebi = 1024 ** 2;
 const gibi = 1024 ** 3;

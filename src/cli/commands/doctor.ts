@@ -7,7 +7,7 @@ import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { printAnswer } from "../print.ts";
-import { factLines } from "../text/columns.ts";
+import { factLines } from "../../view/columns.ts";
 import { checkFact } from "./status.ts";
 
 export type DoctorOptions = { yes?: boolean; offline?: boolean; json?: boolean };

@@ -4,7 +4,7 @@ import { drainInstance, flagMargin, jobList } from "../../main/drain.ts";
 import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note } from "../print.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { oneLine } from "../../view/sanitise.ts";
 
 /** `svc drain`: for the hook that runs before an instance is stopped. Prints to stderr only. */
 export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode> => {

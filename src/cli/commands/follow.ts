@@ -8,8 +8,8 @@ import { rememberJob, resolveJobId } from "../job-id.ts";
 import { followJob, printEvents, waitForJob } from "../live/follow.ts";
 import { plainView } from "../live/view.ts";
 import { layoutOf, note, print } from "../print.ts";
-import { oneLine } from "../text/sanitise.ts";
-import { paintStatus } from "../text/status.ts";
+import { oneLine } from "../../view/sanitise.ts";
+import { paintStatus } from "../../view/paint.ts";
 
 type LogsOptions = { follow?: boolean; json?: boolean };
 

@@ -4,8 +4,8 @@ import type { CompanionTarget } from "../../contract/companion.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { printAnswer } from "../print.ts";
-import { table } from "../text/columns.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { table } from "../../view/columns.ts";
+import { oneLine } from "../../view/sanitise.ts";
 
 export type HooksSyncOptions = { target: CompanionTarget | "all"; url?: string; json?: boolean };
 

@@ -6,9 +6,10 @@ import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { isOutage } from "../live/follow.ts";
-import { layoutOf, note, print, printJson, type Layout } from "../print.ts";
-import { jobTable } from "../text/job-table.ts";
-import { oneLine, shellWord } from "../text/sanitise.ts";
+import { layoutOf, note, print, printJson } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
+import { jobTable } from "../../view/job-table.ts";
+import { oneLine, shellWord } from "../../view/sanitise.ts";
 import { fromHere } from "./input.ts";
 import { queueLines } from "./lists.ts";
 

@@ -1,13 +1,14 @@
 import type { Instance, Overview } from "../../contract/instance.ts";
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
-import { printAnswer, type Layout } from "../print.ts";
-import { table, wrap, factLines, age, counted, duration } from "../text/columns.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { printAnswer } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
+import { table, wrap, factLines, age, counted, duration } from "../../view/columns.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import type { Profile } from "../../contract/profile.ts";
 import { rememberJob, resolveJobId } from "../job-id.ts";
 import { printEvents, waitForJob } from "../live/follow.ts";
-import { jobPage } from "../text/job-page.ts";
+import { jobPage } from "../../view/job-page.ts";
 
 /** `svc instances` */
 export const instances = async ({ json }: { json?: boolean }): Promise<ExitCode> =>

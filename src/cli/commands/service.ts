@@ -1,9 +1,10 @@
 import { describeSettings } from "../../config/describe.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { type ExitCode, CliError, isBug, usageError } from "../failure.ts";
-import { note, printAnswer, type Layout } from "../print.ts";
-import { table, type Column } from "../text/columns.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { note, printAnswer } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
+import { table, type Column } from "../../view/columns.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import { resolve } from "node:path";
 import { initSharedFs, type SharedFs } from "../../main/init-shared-fs.ts";
 

@@ -2,9 +2,10 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Check } from "../../contract/instance.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
-import { note, printAnswer, type Format, type Paint } from "../print.ts";
-import { factLines, type Fact } from "../text/columns.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { note, printAnswer } from "../print.ts";
+import type { Format, Paint } from "../../view/paint.ts";
+import { factLines, type Fact } from "../../view/columns.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import { queueLines } from "./lists.ts";
 
 /** `svc status`: exit 1 when new jobs are refused. */

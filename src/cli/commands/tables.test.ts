@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Overview } from "../../contract/instance.ts";
-import { unpainted } from "../print.ts";
+import { unpainted } from "../../view/paint.ts";
 import { instanceTable, queueLines, profileEntry } from "./lists.ts";
 
 describe("the entry of a profile", () => {

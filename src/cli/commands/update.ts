@@ -3,7 +3,7 @@ import { runUpdate } from "../../main/update/update.ts";
 import { CliError, isBug, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note, printAnswer } from "../print.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { oneLine } from "../../view/sanitise.ts";
 
 type Options = { source?: string; rollback?: boolean; json?: boolean };
 

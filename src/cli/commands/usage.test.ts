@@ -1,7 +1,7 @@
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
 import type { UsageAnswer, UsageRow } from "../../contract/usage.ts";
-import { unpainted } from "../print.ts";
+import { unpainted } from "../../view/paint.ts";
 import { usagePage } from "./usage.ts";
 
 const row = (group: string, changes: Partial<UsageRow> = {}): UsageRow => ({

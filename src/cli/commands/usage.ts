@@ -1,9 +1,10 @@
 import type { Budget, UsageAnswer, UsageFigures, UsageInput } from "../../contract/usage.ts";
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
-import { printAnswer, type Layout } from "../print.ts";
-import { cost, cut, duration, table, wrap, type Column } from "../text/columns.ts";
-import { oneLine } from "../text/sanitise.ts";
+import { printAnswer } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
+import { cost, cut, duration, table, wrap, type Column } from "../../view/columns.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import { fromHere } from "./input.ts";
 
 export type UsageOptions = Partial<

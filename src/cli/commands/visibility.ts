@@ -1,7 +1,7 @@
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
 import { printAnswer } from "../print.ts";
-import { factLines } from "../text/columns.ts";
+import { factLines } from "../../view/columns.ts";
 
 /** `svc visibility`. `changes`: words such as `thinking=off`; none: only shows. */
 export const visibility = async (changes: string[], { json }: { json?: boolean }): Promise<ExitCode> => {

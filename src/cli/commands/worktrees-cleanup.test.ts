@@ -1,7 +1,7 @@
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
 import { cleanupReport, type Cleanup } from "./worktrees-cleanup.ts";
-import { unpainted } from "../print.ts";
+import { unpainted } from "../../view/paint.ts";
 
 const result = (changes: Partial<Cleanup["results"][number]> = {}): Cleanup["results"][number] => ({
   path: "/srv/worktrees/one",

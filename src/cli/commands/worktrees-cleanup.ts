@@ -3,9 +3,10 @@ import type { Client } from "../../client/client.ts";
 import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
 import { resolveJobId } from "../job-id.ts";
-import { note, printAnswer, type Layout } from "../print.ts";
-import { aligned, rightAligned, wrap, bytes, counted } from "../text/columns.ts";
-import { flagWords, oneLine } from "../text/sanitise.ts";
+import { note, printAnswer } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
+import { aligned, rightAligned, wrap, bytes, counted } from "../../view/columns.ts";
+import { flagWords, oneLine } from "../../view/sanitise.ts";
 import { fromHere } from "./input.ts";
 
 export type CleanupOptions = { maxAgeHours?: number; force?: boolean; dryRun?: boolean; json?: boolean };

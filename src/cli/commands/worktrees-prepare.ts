@@ -8,7 +8,7 @@ import { report } from "../report.ts";
 import { catchInterruption } from "../interruption.ts";
 import { isOutage, waitOutOutage } from "../live/follow.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
-import { flagWords, oneLine, sanitise, shellWord } from "../text/sanitise.ts";
+import { flagWords, oneLine, sanitise, shellWord } from "../../view/sanitise.ts";
 import { repositoryOf } from "./input.ts";
 import { preparedPage } from "./worktrees.ts";
 

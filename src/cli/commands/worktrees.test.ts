@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { sampleWorktree } from "../../../test/cli/sample-worktree.ts";
-import { unpainted } from "../print.ts";
+import { unpainted } from "../../view/paint.ts";
 import stringWidth from "string-width";
 import { preparedPage, worktreePage, worktreeTable } from "./worktrees.ts";
 

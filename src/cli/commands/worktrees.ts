@@ -2,12 +2,13 @@ import type { Worktree } from "../../contract/worktree.ts";
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
 import { resolveJobId } from "../job-id.ts";
-import { printAnswer, type Layout } from "../print.ts";
-import { factLines, table, wrap, type Column, age, bytes, counted } from "../text/columns.ts";
-import { warningsFact } from "../text/job-page.ts";
-import { savedWork } from "../text/saved-work.ts";
-import { flagWords, oneLine, optional, sanitise, shellWord } from "../text/sanitise.ts";
-import { paintStatus } from "../text/status.ts";
+import { printAnswer } from "../print.ts";
+import type { Layout } from "../../view/paint.ts";
+import { factLines, table, wrap, type Column, age, bytes, counted } from "../../view/columns.ts";
+import { warningsFact } from "../../view/job-page.ts";
+import { savedWork } from "../../view/saved-work.ts";
+import { flagWords, oneLine, optional, sanitise, shellWord } from "../../view/sanitise.ts";
+import { paintStatus } from "../../view/paint.ts";
 import type { Client } from "../../client/client.ts";
 
 /** `svc worktrees list` */

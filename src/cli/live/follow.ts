@@ -6,8 +6,8 @@ import { retry } from "../../lib/wait.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
-import { jobSummary } from "../text/job-page.ts";
-import { duration } from "../text/columns.ts";
+import { jobSummary } from "../../view/job-page.ts";
+import { duration } from "../../view/columns.ts";
 import { chooseView, quietView } from "./view.ts";
 
 type Wait = { client: Client; job: Job; json: boolean };

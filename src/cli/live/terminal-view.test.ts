@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { afterEach, expect, test, vi } from "vitest";
 import { sampleBegin, sampleLog } from "../../../test/cli/sample-job.ts";
-import { sanitise } from "../text/sanitise.ts";
+import { sanitise } from "../../view/sanitise.ts";
 import { terminalView } from "./terminal-view.ts";
 
 /** Enough of a terminal for a view: it has a size and keeps what is written. */

@@ -1,9 +1,9 @@
 import { createLogUpdate } from "log-update";
 import type { JobEvent } from "../../contract/event.ts";
-import { painter, type Paint } from "../print.ts";
-import { bar, call, thought } from "../text/marks.ts";
-import { cut, wrap, clock, cost, counted } from "../text/columns.ts";
-import { createNarration, type Row } from "./narration.ts";
+import { painter } from "../print.ts";
+import { cut, clock, cost, counted } from "../../view/columns.ts";
+import { createNarration, type Row } from "../../view/narration.ts";
+import { terminalLines } from "../../view/rows.ts";
 import type { View } from "./view.ts";
 
 /** For terminals: rows scroll above one status line that is redrawn. */
@@ -70,23 +70,6 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
 };
 
 const spinnerFrames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-
-/**
- * The row as lines for a terminal. The agent's words are the loudest: plain, and wrapped. Stages are the quietest, and the
- * only rows with a time.
- */
-export const terminalLines = (row: Row, { paint, columns }: { paint: Paint; columns: number }): string[] => {
-  const { kind, text } = row;
-  if (kind === "text") return wrap(text, columns);
-  if (kind === "thinking")
-    return wrap(text, columns - bar.length).map((line) => paint(thought, `${bar}${line}`.trimEnd()));
-  if (kind === "tool") return [paint("cyan", cut(`${call} ${text}`, columns))];
-  if (kind === "problem")
-    return wrap(text, columns - 2).map((line, index) =>
-      paint("yellow", `${index === 0 ? "!" : " "} ${line}`),
-    );
-  return [paint("dim", cut(`${clock(row.elapsedMs).padStart(6)}  ${text}`, columns))];
-};
 
 const blockOf: Record<Row["kind"], string> = {
   stage: "progress",

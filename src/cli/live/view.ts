@@ -1,7 +1,7 @@
 import type { JobEvent } from "../../contract/event.ts";
-import { painter, type Paint } from "../print.ts";
-import { cut, clock } from "../text/columns.ts";
-import { createNarration, type Row } from "./narration.ts";
+import { painter } from "../print.ts";
+import { createNarration, type Row } from "../../view/narration.ts";
+import { plainLine } from "../../view/rows.ts";
 
 /** Shows a job while it runs. */
 export type View = {
@@ -38,11 +38,4 @@ export const plainView = (stream: NodeJS.WriteStream, begin: number): View => {
     note: (text) => stream.write(`${text}\n`),
     close: () => write(narration.rest()),
   };
-};
-
-/** Time, kind and text in columns. */
-export const plainLine = ({ kind, elapsedMs, text }: Row, paint: Paint): string => {
-  const time = clock(elapsedMs).padStart(7);
-  const shown = kind === "text" ? text : cut(text, 200);
-  return `${paint("dim", time)}  ${kind.padEnd(7)}  ${kind === "problem" ? paint("yellow", shown) : shown}`.trimEnd();
 };

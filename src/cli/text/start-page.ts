@@ -1,8 +1,8 @@
 import { isLoopbackHost } from "../../config/formats.ts";
 import { modelCredential, modelProblem } from "../../config/model-credential.ts";
 import type { Settings } from "../../config/variables.ts";
-import type { Layout } from "../print.ts";
-import { counted, factLines } from "./columns.ts";
+import type { Layout } from "../../view/paint.ts";
+import { counted, factLines } from "../../view/columns.ts";
 
 /** What `svc serve` says on a terminal below its address: where things are, what is set, what is missing. */
 export const startPage = (settings: Settings, url: string, layout: Layout): string => {

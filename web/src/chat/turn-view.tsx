@@ -1,6 +1,6 @@
 import { memo, useState } from "react";
 import { parsedJson } from "../../../src/client/client-error.ts";
-import { duration } from "../../../src/lib/quantities.ts";
+import { duration } from "../../../src/view/quantities.ts";
 import { Markdown } from "../parts/markdown.tsx";
 import { Thought } from "../parts/thought.tsx";
 import { Duration } from "../parts/time.tsx";

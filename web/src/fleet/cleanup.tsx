@@ -1,8 +1,8 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { CleanupResult } from "../../../src/contract/worktree.ts";
-import { bytes, counted } from "../../../src/lib/quantities.ts";
+import { bytes, counted } from "../../../src/view/quantities.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Answer } from "../parts/states.tsx";
 import { client, queries } from "../shell/service.ts";

@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { CompanionTarget } from "../../../src/contract/companion.ts";
-import { age } from "../../../src/lib/quantities.ts";
+import { age } from "../../../src/view/quantities.ts";
 import { Answer } from "../parts/states.tsx";
 import { client, queries } from "../shell/service.ts";
 

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
-import { bytes, counted } from "../../../src/lib/quantities.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
+import { bytes, counted } from "../../../src/view/quantities.ts";
 import { Repository } from "../parts/repository.tsx";
 import { Answer } from "../parts/states.tsx";
 import { client } from "../shell/service.ts";

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
-import { duration } from "../../../src/lib/quantities.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
+import { duration } from "../../../src/view/quantities.ts";
 import { Answer } from "../parts/states.tsx";
 import { Ago } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";

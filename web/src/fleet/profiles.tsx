@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import { Answer } from "../parts/states.tsx";
 import { client } from "../shell/service.ts";
 

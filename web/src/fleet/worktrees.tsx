@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { Worktree } from "../../../src/contract/worktree.ts";
-import { bytes, counted } from "../../../src/lib/quantities.ts";
+import { bytes, counted } from "../../../src/view/quantities.ts";
 import { Repository } from "../parts/repository.tsx";
 import { Answer } from "../parts/states.tsx";
 import { Ago } from "../parts/time.tsx";

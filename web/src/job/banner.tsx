@@ -1,5 +1,5 @@
-import { adviceFor } from "../../../src/cli/text/advice.ts";
-import { oneLine, sanitise } from "../../../src/cli/text/sanitise.ts";
+import { adviceFor } from "../../../src/view/advice.ts";
+import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import type { Job } from "../../../src/contract/job.ts";
 
 /** Why the job failed, what to do about it, and its warnings: above all of its parts. */

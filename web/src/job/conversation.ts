@@ -1,6 +1,6 @@
 import type { JobEvent } from "../../../src/contract/event.ts";
 import { addUsage, type StageName, type Usage } from "../../../src/contract/job.ts";
-import { describeEvent } from "../../../src/cli/live/narration.ts";
+import { describeEvent } from "../../../src/view/narration.ts";
 
 /** What every entry of a conversation has. Entries change in place; `changes` counts how often. */
 type Base = { seq: number; at: string; attempt: number; changes: number };

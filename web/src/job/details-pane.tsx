@@ -1,6 +1,6 @@
 import { isFinal, type Job } from "../../../src/contract/job.ts";
-import { oneLine, sanitise } from "../../../src/cli/text/sanitise.ts";
-import { savedWork } from "../../../src/cli/text/saved-work.ts";
+import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
+import { savedWork } from "../../../src/view/saved-work.ts";
 import { hasChange } from "../parts/change.tsx";
 import { Markdown } from "../parts/markdown.tsx";
 import { Empty } from "../parts/states.tsx";

@@ -1,5 +1,5 @@
 import { memo, type ReactNode } from "react";
-import { clock } from "../../../src/lib/quantities.ts";
+import { clock } from "../../../src/view/quantities.ts";
 import { Long } from "../parts/long.tsx";
 import { Markdown } from "../parts/markdown.tsx";
 import { Thought } from "../parts/thought.tsx";

@@ -3,8 +3,8 @@ import { useEffect, useId, useRef, useState, type FormEvent, type ReactNode } fr
 import { useLocation } from "wouter";
 import { continueInput, retryInput } from "../../../src/client/again.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
-import { cost } from "../../../src/lib/quantities.ts";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { cost } from "../../../src/view/quantities.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import { hasChange } from "../parts/change.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { isWeb, Repository } from "../parts/repository.tsx";

@@ -1,5 +1,5 @@
 import type { ChangedFile } from "../../../src/contract/diff.ts";
-import { visible } from "../../../src/cli/text/sanitise.ts";
+import { visible } from "../../../src/view/sanitise.ts";
 
 /** A changed file, and its first row. */
 export type PatchFile = ChangedFile & { row: number };

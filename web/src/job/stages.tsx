@@ -1,5 +1,5 @@
 import type { Job } from "../../../src/contract/job.ts";
-import { duration } from "../../../src/lib/quantities.ts";
+import { duration } from "../../../src/view/quantities.ts";
 import { useNow } from "../parts/time.tsx";
 
 type Stages = Job["stages"];

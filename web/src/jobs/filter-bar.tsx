@@ -1,5 +1,5 @@
 import { useMemo, type ReactNode } from "react";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { Job } from "../../../src/contract/job.ts";
 import { Choice, Search, Since } from "../parts/filters.tsx";
 import { shortRepository } from "../parts/repository.tsx";

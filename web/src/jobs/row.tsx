@@ -1,7 +1,7 @@
 import { memo, useEffect, useRef } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../../src/contract/job.ts";
-import { oneLine, sanitise } from "../../../src/cli/text/sanitise.ts";
+import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { Change } from "../parts/change.tsx";
 import { Money } from "../parts/money.tsx";
 import { isWeb, Repository } from "../parts/repository.tsx";

@@ -1,5 +1,5 @@
 import type { Job } from "../../../src/contract/job.ts";
-import { counted } from "../../../src/lib/quantities.ts";
+import { counted } from "../../../src/view/quantities.ts";
 
 /** Lines added and removed; of files that have none, such as pictures, how many changed. */
 export const Change = ({ stat }: { stat: Job["diff_stat"] }) =>

@@ -1,6 +1,6 @@
 import { useState } from "react";
-import { sanitise } from "../../../src/cli/text/sanitise.ts";
-import { counted } from "../../../src/lib/quantities.ts";
+import { sanitise } from "../../../src/view/sanitise.ts";
+import { counted } from "../../../src/view/quantities.ts";
 import { atOnce } from "./repaint.ts";
 
 /** A text of any length, in a paragraph or, as `output`, line by line. Its rest is shown piece by piece. */

@@ -1,6 +1,6 @@
 import type { Token, Tokens, TokensList } from "marked";
 import { memo, useEffect, useReducer, useRef, type ReactNode } from "react";
-import { sanitise } from "../../../src/cli/text/sanitise.ts";
+import { sanitise } from "../../../src/view/sanitise.ts";
 import { Code } from "./code.tsx";
 import { Long } from "./long.tsx";
 import { markdownTokens } from "./markdown-tokens.ts";

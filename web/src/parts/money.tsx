@@ -1,4 +1,4 @@
-import { cost } from "../../../src/lib/quantities.ts";
+import { cost } from "../../../src/view/quantities.ts";
 
 /** An amount in USD; null: it is not known. */
 export const Money = ({ usd, estimated = false }: { usd: number | null; estimated?: boolean }) => (

@@ -1,5 +1,5 @@
 import { repositoryName } from "../../../src/lib/repository-name.ts";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 
 /** A repository by its last two parts, `acme/app`; pointed at, its whole address. Empty: none. */
 export const shortRepository = (url: string): string =>

@@ -1,4 +1,4 @@
-import { sanitise } from "../../../src/cli/text/sanitise.ts";
+import { sanitise } from "../../../src/view/sanitise.ts";
 import { Fold } from "./fold.tsx";
 import { Long } from "./long.tsx";
 

@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from "react";
-import { age, duration } from "../../../src/lib/quantities.ts";
+import { age, duration } from "../../../src/view/quantities.ts";
 
 const everySecond = (tick: () => void): (() => void) => {
   const timer = setInterval(tick, 1000);

@@ -1,7 +1,7 @@
 import { useState } from "react";
-import { toolCall } from "../../../src/cli/live/narration.ts";
-import { visible } from "../../../src/cli/text/sanitise.ts";
-import { counted } from "../../../src/lib/quantities.ts";
+import { toolCall } from "../../../src/view/narration.ts";
+import { visible } from "../../../src/view/sanitise.ts";
+import { counted } from "../../../src/view/quantities.ts";
 import { editOf, textAt, type Edit } from "./edits.ts";
 import { Fold } from "./fold.tsx";
 import { keepPlace } from "./keep-place.ts";

@@ -1,8 +1,8 @@
 import { memo, type ReactNode } from "react";
 import { Link } from "wouter";
 import type { Entry } from "../../../src/contract/transcript-entry.ts";
-import { sanitise } from "../../../src/cli/text/sanitise.ts";
-import { clock } from "../../../src/lib/quantities.ts";
+import { sanitise } from "../../../src/view/sanitise.ts";
+import { clock } from "../../../src/view/quantities.ts";
 import { Fold } from "../parts/fold.tsx";
 import { Long } from "../parts/long.tsx";
 import { Markdown } from "../parts/markdown.tsx";

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useParams, useSearchParams } from "wouter";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { Session, SessionMeta } from "../../../src/contract/transcript.ts";
-import { counted } from "../../../src/lib/quantities.ts";
+import { counted } from "../../../src/view/quantities.ts";
 import { Empty } from "../parts/states.tsx";
 import { Ago } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";

@@ -1,6 +1,6 @@
 import { useCallback, useMemo } from "react";
-import { counted } from "../../../src/lib/quantities.ts";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { counted } from "../../../src/view/quantities.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import { Choice, Search, Since } from "../parts/filters.tsx";
 import { Empty } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";

@@ -1,8 +1,8 @@
 import { memo, type ReactNode } from "react";
 import { Link } from "wouter";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { Match, Session } from "../../../src/contract/transcript.ts";
-import { counted } from "../../../src/lib/quantities.ts";
+import { counted } from "../../../src/view/quantities.ts";
 import { Money } from "../parts/money.tsx";
 import { Ago } from "../parts/time.tsx";
 import type { Found } from "./found.ts";

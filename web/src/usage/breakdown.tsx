@@ -1,4 +1,4 @@
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { UsageAnswer } from "../../../src/contract/usage.ts";
 import { shortRepository } from "../parts/repository.tsx";
 import { filterOf, groups, type Asked } from "./asked.ts";

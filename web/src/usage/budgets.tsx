@@ -1,4 +1,4 @@
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { Budget } from "../../../src/contract/usage.ts";
 import { Money } from "../parts/money.tsx";
 

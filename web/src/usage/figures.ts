@@ -1,5 +1,5 @@
 import type { UsageFigures } from "../../../src/contract/usage.ts";
-import { cost, duration } from "../../../src/lib/quantities.ts";
+import { cost, duration } from "../../../src/view/quantities.ts";
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 

@@ -1,8 +1,8 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { oneLine } from "../../../src/cli/text/sanitise.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
 import type { UsageAnswer } from "../../../src/contract/usage.ts";
-import { cost } from "../../../src/lib/quantities.ts";
+import { cost } from "../../../src/view/quantities.ts";
 import { Answer, Empty } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { client } from "../shell/service.ts";

@@ -1,0 +1,132 @@
+import cliTruncate from "cli-truncate";
+import stringWidth from "string-width";
+import wrapAnsi from "wrap-ansi";
+import type { Layout } from "./paint.ts";
+
+export { age, bytes, clock, cost, counted, duration } from "./quantities.ts";
+
+const gap = "  ";
+
+/**
+ * Rows of cells as aligned lines. With `columns` the last cell is cut so that the line fits, but never below `least`:
+ * what identifies a row stays whole. `cutAt` says which end of that cell is cut.
+ */
+export const aligned = (
+  rows: string[][],
+  { columns = Infinity, least = 10, cutAt = "end" }: Options = {},
+): string[] => {
+  const widths = (rows[0] ?? [])
+    .slice(0, -1)
+    .map((_, index) => Math.max(...rows.map((row) => stringWidth(row[index] ?? ""))) + gap.length);
+  const room = Math.max(least, columns - widths.reduce((sum, width) => sum + width, 0));
+  return rows.map((row) => {
+    const fixed = widths.map((width, index) => padded(row[index] ?? "", width));
+    return (fixed.join("") + cut(row.at(-1) ?? "", room, cutAt)).trimEnd();
+  });
+};
+
+type Options = { columns?: number | undefined; least?: number; cutAt?: "start" | "end" };
+
+const padded = (cell: string, width: number): string =>
+  cell + " ".repeat(Math.max(0, width - stringWidth(cell)));
+
+/** Cells of one column, right-aligned. */
+export const rightAligned = (cells: string[]): string[] => {
+  const widest = Math.max(...cells.map((cell) => stringWidth(cell)));
+  return cells.map((cell) => " ".repeat(widest - stringWidth(cell)) + cell);
+};
+
+export type Column<Row> = [heading: string, cell: (row: Row) => string, align?: "right"];
+
+/** A bold line of headings, then a line per row. Without a terminal, 250 columns keep a list readable. */
+export const table = <Row>(
+  rows: readonly Row[],
+  columns: Column<Row>[],
+  { paint, columns: width = 250, ...cutting }: Layout & Options,
+): string[] => {
+  const cells = columns.map(([heading, cell, align]) => {
+    const column = [heading, ...rows.map(cell)];
+    return align === "right" ? rightAligned(column) : column;
+  });
+  const [head = "", ...lines] = aligned(
+    [null, ...rows].map((_, index) => cells.map((column) => column[index] ?? "")),
+    { columns: width, ...cutting },
+  );
+  return [paint("bold", head), ...lines];
+};
+
+/** A labelled value; one without a value is not shown. Prose is wrapped; paths and commands never. */
+export type Fact = [label: string, value: string | null, prose?: "prose"];
+
+/** Label and value in two columns; further lines of a value are below its first. */
+export const factLines = (facts: Fact[], { paint, columns = Infinity }: Layout): string[] => {
+  const shown = facts.filter(
+    (fact): fact is [string, string, "prose"?] => fact[1] !== null && fact[1] !== "",
+  );
+  const margin = Math.max(0, ...shown.map(([label]) => label.length)) + gap.length;
+  const room = Math.max(20, columns - margin);
+  return shown.flatMap(([label, value, prose]) =>
+    value
+      .split("\n")
+      .flatMap((line) => (prose === undefined ? [line] : wrap(line, room)))
+      .map((line, index) => (paint("dim", (index === 0 ? label : "").padEnd(margin)) + line).trimEnd()),
+  );
+};
+
+/** The line as rows of at most `columns`, broken at spaces where there are any. */
+export const wrap = (text: string, columns: number): string[] =>
+  wrapAnsi(text, columns, { hard: true, trim: false })
+    .split("\n")
+    .map((row, index) => (index === 0 ? row.trimEnd() : row.trim()));
+
+/** Columns that the rest of a word may need. */
+const longWord = 16;
+
+/** `wrap` for text in pieces: breaks between words, and holds back an unfinished word that may not fit its line. */
+export const createLiveWrap = () => {
+  let column = 0;
+  let gap = "";
+  let word = "";
+  const place = (columns: number): string => {
+    const width = stringWidth(word);
+    const isOver = column > 0 && column + gap.length + width > columns;
+    const placed = word === "" ? "" : (isOver ? "\n" : gap) + word;
+    if (placed !== "") {
+      column = isOver ? width : column + gap.length + width;
+      gap = "";
+    }
+    word = "";
+    return placed;
+  };
+  return {
+    /** As much as can be shown now. */
+    push: (piece: string, columns: number): string => {
+      let shown = "";
+      for (const part of piece.split(/(\n|[^\S\n]+)/)) {
+        if (/\S/.test(part)) word += part;
+        else if (part !== "") shown += place(columns);
+        if (part === "\n") {
+          shown += "\n";
+          column = 0;
+          gap = "";
+        } else if (/^\s/.test(part)) gap += part;
+      }
+      const isNearEnd = column + gap.length + stringWidth(word) > columns - longWord;
+      return isNearEnd ? shown : shown + place(columns);
+    },
+    /** The rest. Afterwards the next text may begin. */
+    end: (columns: number): string => {
+      const shown = place(columns);
+      column = 0;
+      gap = "";
+      return shown;
+    },
+  };
+};
+
+/** The text, cut to at most `columns`; an ellipsis marks the cut. */
+export const cut = (text: string, columns: number, position: "start" | "end" = "end"): string => {
+  const short = cliTruncate(text, columns, { position });
+  // The library keeps a wide character of which only the first half fits.
+  return stringWidth(short) > columns ? cliTruncate(text, columns - 1, { position }) : short;
+};

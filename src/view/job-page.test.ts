@@ -1,0 +1,217 @@
+import { describe, expect, test } from "vitest";
+import type { Job } from "../contract/job.ts";
+import { sampleBegin, sampleJob } from "../../test/cli/sample-job.ts";
+import { unpainted } from "./paint.ts";
+import { jobPage, jobSummary, stageTimes } from "./job-page.ts";
+
+const page = (changes: Parameters<typeof sampleJob>[0] = {}): string =>
+  jobPage(sampleJob(changes), { paint: unpainted, now: sampleBegin + 60_000 });
+
+const at = (seconds: number): string => new Date(sampleBegin + seconds * 1000).toISOString();
+
+describe("the page of a job", () => {
+  test("has each documented field that has a value, and no line for those without", () => {
+    const text = page({
+      status: "failed",
+      failure_reason: "agent_exit",
+      retryable: true,
+      error: "first line\nsecond line",
+      exit_code: 3,
+      pr_url: "https://github.com/acme/app/pull/7",
+      started_at: at(1),
+      ended_at: at(2),
+      output: "All done",
+    });
+    expect(text).toContain("ID            6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d");
+    expect(text).toContain("Status        failed (agent_exit)");
+    expect(text).toContain("Error         first line\n              second line\n");
+    expect(text).toMatch(/What to do .*Submitting it again may work\./);
+    expect(text).toContain("Profile       code (requested)");
+    expect(text).toContain("Task          Fix the failing date test");
+    expect(text).toContain("Repository    https://github.com/acme/app");
+    expect(text).toContain("Exit code     3");
+    expect(text).toContain("Pull request  https://github.com/acme/app/pull/7");
+    expect(text).toContain(`Created       ${at(0)}`);
+    expect(text).toContain(`Started       ${at(1)}`);
+    expect(text).toContain(`Ended         ${at(2)}`);
+    expect(text).toMatch(/\n\nOutput\nAll done$/);
+    expect(page()).not.toMatch(/Exit code|Pull request|Started|Ended|Output|Error|null|undefined/);
+  });
+
+  test("shows what went wrong and what to do apart, and takes no advice from the agent's words", () => {
+    const failed = (error: string): string =>
+      page({ status: "failed", failure_reason: "agent_error", retryable: false, error });
+    expect(failed("It broke.\nWhat to do: Mend it.\nThe agent said: ouch")).toContain(
+      "Error       It broke.\n            The agent said: ouch\nWhat to do  Mend it.\n",
+    );
+    const spoofed = failed("It broke.\nThe agent said: ouch\nWhat to do: rm -rf /");
+    expect(spoofed).toContain("What to do  Read what the agent said");
+  });
+
+  test("offers what fits the failure: another repository after a failed clone, no second start after a crash", () => {
+    const session_id = "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11";
+    const nextOf = (failure_reason: Job["failure_reason"]): string =>
+      page({ status: "failed", failure_reason, session_id, ended_at: at(2) }).split("Next")[1] ?? "";
+    expect(nextOf("clone_failed")).toContain("svc retry 6f1c1a52 --repo URL");
+    expect(nextOf("instance_lost")).toContain("svc continue 6f1c1a52");
+    expect(nextOf("instance_lost")).not.toContain("svc retry");
+  });
+
+  test("wraps sentences under their label where there is a width, and never a path or a command", () => {
+    const job = sampleJob({
+      status: "failed",
+      failure_reason: "stalled",
+      error: "The agent was silent for longer than it may be, and was ended",
+      worktree_path: `/srv/${"long/".repeat(12)}worktree`,
+    });
+    const lines = jobPage(job, { paint: unpainted, columns: 40, now: sampleBegin }).split("\n");
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        "Error       The agent was silent for",
+        "            longer than it may be, and",
+        "            was ended",
+        `Worktree    /srv/${"long/".repeat(12)}worktree`,
+      ]),
+    );
+  });
+
+  test("shows 2000 characters of the output and says how many there are more", () => {
+    const text = page({ output: `${"a".repeat(1999)}😀${"b".repeat(500)}` });
+    const shown = text.slice(text.indexOf("Output\n") + 7);
+    expect(shown).toBe(`${"a".repeat(1999)}\n… 502 more characters: svc job --json has them`);
+    expect(page({ output: "a".repeat(2000) })).toMatch(/a{2000}$/);
+  });
+
+  test("has nothing in it that a terminal would obey", () => {
+    const hostile = "\u001b]0;owned\u0007\u001b[2Jx\u009b1m\u202E";
+    const text = page({
+      task: hostile,
+      output: hostile,
+      error: hostile,
+      profile: hostile,
+      repo_url: hostile,
+      branch: hostile,
+      commit_sha: hostile,
+      pr_url: hostile,
+      model: hostile,
+      worktree_path: hostile,
+      salvage_ref: hostile,
+      session_id: hostile,
+      pod_name: hostile,
+      warnings: [hostile],
+    });
+    expect(text).not.toMatch(/[[\p{Cc}\p{Bidi_Control}]--[\n]]/v);
+  });
+});
+
+describe("where the time went", () => {
+  const stages = [
+    { stage: "queued", at: at(0), attempt: 0 },
+    { stage: "claimed", at: at(1), attempt: 1 },
+    { stage: "agent_started", at: at(2.5), attempt: 1 },
+  ] as const;
+
+  test("reports each stage's time, what passed since the one before, and its share", () => {
+    const job = sampleJob({
+      stages: [...stages, { stage: "ended", at: at(10), attempt: 1 }],
+      ended_at: at(10),
+    });
+    expect(stageTimes(job, sampleBegin + 99_000)).toEqual([
+      "queued         12:00:00.000",
+      "claimed        12:00:01.000     1.0 s   10 %",
+      "agent_started  12:00:02.500     1.5 s   15 %",
+      "ended          12:00:10.000     7.5 s   75 %",
+    ]);
+  });
+
+  test("goes up to now while the job runs", () => {
+    const lines = stageTimes(sampleJob({ stages: [...stages] }), sampleBegin + 5000);
+    expect(lines.at(-1)).toBe("now            12:00:05.000     2.5 s   50 %");
+  });
+
+  test("says which attempt a stage belongs to when there was more than one", () => {
+    const job = sampleJob({
+      stages: [...stages, { stage: "claimed", at: at(4), attempt: 2 }],
+      ended_at: at(4),
+    });
+    expect(stageTimes(job, 0).map((line) => line.split("  ")[0])).toEqual([
+      "queued",
+      "claimed (attempt 1)",
+      "agent_started (attempt 1)",
+      "claimed (attempt 2)",
+    ]);
+  });
+
+  test("is nothing for a job without stages", () => {
+    expect(stageTimes(sampleJob({ stages: [] }), 0)).toEqual([]);
+  });
+});
+
+describe("the summary at the end", () => {
+  const failed = sampleJob({
+    status: "failed",
+    failure_reason: "timeout",
+    salvage_ref: "refs/service/salvage/6f1c",
+  });
+
+  test("says in lines that fit 80 columns how to get at unfinished work", () => {
+    const short = failed.id.slice(0, 8);
+    const lines = jobSummary(failed, { paint: unpainted, columns: 80 }).split("\n");
+    expect(lines).toContain("Unfinished work  refs/service/salvage/6f1c");
+    expect(lines).toContain(`Next             svc diff ${short}      # see the change`);
+    expect(lines).toContain(`                 svc checkout ${short}  # get the change`);
+    const alone = jobSummary({ ...failed, repo_url: "" }, { paint: unpainted });
+    expect(alone).toContain(`svc apply ${short}`);
+  });
+
+  test("reports status, branch, commit, changes, pull request, cost, turns, duration and warnings, and no paths", () => {
+    const job = sampleJob({
+      status: "succeeded",
+      branch: "service/6f1c1a52",
+      stages: [{ stage: "pushed", at: at(100), attempt: 1 }],
+      commit_sha: "c0ffee",
+      diff_stat: { files: 1, insertions: 3, deletions: 2 },
+      pr_url: "https://github.com/acme/app/pull/7",
+      cost_usd: 0.12345,
+      num_turns: 4,
+      duration_ms: 123_456,
+      worktree_path: "/srv/worktree",
+      session_id: "5e55",
+      warnings: ["LFS pointers are not fetched", "Another"],
+    });
+    expect(jobSummary(job, { paint: unpainted }).split("\n")).toEqual([
+      "Status        succeeded",
+      "Changes       1 file, +3 −2",
+      "Pull request  https://github.com/acme/app/pull/7",
+      "Branch        service/6f1c1a52",
+      "Warnings      - LFS pointers are not fetched",
+      "              - Another",
+      "Job           6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d",
+      "Profile       code (requested)",
+      "Base          main",
+      "Turns         4",
+      "Cost          $0.1235",
+      "Duration      2m 03s",
+      "Next          svc diff 6f1c1a52          # see the change",
+      "              svc open 6f1c1a52          # the pull request",
+      "              svc checkout 6f1c1a52      # get the change",
+      '              svc continue 6f1c1a52 "…"  # tell the agent more',
+    ]);
+  });
+
+  test("says of a branch when the job has ended without pushing it", () => {
+    const ended = sampleJob({ status: "succeeded", branch: "service/6f1c1a52", ended_at: at(9) });
+    expect(jobSummary(ended, { paint: unpainted })).toContain(
+      "Branch   service/6f1c1a52  (not pushed by this job)",
+    );
+  });
+
+  test("says none of a job that changed nothing", () => {
+    const nothing = sampleJob({ status: "succeeded", diff_stat: { files: 0, insertions: 0, deletions: 0 } });
+    expect(jobSummary(nothing, { paint: unpainted })).toContain("Changes  none");
+  });
+
+  test("has advice for an expired job", () => {
+    expect(jobSummary(sampleJob({ status: "expired" }), { paint: unpainted })).toContain("SERVICE_JOB_TTL");
+  });
+});

@@ -1,0 +1,218 @@
+import type { FailureReason, Job } from "../contract/job.ts";
+import type { Layout } from "./paint.ts";
+import { adviceFor } from "./advice.ts";
+import { aligned, factLines, wrap, type Fact, cost, counted, duration } from "./columns.ts";
+import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
+import { paintStatus } from "./paint.ts";
+
+/** Everything about a job, as `svc job` shows it. */
+export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }): string => {
+  const { paint } = layout;
+  const facts: Fact[] = [
+    ["ID", job.id],
+    ...outcomeFacts(job, layout),
+    ["Profile", profile(job)],
+    ["Task", shorten(sanitise(job.task).trim()), "prose"],
+    ["Repository", optional(job.repo_url)],
+    ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
+    ["Options", optionsOf(job)],
+    ["Exit code", job.exit_code === null ? null : String(job.exit_code)],
+    ...resultFacts(job, layout),
+    ...effortFacts(job),
+    ...placeFacts(job),
+    ["Attempt", job.attempt > 1 ? String(job.attempt) : null],
+    ["Instance", optional(job.pod_name)],
+    ["Created", job.created_at],
+    ["Started", job.started_at],
+    ["Ended", job.ended_at],
+    ["Next", nextCommands(job, layout)],
+  ];
+  const times = stageTimes(job, now);
+  return [
+    factLines(facts, layout),
+    ...(times.length > 0 ? [[paint("bold", "Where the time went"), ...times]] : []),
+    ...(job.output === null
+      ? []
+      : [[paint("bold", "Output"), ...linesOf(shorten(sanitise(job.output).trimEnd()), layout)]]),
+  ]
+    .map((lines) => lines.join("\n"))
+    .join("\n\n");
+};
+
+const linesOf = (text: string, { columns = Infinity }: Layout): string[] =>
+  text.split("\n").flatMap((line) => wrap(line, columns));
+
+/** The block at the end of `svc run --wait`: how it ended and what changed first, what to do next last. */
+export const jobSummary = (job: Job, layout: Layout): string => {
+  const quiet = ([label, value]: Fact): Fact => [label, value && layout.paint("dim", value)];
+  return factLines(
+    [
+      ...outcomeFacts(job, layout),
+      ...resultFacts(job, layout),
+      ...(
+        [
+          ["Job", job.id],
+          ["Profile", profile(job)],
+          ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
+          ...effortFacts(job),
+        ] satisfies Fact[]
+      ).map(quiet),
+      ["Next", nextCommands(job, layout)],
+    ],
+    layout,
+  ).join("\n");
+};
+
+/** What a user is likely to do with this job now, a command a line. */
+const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
+  const { status, diff_stat: stat, pr_url: pr, salvage_ref: saved, session_id: session } = job;
+  const { failure_reason: reason } = job;
+  const id = job.id.slice(0, 8);
+  const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
+  const isLive = status === "queued" || status === "running";
+  // What a crash has interrupted is continued.
+  const isToRepeat = !isLive && status !== "succeeded" && !(reason === "instance_lost" && session !== null);
+  const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
+  const commands: [command: string, meaning: string, isUseful: boolean][] = [
+    [`svc logs -f ${id}`, "follow it", isLive],
+    [`svc diff ${id}`, "see the change", isChanged],
+    [`svc open ${id}`, "the pull request", pr !== null],
+    [toGet, "get the change", isChanged],
+    [`svc retry ${id}${reason === "clone_failed" ? " --repo URL" : ""}`, "submit it again", isToRepeat],
+    [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
+  ];
+  const useful = commands.filter(([, , isUseful]) => isUseful);
+  if (columns < 72) return useful.map(([command]) => command).join("\n");
+  return useful.length === 0
+    ? ""
+    : aligned(useful.map(([command, meaning]) => [command, `# ${meaning}`])).join("\n");
+};
+
+/** What the submission changed. */
+const optionsOf = ({ options }: Job): string | null => {
+  const set = Object.entries(options).filter(([, value]) => value !== null && String(value) !== "");
+  return set.length === 0 ? null : oneLine(set.map(([name, value]) => `${name} ${String(value)}`).join(", "));
+};
+
+/** What was chosen for a job, before it runs. */
+export const chosen = (job: Job): string =>
+  [
+    `profile ${profile(job)}`,
+    ...(job.model === null ? [] : [`model ${oneLine(job.model)}`]),
+    ...(job.repo_url === "" ? [] : [`base ${oneLine(job.base_ref)}`]),
+  ].join(", ");
+
+const profile = ({ profile: name, profile_rule: rule }: Pick<Job, "profile" | "profile_rule">): string =>
+  oneLine(`${name} (${rule})`);
+
+export const warningsFact = (warnings: readonly string[]): Fact => [
+  "Warnings",
+  warnings.map((warning) => `- ${oneLine(warning)}`).join("\n"),
+  "prose",
+];
+
+/** How it ended, and what to do when it failed. */
+const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
+  const { status, failure_reason: reason, error } = job;
+  // Other errors may be the agent's own words.
+  const words = reason !== null && aboutInput.has(reason) ? flagWords : String;
+  const said = error === null ? null : words(sanitise(error)).trimEnd();
+  // Only the second line: what follows may be the agent's own words.
+  const [, before = "", own = null, after = ""] = ownAdvice.exec(said ?? "") ?? [];
+  return [
+    ["Status", paint("bold", paintStatus(status, paint)) + (reason === null ? "" : ` (${oneLine(reason)})`)],
+    ["Error", own === null ? said : before + after, "prose"],
+    ["What to do", own ?? adviceFor(job), "prose"],
+  ];
+};
+
+const ownAdvice = /^(.*)\nWhat to do: (.*)([^]*)/;
+
+const aboutInput: ReadonlySet<FailureReason> = new Set([
+  "clone_failed",
+  "worktree_failed",
+  "mcp_config_invalid",
+]);
+
+/** What came of it. */
+const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
+  const changed = changes(job);
+  return [
+    ["Changes", changed && paint("bold", changed)],
+    ["Pull request", optional(job.pr_url)],
+    ["Branch", branch(job)],
+    ["Unfinished work", optional(job.salvage_ref)],
+    warningsFact(job.warnings),
+  ];
+};
+
+/** Where the work is, and the session that `--session-id` takes to continue it. */
+const placeFacts = (job: Job): Fact[] => [
+  ["Commit", optional(job.commit_sha)],
+  ["Worktree", optional(job.worktree_path)],
+  ["Session", optional(job.session_id)],
+];
+
+const effortFacts = (job: Job): Fact[] => [
+  ["Model", optional(job.model)],
+  ["Turns", job.num_turns === null ? null : String(job.num_turns)],
+  ["Tokens", tokens(job)],
+  ["Cost", job.cost_usd === null ? null : cost(job.cost_usd, job.cost_estimated)],
+  ["Duration", job.duration_ms === null ? null : duration(job.duration_ms)],
+];
+
+/** Marks a branch that this job has not pushed: its name alone does not show that it is only here. */
+const branch = ({ branch: name, stages, ended_at: ended }: Job): string | null => {
+  if (name === null) return null;
+  const pushed = ended === null || stages.some(({ stage }) => stage === "pushed");
+  return oneLine(name) + (pushed ? "" : "  (not pushed by this job)");
+};
+
+const changes = ({ diff_stat: stat }: Job): string | null => {
+  if (stat === null) return null;
+  return stat.files === 0 ? "none" : `${counted(stat.files, "file")}, +${stat.insertions} −${stat.deletions}`;
+};
+
+const tokens = ({ usage }: Job): string | null => {
+  if (usage === null) return null;
+  const cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
+  return `${usage.input_tokens} in, ${usage.output_tokens} out, ${cached} cached`;
+};
+
+/** Characters of task and output that are shown; `--json` has all. */
+const maxShown = 2000;
+
+const shorten = (text: string): string => {
+  if (text.length <= maxShown) return text;
+  // Do not cut a character outside the basic plane in half.
+  const head = text.slice(0, maxShown).replace(/[\uD800-\uDBFF]$/, "");
+  return `${head}\n… ${text.length - head.length} more characters: svc job --json has them`;
+};
+
+/**
+ * Duration of each stage: its time (UTC), the time since the stage before, and its share of the whole. While the job
+ * runs, the last line is the time since its latest stage.
+ */
+export const stageTimes = (job: Job, now: number): string[] => {
+  const attempts = new Set(job.stages.map(({ attempt }) => attempt).filter((attempt) => attempt > 0));
+  const stages = job.stages.map(({ stage, at, attempt }) => ({
+    name: attempts.size > 1 && attempt > 0 ? `${stage} (attempt ${attempt})` : stage,
+    at: Date.parse(at),
+  }));
+  const begin = stages[0]?.at;
+  if (begin === undefined) return [];
+  if (job.ended_at === null) stages.push({ name: "now", at: Math.max(now, begin) });
+  const whole = (stages.at(-1)?.at ?? begin) - begin;
+  return aligned(
+    stages.map(({ name, at }, index) => {
+      const before = stages[index - 1]?.at;
+      const took = before === undefined ? null : Math.max(0, at - before);
+      return [
+        name,
+        new Date(at).toISOString().slice(11, 23),
+        took === null ? "" : duration(took).padStart(8),
+        took === null || whole === 0 ? "" : `${Math.round((100 * took) / whole)} %`.padStart(5),
+      ];
+    }),
+  );
+};

@@ -1,0 +1,162 @@
+import type { JobEvent } from "../contract/event.ts";
+import { duration } from "./quantities.ts";
+import { oneLine, sanitise } from "./sanitise.ts";
+
+/** One row of a job's progress, before it is fitted to a terminal or a file. */
+export type Row = {
+  kind: "stage" | "tool" | "text" | "thinking" | "note" | "problem";
+  /** Time of the event, in ms since the job was submitted. */
+  elapsedMs: number;
+  /** Safe for a terminal, without line breaks. */
+  text: string;
+};
+
+/** Turns events into rows: joins pieces of text to lines; every other event is a row or nothing. */
+export type Narration = {
+  /** The rows that this event completes. */
+  add: (event: JobEvent) => Row[];
+  /** The unfinished line of text, if any. */
+  openRow: () => Row | null;
+  /** The remaining rows at the end. */
+  rest: () => Row[];
+};
+
+/** A longer line is broken here, so that memory is bounded. */
+const maxLineLength = 4000;
+
+/** @param begin time of the submission, ms since the epoch, by the service's clock */
+export const createNarration = (begin: number): Narration => {
+  let open: (Row & { block: number }) | null = null;
+  let blank = true;
+  let worktree: string | null = null;
+
+  const close = (): Row[] => {
+    const row = open;
+    open = null;
+    return row === null ? [] : withBlankLines(row);
+  };
+
+  /** Keeps single blank lines between text, and no others. */
+  const withBlankLines = (row: Row): Row[] => {
+    const isBlank = row.text.trim() === "";
+    if (isBlank && blank) return [];
+    blank = isBlank;
+    return [{ kind: row.kind, elapsedMs: row.elapsedMs, text: row.text.trimEnd() }];
+  };
+
+  const takeText = (
+    kind: "text" | "thinking",
+    piece: { block: number; text: string },
+    elapsedMs: number,
+  ): Row[] => {
+    const before = open !== null && (open.block !== piece.block || open.kind !== kind) ? close() : [];
+    const lines = ((open?.text ?? "") + sanitise(piece.text)).split("\n").flatMap(chunks);
+    const last = lines.pop() ?? "";
+    const done = lines.flatMap((text) => withBlankLines({ kind, elapsedMs, text }));
+    open = last === "" ? null : { kind, elapsedMs, text: last, block: piece.block };
+    return [...before, ...done];
+  };
+
+  const take = (event: JobEvent): Row[] => {
+    const elapsedMs = Math.max(0, Date.parse(event.at) - begin);
+    if (event.type === "text" || event.type === "thinking") return takeText(event.type, event, elapsedMs);
+    if (event.type === "block_end") return open?.block === event.block ? close() : [];
+    if (event.type === "stage" && event.stage === "worktree_ready") worktree = event.detail;
+    const described = describeEvent(event, worktree);
+    return described === null ? [] : [...close(), ...withBlankLines({ ...described, elapsedMs })];
+  };
+
+  return { add: take, openRow: () => open, rest: close };
+};
+
+const chunks = (line: string): string[] => line.match(new RegExp(`.{1,${maxLineLength}}`, "gsu")) ?? [line];
+
+type Line = Omit<Row, "elapsedMs">;
+
+/**
+ * The event as one line; null when it has nothing for a reader, or belongs to the flow of text.
+ * @param worktree directory the agent works in, where it is known
+ */
+export const describeEvent = (event: JobEvent, worktree: string | null): Line | null => {
+  // The key is the event's own type, which the compiler cannot relate to the row of the table.
+  const describe = described[event.type] as Describe<JobEvent> | undefined;
+  return describe?.(event, worktree) ?? null;
+};
+
+type Describe<Event> = (event: Event, worktree: string | null) => Line | null;
+
+const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { type: Type }>> } = {
+  stage: ({ stage, detail }) => line("stage", stage.replaceAll("_", " "), detail),
+  started: ({ session_id: id, model }) => line("note", "session", model === null ? id : `${id}, ${model}`),
+  tool_use: ({ name, input, parent }, worktree) => ({
+    kind: "tool",
+    text: `${parent === null ? "" : "↳ "}${toolCall(name, input, worktree)}`,
+  }),
+  tool_result: ({ is_error: failed, content }) =>
+    failed ? line("problem", "tool failed", firstLine(content)) : null,
+  retry: ({ status, error, retry: nth, max_retries: most, delay_ms: delay }) => {
+    const answer = status === null ? "failed" : `answered ${status}`;
+    const next = `try ${nth} of ${most} in ${duration(delay)}`;
+    return line("problem", `the model's API ${answer}, ${next}`, error);
+  },
+  rate_limit: ({ status, resets_at: resets }) => {
+    if (status === "allowed") return null;
+    return line("problem", "rate limit", resets === null ? status : `${status}, resets at ${resets}`);
+  },
+  result: ({ ok, subtype, text }) => {
+    // The agent CLI calls a result a "success" although its API refused.
+    const why = subtype === "success" ? "" : ` (${short(subtype)})`;
+    return ok ? null : line("problem", `the agent gave up${why}`, firstLine(text));
+  },
+  exited: ({ exit_code: code, signal }) => {
+    if (signal !== null) return line("note", "the agent's process was ended by", signal);
+    return code ? line("problem", `the agent's process exited with ${code}`, null) : null;
+  },
+  warning: ({ message }) => line("problem", message, null),
+};
+
+const line = (kind: Row["kind"], head: string, detail: string | null): Line => ({
+  kind,
+  text: detail === null || detail === "" ? short(head) : `${short(head)}  ${short(detail)}`.trimEnd(),
+});
+
+/** An argument can have megabytes; only one line of it is shown. */
+const short = (text: string): string => oneLine(text.slice(0, 2000));
+
+const firstLine = (text: string): string => text.slice(0, 2000).trimStart().split("\n", 1)[0] ?? "";
+
+/**
+ * A tool call on one line: its name and its most informative argument. A path within the worktree is relative to it:
+ * an absolute one would fill a line of 80 columns before the file name.
+ */
+export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
+  const argument = seenFrom(worktree, mainArgument(input));
+  return short(name) + (argument === "" ? "" : `  ${argument}`);
+};
+
+const mainArgument = (input: unknown): string => {
+  if (typeof input === "string") return short(input);
+  if (typeof input !== "object" || input === null) return "";
+  const values = new Map<string, unknown>(Object.entries(input));
+  const text = [...informative.map((key) => values.get(key)), ...values.values()].find(
+    (value) => typeof value === "string" && value !== "",
+  );
+  if (typeof text === "string") return short(text);
+  return values.size === 0 ? "" : short(JSON.stringify(input));
+};
+
+const seenFrom = (worktree: string | null, text: string): string =>
+  worktree !== null && text.startsWith(`${worktree}/`) ? text.slice(worktree.length + 1) : text;
+
+/** Arguments by how informative they are, the best first. */
+const informative = [
+  "command",
+  "file_path",
+  "notebook_path",
+  "path",
+  "pattern",
+  "url",
+  "query",
+  "description",
+  "prompt",
+];
