@@ -8,7 +8,7 @@ import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { printAnswer } from "../print.ts";
 import { factLines } from "../../view/columns.ts";
-import { checkFact } from "./status.ts";
+import { checkFact } from "../../view/service.ts";
 
 export type DoctorOptions = { yes?: boolean; offline?: boolean; json?: boolean };
 

@@ -7,9 +7,21 @@ import { catchInterruption } from "../interruption.ts";
 import { rememberJob, resolveJobId } from "../job-id.ts";
 import { followJob, printEvents, waitForJob } from "../live/follow.ts";
 import { plainView } from "../live/view.ts";
-import { layoutOf, note, print } from "../print.ts";
+import type { Asked } from "../operation-commands.ts";
+import { layoutOf, note, print, printAnswer } from "../print.ts";
+import { views } from "../../view/views.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { paintStatus } from "../../view/paint.ts";
+
+/** `svc job` */
+export const job = async ({ input, flags }: Asked): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.get_job({ job_id: await resolveJobId(client, String(input["job_id"])) });
+  const isJson = flags["json"] === true;
+  await rememberJob(body.job.id);
+  if (flags["events"] !== true) return printAnswer(body, isJson, views.get_job);
+  return isJson ? printEvents(client, body.job.id) : waitForJob({ client, job: body.job, json: false });
+};
 
 type LogsOptions = { follow?: boolean; json?: boolean };
 

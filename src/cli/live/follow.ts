@@ -6,7 +6,7 @@ import { retry } from "../../lib/wait.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
-import { jobSummary } from "../../view/job-page.ts";
+import { jobSummary } from "../../view/job.ts";
 import { duration } from "../../view/columns.ts";
 import { chooseView, quietView } from "./view.ts";
 
