@@ -169,7 +169,7 @@ const budgets: Record<string, number> = {
   telemetry: 1823,
   transcripts: 4265,
   tui: 1521,
-  view: 1476,
+  view: 1443,
   worktrees: 1743,
   web: 8403,
 };

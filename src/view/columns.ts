@@ -116,51 +116,6 @@ export const wrap = (text: string, columns: number): string[] =>
     .split("\n")
     .map((row, index) => (index === 0 ? row.trimEnd() : row.trim()));
 
-/** Columns that the rest of a word may need. */
-const longWord = 16;
-
-/** `wrap` for text in pieces: breaks between words, and holds back an unfinished word that may not fit its line. */
-export const createLiveWrap = () => {
-  let column = 0;
-  let gap = "";
-  let word = "";
-  const place = (columns: number): string => {
-    const width = stringWidth(word);
-    const isOver = column > 0 && column + gap.length + width > columns;
-    const placed = word === "" ? "" : (isOver ? "\n" : gap) + word;
-    if (placed !== "") {
-      column = isOver ? width : column + gap.length + width;
-      gap = "";
-    }
-    word = "";
-    return placed;
-  };
-  return {
-    /** As much as can be shown now. */
-    push: (piece: string, columns: number): string => {
-      let shown = "";
-      for (const part of piece.split(/(\n|[^\S\n]+)/)) {
-        if (/\S/.test(part)) word += part;
-        else if (part !== "") shown += place(columns);
-        if (part === "\n") {
-          shown += "\n";
-          column = 0;
-          gap = "";
-        } else if (/^\s/.test(part)) gap += part;
-      }
-      const isNearEnd = column + gap.length + stringWidth(word) > columns - longWord;
-      return isNearEnd ? shown : shown + place(columns);
-    },
-    /** The rest. Afterwards the next text may begin. */
-    end: (columns: number): string => {
-      const shown = place(columns);
-      column = 0;
-      gap = "";
-      return shown;
-    },
-  };
-};
-
 /** The text, cut to at most `columns`; an ellipsis marks the cut. */
 export const cut = (text: string, columns: number, position: "start" | "end" = "end"): string => {
   const short = cliTruncate(text, columns, { position });

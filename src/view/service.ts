@@ -3,7 +3,7 @@ import type { Profile } from "../contract/profile.ts";
 import type { Answer } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Budget, UsageFigures } from "../contract/usage.ts";
-import { cut, factLines, list, quiet, type Fact } from "./columns.ts";
+import { cut, factLines, list, type Fact } from "./columns.ts";
 import type { Format, Layout, Paint } from "./paint.ts";
 import { age, cost, counted, duration } from "./quantities.ts";
 import { oneLine } from "./sanitise.ts";

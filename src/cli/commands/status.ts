@@ -1,5 +1,4 @@
 import { ClientError } from "../../client/client-error.ts";
-import type { Check } from "../../contract/instance.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { note, printAnswer } from "../print.ts";
