@@ -9,7 +9,7 @@ import type { Layout } from "../../view/paint.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { transcriptViews } from "../../view/transcripts.ts";
 import { usageError, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import type { Asked } from "../operation-commands.ts";
 import { note, printAnswer } from "../print.ts";
 
@@ -79,15 +79,14 @@ const withBridge = async (
 ): Promise<ExitCode> => {
   const { settings, warnings } = loadBridgeSettings(process.env, { role: "client" });
   for (const warning of warnings) note(`bridge: warning: ${warning}`);
-  using interruption = catchInterruption();
-  const { signal } = interruption;
-  try {
-    await using bridge = await openBridge({ settings, env: process.env, quiet: true });
-    return await work(bridge, { signal, principal: "open" });
-  } catch (error) {
-    if (signal.aborted) return interruption.exit();
-    throw error instanceof ServiceError
-      ? new ServiceError(error.code, inCommands(error.message), { cause: error })
-      : error;
-  }
+  return await interruptible(async (signal) => {
+    try {
+      await using bridge = await openBridge({ settings, env: process.env, quiet: true });
+      return await work(bridge, { signal, principal: "open" });
+    } catch (error) {
+      throw error instanceof ServiceError
+        ? new ServiceError(error.code, inCommands(error.message), { cause: error })
+        : error;
+    }
+  });
 };

@@ -10,7 +10,7 @@ import { oneLine, shellWord } from "../../view/sanitise.ts";
 import { queueLines } from "../../view/service.ts";
 import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import { isOutage } from "../live/follow.ts";
 import { flagOf, type Asked } from "../operation-commands.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
@@ -96,30 +96,19 @@ const watch = async (client: Client, query: Query): Promise<ExitCode> => {
   const { createLogUpdate } = await import("log-update");
   // The cursor stays visible: a killed process leaves nothing to repair.
   const draw = createLogUpdate(stdout, { showCursor: true });
-  using interruption = catchInterruption();
-  const { signal } = interruption;
   const look = async (): Promise<string> => page(client, await list(client, query), layoutOf(stdout));
-  try {
+  return await interruptible(async (signal) => {
     for (;;) {
       const shown = await look().catch((error: unknown) => {
         if (isOutage(error)) return oneLine(error.message);
         throw error;
       });
       // Some terminals report 0 rows.
-      draw(
-        shown
-          .split("\n")
-          .slice(0, (stdout.rows || Infinity) - 1)
-          .join("\n"),
-      );
+      const rows = shown.split("\n").slice(0, (stdout.rows || Infinity) - 1);
+      draw(rows.join("\n"));
       await delay(everyMs, undefined, { signal });
     }
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    return interruption.exit();
-  } finally {
-    draw.done();
-  }
+  }).finally(() => draw.done());
 };
 
 const everyMs = 2000;
