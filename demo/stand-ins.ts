@@ -53,7 +53,7 @@ const announce = (): void => {
   const found = credentialsFound();
   const model =
     found.length === 0
-      ? "Model: NONE. A script plays it: it does the tasks of docs/tutorial.md, and little else."
+      ? "Model: NONE. A script plays it: it does the tasks of docs/use/tutorial.md, and little else."
       : `Model: the real one, with ${found.join(", ")} from the environment.`;
   process.stderr.write(
     `${model}\nGit host: a stand-in on this machine, with the empty repository tutorial/temperature.\n` +

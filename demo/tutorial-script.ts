@@ -1,7 +1,7 @@
 import { message, text, toolUse, type Answer } from "../test/fake-model/answer.ts";
 import type { Conversation } from "../test/fake-model/conversation.ts";
 
-/** What the scripted model answers to the messages of docs/tutorial.md that are no work on its repository. */
+/** What the scripted model answers to the messages of docs/use/tutorial.md that are no work on its repository. */
 export const tutorialScript = ({ prompt, results }: Conversation): Answer | null => {
   const scene = scenes.find(({ asked }) => asked.test(prompt));
   if (scene === undefined) return null;

@@ -111,7 +111,7 @@ describe("the published package", () => {
   test("has every file that its pages link to", async () => {
     const files = await readdir(packageDirectory(), { recursive: true });
     const pages = files.filter((file) => file.endsWith(".md"));
-    expect(pages).toEqual(expect.arrayContaining(["README.md", "docs/tutorial.md", "docs/jobs.md"]));
+    expect(pages).toEqual(expect.arrayContaining(["README.md", "docs/use/tutorial.md", "docs/use/jobs.md"]));
     const broken = await Promise.all(
       pages.map(async (page) => (await brokenLinks(page)).map((link) => [page, link])),
     );

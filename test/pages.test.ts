@@ -57,13 +57,15 @@ test.each(pages)("%s names files of the repository that exist", (page) => {
 const source = join(root, "src");
 const rooms = new Set(readdirSync(source));
 
-test("docs/how-it-works.md has a row for each room", () => {
-  const rows = [...read("docs/how-it-works.md").matchAll(/^\| `(\w+)` \| .* \|$/gm)].map(([, room]) => room);
+test("docs/inside/how-it-works.md has a row for each room", () => {
+  const rows = [...read("docs/inside/how-it-works.md").matchAll(/^\| `(\w+)` \| .* \|$/gm)].map(
+    ([, room]) => room,
+  );
   expect(new Set(rows)).toEqual(rooms);
 });
 
 test("its diagram has each room in a layer that is not below those it imports", () => {
-  const layers = [...read("docs/how-it-works.md").matchAll(/^ \w+ +│(.*)$/gm)];
+  const layers = [...read("docs/inside/how-it-works.md").matchAll(/^ \w+ +│(.*)$/gm)];
   const layerOf = new Map(
     layers.flatMap(([, names = ""], n) => [...names.matchAll(/\w+/g)].map(([room]) => [room, n] as const)),
   );

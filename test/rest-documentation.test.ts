@@ -5,7 +5,7 @@ import { statusOf } from "../src/contract/errors.ts";
 import { operations } from "../src/contract/operations.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 
-const page = await readFile(join(import.meta.dirname, "../docs/rest.md"), "utf8");
+const page = await readFile(join(import.meta.dirname, "../docs/use/rest.md"), "utf8");
 
 /** Those that only the transcript service has. */
 const transcriptCodes = [
@@ -16,7 +16,7 @@ const transcriptCodes = [
   "orchestrator_unavailable",
 ];
 
-test("docs/rest.md has each code of failure in the row of its status, and none that there is not", () => {
+test("docs/use/rest.md has each code of failure in the row of its status, and none that there is not", () => {
   const rows = [...page.matchAll(/^\| (\d{3}(?:, \d{3})*) \| (.*) \|$/gm)];
   const documented = rows.flatMap(([, statuses = "", words = ""]) =>
     // What node refuses before there is a request has codes of other statuses.
@@ -29,7 +29,7 @@ test("docs/rest.md has each code of failure in the row of its status, and none t
   expect(documented.toSorted()).toEqual(expected.filter((row) => row !== "401 unauthorized").toSorted());
 });
 
-test("docs/rest.md has each metric of the service", async () => {
+test("docs/use/rest.md has each metric of the service", async () => {
   const metrics = createMetrics({
     jobCounts: () =>
       Promise.resolve({ queued: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0 }),
@@ -51,7 +51,7 @@ test("docs/rest.md has each metric of the service", async () => {
   for (const name of names) expect(page).toContain(`\`${name}`);
 });
 
-test("docs/rest.md has each operation's method and path", () => {
+test("docs/use/rest.md has each operation's method and path", () => {
   for (const { http } of Object.values(operations))
     expect(page).toContain(`| \`${http.method.toUpperCase()} ${http.path}\` |`);
 });

@@ -18,8 +18,8 @@ const page = (name: string, groups: Groups): Page => ({
 
 /** Pages with a list of settings. */
 export const settingsPages: readonly Page[] = [
-  page("configuration.md", variableGroups),
-  page("transcripts-settings.md", bridgeVariableGroups),
+  page("operate/configuration.md", variableGroups),
+  page("operate/bridge-variables.md", bridgeVariableGroups),
 ];
 
 const begin = "<!-- settings: made by tools/docs.ts from the variables; do not edit -->";

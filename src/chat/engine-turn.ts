@@ -3,16 +3,22 @@ import type { Log } from "../lib/log.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationRecord, ConversationStore } from "../store/conversation-store.ts";
 import type { EngineTurn } from "./engine.ts";
-import type { IdlePool } from "./idle-pool.ts";
-import { variantOf, type WarmProcess, type WarmProcesses, type ProcessOptions } from "./processes.ts";
-import type { Prewarmed } from "./prewarmed.ts";
+import {
+  prewarm,
+  putIdle,
+  resume,
+  takeFresh,
+  takeIdle,
+  variantOf,
+  type Pool,
+  type ProcessOptions,
+  type WarmProcess,
+} from "./pool.ts";
 
 type Dependencies = {
   agent: Pick<AgentPackage, "read" | "findTranscript" | "noteSession">;
   conversations: ConversationStore;
-  processes: Pick<WarmProcesses, "fresh" | "resumed">;
-  prewarmed: Pick<Prewarmed, "take" | "refill">;
-  idlePool: Pick<IdlePool, "take" | "add">;
+  pool: Pool;
   now: () => Date;
   log: Log;
 };
@@ -39,25 +45,25 @@ type TurnResult = { outcome: TurnOutcome; hasBegun: boolean };
  * Finds a process for a turn, runs the turn in it, and puts the process into the pool for the conversation's next one.
  */
 export const createTurnRunner = (deps: Dependencies) => {
-  const { agent, conversations, processes, prewarmed, idlePool, log } = deps;
+  const { agent, conversations, pool, log } = deps;
 
   const processFor = async (turn: EngineTurn, record: ConversationRecord | null): Promise<TurnProcess> => {
     const { model, maxTurns, disabledMcpServers, conversation } = turn;
     const options: ProcessOptions = { loaded: await agent.read(), model, maxTurns, disabledMcpServers };
     if (record !== null && conversation !== null) {
-      const own = await idlePool.take(conversation, record.updated_at);
-      if (own !== null && fits(own, turn, options))
-        return { warm: own, isInformed: hadPrompt(own), wasIdle: true };
-      // Never two processes on one session.
-      await own?.process.end();
+      const own = await takeIdle(
+        pool,
+        conversation,
+        ({ warm, version }) => version === record.updated_at && fits(warm, turn, options),
+      );
+      if (own !== null) return { warm: own, isInformed: hadPrompt(own), wasIdle: true };
       const transcript = await agent.findTranscript(record.session_id);
       if (transcript !== null) {
         const session = { id: record.session_id, resumeFrom: transcript, cwd: record.cwd };
-        return { warm: await processes.resumed(options, session), isInformed: true, wasIdle: false };
+        return { warm: await resume(pool, options, session), isInformed: true, wasIdle: false };
       }
     }
-    const ready = prewarmed.take(options);
-    return { warm: ready ?? (await processes.fresh(options)), isInformed: false, wasIdle: ready !== null };
+    return { ...(await takeFresh(pool, options)), isInformed: false };
   };
 
   const prompt = async (
@@ -75,7 +81,7 @@ export const createTurnRunner = (deps: Dependencies) => {
         turn.onEvents(events);
         if (spoke || !events.some(({ type }) => type === "thinking" || type === "text")) return;
         spoke = true;
-        prewarmed.refill();
+        prewarm(pool);
       } catch (err) {
         log.error({ err }, "what the agent said could not be passed on");
         throw err;
@@ -117,7 +123,7 @@ export const createTurnRunner = (deps: Dependencies) => {
     const begun = put(answers);
     return async (answer: string): Promise<void> => {
       await begun;
-      await idlePool.add(key, warm, await put([...answers, answer]));
+      putIdle(pool, key, warm, await put([...answers, answer]));
     };
   };
 

@@ -8,15 +8,13 @@ import type { Locks } from "../store/locks.ts";
 import { createConversationTurns, type HeldConversation } from "./conversation-turns.ts";
 import { createTurnRunner } from "./engine-turn.ts";
 import type { ObserveTurn, Engine, EngineOutcome, EngineTurn, Permit } from "./engine.ts";
-import { createIdlePool } from "./idle-pool.ts";
-import { createWarmProcesses, isDefault, variantOf, type ProcessOptions } from "./processes.ts";
-import { createPrewarmed } from "./prewarmed.ts";
+import { closePool, openPool, prewarm, prune } from "./pool.ts";
 import { turnFailure } from "./failure.ts";
 import { createWorkspaces } from "./workspaces.ts";
 import { createNotifier } from "../lib/notifier.ts";
 
 type Dependencies = {
-  processes: Agent;
+  cli: Agent;
   agent: AgentPackage;
   conversations: ConversationStore;
   locks: Pick<Locks, "take">;
@@ -34,7 +32,7 @@ type Dependencies = {
   observeTurn: ObserveTurn;
   now: () => Date;
   newId: () => string;
-  /** See `processes.ts`. */
+  /** See `pool.ts`. */
   idPrefix: string;
   log: Log;
 };
@@ -45,7 +43,7 @@ export type RunningEngine = Engine & {
   /** Prewarms processes. */
   start: () => void;
   /**
-   * To be called every second: ends processes that are idle too long or outdated. Deletes what is old, unless the clock is
+   * To be called every few seconds: ends processes that are idle too long or outdated. Deletes what is old, unless the clock is
    * in doubt.
    */
   prune: (mayDelete: boolean) => Promise<void>;
@@ -58,31 +56,20 @@ export type RunningEngine = Engine & {
 };
 
 export const createEngine = (deps: Dependencies): RunningEngine => {
-  const { agent, settings, log, now } = deps;
+  const { agent, settings, now } = deps;
   const workspaces = createWorkspaces({ root: settings.agentModeWorkspaces, agent: agent.name, now });
-  const processes = createWarmProcesses({ ...deps, workspaces });
-  const defaultOptions = async (): Promise<ProcessOptions> => ({
-    loaded: await agent.read(),
-    model: null,
-    maxTurns: null,
-    disabledMcpServers: [],
-  });
-  const prewarmed = createPrewarmed({
-    processes,
-    defaultOptions,
-    count: settings.agentModeWarmProcesses,
-    log,
-  });
-  const idlePool = createIdlePool({
+  const pool = openPool({
+    ...deps,
+    workspaces,
     limits: {
-      count: settings.agentModeIdleProcesses,
-      seconds: settings.agentModeKeepAlive,
+      prewarmed: settings.agentModeWarmProcesses,
+      idle: settings.agentModeIdleProcesses,
+      idleSeconds: settings.agentModeKeepAlive,
     },
-    clock: () => performance.now(),
   });
   const permits = createSemaphore(settings.agentModeMaxConcurrent);
   const turns = createConversationTurns(deps.locks);
-  const runner = createTurnRunner({ ...deps, processes, prewarmed, idlePool });
+  const runner = createTurnRunner({ ...deps, pool });
   const ending = new AbortController();
   const settling = new Set<Promise<void>>();
   /**
@@ -146,27 +133,23 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
       await workspaces.prepare();
       await agent.discardEarlier(deps.idPrefix);
     },
-    start: prewarmed.refill,
+    start: () => prewarm(pool),
     prune: async (mayDelete) => {
-      const variant = variantOf(await defaultOptions());
-      await idlePool.prune((warm) => isDefault(warm.variant) && warm.variant !== variant);
-      prewarmed.refill();
+      await prune(pool);
       if (!mayDelete || performance.now() - swept < sweepMs) return;
       swept = performance.now();
       await deps.conversations.expire(now());
       const before = now().getTime() - settings.agentModeConversationTtl * 1000;
-      await workspaces.removeUnused(before, processes.directories());
+      await workspaces.removeUnused(before, new Set(pool.users.keys()));
     },
-    counts: () => ({ turns: permits.taken(), processes: processes.count() }),
+    counts: () => ({ turns: permits.taken(), processes: pool.living.size }),
     idle: permits.idle,
     stop: async () => {
       permits.close(closing());
       ending.abort(closing());
       await permits.idle(AbortSignal.timeout(stopMs));
       await Promise.all(settling);
-      await prewarmed.stop();
-      await idlePool.stop();
-      await processes.endAll();
+      await closePool(pool);
     },
   };
 };

@@ -1,4 +1,4 @@
-/** Exit codes; docs/cli.md and the end of `svc --help` list the same. */
+/** Exit codes; docs/use/cli.md and the end of `svc --help` list the same. */
 export const exitCode = {
   ok: 0,
   /** The job did not succeed, the service refused or failed, or it cannot be reached. */

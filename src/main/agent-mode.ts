@@ -68,7 +68,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
   });
   const newId = randomUUID;
   const engine = createEngine({
-    processes: cli,
+    cli,
     agent,
     conversations,
     locks: stores.locks,

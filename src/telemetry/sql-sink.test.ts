@@ -237,7 +237,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     await sink.close();
   });
 
-  test("the questions in docs/telemetry.md can be asked", async () => {
+  test("the questions in docs/operate/telemetry.md can be asked", async () => {
     const { sink, database } = await openSink();
     const batch = sampleBatch();
     const [metric = expect.fail()] = batch.metrics;
@@ -246,7 +246,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
     await sink.addBatch("b1", batch);
     await sink.addRun(sampleRun({ id: "job-1" }));
     await sink.addRun(sampleRun({ id: "job-2", status: "failed", failureReason: "timeout" }));
-    const page = await readFile(join(import.meta.dirname, "../../docs/telemetry.md"), "utf8");
+    const page = await readFile(join(import.meta.dirname, "../../docs/operate/telemetry.md"), "utf8");
     const questions = [...page.matchAll(/```sql\n([^`]*)```/g)].map(([, sql = ""]) => sql);
     const answers = await Promise.all(questions.map((sql) => database.query<Record<string, unknown>>(sql)));
     expect(answers).toMatchObject([

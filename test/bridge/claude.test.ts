@@ -10,7 +10,7 @@ import { documentedLines } from "../mcp/claude/documented-lines.ts";
 import { until } from "../until.ts";
 import { recordedHome, serveBridge } from "./run-bridge.ts";
 
-/* Claude Code as a client of the transcript service, added by the lines of docs/transcripts.md. */
+/* Claude Code as a client of the transcript service, added by the lines of docs/use/transcripts.md. */
 
 const key = "key-of-the-tests";
 let url: string;

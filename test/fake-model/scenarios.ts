@@ -27,7 +27,7 @@ const plainText = z.strictObject({ text: z.string().default(done), ...Pace });
 
 /**
  * What the model can be told to do by a line `scenario: NAME {json}` in the prompt. Without one it is `auto`. The
- * table in docs/testing.md says what each does.
+ * table in docs/inside/testing.md says what each does.
  */
 export const scenarios: Record<string, Scenario> = {
   auto: (conversation) => {

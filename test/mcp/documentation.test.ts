@@ -4,18 +4,18 @@ import { expect, test } from "vitest";
 import { toolNames } from "../../src/contract/operations.ts";
 import { idempotencyKeyName } from "../../src/mcp/tools.ts";
 
-const page = await readFile(join(import.meta.dirname, "../../docs/mcp.md"), "utf8");
+const page = await readFile(join(import.meta.dirname, "../../docs/use/mcp.md"), "utf8");
 
-test("docs/mcp.md has a row for each tool, in their order, and none for others", () => {
+test("docs/use/mcp.md has a row for each tool, in their order, and none for others", () => {
   const rows = [...page.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name);
   expect(rows).toEqual(toolNames);
 });
 
-test("docs/mcp.md names the idempotency key", () => {
+test("docs/use/mcp.md names the idempotency key", () => {
   expect(page).toContain(`"${idempotencyKeyName}"`);
 });
 
-test("the configurations in docs/mcp.md are JSON", () => {
+test("the configurations in docs/use/mcp.md are JSON", () => {
   const blocks = [...page.matchAll(/^```json\n([^]*?)^```$/gm)].map(([, block = ""]) => block);
   expect(blocks).toHaveLength(4);
   for (const block of blocks) JSON.parse(block);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 /** The lines with which a page of docs/ has a user add the service to Claude Code. */
 export const documentedLines = async (page = "mcp.md"): Promise<string[]> =>
   [
-    ...(await readFile(join(import.meta.dirname, "../../../docs", page), "utf8")).matchAll(
+    ...(await readFile(join(import.meta.dirname, "../../../docs/use", page), "utf8")).matchAll(
       /^claude mcp add .*$/gm,
     ),
   ].map(([line]) => line);

@@ -26,7 +26,7 @@ export default function ChatPage() {
       {isOff ? (
         <Empty title="This service has no agent to talk to">
           Start it with <code>AGENT_MODE=true svc serve</code>. The agent then runs commands on its machine:
-          read <code>docs/agent-mode.md</code> first.
+          read <code>docs/use/chat.md</code> first.
         </Empty>
       ) : (
         <Answer query={models}>{(list) => <Chat models={list.map(({ id }) => id)} />}</Answer>

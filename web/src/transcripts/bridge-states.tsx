@@ -19,7 +19,7 @@ export const BridgeAnswer = <Data,>({ query: { data, error, refetch }, children 
     return (
       <Empty title="This service shows no transcripts">
         Start <code>bridge serve</code> beside it and name that in <code>SERVICE_BRIDGE_URL</code>: see{" "}
-        <code>docs/transcripts.md</code>.
+        <code>docs/use/transcripts.md</code>.
       </Empty>
     );
   return <Failed error={error} retry={() => void refetch()} />;
