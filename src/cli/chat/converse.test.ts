@@ -1,5 +1,5 @@
 import { PassThrough } from "node:stream";
-import { setImmediate as nextTick } from "node:timers/promises";
+import { setImmediate as turnOfLoop } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import {
   answer,
@@ -16,6 +16,12 @@ import { createClient } from "../../client/client.ts";
 import { sanitise } from "../../view/sanitise.ts";
 import { converse } from "./converse.ts";
 import type { TalkOptions } from "./turn.ts";
+
+/** Until what was typed has been read: what comes later is not pasted together with it. */
+const apart = async (): Promise<void> => {
+  await turnOfLoop();
+  await turnOfLoop();
+};
 
 const key = { interrupt: "\u0003", end: "\u0004" };
 
@@ -87,7 +93,7 @@ describe("a conversation", () => {
   test("takes a message of several lines, typed or pasted", async () => {
     const { say, said, type } = await scene();
     type("first\\\r");
-    await nextTick();
+    await apart();
     await say("second");
     await say("a\rb\\\rc");
     expect(said()).toEqual(["first\nsecond", "a\nb\\\nc"]);
@@ -105,7 +111,7 @@ describe("a conversation", () => {
     await until(() => seen().includes("wait"));
     stub.reply = answer(text("Third."));
     type("three\r");
-    await nextTick();
+    await apart();
     type("four");
     finish();
     await until(() => seen().includes("Third."));
