@@ -46,7 +46,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
   tui: { rooms: ["contract", "lib", "view", "client", "fleet", "cli", "main"], packages: ["ink", "react"] },
   cli: {
     rooms: ["contract", "lib", "view", "config", "client", "fleet", "main", "tui"],
-    packages: ["commander", "log-update", "string-width"],
+    packages: ["commander", "log-update", "zod"],
   },
   main: {
     rooms: [
@@ -176,7 +176,7 @@ const budgets: Record<string, number> = {
   telemetry: 1823,
   transcripts: 4265,
   tui: 1521,
-  view: 900,
+  view: 1443,
   worktrees: 1743,
   web: 8403,
 };

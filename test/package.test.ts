@@ -135,14 +135,16 @@ describe("the published package", () => {
     // Files that are opened, not milliseconds: those depend on what else the machine does.
     const listing = `data:text/javascript,import { registerHooks } from "node:module";
       registerHooks({ load: (url, context, next) => { if (url.startsWith("file:")) console.error(url.split("/").pop()); return next(url, context); } });`;
-    for (const args of [["version"], ["__complete", "bash", "--", "wor"]]) {
-      const { stderr } = await svc(args, { program: [process.execPath, "--import", listing, program()] });
-      const loaded = stderr.trim().split("\n");
-      expect(loaded.length).toBeGreaterThan(2);
-      expect(
-        loaded.filter((file) => /zod|schemas|orchestrator|client|settings|yaml|terminal-view/.test(file)),
-      ).toEqual([]);
-    }
+    const { stderr } = await svc(["version"], {
+      program: [process.execPath, "--import", listing, program()],
+    });
+    const loaded = stderr.trim().split("\n");
+    expect(loaded.length).toBeGreaterThan(2);
+    expect(
+      loaded.filter((file) =>
+        /zod|schemas|orchestrator|client|settings|yaml|terminal-view|commander/.test(file),
+      ),
+    ).toEqual([]);
   });
 
   test("shows the page of its REST interface", async () => {

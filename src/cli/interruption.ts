@@ -44,3 +44,21 @@ export const catchInterruption = ({ hangup = false, patient = false }: Options =
     },
   };
 };
+
+/**
+ * Does the work until a signal interrupts it; resolves to its exit code, or to the signal's.
+ * @param onInterrupted says what becomes of the work
+ */
+export const interruptible = async (
+  work: (signal: AbortSignal) => Promise<ExitCode>,
+  onInterrupted: () => void = () => undefined,
+): Promise<ExitCode> => {
+  using interruption = catchInterruption();
+  try {
+    return await work(interruption.signal);
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error;
+    onInterrupted();
+    return interruption.exit();
+  }
+};

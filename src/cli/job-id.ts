@@ -2,6 +2,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Client } from "../client/client.ts";
+import type { Job } from "../contract/job.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { usageError } from "./failure.ts";
 
@@ -23,6 +24,17 @@ export const resolveJobId = async (client: Pick<Client, "list_jobs">, word: stri
       "- is the job that the last svc command was about, and there is none: give an id, or latest",
     );
   return last.trim();
+};
+
+/** The job that a word stands for. From then on `-` stands for it too. */
+export const findJob = async (
+  client: Pick<Client, "get_job" | "list_jobs">,
+  word: string,
+  signal?: AbortSignal,
+): Promise<Job> => {
+  const { job } = await client.get_job({ job_id: await resolveJobId(client, word) }, signal && { signal });
+  await rememberJob(job.id);
+  return job;
 };
 
 /** Makes this the job that `-` stands for. A home that cannot be written is no reason to fail. */

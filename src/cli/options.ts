@@ -1,6 +1,45 @@
-import { InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError } from "commander";
+import { nearest } from "../lib/nearest.ts";
+import { sanitise } from "../view/sanitise.ts";
 
 type Action<Args extends unknown[]> = (...args: Args) => Promise<number>;
+
+/** A program without commands. `end`: what stands below them in its help. */
+export const createProgramOf = (name: string, description: string, end: string): Command =>
+  new Command(name)
+    .description(description)
+    .usage("<command> [options]")
+    .helpOption("-h, --help", "show help")
+    .helpCommand("help [command]", "show help for a command")
+    .configureHelp({ showGlobalOptions: false, minWidthToWrap: 20 })
+    .configureOutput({
+      writeOut: (text) => void process.stdout.write(text),
+      outputError: (text, write) => write(sanitise(usageText(name, text))),
+    })
+    .showHelpAfterError(`Try: ${name} --help`)
+    .exitOverride()
+    .addHelpText("after", end);
+
+const usageText = (name: string, text: string): string => {
+  const hints = [
+    /too many arguments for 'run'/.test(text) ? "Put the task in quotes.\n" : "",
+    /unknown option '[^']* /.test(text) ? "A task that begins with a dash goes after --\n" : "",
+  ];
+  return text.replace(/^error: /, `${name}: `).replace(suggested, ifNear) + hints.join("");
+};
+
+/** Commander suggests names that have little to do with what was typed. */
+const suggested = /(?<='-*([^'-][^']*)')\n\(Did you mean (?:one of )?([^?]*)\?\)/;
+const ifNear = (text: string, typed: string, names: string): string =>
+  nearest(typed, names.replaceAll(/(?<![^ ])-+/g, "").split(", ")) === undefined ? "" : text;
+
+/** Has each command name its own help after an error. */
+export const hintAtHelp = (program: Command, path = program.name()): void => {
+  for (const command of program.commands) {
+    command.showHelpAfterError(`Try: ${path} ${command.name()} --help`);
+    hintAtHelp(command, `${path} ${command.name()}`);
+  }
+};
 
 /** Turns a function that imports an action into the action of a command. */
 export type Lazily = <Args extends unknown[]>(
@@ -19,11 +58,6 @@ export const jobIdOrLatest = [
   "[job_id]",
   "id of the job or its first digits; -: the last one used; without one, the newest",
   "latest",
-] as const;
-
-export const baseRef = [
-  "--base, --base-ref <ref>",
-  "branch or tag to base the work on (default: SERVICE_BASE_REF (main), else the repository's default branch)",
 ] as const;
 
 /** Text for `addHelpText`: commands that a user may type, a line each. */

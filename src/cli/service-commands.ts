@@ -1,6 +1,5 @@
 import { Argument, Option, type Command } from "commander";
 import { companionTargets } from "../contract/companion.ts";
-import { usageGroups } from "../contract/usage.ts";
 import { examples, json, whole, type Lazily } from "./options.ts";
 
 const headless = ["list", "chat", "job", "sync", "health", "local"];
@@ -61,12 +60,6 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .addHelpText("after", doctorEnd)
     .action(lazily(async () => (await import("./commands/doctor.ts")).doctor));
   program
-    .command("instances")
-    .description("list the instances and what they run, and how many jobs wait")
-    .option(...json)
-    .addHelpText(...examples("svc instances"))
-    .action(lazily(async () => (await import("./commands/lists.ts")).instances));
-  program
     .command("agents")
     .summary("chat with, give jobs to and look after the instances of a fleet")
     .description(
@@ -86,22 +79,6 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .option("--no-wait", "do not wait for the answer of a chat")
     .addHelpText("after", agentsEnd)
     .action(lazily(async () => (await import("./commands/agents.ts")).agents));
-  program
-    .command("usage")
-    .summary("show runs, success and cost, by day or another grouping")
-    .description(
-      "Show what jobs and turns of agent mode cost: runs, success rate and cost, with a bar for each row. Days are UTC.",
-    )
-    .addOption(new Option("--by <group>", "what a row stands for (default: day)").choices(usageGroups))
-    .option("--since <date>", "first day, as in 2026-03-02 (default: 29 days before the last)")
-    .option("--until <date>", "last day (default: today)")
-    .option("-p, --profile <name>", "only runs with this profile")
-    .option("-r, --repo <url>", "only runs on this repository")
-    .option("-m, --model <name>", "only runs with this model, as --by model calls it")
-    .addOption(new Option("--kind <kind>", "only jobs, or only turns of agent mode").choices(["job", "chat"]))
-    .option(...json)
-    .addHelpText(...examples("svc usage --by repository --since 2026-03-01", "svc usage --by model --json"))
-    .action(lazily(async () => (await import("./commands/usage.ts")).usage));
   program
     .command("config")
     .description("show the settings and where each comes from, secrets masked")

@@ -1,8 +1,9 @@
 import { InvalidArgumentError, type Command } from "commander";
-import { examples, jobId, jobIdOrLatest, whole, type Lazily } from "./options.ts";
+import { examples, jobId, jobIdOrLatest, json, whole, type Lazily } from "./options.ts";
 
 /** `svc run`, and the commands on one job that follow or repeat it. */
 export const addRunCommands = (program: Command, lazily: Lazily): void => {
+  program.commandsGroup("Tasks:");
   const run = program
     .command("run")
     .summary("submit a task")
@@ -79,6 +80,34 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .option("--page", "the job's page, also when it has a pull request")
     .addHelpText(...examples("svc open latest"))
     .action(lazily(async () => (await import("./commands/follow.ts")).open));
+  program
+    .command("diff")
+    .summary("show what a job has changed")
+    .description("Show what a job has changed, also while it runs. Piped, it is a patch for git apply.")
+    .argument(...jobIdOrLatest)
+    .option("--stat", "show the number of changed lines of each file")
+    .option("--name-only", "show the paths of the changed files")
+    .option(...json)
+    .addHelpText(...examples("svc diff", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
+    .action(lazily(async () => (await import("./commands/diff.ts")).diff));
+  program
+    .command("checkout")
+    .summary("switch to a job's branch in this checkout")
+    .description(
+      "Fetch a job's branch into the checkout of its repository in the current directory, and switch to it. Commits and uncommitted work of yours stay.",
+    )
+    .argument(...jobIdOrLatest)
+    .addHelpText(...examples("svc checkout", "svc checkout 6f1c"))
+    .action(lazily(async () => (await import("./commands/checkout.ts")).checkout));
+  program
+    .command("apply")
+    .summary("apply a job's change to this checkout")
+    .description(
+      "Apply a job's change to the checkout in the current directory, as uncommitted edits. Where both changed the same lines, git marks the conflict.",
+    )
+    .argument(...jobId)
+    .addHelpText(...examples("svc apply latest"))
+    .action(lazily(async () => (await import("./commands/diff.ts")).apply));
 };
 
 /** What every submission takes. */

@@ -48,6 +48,7 @@ export const instanceOperations = {
   list_instances: operation({
     name: "list_instances",
     title: "List instances",
+    command: { name: "instances", group: "Service" },
     summary:
       "The instances that share the queue, what each one runs, how many jobs are queued and for how long.",
     input: z.strictObject({}),

@@ -58,6 +58,7 @@ export const jobListOperations = {
   list_jobs: operation({
     name: "list_jobs",
     title: "List jobs",
+    command: { name: "jobs", group: "Tasks" },
     summary:
       "Jobs, newest first, optionally of one status, repository, profile, agent session, time or with words in the task.",
     input: ListJobsInput,

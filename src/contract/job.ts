@@ -250,6 +250,7 @@ export const jobOperations = {
   get_job: operation({
     name: "get_job",
     title: "Get a job",
+    command: { name: "job", args: ["job_id"], group: "Tasks" },
     summary: "The full job, its output included.",
     input: z.strictObject({ job_id: JobId }),
     output: JobAnswer,
@@ -276,6 +277,7 @@ export const jobOperations = {
   cancel_job: operation({
     name: "cancel_job",
     title: "Cancel a job",
+    command: { name: "cancel", args: ["job_id"], group: "Tasks" },
     summary: "Cancel a queued or running job; a job that has ended is returned unchanged.",
     input: z.strictObject({ job_id: JobId }),
     output: JobAnswer,

@@ -1,6 +1,16 @@
 import type { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
+/** How an operation is called in a shell. */
+export type CommandForm = {
+  /** One word, or two: `worktrees list`. Operations with the same name differ in `args`: those that are given decide. */
+  name: string;
+  /** Parameters that are arguments, in order; all others are flags. */
+  args?: readonly string[];
+  /** Heading in `--help`. */
+  group: string;
+};
+
 /** One operation as MCP has it. */
 export type McpOperation<
   Input extends z.ZodObject = z.ZodObject,
@@ -16,6 +26,8 @@ export type McpOperation<
   mcpOmit?: readonly string[];
   /** False: there is no MCP tool for it. */
   mcp?: false;
+  /** The command that makes this one call; its arguments and flags come from `input`. Absent: none. */
+  command?: CommandForm;
   /** Offered only when this part of the service is on. */
   part?: "agent";
   /** `openWorld`: it talks to git hosts or to a model. */
@@ -87,3 +99,6 @@ export type Handlers<Ops extends Definitions> = {
     context: RequestContext,
   ) => Promise<z.output<Ops[Name]["output"]>>;
 };
+
+/** What an operation answers. */
+export type Answer<Of extends McpOperation> = z.output<Of["output"]>;

@@ -26,6 +26,7 @@ export const profileOperations = {
   list_profiles: operation({
     name: "list_profiles",
     title: "List profiles",
+    command: { name: "profiles", group: "Tasks" },
     summary: "The profiles that a task can run with. Those that do not load are listed with their error.",
     input: z.strictObject({}),
     output: z.object({

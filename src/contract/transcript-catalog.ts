@@ -35,6 +35,7 @@ export const catalogOperations = {
   list_memory_files: tool({
     name: "list_memory_files",
     title: "List memory files",
+    command: { name: "memory", group: "Read" },
     summary: "Memory files that agents keep for each project, without their content.",
     input: { project },
     output: { count, files: z.array(MemoryFile) },
@@ -42,6 +43,7 @@ export const catalogOperations = {
   get_memory_file: tool({
     name: "get_memory_file",
     title: "Get a memory file",
+    command: { name: "memory", args: ["project", "filename"], group: "Read" },
     summary: "One memory file with its content.",
     input: {
       project: z.string().meta({ description: "The project's encoded name, from list_memory_files" }),
@@ -54,6 +56,7 @@ export const catalogOperations = {
   list_plans: tool({
     name: "list_plans",
     title: "List plans",
+    command: { name: "plans", group: "Read" },
     summary: "Plans that agents wrote, the last modified first, without their content.",
     input: {
       project,
@@ -74,6 +77,7 @@ export const catalogOperations = {
   get_plan: tool({
     name: "get_plan",
     title: "Get a plan",
+    command: { name: "plans", args: ["codename"], group: "Read" },
     summary: "One plan with its content.",
     input: {
       codename: z.string().meta({ description: "The plan's codename, from list_plans" }),
@@ -94,6 +98,7 @@ export const catalogOperations = {
   search_history: tool({
     name: "search_history",
     title: "Search the prompt history",
+    command: { name: "history", args: ["query"], group: "Read" },
     summary:
       "Prompts that users typed, the newest first; also of sessions whose transcript is no longer there.",
     input: {

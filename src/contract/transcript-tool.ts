@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
-import type { McpOperation } from "./operation.ts";
+import type { CommandForm, McpOperation } from "./operation.ts";
 
 /** What the tools of the transcript service have in common. */
 
@@ -52,6 +52,7 @@ type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape, Cut> 
   /** What the tool does besides reading. */
   annotations?: Partial<McpOperation["annotations"]>;
   scope?: string;
+  command?: CommandForm;
 };
 
 /** Unless its annotations say otherwise, a tool only reads. */

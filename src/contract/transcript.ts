@@ -101,6 +101,7 @@ const sessionOperations = {
   list_sessions: tool({
     name: "list_sessions",
     title: "List sessions",
+    command: { name: "sessions", group: "Read" },
     summary: "Sessions of coding agents, the last updated first.",
     input: {
       project,
@@ -118,6 +119,7 @@ const sessionOperations = {
   get_session: tool({
     name: "get_session",
     title: "Get a session",
+    command: { name: "show", args: ["session_id"], group: "Read" },
     summary: "One session: what is known about it, and its last entries.",
     input: {
       session_id: SessionId,
@@ -193,6 +195,7 @@ const sessionOperations = {
   search_sessions: tool({
     name: "search_sessions",
     title: "Search sessions",
+    command: { name: "search", args: ["query"], group: "Read" },
     summary:
       'Full-text search in everything that users, agents and tools said. Words must all occur; "a phrase", OR, -not and prefix* work. One match per session, the best first. Leaves out your own session, unless include_active is true.',
     input: {
@@ -219,6 +222,7 @@ const sessionOperations = {
   collect_now: tool({
     name: "collect_now",
     title: "Collect now",
+    command: { name: "collect", group: "Read" },
     summary: "Read what is new in the transcript files at once, instead of at the next poll.",
     input: {},
     output: Collected.shape,

@@ -6,7 +6,7 @@ const Day = z
   .refine((text) => text === "" || z.iso.date().safeParse(text).success, "must be a date such as 2026-03-02")
   .default("");
 
-export const usageGroups = ["day", "profile", "repository", "model", "key", "kind"] as const;
+const usageGroups = ["day", "profile", "repository", "model", "key", "kind"] as const;
 
 const UsageInput = z.strictObject({
   since: Day.meta({ description: "First day, UTC, as in 2026-03-02; empty: 29 days before until" }),
@@ -94,6 +94,7 @@ export const usageOperations = {
   get_usage: operation({
     name: "get_usage",
     title: "Usage and cost",
+    command: { name: "usage", group: "Service" },
     summary:
       "What jobs and turns of agent mode cost: runs, success, USD, tokens, by day or another grouping; and the budgets of today.",
     input: UsageInput,

@@ -138,6 +138,7 @@ export const worktreeOperations = {
   prepare_worktree: operation({
     name: "prepare_worktree",
     title: "Prepare a worktree",
+    command: { name: "worktrees prepare", args: ["repo_url"], group: "Worktrees" },
     summary:
       "Clone or update a repository and check out a worktree on a branch of its own, for run_task's worktree_id. Answers when it is ready, or after 45 s with status preparing: then poll get_worktree.",
     input: z.strictObject({
@@ -174,6 +175,7 @@ export const worktreeOperations = {
   get_worktree: operation({
     name: "get_worktree",
     title: "Get a worktree",
+    command: { name: "worktrees show", args: ["worktree_id"], group: "Worktrees" },
     summary: "One worktree: its status, path and branch, its size and whether it is pushed.",
     input: z.strictObject({ worktree_id: WorktreeId }),
     output: z.object({ success: z.literal(true), worktree: Worktree }),
@@ -184,6 +186,7 @@ export const worktreeOperations = {
   list_worktrees: operation({
     name: "list_worktrees",
     title: "List worktrees",
+    command: { name: "worktrees list", group: "Worktrees" },
     summary: "All worktrees on disk, oldest first: prepared ones and those of jobs, with size and age.",
     input: z.strictObject({}),
     output: z.object({
@@ -198,6 +201,7 @@ export const worktreeOperations = {
   cleanup_worktrees: operation({
     name: "cleanup_worktrees",
     title: "Remove worktrees",
+    command: { name: "worktrees cleanup", args: ["paths"], group: "Worktrees" },
     summary:
       "Remove worktrees by path, by age, or both. A worktree that a job uses or that has unpushed work is left in place. With force its jobs are cancelled and its work is saved under a salvage ref first.",
     input: z.strictObject({
@@ -233,6 +237,7 @@ export const worktreeOperations = {
   get_disk_usage: operation({
     name: "get_disk_usage",
     title: "Show disk usage",
+    command: { name: "disk", group: "Worktrees" },
     summary: "Disk space that each repository's cached clone and worktrees take, and the free space.",
     input: z.strictObject({}),
     output: z.object({

@@ -1,4 +1,4 @@
-import { jobTable } from "../view/job-table.ts";
+import { jobTable } from "../view/job.ts";
 import { cut } from "../view/columns.ts";
 import type { Client } from "../client/client.ts";
 import type { Job } from "../contract/job.ts";

@@ -1,7 +1,7 @@
 import { isBug } from "../cli/failure.ts";
 import { layoutOf } from "../cli/print.ts";
 import { cost, counted } from "../view/columns.ts";
-import { jobPage } from "../view/job-page.ts";
+import { jobPage } from "../view/job.ts";
 import { paintPatch } from "../view/patch.ts";
 import { oneLine } from "../view/sanitise.ts";
 import { paintStatus } from "../view/paint.ts";

@@ -1,7 +1,7 @@
 import { converse } from "../cli/chat/converse.ts";
 import { untilAnswered } from "../client/completion.ts";
 import { repositoryOf } from "../cli/commands/input.ts";
-import { checkFact } from "../cli/commands/status.ts";
+import { checkFact } from "../view/service.ts";
 import type { ExitCode } from "../cli/failure.ts";
 import { layoutOf } from "../cli/print.ts";
 import { factLines, type Fact } from "../view/columns.ts";

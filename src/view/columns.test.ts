@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import { aligned, createLiveWrap, cut, wrap } from "./columns.ts";
+import { aligned, cut, wrap } from "./columns.ts";
 
 describe("a row", () => {
   test("is aligned by columns, not characters: wide, combined and painted ones", () => {
@@ -70,33 +70,4 @@ test("a text that is cut is never too wide, whatever stands at the cut", () => {
       },
     ),
   );
-});
-
-describe("text that comes in pieces", () => {
-  test("is broken between words, however it was split, and keeps its words and line breaks", () => {
-    const word = fc.string({ unit: fc.constantFrom("a", "b", "é", "日"), minLength: 1, maxLength: 8 });
-    const text = fc.array(fc.tuple(word, fc.constantFrom(" ", " ", "  ", "\n")), { maxLength: 60 });
-    fc.assert(
-      fc.property(text, fc.array(fc.nat(500)), (words, cuts) => {
-        const whole = words.flat().join("");
-        const places = [0, ...cuts.filter((at) => at < whole.length).toSorted((a, b) => a - b), whole.length];
-        const wrapping = createLiveWrap();
-        let shown = "";
-        for (const [index, at] of places.entries())
-          shown += wrapping.push(whole.slice(places[index - 1] ?? 0, at), 20);
-        shown += wrapping.end(20);
-        for (const line of shown.split("\n")) expect(stringWidth(line)).toBeLessThanOrEqual(20);
-        expect(shown.trimEnd().split(/\s+/)).toEqual(whole.trimEnd().split(/\s+/));
-      }),
-    );
-  });
-
-  test("is shown at once but for a word that may not fit", () => {
-    const wrapping = createLiveWrap();
-    expect(wrapping.push("Wait", 40)).toBe("Wait");
-    expect(wrapping.push("ing for the tests to en", 40)).toBe("ing for the tests to");
-    expect(wrapping.push("d, which takes", 40)).toBe(" end, which");
-    expect(wrapping.push(" long", 40)).toBe("\ntakes long");
-    expect(wrapping.end(40)).toBe("");
-  });
 });

@@ -2,6 +2,7 @@ import cliTruncate from "cli-truncate";
 import stringWidth from "string-width";
 import wrapAnsi from "wrap-ansi";
 import type { Layout } from "./paint.ts";
+import { oneLine } from "./sanitise.ts";
 
 export { age, bytes, clock, cost, counted, duration } from "./quantities.ts";
 
@@ -17,7 +18,7 @@ export const aligned = (
 ): string[] => {
   const widths = (rows[0] ?? [])
     .slice(0, -1)
-    .map((_, index) => Math.max(...rows.map((row) => stringWidth(row[index] ?? ""))) + gap.length);
+    .map((_, index) => widthOf(rows.map((row) => row[index] ?? "")) + gap.length);
   const room = Math.max(least, columns - widths.reduce((sum, width) => sum + width, 0));
   return rows.map((row) => {
     const fixed = widths.map((width, index) => padded(row[index] ?? "", width));
@@ -31,12 +32,22 @@ const padded = (cell: string, width: number): string =>
   cell + " ".repeat(Math.max(0, width - stringWidth(cell)));
 
 /** Cells of one column, right-aligned. */
-export const rightAligned = (cells: string[]): string[] => {
-  const widest = Math.max(...cells.map((cell) => stringWidth(cell)));
+const rightAligned = (cells: string[]): string[] => {
+  const widest = widthOf(cells);
   return cells.map((cell) => " ".repeat(widest - stringWidth(cell)) + cell);
 };
 
-export type Column<Row> = [heading: string, cell: (row: Row) => string, align?: "right"];
+const widthOf = (cells: string[]): number => Math.max(0, ...cells.map((cell) => stringWidth(cell)));
+
+/**
+ * A heading and a cell for each row. `right`: aligned so. `leaves`: where there is no room, columns are left out, those
+ * with the lowest number first; a column without it stays.
+ */
+export type Column<Row> = [
+  heading: string,
+  cell: (row: Row) => string,
+  how?: { right?: true; leaves?: number },
+];
 
 /** A bold line of headings, then a line per row. Without a terminal, 250 columns keep a list readable. */
 export const table = <Row>(
@@ -44,16 +55,36 @@ export const table = <Row>(
   columns: Column<Row>[],
   { paint, columns: width = 250, ...cutting }: Layout & Options,
 ): string[] => {
-  const cells = columns.map(([heading, cell, align]) => {
+  const shown = columns.map(([heading, cell, { right, leaves = Infinity } = {}]) => {
     const column = [heading, ...rows.map(cell)];
-    return align === "right" ? rightAligned(column) : column;
+    return { cells: right ? rightAligned(column) : column, width: widthOf(column), leaves };
   });
+  for (const each of shown.toSorted((one, other) => one.leaves - other.leaves)) {
+    const fixed = shown.slice(0, -1).reduce((sum, column) => sum + column.width + gap.length, 0);
+    const last = Math.min(shown.at(-1)?.width ?? 0, cutting.least ?? leastOfLast);
+    if (fixed + last > width && each.leaves < Infinity) shown.splice(shown.indexOf(each), 1);
+  }
   const [head = "", ...lines] = aligned(
-    [null, ...rows].map((_, index) => cells.map((column) => column[index] ?? "")),
+    [null, ...rows].map((_, index) => shown.map(({ cells }) => cells[index] ?? "")),
     { columns: width, ...cutting },
   );
   return [paint("bold", head), ...lines];
 };
+
+/** Columns that the last cell gets, before others are left out for it. */
+const leastOfLast = 24;
+
+/** A table with lines below it, or a sentence where there is no row. */
+export const list = <Row>(
+  rows: readonly Row[],
+  columns: Column<Row>[],
+  { empty, below = [], ...layout }: Layout & Options & { empty: string; below?: string[] },
+): string =>
+  [...(rows.length === 0 ? [empty] : table(rows, columns, layout)), ...quiet(below, layout)].join("\n");
+
+/** Lines of little weight, wrapped. */
+export const quiet = (lines: string[], { paint, columns = Infinity }: Layout): string[] =>
+  lines.flatMap((line) => wrap(line, columns)).map((line) => paint("dim", line));
 
 /** A labelled value; one without a value is not shown. Prose is wrapped; paths and commands never. */
 export type Fact = [label: string, value: string | null, prose?: "prose"];
@@ -73,56 +104,17 @@ export const factLines = (facts: Fact[], { paint, columns = Infinity }: Layout):
   );
 };
 
+export const warningsFact = (warnings: readonly string[]): Fact => [
+  "Warnings",
+  warnings.map((warning) => `- ${oneLine(warning)}`).join("\n"),
+  "prose",
+];
+
 /** The line as rows of at most `columns`, broken at spaces where there are any. */
 export const wrap = (text: string, columns: number): string[] =>
   wrapAnsi(text, columns, { hard: true, trim: false })
     .split("\n")
     .map((row, index) => (index === 0 ? row.trimEnd() : row.trim()));
-
-/** Columns that the rest of a word may need. */
-const longWord = 16;
-
-/** `wrap` for text in pieces: breaks between words, and holds back an unfinished word that may not fit its line. */
-export const createLiveWrap = () => {
-  let column = 0;
-  let gap = "";
-  let word = "";
-  const place = (columns: number): string => {
-    const width = stringWidth(word);
-    const isOver = column > 0 && column + gap.length + width > columns;
-    const placed = word === "" ? "" : (isOver ? "\n" : gap) + word;
-    if (placed !== "") {
-      column = isOver ? width : column + gap.length + width;
-      gap = "";
-    }
-    word = "";
-    return placed;
-  };
-  return {
-    /** As much as can be shown now. */
-    push: (piece: string, columns: number): string => {
-      let shown = "";
-      for (const part of piece.split(/(\n|[^\S\n]+)/)) {
-        if (/\S/.test(part)) word += part;
-        else if (part !== "") shown += place(columns);
-        if (part === "\n") {
-          shown += "\n";
-          column = 0;
-          gap = "";
-        } else if (/^\s/.test(part)) gap += part;
-      }
-      const isNearEnd = column + gap.length + stringWidth(word) > columns - longWord;
-      return isNearEnd ? shown : shown + place(columns);
-    },
-    /** The rest. Afterwards the next text may begin. */
-    end: (columns: number): string => {
-      const shown = place(columns);
-      column = 0;
-      gap = "";
-      return shown;
-    },
-  };
-};
 
 /** The text, cut to at most `columns`; an ellipsis marks the cut. */
 export const cut = (text: string, columns: number, position: "start" | "end" = "end"): string => {

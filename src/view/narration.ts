@@ -1,10 +1,10 @@
 import type { JobEvent } from "../contract/event.ts";
-import { duration } from "./quantities.ts";
+import { counted, duration } from "./quantities.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
 
 /** One row of a job's progress, before it is fitted to a terminal or a file. */
 export type Row = {
-  kind: "stage" | "tool" | "text" | "thinking" | "note" | "problem";
+  kind: "stage" | "tool" | "result" | "text" | "thinking" | "note" | "problem";
   /** Time of the event, in ms since the job was submitted. */
   elapsedMs: number;
   /** Safe for a terminal, without line breaks. */
@@ -24,11 +24,16 @@ export type Narration = {
 /** A longer line is broken here, so that memory is bounded. */
 const maxLineLength = 4000;
 
-/** @param begin time of the submission, ms since the epoch, by the service's clock */
-export const createNarration = (begin: number): Narration => {
+/**
+ * @param begin time of the submission, ms since the epoch, by the service's clock
+ * @param results lines of a tool's result that are rows; 0: only what has failed is one
+ */
+export const createNarration = (begin: number, { results = 0 }: { results?: number } = {}): Narration => {
   let open: (Row & { block: number }) | null = null;
   let blank = true;
   let worktree: string | null = null;
+  const calls = new Map<string, string>();
+  let lastCall: string | undefined;
 
   const close = (): Row[] => {
     const row = open;
@@ -63,11 +68,41 @@ export const createNarration = (begin: number): Narration => {
     if (event.type === "block_end") return open?.block === event.block ? close() : [];
     if (event.type === "stage" && event.stage === "worktree_ready") worktree = event.detail;
     const described = describeEvent(event, worktree);
+    if (event.type === "tool_use" && described !== null) {
+      calls.set(event.id, described.text);
+      lastCall = event.id;
+    }
+    if (event.type === "tool_result" && results > 0) {
+      const label = event.tool_use_id === lastCall ? undefined : calls.get(event.tool_use_id);
+      lastCall = undefined;
+      const lines = resultLines(event, { label, most: results });
+      return [...close(), ...lines.flatMap((text) => withBlankLines({ kind: "result", elapsedMs, text }))];
+    }
     return described === null ? [] : [...close(), ...withBlankLines({ ...described, elapsedMs })];
   };
 
   return { add: take, openRow: () => open, rest: close };
 };
+
+type Result = Extract<JobEvent, { type: "tool_result" }>;
+
+/** The first lines of a result. `label`: of the call it belongs to, where that is not the line above. */
+const resultLines = (
+  { content, is_error: failed }: Result,
+  { label, most }: { label: string | undefined; most: number },
+): string[] => {
+  const all = (sanitise(content).trimEnd() || "(nothing)").split("\n");
+  const shown = all.slice(0, most).map((text) => (most === Infinity ? text : text.slice(0, resultWidth)));
+  return [
+    ...(label === undefined ? [] : [`of ${label}`]),
+    ...(failed ? ["failed"] : []),
+    ...shown,
+    ...(all.length > most ? [`… ${counted(all.length - most, "more line")}`] : []),
+  ].map((text, index) => (index === 0 ? "⎿ " : "  ") + text);
+};
+
+/** Characters of a line of a result: one may have megabytes. */
+const resultWidth = 200;
 
 const chunks = (line: string): string[] => line.match(new RegExp(`.{1,${maxLineLength}}`, "gsu")) ?? [line];
 

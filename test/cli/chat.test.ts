@@ -78,12 +78,12 @@ describe("svc chat with a message", () => {
     ["SIGTERM", 143],
   ] as const)("on %s stops the turn and ends with %i", async (signal, exit) => {
     const stub = await chatStub();
-    stub.reply = hanging(text("half an ans"));
+    stub.reply = hanging(text("half\nan ans"));
     const { child, output, ended } = startSvc(["chat", "x", "-c", "it's"], { env: stub.env });
-    await until(() => output.stdout === "half an ans");
+    await until(() => output.stdout === "half\n");
     child.kill(signal);
     const { code, stdout, stderr } = await ended;
-    expect({ code, stdout }).toEqual({ code: exit, stdout: "half an ans\n" });
+    expect({ code, stdout }).toEqual({ code: exit, stdout: "half\nan ans\n" });
     expect(stderr).toBe(String.raw`Stopped. Go on with: svc chat --conversation 'it'\''s'` + "\n");
     expect(stub.requests.at(-1)?.url).toBe("/v1/chat/completions/chatcmpl-1/cancel");
     await until(() => stub.gone === 1);
@@ -172,7 +172,7 @@ test("a real terminal has a conversation, and is left as it was", async () => {
     LANG: "C.UTF-8",
     ...stub.env,
   };
-  const child = spawn("script", ["-qec", `${command}; stty -a`, "/dev/null"], { env });
+  const child = spawn("script", ["-qec", `stty cols 80 rows 24; ${command}; stty -a`, "/dev/null"], { env });
   afterFile(() => child.kill("SIGKILL"));
   let seen = "";
   child.stdout.setEncoding("utf8").on("data", (piece: string) => (seen += piece));
@@ -183,15 +183,14 @@ test("a real terminal has a conversation, and is left as it was", async () => {
   child.stdin.write("\u0003");
   await until(() => seen.includes("Stopped"));
   stub.reply = answer(text("wor"), text("ld."));
-  child.stdin.write("\u001b[200~two\rlines\u001b[201~\r");
+  child.stdin.write("two\rlines\r");
   await until(() => seen.includes("world."));
   child.stdin.write("\u001b[A\u001b[A\u001b[A\r");
   await until(() => stub.asked().length === 3);
-  await until(() => seen.match(/world\./g)?.length === 2);
+  await until(() => seen.match(/\d m?s\b/g)?.length === 2);
   child.stdin.write("\u0004");
   await until(() => /[^-]echo\b/.test(seen));
   expect(seen).toMatch(/Go on with: svc chat --conversation [\w-]+\r\n/);
-  expect(seen).toContain("\u001b[?2004l");
   expect(stub.asked().map(({ messages }) => messages[0]?.content)).toEqual(["count", "two\nlines", "count"]);
   expect(stub.requests.filter(({ url }) => url.endsWith("/cancel"))).toHaveLength(1);
 });
@@ -216,7 +215,7 @@ test("the real service answers, continues a conversation, and stops its turn", a
   });
   const id = uuid.exec(whole.stderr)?.[0] ?? "";
 
-  const endless = JSON.stringify({ deltaMs: 20, steps: [{ text: "word ".repeat(2000) }] });
+  const endless = JSON.stringify({ deltaMs: 20, steps: [{ text: "word\n".repeat(2000) }] });
   const { child, output, ended } = startSvc(["chat", ...limit, "-c", id, `scenario: chat ${endless}`], {
     env,
   });

@@ -110,7 +110,7 @@ test("jobs are listed by repository however it is spelt, profile, time, status a
   const first = await run("jobs", "-q", "-n", "1", "--repo", "acme/app", "--search", "the date");
   expect(first.stdout).toBe(`${ids[1]}\n`);
   const [, more = ""] = /^There are more: svc (.*)\n$/.exec(first.stderr) ?? [];
-  expect(more).toMatch(/^jobs -n 1 -q --repo acme\/app --search 'the date' --cursor /);
+  expect(more).toMatch(/^jobs -q -n 1 -r acme\/app --search 'the date' --cursor /);
   const next = await run(
     ...more
       .replaceAll("'the date'", "the\u0000date")

@@ -12,7 +12,7 @@ const unknown = (id: string): string =>
   `There is no job ${id}; svc jobs lists those there are, and ${/^[\da-f-]*$/i.test(id) ? "at least four digits of an id will do" : "an id has no other characters than 0-9, a-f and -"}`;
 const invalid = (option: string, given: string, rest: string): string =>
   `option '${option}' argument '${given}' is invalid. ${rest}\nTry: svc jobs --help`;
-const statuses = "queued, running, succeeded, failed, cancelled, expired, active, all";
+const statuses = "all, active, queued, running, succeeded, failed, cancelled, expired";
 
 /** What people get wrong, and what svc says. URL and HERE stand for those of the test. */
 const mistakes: Mistake[] = [
@@ -65,11 +65,7 @@ const mistakes: Mistake[] = [
   [
     ["jobs", "--since", "yesterday"],
     2,
-    invalid(
-      "--since <time>",
-      "yesterday",
-      "It must be a time such as 30m, 2h, 3d, 2026-03-02 or 2026-03-02T09:15.",
-    ),
+    "--since yesterday: it must be a time such as 30m, 2h, 3d, 2026-03-02 or 2026-03-02T09:15",
   ],
   [["chat", "hello"], 1, "This service has no agent to talk to: start it with AGENT_MODE=true svc serve"],
   [

@@ -145,7 +145,7 @@ describe("svc worktrees cleanup", () => {
     const { env } = await cleaning([]);
     expect(await svc(["worktrees", "cleanup", "--max-age-hours", "72"], { env })).toEqual({
       code: 0,
-      stdout: "No worktree is older than 72 hours\n",
+      stdout: "No worktree is that old\n",
       stderr: "",
     });
   });

@@ -4,11 +4,12 @@ import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
 import { report } from "../report.ts";
 import { catchInterruption } from "../interruption.ts";
 import type { Kind } from "../options.ts";
-import { layoutOf, note, print } from "../print.ts";
+import { note, print } from "../print.ts";
 import { readText } from "../commands/input.ts";
 import { converse } from "./converse.ts";
-import { createTranscript } from "./transcript.ts";
-import { ask, chatFailure, isName, resumeCommand, type TalkOptions } from "./turn.ts";
+import { createChatEvents } from "./events.ts";
+import { chooseAnswerView, quietView } from "../live/view.ts";
+import { ask, chatFailure, isName, linesOfResults, resumeCommand, type TalkOptions } from "./turn.ts";
 
 export type ChatOptions = {
   conversation?: string;
@@ -90,13 +91,10 @@ type OneTurn = { client: Client; talk: TalkOptions; message: string; json: boole
  * failures.
  */
 const oneTurn = async ({ client, talk, message: question, json, isNew }: OneTurn): Promise<ExitCode> => {
-  const { paint } = layoutOf(process.stdout);
-  const transcript = createTranscript({
-    write: (text) => void process.stdout.write(text),
-    paint,
-    columns: () => layoutOf(process.stdout).columns,
-    ...talk,
-  });
+  const view = json
+    ? quietView(process.stderr)
+    : await chooseAnswerView(process.stdout, linesOfResults(talk));
+  const eventsOf = createChatEvents(talk.hide);
   using interruption = catchInterruption();
   try {
     const end = await ask({
@@ -104,14 +102,14 @@ const oneTurn = async ({ client, talk, message: question, json, isNew }: OneTurn
       talk,
       message: question,
       stop: interruption.signal,
-      onChunk: (chunk) => (json ? print(JSON.stringify(chunk)) : transcript.take(chunk)),
+      onChunk: (chunk) => (json ? print(JSON.stringify(chunk)) : eventsOf(chunk).forEach(view.event)),
     });
-    transcript.end();
+    view.close();
     if (end === "stopped") note(`Stopped. Go on with: ${resumeCommand(talk)}`);
     else if (isNew && !json) note(`Go on with: ${resumeCommand(talk)}`);
     return end === "stopped" ? interruption.exit() : exitCode.ok;
   } catch (error) {
-    transcript.end();
+    view.close();
     throw error;
   }
 };

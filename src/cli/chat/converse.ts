@@ -1,13 +1,14 @@
+import type { ChatChunk } from "../../client/chat.ts";
 import type { Client } from "../../client/client.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { painter } from "../print.ts";
-import type { Paint } from "../../view/paint.ts";
-import { aligned, clock, duration } from "../../view/columns.ts";
+import { aligned, duration } from "../../view/columns.ts";
 import { oneLine, sanitise } from "../../view/sanitise.ts";
 import { openPrompt } from "./prompt.ts";
-import { createTranscript } from "./transcript.ts";
-import { ask, chatFailure, resumeCommand, type TalkOptions } from "./turn.ts";
+import { chooseAnswerView } from "../live/view.ts";
+import { createChatEvents } from "./events.ts";
+import { ask, chatFailure, linesOfResults, resumeCommand, type TalkOptions } from "./turn.ts";
 
 type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
 
@@ -26,7 +27,7 @@ export const converse = async ({
   // In the terminal's raw mode Ctrl-C is a key: this catches only signals from other processes.
   using interruption = catchInterruption();
   using prompt = openPrompt({ ...terminal, paint });
-  let shortened: readonly string[] = [];
+  let results: string[] = [];
   let turns = 0;
   const nextInterruption = (): AbortSignal => AbortSignal.any([prompt.interruption(), interruption.signal]);
   const stopped = paint("yellow", "Stopped");
@@ -34,21 +35,18 @@ export const converse = async ({
   const answer = async (message: string): Promise<void> => {
     turns += 1;
     const begin = performance.now();
-    const waiting = showWaiting(output, paint);
-    const transcript = createTranscript({
-      write: waiting.write,
-      paint,
-      // Some terminals report 0 columns.
-      columns: () => output.columns || 80,
-      ...talk,
-    });
+    results = [];
+    const view = await chooseAnswerView(output, linesOfResults(talk));
+    const eventsOf = createChatEvents(talk.hide);
+    const onChunk = (chunk: ChatChunk): void => {
+      for (const event of eventsOf(chunk)) {
+        view.event(event);
+        if (event.type === "tool_result") results.push(event.content);
+      }
+    };
     const stop = nextInterruption();
-    const ending = await ask({ client, talk, message, stop, onChunk: transcript.take }).catch(
-      (error: unknown) => ({ error }),
-    );
-    transcript.end();
-    waiting.stop();
-    shortened = transcript.shortened();
+    const ending = await ask({ client, talk, message, stop, onChunk }).catch((error: unknown) => ({ error }));
+    view.close();
     if (typeof ending === "object") say(paint("red", failureText(ending.error)));
     else if (ending === "stopped") say(stopped);
     else say(paint("dim", duration(performance.now() - begin)));
@@ -58,7 +56,7 @@ export const converse = async ({
   const local = async (run: NonNullable<ReturnType<typeof localCommand>>): Promise<boolean> => {
     const signal = nextInterruption();
     try {
-      const text = await run({ client, talk, shortened, signal });
+      const text = await run({ client, talk, results, signal });
       if (text === null) return false;
       say(`${text}\n`);
     } catch (error) {
@@ -85,51 +83,12 @@ export const converse = async ({
 const failureText = (error: unknown): string =>
   sanitise(error instanceof Error ? error.message : String(error));
 
-/** Writes to a terminal, and shows on a line of its own when it has waited for a while. */
-type Waiting = { write: (text: string) => void; stop: () => void };
-
-const patienceMs = 500;
-
-const showWaiting = (stream: NodeJS.WriteStream, paint: Paint): Waiting => {
-  const begin = performance.now();
-  let isShown = false;
-  let atLineStart = true;
-
-  const draw = (): void => {
-    if (!atLineStart || process.env.TERM === "dumb") return;
-    stream.write(`${erase}${paint("dim", `… ${clock(performance.now() - begin)}`)}`);
-    isShown = true;
-  };
-  const clear = (): void => {
-    if (isShown) stream.write(erase);
-    isShown = false;
-  };
-  const timer = setInterval(draw, patienceMs);
-
-  return {
-    write: (text) => {
-      if (text === "") return;
-      clear();
-      stream.write(text);
-      atLineStart = text.endsWith("\n");
-      timer.refresh();
-    },
-    stop: () => {
-      clearInterval(timer);
-      clear();
-    },
-  };
-};
-
-/** Goes to the first column and clears the line. */
-const erase = "\r\u001b[K";
-
 /** State that a command of the prompt can read and change. */
 type Session = {
   client: Pick<Client, "chatModels">;
   talk: TalkOptions;
-  /** Tool results of the last answer that were shortened. */
-  shortened: readonly string[];
+  /** Of the tools that the last answer called. */
+  results: readonly string[];
   signal: AbortSignal;
 };
 
@@ -170,8 +129,8 @@ const commands: [usage: string, what: string, run: Run][] = [
   ],
   [
     "/full",
-    "show the shortened tool results of the last answer whole",
-    ({ shortened }) => (shortened.length === 0 ? "Nothing was shortened" : shortened.join("\n\n")),
+    "show the tool results of the last answer whole",
+    ({ results }) => (results.length === 0 ? "No tool was called" : results.map(sanitise).join("\n\n")),
   ],
   ["/exit", "leave; you can continue the conversation later", () => null],
 ];

@@ -12,7 +12,7 @@ export type Prompt = Disposable & {
 
 type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream; paint: Paint };
 
-/** A line that ends in `\`, or that is pasted together with others, continues in the next. */
+/** A line that ends in `\`, or that comes together with others as a pasted one does, continues in the next. */
 export const openPrompt = ({ input, output, paint }: Terminal): Prompt => {
   // Input typed during an answer is stored and not shown.
   let asking = false;
@@ -30,7 +30,7 @@ export const openPrompt = ({ input, output, paint }: Terminal): Prompt => {
   let begun: string[] = [];
   const ahead: string[] = [];
   let deliver: ((message: string | null) => void) | null = null;
-  let isPasting = false;
+  let taking: NodeJS.Immediate | undefined;
   let isClosed = false;
   let isWarned = false;
   let stop = new AbortController();
@@ -42,11 +42,18 @@ export const openPrompt = ({ input, output, paint }: Terminal): Prompt => {
 
   const take = (line: string): void => {
     isWarned = false;
-    if (isPasting || line.endsWith("\\")) {
-      begun.push(isPasting ? line : line.slice(0, -1));
-      return show();
-    }
-    const message = [...begun, line].join("\n");
+    begun.push(line);
+    clearImmediate(taking);
+    taking = setImmediate(finish);
+  };
+
+  /** Called when no more has come at once. */
+  const finish = (): void => {
+    const last = begun.at(-1) ?? "";
+    if (last.endsWith("\\")) begun[begun.length - 1] = last.slice(0, -1);
+    // The end of what was pasted waits for the return key.
+    if (last.endsWith("\\") || readline.line !== "") return show();
+    const message = begun.join("\n");
     begun = [];
     if (deliver === null) ahead.push(message);
     else deliver(message);
@@ -67,19 +74,12 @@ export const openPrompt = ({ input, output, paint }: Terminal): Prompt => {
     show();
   };
 
-  const hearKey = (_text: unknown, { name }: { name?: string }): void => {
-    if (name === "paste-start") isPasting = true;
-    if (name === "paste-end") isPasting = false;
-  };
-
   readline.on("line", take);
   readline.on("SIGINT", interrupt);
   readline.on("close", () => {
     isClosed = true;
     deliver?.(null);
   });
-  input.on("keypress", hearKey);
-  if (process.env.TERM !== "dumb") output.write(bracketedPaste.on);
 
   const ask = async (signal: AbortSignal): Promise<string | null> => {
     const typed = ahead.shift();
@@ -108,16 +108,9 @@ export const openPrompt = ({ input, output, paint }: Terminal): Prompt => {
       stop = new AbortController();
       return stop.signal;
     },
-    [Symbol.dispose]: () => {
-      if (process.env.TERM !== "dumb") output.write(bracketedPaste.off);
-      input.removeListener("keypress", hearKey);
-      readline.close();
-    },
+    [Symbol.dispose]: () => readline.close(),
   };
 };
-
-/** Terminals then say where a pasted text begins and ends. */
-const bracketedPaste = { on: "\u001b[?2004h", off: "\u001b[?2004l" };
 
 /** The terminal, as far as readline needs it, while `isOn`. */
 const echoOf = (output: NodeJS.WriteStream, isOn: () => boolean): Writable => {

@@ -94,6 +94,9 @@ const asHeader = (id: string): string => Buffer.from(id, "utf8").toString("latin
 export const isName = (id: string): boolean =>
   /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\uFFFD]{1,256}$/u.test(id) && id.trim() === id && !/\{\{.*\}\}/.test(id);
 
+/** Lines of a tool's result that are shown. */
+export const linesOfResults = ({ full }: TalkOptions): number => (full ? Infinity : 6);
+
 /** The command that continues the conversation. */
 export const resumeCommand = ({ conversation, user }: TalkOptions): string =>
   `svc chat --conversation ${shellWord(conversation)}${user === null ? "" : ` --user ${shellWord(user)}`}`;

@@ -9,7 +9,7 @@ import { suggestion } from "../../lib/nearest.ts";
 import type { LocalAgent } from "../../main/local-agents.ts";
 import { baseUrlOf } from "../connect.ts";
 import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import { note, printJson } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { readText, repositoryOf } from "./input.ts";
@@ -44,14 +44,11 @@ export const agents = async (name: Action | undefined, options: AgentsOptions): 
     return await (await import("../../tui/agents.ts")).agents(openPlace(options));
   if (name === undefined)
     throw usageError(`--headless needs a command, one of ${Object.keys(actions).join(", ")}`);
-  using interruption = catchInterruption();
-  const { signal } = interruption;
-  try {
-    return await actions[name]({ place: openPlace(options), options, signal });
-  } catch (error) {
-    if (signal.aborted) return interruption.exit();
-    throw failureOf(error);
-  }
+  return await interruptible((signal) =>
+    actions[name]({ place: openPlace(options), options, signal }).catch((error: unknown) => {
+      throw failureOf(error);
+    }),
+  );
 };
 
 const openPlace = ({ agentihubDir }: AgentsOptions): Place => {

@@ -5,7 +5,7 @@ import type { Job } from "../../contract/job.ts";
 import { repositoryName } from "../../lib/repository-name.ts";
 import { connect } from "../connect.ts";
 import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
-import { rememberJob, resolveJobId } from "../job-id.ts";
+import { findJob } from "../job-id.ts";
 import { print } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { checkoutHere, git, requireGit } from "../user-git.ts";
@@ -13,9 +13,8 @@ import { checkoutHere, git, requireGit } from "../user-git.ts";
 /** `svc checkout` */
 export const checkout = async (word: string): Promise<ExitCode> => {
   const { client } = connect();
-  const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
+  const job = await findJob(client, word);
   const { id, branch, repo_url: url } = job;
-  await rememberJob(id);
   if (hasNothing(job) || branch === null)
     throw new CliError(`Job ${id} has changed nothing: there is no branch to check out`);
   if (url === "")

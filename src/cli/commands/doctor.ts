@@ -5,10 +5,10 @@ import { examine } from "../../main/doctor.ts";
 import { confirm } from "../confirm.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import { printAnswer } from "../print.ts";
 import { factLines } from "../../view/columns.ts";
-import { checkFact } from "./status.ts";
+import { checkFact } from "../../view/service.ts";
 
 export type DoctorOptions = { yes?: boolean; offline?: boolean; json?: boolean };
 
@@ -18,28 +18,24 @@ export const doctor = async ({ yes = false, offline = false, json }: DoctorOptio
   const credential = modelCredential(settings);
   const question = `Send the model one short message with ${credential}? [y/N] `;
   const askModel = !offline && credential !== null && (yes || (await confirm(question, false)));
-  using interruption = catchInterruption();
-  const { signal } = interruption;
-  const found = await Promise.all([
-    examine({ settings, env: process.env, signal, offline, askModel }),
-    service(),
-  ]).catch((error: unknown) => {
-    if (signal.aborted) return null;
-    throw error;
+  return await interruptible(async (signal) => {
+    const found = await Promise.all([
+      examine({ settings, env: process.env, signal, offline, askModel }),
+      service(),
+    ]);
+    const checks: Check[] = [
+      ...warnings.map((message) => ({ name: "settings", status: "warning" as const, message })),
+      ...found.flat(),
+    ];
+    const healthy = checks.every(({ status }) => status !== "fault");
+    printAnswer({ success: true, healthy, checks }, json, (_, layout) =>
+      factLines(
+        checks.map((check) => checkFact(check, layout.paint)),
+        layout,
+      ).join("\n"),
+    );
+    return healthy ? exitCode.ok : exitCode.failure;
   });
-  if (found === null) return interruption.exit();
-  const checks: Check[] = [
-    ...warnings.map((message) => ({ name: "settings", status: "warning" as const, message })),
-    ...found.flat(),
-  ];
-  const healthy = checks.every(({ status }) => status !== "fault");
-  printAnswer({ success: true, healthy, checks }, json, (_, layout) =>
-    factLines(
-      checks.map((check) => checkFact(check, layout.paint)),
-      layout,
-    ).join("\n"),
-  );
-  return healthy ? exitCode.ok : exitCode.failure;
 };
 
 const service = async (): Promise<Check> => {

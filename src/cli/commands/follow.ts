@@ -3,13 +3,25 @@ import { once } from "node:events";
 import type { Job } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
-import { rememberJob, resolveJobId } from "../job-id.ts";
+import { interruptible } from "../interruption.ts";
+import { findJob, rememberJob, resolveJobId } from "../job-id.ts";
 import { followJob, printEvents, waitForJob } from "../live/follow.ts";
 import { plainView } from "../live/view.ts";
-import { layoutOf, note, print } from "../print.ts";
+import type { Asked } from "../operation-commands.ts";
+import { layoutOf, note, print, printAnswer } from "../print.ts";
+import { views } from "../../view/views.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { paintStatus } from "../../view/paint.ts";
+
+/** `svc job` */
+export const job = async ({ input, flags }: Asked): Promise<ExitCode> => {
+  const { client } = connect();
+  const body = await client.get_job({ job_id: await resolveJobId(client, String(input["job_id"])) });
+  const isJson = flags["json"] === true;
+  await rememberJob(body.job.id);
+  if (flags["events"] !== true) return printAnswer(body, isJson, views.get_job);
+  return isJson ? printEvents(client, body.job.id) : waitForJob({ client, job: body.job, json: false });
+};
 
 type LogsOptions = { follow?: boolean; json?: boolean };
 
@@ -19,8 +31,7 @@ export const logs = async (
   { follow = false, json = false }: LogsOptions,
 ): Promise<ExitCode> => {
   const { client } = connect();
-  const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
-  await rememberJob(job.id);
+  const job = await findJob(client, word);
   if (follow) return json ? printEvents(client, job.id) : waitForJob({ client, job, json });
   const view = plainView(process.stdout, Date.parse(job.created_at));
   for await (const event of client.eventsSoFar(job.id)) {
@@ -34,25 +45,20 @@ export const logs = async (
 /** `svc wait`: prints a line for each job when it has ended. */
 export const wait = async (words: string[], { json = false }: { json?: boolean }): Promise<ExitCode> => {
   const { client } = connect();
-  using interruption = catchInterruption();
-  const failed = new AbortController();
-  const signal = AbortSignal.any([interruption.signal, failed.signal]);
-  const jobs: Job[] = [];
-  try {
-    for (const word of words)
-      jobs.push((await client.get_job({ job_id: await resolveJobId(client, word) }, { signal })).job);
-    for (const { id } of jobs.slice(-1)) await rememberJob(id);
-    const ended = jobs.map(async (job) => {
-      const last = await followJob({ client, jobId: job.id, signal, onEvent: () => undefined, onNote: note });
+  return await interruptible(async (interrupted) => {
+    const failed = new AbortController();
+    const signal = AbortSignal.any([interrupted, failed.signal]);
+    const jobs: Job[] = [];
+    for (const word of words) jobs.push(await findJob(client, word, signal));
+    const ended = jobs.map(async ({ id: jobId }) => {
+      const last = await followJob({ client, jobId, signal, onEvent: () => undefined, onNote: note });
       print(json ? JSON.stringify(last) : endLine(last));
       return last.status === "succeeded";
     });
-    return (await Promise.all(ended)).every(Boolean) ? exitCode.ok : exitCode.failure;
-  } catch (error) {
-    failed.abort();
-    if (interruption.signal.aborted) return interruption.exit();
-    throw error;
-  }
+    const all = Promise.all(ended);
+    all.catch(() => failed.abort());
+    return (await all).every(Boolean) ? exitCode.ok : exitCode.failure;
+  });
 };
 
 const endLine = ({ id, status, failure_reason: reason, pr_url }: Job): string => {
@@ -68,8 +74,7 @@ export const open = async (
   const { client, baseUrl } = connect();
   let url = `${baseUrl}/ui/jobs`;
   if (word !== undefined) {
-    const { job } = await client.get_job({ job_id: await resolveJobId(client, word) });
-    await rememberJob(job.id);
+    const job = await findJob(client, word);
     url = page || job.pr_url === null ? `${url}/${job.id}` : job.pr_url;
   }
   const browser = browserOf();

@@ -2,7 +2,7 @@ import { syncCompanions } from "../../main/sync-companions.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { CompanionTarget } from "../../contract/companion.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import { printAnswer } from "../print.ts";
 import { table } from "../../view/columns.ts";
 import { oneLine } from "../../view/sanitise.ts";
@@ -14,25 +14,19 @@ export const hooksSync = async ({ target, url, json }: HooksSyncOptions): Promis
   if (url !== undefined && target !== "hooks" && target !== "all")
     throw usageError(`--url is for the hook package: use it with --target hooks, not ${target}`);
   const { settings } = loadSettings({ env: process.env });
-  using interruption = catchInterruption();
-  const { signal } = interruption;
-  const results = await syncCompanions({ settings, env: process.env, target, url, signal }).catch(
-    (error: unknown) => {
-      if (signal.aborted) return null;
-      throw error;
-    },
-  );
-  if (results === null) return interruption.exit();
-  printAnswer(results, json, (found, { paint, columns = Infinity }) =>
-    table(
-      Object.entries(found),
-      [
-        ["TARGET", ([name]) => name],
-        ["RESULT", ([, result]) => oneLine(result)],
-      ],
-      { paint, columns },
-    ).join("\n"),
-  );
-  const failed = Object.values(results).some((result) => result.startsWith("error"));
-  return failed ? exitCode.failure : exitCode.ok;
+  return await interruptible(async (signal) => {
+    const results = await syncCompanions({ settings, env: process.env, target, url, signal });
+    printAnswer(results, json, (found, layout) =>
+      table(
+        Object.entries(found),
+        [
+          ["TARGET", ([name]) => name],
+          ["RESULT", ([, result]) => oneLine(result)],
+        ],
+        { ...layout, columns: layout.columns ?? Infinity },
+      ).join("\n"),
+    );
+    const failed = Object.values(results).some((result) => result.startsWith("error"));
+    return failed ? exitCode.failure : exitCode.ok;
+  });
 };

@@ -1,64 +1,65 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "../../client/client.ts";
 import { ClientError } from "../../client/client-error.ts";
-import type { JobStatus } from "../../contract/job.ts";
+import type { Answer } from "../../contract/operation.ts";
+import type { Operations } from "../../contract/operations.ts";
+import type { ListJobsInput } from "../../contract/job-list.ts";
+import { jobTable } from "../../view/job.ts";
+import type { Layout } from "../../view/paint.ts";
+import { oneLine, shellWord } from "../../view/sanitise.ts";
+import { queueLines } from "../../view/service.ts";
 import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import { isOutage } from "../live/follow.ts";
+import { flagOf, type Asked } from "../operation-commands.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
-import type { Layout } from "../../view/paint.ts";
-import { jobTable } from "../../view/job-table.ts";
-import { oneLine, shellWord } from "../../view/sanitise.ts";
 import { fromHere } from "./input.ts";
-import { queueLines } from "./lists.ts";
 
-export type JobsOptions = {
-  limit: number;
-  status?: JobStatus | "all" | "active";
-  active?: boolean;
-  failed?: boolean;
-  cursor?: string;
-  quiet?: boolean;
-  watch?: boolean;
-  json?: boolean;
-} & Partial<Record<keyof typeof parameters, string>>;
-
-/** Filters among the options, and what the service calls them. */
-const parameters = {
-  repo: "repo_url",
-  profile: "profile",
-  since: "since",
-  search: "q",
-  session: "session_id",
-} as const;
+type Query = Partial<ListJobsInput> & { limit: number };
+type Listed = Answer<Operations["list_jobs"]>;
 
 /** `svc jobs` */
-export const jobs = async (asked: JobsOptions): Promise<ExitCode> => {
+export const jobs = async ({ input, flags }: Asked): Promise<ExitCode> => {
   const { client } = connect();
-  const options = { ...asked };
-  if (asked.active === true) options.status = "active";
-  if (asked.failed === true) options.status = "failed";
-  if (asked.repo !== undefined) options.repo = fromHere(asked.repo);
-  if (options.watch === true) return watch(client, options);
-  const body = await list(client, options);
-  if (options.json === true) printJson(body);
-  else if (options.quiet === true) for (const { id } of body.jobs) print(id);
+  const { active, failed, quiet, watch: isWatched, json } = flags;
+  const asked = input as Query;
+  const query: Query = {
+    ...asked,
+    ...(active === true && { status: "active" as const }),
+    ...(failed === true && { status: "failed" as const }),
+    ...(asked.repo_url !== undefined && { repo_url: fromHere(asked.repo_url) }),
+    ...(asked.since !== undefined && { since: instant(asked.since) }),
+  };
+  if (isWatched === true) return watch(client, query);
+  const body = await list(client, query);
+  if (json === true) printJson(body);
+  else if (quiet === true) for (const { id } of body.jobs) print(id);
   else print(await page(client, body, layoutOf(process.stdout)));
-  if (body.next_cursor !== null && options.json !== true)
-    note(`There are more: ${commandFor(options, body.next_cursor)}`);
+  if (body.next_cursor !== null && json !== true)
+    note(`There are more: svc jobs${quiet === true ? " -q" : ""}${flagsFor(query, body.next_cursor)}`);
   return exitCode.ok;
 };
 
-type Listed = Awaited<ReturnType<Client["list_jobs"]>>;
+/** Reads `--since`. A time without a zone is local, a date alone is in UTC. */
+const instant = (text: string): string => {
+  const [, count, unit = ""] = /^(\d{1,6}) *([mhdw])$/.exec(text) ?? [];
+  if (count !== undefined)
+    return new Date(Date.now() - Number(count) * (milliseconds[unit] ?? 0)).toISOString();
+  if (!/^\d{4}-\d\d-\d\d([T ].+)?$/.test(text) || Number.isNaN(Date.parse(text)))
+    throw usageError(
+      `--since ${text}: it must be a time such as 30m, 2h, 3d, 2026-03-02 or 2026-03-02T09:15`,
+    );
+  return text.length === 10 ? text : new Date(text).toISOString();
+};
+
+const milliseconds: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
 /** As many as asked for. The service answers with fewer where it would read too many to find them. */
-const list = async (client: Client, options: JobsOptions): Promise<Listed> => {
-  const { limit, status = "" as const, cursor = "" } = options;
-  const filters = Object.fromEntries(given(options).map(([name, value]) => [parameters[name], value]));
-  const body = await client.list_jobs({ limit, status, cursor, ...filters });
-  while (given(options).length > 0 && body.next_cursor !== null && body.jobs.length < limit) {
-    const more = { limit: limit - body.jobs.length, status, cursor: body.next_cursor, ...filters };
+const list = async (client: Client, query: Query): Promise<Listed> => {
+  const body = await client.list_jobs(query);
+  while (isFiltered(query) && body.next_cursor !== null && body.jobs.length < query.limit) {
+    const more = { ...query, limit: query.limit - body.jobs.length, cursor: body.next_cursor };
     const { jobs: found, next_cursor } = await client.list_jobs(more);
     body.jobs.push(...found);
     Object.assign(body, { next_cursor, count: body.jobs.length });
@@ -66,30 +67,21 @@ const list = async (client: Client, options: JobsOptions): Promise<Listed> => {
   return body;
 };
 
-const given = (options: JobsOptions) =>
-  (Object.keys(parameters) as (keyof typeof parameters)[]).flatMap((name) => {
-    const value = options[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
+const isFiltered = ({ limit: _limit, status: _status, cursor: _cursor, ...filters }: Query): boolean =>
+  Object.keys(filters).length > 0;
 
-const commandFor = (options: JobsOptions, cursor: string): string =>
-  [
-    `svc jobs -n ${options.limit}`,
-    ...(options.status === undefined ? [] : [`-s ${options.status}`]),
-    ...(options.quiet === true ? ["-q"] : []),
-    ...given(options).map(([name, value]) => `--${name} ${shellWord(oneLine(value))}`),
-    `--cursor ${oneLine(cursor)}`,
-  ].join(" ");
+const flagsFor = (query: Query, cursor: string): string =>
+  Object.entries({ ...query, cursor })
+    .map(([name, value]) => ` ${flagOf(name)} ${shellWord(oneLine(String(value)))}`)
+    .join("");
 
-const page = async (client: Client, { jobs: found }: Listed, layout: Layout): Promise<string> => {
-  const first = found.length === 0 ? "No jobs found" : jobTable(found, { ...layout, now: Date.now() });
-  return [first, ...(await fleetLines(client, layout))].join("\n");
-};
+const page = async (client: Client, { jobs: found }: Listed, layout: Layout): Promise<string> =>
+  jobTable(found, { ...layout, now: Date.now(), below: await fleetLines(client) });
 
 /** Empty where they are unavailable. */
-const fleetLines = async (client: Client, layout: Layout): Promise<string[]> => {
+const fleetLines = async (client: Client): Promise<string[]> => {
   try {
-    return queueLines(await client.list_instances({}, { signal: AbortSignal.timeout(5000) }), layout);
+    return queueLines(await client.list_instances({}, { signal: AbortSignal.timeout(5000) }));
   } catch (error) {
     if (error instanceof ClientError || (error instanceof Error && error.name === "TimeoutError")) return [];
     throw error;
@@ -97,37 +89,26 @@ const fleetLines = async (client: Client, layout: Layout): Promise<string[]> => 
 };
 
 /** Draws the list again and again until interrupted. The last one stays on the screen. */
-const watch = async (client: Client, options: JobsOptions): Promise<ExitCode> => {
+const watch = async (client: Client, query: Query): Promise<ExitCode> => {
   const { stdout } = process;
   if (!stdout.isTTY || process.env["TERM"] === "dumb")
     throw usageError("--watch redraws a terminal, which standard output is not: leave it out");
   const { createLogUpdate } = await import("log-update");
   // The cursor stays visible: a killed process leaves nothing to repair.
   const draw = createLogUpdate(stdout, { showCursor: true });
-  using interruption = catchInterruption();
-  const { signal } = interruption;
-  const look = async (): Promise<string> => page(client, await list(client, options), layoutOf(stdout));
-  try {
+  const look = async (): Promise<string> => page(client, await list(client, query), layoutOf(stdout));
+  return await interruptible(async (signal) => {
     for (;;) {
       const shown = await look().catch((error: unknown) => {
         if (isOutage(error)) return oneLine(error.message);
         throw error;
       });
       // Some terminals report 0 rows.
-      draw(
-        shown
-          .split("\n")
-          .slice(0, (stdout.rows || Infinity) - 1)
-          .join("\n"),
-      );
+      const rows = shown.split("\n").slice(0, (stdout.rows || Infinity) - 1);
+      draw(rows.join("\n"));
       await delay(everyMs, undefined, { signal });
     }
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    return interruption.exit();
-  } finally {
-    draw.done();
-  }
+  }).finally(() => draw.done());
 };
 
 const everyMs = 2000;

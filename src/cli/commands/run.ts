@@ -7,7 +7,7 @@ import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
 import { rememberJob } from "../job-id.ts";
 import { waitForJob } from "../live/follow.ts";
 import { note, print, printJson } from "../print.ts";
-import { chosen } from "../../view/job-page.ts";
+import { chosen } from "../../view/job.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { readText, repositoryOf, writeText } from "./input.ts";
 import { optionsOf, type JobFlags } from "./job-options.ts";

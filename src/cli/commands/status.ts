@@ -1,12 +1,10 @@
 import { ClientError } from "../../client/client-error.ts";
-import type { Check } from "../../contract/instance.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { note, printAnswer } from "../print.ts";
-import type { Format, Paint } from "../../view/paint.ts";
 import { factLines, type Fact } from "../../view/columns.ts";
 import { oneLine } from "../../view/sanitise.ts";
-import { queueLines } from "./lists.ts";
+import { checkFact, queueLines } from "../../view/service.ts";
 
 /** `svc status`: exit 1 when new jobs are refused. */
 export const status = async ({ json }: { json?: boolean }): Promise<ExitCode> => {
@@ -38,7 +36,7 @@ export const status = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
         ],
         ["Service", oneLine(`${health.service} ${versions}`)],
         ["Address", baseUrl],
-        ["Queue", overview === null ? null : queueLines(overview, layout).join("\n")],
+        ["Queue", overview === null ? null : queueLines(overview).join("\n"), "prose"],
         ...(readiness.checks.length > 0
           ? readiness.checks.map((check) => checkFact(check, paint))
           : reasonFacts(readiness.reasons)),
@@ -51,11 +49,3 @@ export const status = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
 
 const reasonFacts = (reasons: readonly string[]): Fact[] =>
   reasons.map((reason) => ["Reason", oneLine(reason), "prose"]);
-
-export const checkFact = ({ name, status: found, message }: Check, paint: Paint): Fact => [
-  oneLine(name.charAt(0).toUpperCase() + name.slice(1)),
-  paint(checkColours[found], found === "ok" ? "ok" : `${found}:`) + ` ${oneLine(message)}`,
-  "prose",
-];
-
-const checkColours: Record<Check["status"], Format> = { ok: "green", warning: "yellow", fault: "red" };

@@ -1,7 +1,7 @@
 import { refusalAsRoot } from "../../main/update/as-root.ts";
 import { runUpdate } from "../../main/update/update.ts";
 import { CliError, isBug, usageError, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import { note, printAnswer } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
 
@@ -17,26 +17,21 @@ export const update = async ({ source, rollback = false, json }: Options): Promi
     );
   const refusal = refusalAsRoot(process.env, `svc update ${rollback ? "--rollback" : `--source ${source}`}`);
   if (refusal !== null) throw unchanged(refusal);
-  using interruption = catchInterruption();
-  const { signal } = interruption;
-  const done = await runUpdate({
-    source: source ?? null,
-    env: process.env as Record<string, string>,
-    say: (sentence) => note(oneLine(sentence)),
-    signal,
-  }).catch((error: unknown) => {
-    if (signal.aborted) return null;
-    if (isBug(error) || !(error instanceof Error)) throw error;
-    throw unchanged(error.message, error);
-  });
-  if (done === null) {
-    note("Interrupted: svc was not changed");
-    return interruption.exit();
-  }
-  const restart = `systemctl ${process.getuid?.() === 0 ? "" : "--user "}restart svc`;
-  return printAnswer({ success: true, ...done, restart }, json, () =>
-    oneLine(`svc is ${done.to}, it was ${done.from}. A service that runs stays as it is until: ${restart}`),
-  );
+  const work = async (signal: AbortSignal): Promise<ExitCode> => {
+    const done = await runUpdate({
+      source: source ?? null,
+      env: process.env as Record<string, string>,
+      say: (sentence) => note(oneLine(sentence)),
+      signal,
+    }).catch((error: unknown) => {
+      throw isBug(error) || !(error instanceof Error) ? error : unchanged(error.message, error);
+    });
+    const restart = `systemctl ${process.getuid?.() === 0 ? "" : "--user "}restart svc`;
+    return printAnswer({ success: true, ...done, restart }, json, () =>
+      oneLine(`svc is ${done.to}, it was ${done.from}. A service that runs stays as it is until: ${restart}`),
+    );
+  };
+  return await interruptible(work, () => note("Interrupted: svc was not changed"));
 };
 
 const unchanged = (message: string, cause?: Error): CliError =>

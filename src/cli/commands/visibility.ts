@@ -1,7 +1,7 @@
 import { connect } from "../connect.ts";
 import type { ExitCode } from "../failure.ts";
 import { printAnswer } from "../print.ts";
-import { factLines } from "../../view/columns.ts";
+import { views } from "../../view/views.ts";
 
 /** `svc visibility`. `changes`: words such as `thinking=off`; none: only shows. */
 export const visibility = async (changes: string[], { json }: { json?: boolean }): Promise<ExitCode> => {
@@ -12,13 +12,5 @@ export const visibility = async (changes: string[], { json }: { json?: boolean }
   const body = await (changes.length === 0
     ? client.get_visibility()
     : client.set_visibility(Object.fromEntries(flags) as Record<string, boolean>));
-  return printAnswer(body, json, (_, layout) =>
-    factLines(
-      Object.entries(body.visibility).map(([flag, shown]) => [
-        flag.replace("show_", ""),
-        shown ? "on" : "off",
-      ]),
-      layout,
-    ).join("\n"),
-  );
+  return printAnswer(body, json, views.get_visibility);
 };

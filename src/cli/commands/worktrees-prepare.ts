@@ -10,23 +10,21 @@ import { isOutage, waitOutOutage } from "../live/follow.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { flagWords, oneLine, sanitise, shellWord } from "../../view/sanitise.ts";
 import { repositoryOf } from "./input.ts";
-import { preparedPage } from "./worktrees.ts";
-
-export type PrepareOptions = { baseRef?: string; json?: boolean };
+import { preparedPage } from "../../view/worktrees.ts";
+import type { Asked } from "../operation-commands.ts";
 
 /**
  * `svc worktrees prepare`: waits until the worktree is ready, or has failed. Without a terminal it prints only the id,
  * for a shell variable.
  */
-export const worktreesPrepare = async (
-  url: string,
-  { baseRef = "", json = false }: PrepareOptions,
-): Promise<ExitCode> => {
+export const worktreesPrepare = async ({ input: asked, flags }: Asked): Promise<ExitCode> => {
+  const { repo_url: url, base_ref } = asked as { repo_url: string; base_ref?: string };
+  const json = flags["json"] === true;
   if (url.trim() === "") throw usageError("The URL is empty: give that of a git repository, or a path");
   const { client, gitHost } = connect();
   using interruption = catchInterruption();
   const { signal } = interruption;
-  const input = { repo_url: repositoryOf(url, gitHost), base_ref: baseRef };
+  const input = { repo_url: repositoryOf(url, gitHost), ...(base_ref !== undefined && { base_ref }) };
   let begun: Worktree | null = null;
   try {
     const first = await client.prepare_worktree(input, { signal });

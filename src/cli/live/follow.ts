@@ -4,9 +4,9 @@ import type { JobEvent } from "../../contract/event.ts";
 import type { Job } from "../../contract/job.ts";
 import { retry } from "../../lib/wait.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
+import { interruptible } from "../interruption.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
-import { jobSummary } from "../../view/job-page.ts";
+import { jobSummary } from "../../view/job.ts";
 import { duration } from "../../view/columns.ts";
 import { chooseView, quietView } from "./view.ts";
 
@@ -20,44 +20,29 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
   const stream = json ? process.stderr : process.stdout;
   const view =
     json && !stream.isTTY ? quietView(stream) : await chooseView(stream, Date.parse(job.created_at));
-  using interruption = catchInterruption();
-  let ended: Job;
-  try {
-    ended = await followJob({
-      client,
-      jobId: job.id,
-      signal: interruption.signal,
-      // The summary has the warnings.
-      onEvent: (event) => {
-        if (event.type !== "warning" || event.dropped_block !== undefined || json) view.event(event);
-      },
-      onNote: view.note,
-    });
-  } catch (error) {
-    view.close();
-    if (!interruption.signal.aborted) throw error;
-    note(
-      `\nNo longer waiting; the job continues.\nFollow it:  svc logs -f ${job.id.slice(0, 8)}\nCancel it:  svc cancel ${job.id.slice(0, 8)}`,
+  // The summary has the warnings.
+  const onEvent = (event: JobEvent): void => {
+    if (event.type !== "warning" || event.dropped_block !== undefined || json) view.event(event);
+  };
+  const id = job.id.slice(0, 8);
+  const left = `\nNo longer waiting; the job continues.\nFollow it:  svc logs -f ${id}\nCancel it:  svc cancel ${id}`;
+  const work = async (signal: AbortSignal): Promise<ExitCode> => {
+    const ended = await followJob({ client, jobId: job.id, signal, onEvent, onNote: view.note }).finally(
+      view.close,
     );
-    return interruption.exit();
-  }
-  view.close();
-  if (json) printJson({ success: true, job: ended });
-  else print(`\n${jobSummary(ended, layoutOf(process.stdout))}`);
-  return exitOf(ended);
+    if (json) printJson({ success: true, job: ended });
+    else print(`\n${jobSummary(ended, layoutOf(process.stdout))}`);
+    return exitOf(ended);
+  };
+  return await interruptible(work, () => note(left));
 };
 
 /** The event log of a job, one JSON object a line, until the job has ended. */
 export const printEvents = async (client: Client, jobId: string): Promise<ExitCode> => {
-  using interruption = catchInterruption();
-  const { signal } = interruption;
-  try {
-    const onEvent = (event: unknown): void => print(JSON.stringify(event));
-    return exitOf(await followJob({ client, jobId, signal, onEvent, onNote: note }));
-  } catch (error) {
-    if (signal.aborted) return interruption.exit();
-    throw error;
-  }
+  const onEvent = (event: unknown): void => print(JSON.stringify(event));
+  return await interruptible(async (signal) =>
+    exitOf(await followJob({ client, jobId, signal, onEvent, onNote: note })),
+  );
 };
 
 const exitOf = ({ status }: Job): ExitCode => (status === "succeeded" ? exitCode.ok : exitCode.failure);

@@ -3,35 +3,30 @@ import type { JobEvent } from "../../contract/event.ts";
 import { painter } from "../print.ts";
 import { cut, clock, cost, counted } from "../../view/columns.ts";
 import { createNarration, type Row } from "../../view/narration.ts";
-import { terminalLines } from "../../view/rows.ts";
-import type { View } from "./view.ts";
+import { createBlocks } from "../../view/rows.ts";
+import type { Shown, View } from "./view.ts";
 
 /** For terminals: rows scroll above one status line that is redrawn. */
-export const terminalView = (stream: NodeJS.WriteStream, begin: number): View => {
+export const terminalView = (
+  stream: NodeJS.WriteStream,
+  begin: number,
+  { stage = "queued", ...narrated }: Shown = {},
+): View => {
   // The cursor stays visible: a killed process leaves nothing to repair.
   const draw = createLogUpdate(stream, { showCursor: true });
   const paint = painter(stream);
-  const narration = createNarration(begin);
-  const progress: Progress = { stage: "queued", tools: 0, turns: null, costUsd: null };
+  const narration = createNarration(begin, narrated);
+  const progress: Progress = { stage, tools: 0, turns: null, costUsd: null };
   let pending: string[] = [];
   // The service's clock may differ: the time of its latest event, plus the time passed here since then.
   let latest = { elapsedMs: 0, at: performance.now() };
   let frame = 0;
-  let before: { block: string; line: string } | undefined;
 
   // Some terminals report 0 columns.
   const columns = (): number => Math.max(20, stream.columns || 80);
-  /** An empty line keeps kinds of rows apart, as in `svc chat`. */
-  const linesOf = (row: Row): string[] => {
-    const isNew = before !== undefined && before.block !== blockOf[row.kind] && before.line !== "";
-    return [...(isNew ? [""] : []), ...terminalLines(row, { paint, columns: columns() })];
-  };
+  const blocks = createBlocks(() => ({ paint, columns: columns() }));
   const show = (rows: Row[]): void => {
-    for (const row of rows) {
-      const lines = linesOf(row);
-      pending.push(...lines);
-      before = { block: blockOf[row.kind], line: lines.at(-1) ?? "" };
-    }
+    for (const row of rows) pending.push(...blocks.add(row));
     // A flood of rows must not pile up in memory until the next frame.
     if (pending.length > 200) redraw();
   };
@@ -41,7 +36,7 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
     pending = [];
     const elapsed = latest.elapsedMs + performance.now() - latest.at;
     const open = narration.openRow();
-    const writing = open === null ? [] : linesOf(open).slice(-4);
+    const writing = open === null ? [] : blocks.open(open).slice(-4);
     const spinner = spinnerFrames[Math.floor(frame++ / 2) % spinnerFrames.length] ?? "";
     const status = cut(`${spinner} ${statusLine(progress, elapsed)}`, columns() - 1);
     draw([...writing, paint("dim", status)].join("\n"));
@@ -71,20 +66,12 @@ export const terminalView = (stream: NodeJS.WriteStream, begin: number): View =>
 
 const spinnerFrames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-const blockOf: Record<Row["kind"], string> = {
-  stage: "progress",
-  note: "progress",
-  problem: "progress",
-  tool: "tools",
-  text: "text",
-  thinking: "thinking",
-};
-
 /** Where a job stands, by its events. */
 type Progress = { stage: string; tools: number; turns: number | null; costUsd: number | null };
 
 const advance = (progress: Progress, event: JobEvent): void => {
   if (event.type === "tool_use") progress.tools += 1;
+  if (progress.stage === "agent_started" && event.type !== "stage") progress.stage = "first_output";
   if (event.type === "stage") progress.stage = event.stage;
   if (event.type !== "result") return;
   progress.turns = event.num_turns ?? progress.turns;

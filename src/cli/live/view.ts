@@ -1,7 +1,7 @@
 import type { JobEvent } from "../../contract/event.ts";
 import { painter } from "../print.ts";
 import { createNarration, type Row } from "../../view/narration.ts";
-import { plainLine } from "../../view/rows.ts";
+import { createBlocks, plainLine } from "../../view/rows.ts";
 
 /** Shows a job while it runs. */
 export type View = {
@@ -12,11 +12,43 @@ export type View = {
   close: () => void;
 };
 
+export type Shown = {
+  /** Lines of a tool's result that are shown; absent: none. */
+  results?: number;
+  /** Where a job stands before its first event. */
+  stage?: string;
+};
+
 /** @param begin time of the submission, ms since the epoch, by the service's clock */
-export const chooseView = async (stream: NodeJS.WriteStream, begin: number): Promise<View> => {
-  const redraws = stream.isTTY && process.env.TERM !== "dumb";
-  if (!redraws) return plainView(stream, begin);
-  return (await import("./terminal-view.ts")).terminalView(stream, begin);
+export const chooseView = async (stream: NodeJS.WriteStream, begin: number): Promise<View> =>
+  redraws(stream)
+    ? (await import("./terminal-view.ts")).terminalView(stream, begin)
+    : plainView(stream, begin);
+
+/** For an answer, whose words are all that a file or a pipe gets. */
+export const chooseAnswerView = async (stream: NodeJS.WriteStream, results: number): Promise<View> =>
+  redraws(stream)
+    ? (await import("./terminal-view.ts")).terminalView(stream, Date.now(), {
+        results,
+        stage: "agent_started",
+      })
+    : blockView(stream, results);
+
+const redraws = (stream: NodeJS.WriteStream): boolean => stream.isTTY && process.env.TERM !== "dumb";
+
+/** Rows as on a terminal, each once and whole. */
+const blockView = (stream: NodeJS.WriteStream, results: number): View => {
+  const narration = createNarration(0, { results });
+  const paint = painter(stream);
+  const blocks = createBlocks(() => ({ paint, columns: stream.columns || Infinity }));
+  const write = (rows: Row[]): void => {
+    for (const row of rows) stream.write(`${blocks.add(row).join("\n")}\n`);
+  };
+  return {
+    event: (event) => write(narration.add(event)),
+    note: (text) => stream.write(`${text}\n`),
+    close: () => write(narration.rest()),
+  };
 };
 
 /** For `--json`: only the notes. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Overview } from "../../contract/instance.ts";
-import { unpainted } from "../../view/paint.ts";
-import { instanceTable, queueLines, profileEntry } from "./lists.ts";
+import type { Overview } from "../contract/instance.ts";
+import { unpainted } from "./paint.ts";
+import { instanceTable, queueLines, profileEntry } from "./service.ts";
 
 describe("the entry of a profile", () => {
   const code = {
@@ -71,8 +71,7 @@ const overview = (changes: Partial<Overview> = {}): Overview => ({
   ...changes,
 });
 
-const lines = (changes: Partial<Overview> = {}): string[] =>
-  queueLines(overview(changes), { paint: unpainted });
+const lines = (changes: Partial<Overview> = {}): string[] => queueLines(overview(changes));
 
 test("the line of the queue says how many wait, how long the oldest has, and what each instance runs", () => {
   const queue = { waiting: 4, running: 1, oldest_wait_seconds: 125.4 };
@@ -94,11 +93,12 @@ test("what was lost with an instance is reported when there is any", () => {
 
 test("the table has a line for each instance, which fits the terminal", () => {
   const now = started + 3 * 3_600_000;
-  expect(instanceTable([instance, other], { paint: unpainted }, now)).toEqual([
+  const both = overview({ instances: [instance, other] });
+  expect(instanceTable(both, { paint: unpainted }, now).split("\n").slice(0, 3)).toEqual([
     "STATE     RUNNING  TURNS   UP  VERSION  NAME",
     "ready      1 of 3      0  3 h  1.0.0    build-1",
     "draining  0 of 12     12  3 h  1.0.0    build-2",
   ]);
-  const long = { ...instance, name: "a".repeat(60) };
-  expect(instanceTable([long], { paint: unpainted, columns: 50 }, now)[1]).toHaveLength(50);
+  const long = overview({ instances: [{ ...instance, name: "a".repeat(60) }] });
+  expect(instanceTable(long, { paint: unpainted, columns: 50 }, now).split("\n")[1]).toHaveLength(50);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { sampleWorktree } from "../../../test/cli/sample-worktree.ts";
-import { unpainted } from "../../view/paint.ts";
+import { sampleWorktree } from "../../test/cli/sample-worktree.ts";
+import { unpainted } from "./paint.ts";
 import stringWidth from "string-width";
 import { preparedPage, worktreePage, worktreeTable } from "./worktrees.ts";
 
@@ -45,7 +45,7 @@ describe("the table of worktrees", () => {
     });
     const lines = worktreeTable([...list, widest], { paint: unpainted, columns: 80 }).split("\n");
     for (const line of lines) expect(stringWidth(line)).toBeLessThanOrEqual(80);
-    expect(lines[0]).toMatch(/^ID +STATUS +AGE +SIZE +PUSHED +REPO$/);
+    expect(lines[0]).toMatch(/^ID +STATUS +AGE +SIZE +PUSHED +…TORY$/);
     expect(lines[4]).toMatch(/ {2}preparing {2}<1 min {2}1023 KiB {2}no {6}…\/app$/);
     expect(worktreeTable([sampleWorktree()], { paint: unpainted, columns: 80 })).toMatch(
       / {2}ready {3}5 h {2}1\.4 GiB {2}yes {5}….*acme\/app\n/,

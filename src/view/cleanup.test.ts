@@ -1,7 +1,9 @@
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import { cleanupReport, type Cleanup } from "./worktrees-cleanup.ts";
-import { unpainted } from "../../view/paint.ts";
+import { cleanupReport } from "./worktrees.ts";
+import { unpainted } from "./paint.ts";
+
+type Cleanup = Parameters<typeof cleanupReport>[0];
 
 const result = (changes: Partial<Cleanup["results"][number]> = {}): Cleanup["results"][number] => ({
   path: "/srv/worktrees/one",

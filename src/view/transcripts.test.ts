@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { transcriptOperations } from "../../contract/transcript.ts";
-import { unpainted } from "../../view/paint.ts";
-import * as pages from "./pages.ts";
+import { transcriptOperations } from "../contract/transcript.ts";
+import { unpainted } from "./paint.ts";
+import { transcriptViews } from "./transcripts.ts";
 
 const layout = { paint: unpainted, columns: 80 };
 const id = "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11";
@@ -30,7 +30,10 @@ test("a list of sessions fits 80 columns, with short ids, and has no column of c
   ].map((each) =>
     transcriptOperations.list_sessions.output.shape.sessions.element.parse({ ...each, kind: "session" }),
   );
-  const text = pages.sessions({ sessions, total: 2, count: 2, offset: 0 }, layout);
+  const text = transcriptViews.list_sessions(
+    { success: true, sessions, total: 2, count: 2, offset: 0 },
+    layout,
+  );
   expect(
     text
       .split("\n")
@@ -47,12 +50,18 @@ test("a match says how often and where the best of its hits is", () => {
   const match = {
     session_id: id,
     project_path: "git@github.com:acme/app.git",
-    entry_type: "system",
+    entry_type: "system" as const,
+    uuid: "",
+    position: 0,
+    score: 1,
     content_preview: "»walrus«",
     timestamp: null,
     num_hits: 5,
   };
-  expect(pages.matches({ matches: [match], total: 1, count: 1, next_cursor: null }, layout)).toBe(
-    "5a4d7a7e  –  acme/app  5 hits, the best in a tool's output\n»walrus«",
-  );
+  expect(
+    transcriptViews.search_sessions(
+      { success: true, query: "", matches: [match], total: 1, count: 1, next_cursor: null },
+      layout,
+    ),
+  ).toBe("5a4d7a7e  –  acme/app  5 hits, the best in a tool's output\n»walrus«");
 });

@@ -1,9 +1,44 @@
 import type { FailureReason, Job } from "../contract/job.ts";
-import type { Layout } from "./paint.ts";
+import { repositoryName } from "../lib/repository-name.ts";
 import { adviceFor } from "./advice.ts";
-import { aligned, factLines, wrap, type Fact, cost, counted, duration } from "./columns.ts";
+import { aligned, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
+import { paintStatus, type Layout } from "./paint.ts";
+import { age, cost, counted, duration } from "./quantities.ts";
 import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
-import { paintStatus } from "./paint.ts";
+
+/** One line per job. */
+export const jobTable = (
+  jobs: readonly Job[],
+  { now, ...layout }: Layout & { now: number; below?: string[] },
+): string =>
+  list(
+    jobs,
+    [
+      // The service lets no two jobs begin with the same eight digits.
+      ["ID", ({ id }) => oneLine(id.slice(0, 8))],
+      ["STATUS", ({ status }) => paintStatus(status, layout.paint)],
+      [
+        "REPOSITORY",
+        ({ repo_url: url }) => (url === "" ? "–" : oneLine(shortRepository(url))),
+        { leaves: 4 },
+      ],
+      ["PROFILE", ({ profile: name }) => oneLine(name), { leaves: 1 }],
+      ["AGE", ({ created_at: from }) => age(now - Date.parse(from)), { right: true, leaves: 5 }],
+      ["DURATION", (job) => durationOf(job, now), { right: true, leaves: 3 }],
+      ["COST", (job) => costOf(job) ?? "–", { right: true, leaves: 2 }],
+      ["TASK", ({ task }) => oneLine(task.slice(0, 500))],
+    ],
+    { empty: "No jobs found", ...layout },
+  );
+
+/** `acme/app` */
+const shortRepository = (url: string): string => repositoryName(url).split("/").slice(-2).join("/");
+
+const durationOf = ({ started_at: from, ended_at: to }: Job, now: number): string =>
+  from === null ? "–" : duration(Math.max(0, (to === null ? now : Date.parse(to)) - Date.parse(from)));
+
+const costOf = ({ cost_usd: usd, cost_estimated: isEstimated }: Job): string | null =>
+  usd === null ? null : cost(usd, isEstimated);
 
 /** Everything about a job, as `svc job` shows it. */
 export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }): string => {
@@ -105,12 +140,6 @@ export const chosen = (job: Job): string =>
 const profile = ({ profile: name, profile_rule: rule }: Pick<Job, "profile" | "profile_rule">): string =>
   oneLine(`${name} (${rule})`);
 
-export const warningsFact = (warnings: readonly string[]): Fact => [
-  "Warnings",
-  warnings.map((warning) => `- ${oneLine(warning)}`).join("\n"),
-  "prose",
-];
-
 /** How it ended, and what to do when it failed. */
 const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
   const { status, failure_reason: reason, error } = job;
@@ -157,7 +186,7 @@ const effortFacts = (job: Job): Fact[] => [
   ["Model", optional(job.model)],
   ["Turns", job.num_turns === null ? null : String(job.num_turns)],
   ["Tokens", tokens(job)],
-  ["Cost", job.cost_usd === null ? null : cost(job.cost_usd, job.cost_estimated)],
+  ["Cost", costOf(job)],
   ["Duration", job.duration_ms === null ? null : duration(job.duration_ms)],
 ];
 
