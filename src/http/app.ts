@@ -22,11 +22,10 @@ import {
   type Served,
 } from "./access.ts";
 import { changesRoute, type ReadChanges } from "./changes-route.ts";
-import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
 import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
-import { uiRoutes } from "./ui-routes.ts";
+import { pageRoutes } from "./page-routes.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
 import {
   failureOf,
@@ -74,8 +73,7 @@ export const createApp = (deps: AppDependencies): Hono => {
     openapiDocument({ ...service, keyed: settings.apiKeys.length > 0, parts, routes });
   const routes: Route[] = [
     ...statusRoutes(deps),
-    ...docsRoutes(() => (openapi ??= describe())),
-    ...uiRoutes(),
+    ...pageRoutes(() => (openapi ??= describe())),
     changesRoute(deps),
     ...operationRoutes(handlers, parts),
     eventsRoute({ ...deps, getJob: handlers.get_job }),
@@ -124,6 +122,7 @@ const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDepe
       requestId,
       note,
       path: context.req.param(),
+      context,
       disconnect: () => (context.env as Partial<HttpBindings>).outgoing?.destroy(),
     });
   };

@@ -1,3 +1,4 @@
+import type { Context } from "hono";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
 import {
   ServiceError,
@@ -12,6 +13,8 @@ import type { EventBody } from "./event-stream.ts";
 /** A request that has passed the checks of the boundary. */
 export type Call = {
   request: Request;
+  /** Hono's, for its own handlers. */
+  context: Context;
   /** Decoded path parameters. */
   path: Record<string, string>;
   /** Digest of the caller's key; `open` when no keys are set; `anonymous` at an open route without a valid key. */

@@ -25,7 +25,7 @@ export const rpcError = (status: number, code: number, message: string): Reply =
 export const shuttingDown = (): ServiceError =>
   new ServiceError("draining", "This instance is shutting down; connect again shortly", { retryAfter: 10 });
 
-export const parseError = -32_700;
+const parseError = -32_700;
 const serverError = -32_000;
 export const invalidRequest = -32_600;
 

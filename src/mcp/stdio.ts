@@ -9,11 +9,9 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { ServiceError } from "../contract/errors.ts";
-import { bodyLimits, checkJsonSize } from "../http/body.ts";
 import type { Log } from "../lib/log.ts";
 import type { Answer } from "./answer.ts";
-import { paramsFault, parseError } from "./rpc-failure.ts";
+import { paramsFault } from "./rpc-failure.ts";
 import { createServerFactory, type McpProgram } from "./server.ts";
 
 type Dependencies = {
@@ -104,12 +102,8 @@ const createStdioTransport = (onInputEnd: () => void): Transport => {
   };
   const readLine = (line: Buffer): void => {
     try {
-      checkJsonSize(line, bodyLimits.values);
       receive(deserializeMessage(line.toString()));
     } catch (error) {
-      // The id is unknown: the line was not parsed.
-      if (error instanceof ServiceError)
-        void transport.send({ jsonrpc: "2.0", error: { code: parseError, message: error.message } });
       transport.onerror?.(error as Error);
     }
   };
