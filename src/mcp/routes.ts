@@ -3,6 +3,7 @@ import type { Definitions } from "../contract/operation.ts";
 import { preflightRoute } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
+import { rpcFailure } from "./rpc-failure.ts";
 import type { NewServer } from "./server.ts";
 import { sseRoutes } from "./sse.ts";
 import { streamableRoutes } from "./streamable-http.ts";
@@ -30,4 +31,4 @@ export const mcpRoutes = (options: McpRoutesOptions): Route[] =>
     preflightRoute("/mcp", ["GET", "POST", "DELETE"], ["POST"]),
     preflightRoute("/sse", ["GET"]),
     preflightRoute("/messages", ["POST"]),
-  ].map((route) => ({ ...route, crossOrigin: true }));
+  ].map((route) => ({ ...route, crossOrigin: true, failures: { under: route.path, reply: rpcFailure } }));
