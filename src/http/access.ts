@@ -152,31 +152,36 @@ export const crossOriginHeaders = (headers: Headers): Record<string, string> => 
   };
 };
 
-/**
- * Answers a browser's preflight request, which carries no key.
- * @param methods those that a page may send
- * @param answered those of them that are not always refused
- */
-export const preflightRoute = (
-  path: string,
-  methods: readonly string[],
-  answered: readonly string[] = methods,
-): Route => ({
-  method: "options",
-  path,
-  open: true,
-  crossOrigin: true,
-  handle: ({ request: { headers } }) => ({
-    status: 204,
-    headers: {
-      allow: [...answered, "OPTIONS"].join(", "),
-      "access-control-allow-methods": methods.join(", "),
-      "access-control-allow-headers": allowedHeaders(headers.get("access-control-request-headers")),
-      "access-control-max-age": "600",
-    },
-    body: null,
-  }),
-});
+/** Answers to browsers' preflight requests, which carry no key, for the paths that pages of other origins may use. */
+export const preflightRoutes = (routes: readonly Route[]): Route[] =>
+  Map.groupBy(
+    routes.filter(({ crossOrigin }) => crossOrigin === true),
+    ({ path }) => path,
+  )
+    .entries()
+    .map(([path, same]): Route => {
+      const methods = same.map(({ method }) => method.toUpperCase());
+      const answered = methods.filter((_, index) => same[index]?.refusing !== true);
+      const { anyOrigin = false } = same[0] ?? {};
+      return {
+        method: "options",
+        path,
+        open: true,
+        crossOrigin: true,
+        anyOrigin,
+        handle: ({ request: { headers } }) => ({
+          status: 204,
+          headers: {
+            allow: [...answered, "OPTIONS"].join(", "),
+            "access-control-allow-methods": methods.join(", "),
+            "access-control-allow-headers": allowedHeaders(headers.get("access-control-request-headers")),
+            "access-control-max-age": "600",
+          },
+          body: null,
+        }),
+      };
+    })
+    .toArray();
 
 const fixedHeaders = [
   "Accept",

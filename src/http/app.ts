@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { Hono, type Context } from "hono";
+import { TrieRouter } from "hono/router/trie-router";
 import { z } from "zod";
 import type { ZodOpenApiResponsesObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
@@ -16,6 +17,7 @@ import {
   createAuthentication,
   createSourceCheck,
   crossOriginHeaders,
+  preflightRoutes,
   type Authenticate,
   type Challenge,
   type Identity,
@@ -27,16 +29,7 @@ import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
 import { pageRoutes } from "./page-routes.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
-import {
-  failureOf,
-  json,
-  methodsAt,
-  routerPath,
-  serviceErrorOf,
-  type Call,
-  type Reply,
-  type Route,
-} from "./route.ts";
+import { failureOf, json, routerPath, serviceErrorOf, type Call, type Reply, type Route } from "./route.ts";
 
 export type AppDependencies = {
   handlers: Handlers<Operations>;
@@ -83,15 +76,30 @@ export const createApp = (deps: AppDependencies): Hono => {
 };
 
 /** An app that has these routes only. */
-export const serveRoutes = (routes: readonly Route[], deps: BoundaryDependencies): Hono => {
+export const serveRoutes = (own: readonly Route[], deps: BoundaryDependencies): Hono => {
+  const routes = [...own, ...preflightRoutes(own)];
   const boundary = createBoundary(deps);
   const app = new Hono();
   for (const route of routes) app.on(route.method, routerPath(route.path), boundary(route));
   const scopes = routes.filter(({ failures }) => failures !== undefined);
+  const methodsAt = methodsOf(routes);
   return app.notFound((context) => {
     const scope = scopes.find(({ failures }) => context.req.path.startsWith(failures?.under ?? "/"));
-    return boundary(notFound(routes, scope))(context);
+    return boundary(notFound(methodsAt, scope))(context);
   });
+};
+
+type MethodsAt = (path: string) => string[];
+
+/** Finds the methods for the `Allow` header. None: no route has this path. */
+const methodsOf = (routes: readonly Route[]): MethodsAt => {
+  const router = new TrieRouter<string>();
+  for (const { path, method, refusing } of routes)
+    if (refusing !== true) router.add("ALL", routerPath(path), method.toUpperCase());
+  return (path) => {
+    const methods = router.match("ALL", path)[0].map(([method]) => method);
+    return methods.includes("GET") ? [...methods, "HEAD"] : methods;
+  };
 };
 
 const stranger: Identity = { principal: anonymous, scopes: [] };
@@ -199,7 +207,7 @@ type Translation = {
  * Answers where no route matches, behind the boundary: a caller without a key does not learn which paths exist. `scope`
  * gives the format of the failure.
  */
-const notFound = (routes: readonly Route[], scope: Route | undefined): Handled => {
+const notFound = (methodsAt: MethodsAt, scope: Route | undefined): Handled => {
   const { failures, crossOrigin } = scope ?? {};
   return {
     ...(failures && { failures }),
@@ -207,23 +215,18 @@ const notFound = (routes: readonly Route[], scope: Route | undefined): Handled =
     handle: ({ request }: Call): Reply => {
       const { pathname } = new URL(request.url);
       const shown = pathname.slice(0, 200);
-      const allowed = methodsAt(routes, pathname);
-      if (allowed.length === 0) throw new ServiceError("not_found", missing(routes, pathname, shown));
-      const allow = allowed.join(", ");
-      const reply = (failures?.reply ?? failureOf)(
-        new ServiceError(
-          "method_not_allowed",
-          `${shown} does not answer to ${request.method}, only to ${allow}`,
-        ),
-      );
+      const allow = methodsAt(pathname).join(", ");
+      if (allow === "") throw new ServiceError("not_found", missing(methodsAt, pathname, shown));
+      const refusal = `${shown} does not answer to ${request.method}, only to ${allow}`;
+      const reply = (failures?.reply ?? failureOf)(new ServiceError("method_not_allowed", refusal));
       return { ...reply, headers: { ...reply.headers, allow } };
     },
   };
 };
 
-const missing = (routes: readonly Route[], pathname: string, shown: string): string => {
+const missing = (methodsAt: MethodsAt, pathname: string, shown: string): string => {
   const plain = pathname.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
-  const isNear = plain !== pathname && methodsAt(routes, plain).length > 0;
+  const isNear = plain !== pathname && methodsAt(plain).length > 0;
   const way = isNear ? `did you mean ${plain.slice(0, 200)}?` : "GET /openapi.json lists what there is";
   return `There is nothing at ${shown}; ${way}`;
 };
@@ -273,8 +276,7 @@ export const statusRoutes = ({ service, settings, readiness, metrics }: AppDepen
         const found = { ...(await readiness()), transcripts: settings.bridgeUrl !== null };
         const reasons = found.ready ? [] : ["Send a key to see the reasons"];
         const state = principal === anonymous ? { ...found, reasons, checks: [] } : found;
-        const reply = json(state.ready ? 200 : 503, state);
-        return state.ready ? reply : { ...reply, headers: { ...reply.headers, "retry-after": "5" } };
+        return state.ready ? json(200, state) : json(503, state, { "retry-after": "5" });
       },
     },
     {

@@ -75,7 +75,7 @@ export const readBytes = async (request: Request, maxBytes: number): Promise<Uin
   try {
     // The HTTP parser reads no more than Content-Length; without one the bytes are counted here.
     return length === null
-      ? await readCounted(request, maxBytes)
+      ? await readBounded(request.body, maxBytes, () => tooLarge(maxBytes))
       : new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
     if (cause instanceof ServiceError) throw cause;
@@ -83,12 +83,17 @@ export const readBytes = async (request: Request, maxBytes: number): Promise<Uin
   }
 };
 
-const readCounted = async ({ body }: Request, maxBytes: number): Promise<Uint8Array> => {
+/** The bytes of `body`. @throws what `tooMany` makes, as soon as there are more than `maxBytes` */
+export const readBounded = async (
+  body: ReadableStream<Uint8Array> | null,
+  maxBytes: number,
+  tooMany: () => Error,
+): Promise<Uint8Array<ArrayBuffer>> => {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body ?? []) {
     size += chunk.byteLength;
-    if (size > maxBytes) throw tooLarge(maxBytes);
+    if (size > maxBytes) throw tooMany();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

@@ -1,6 +1,5 @@
 import type { ServerEventBus } from "@modelcontextprotocol/server";
 import type { Definitions } from "../contract/operation.ts";
-import { preflightRoute } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 import { rpcFailure } from "./rpc-failure.ts";
@@ -25,10 +24,8 @@ export type McpRoutesOptions = {
 
 /** MCP over HTTP, for `createApp`. */
 export const mcpRoutes = (options: McpRoutesOptions): Route[] =>
-  [
-    ...streamableRoutes(options),
-    ...sseRoutes(options),
-    preflightRoute("/mcp", ["GET", "POST", "DELETE"], ["POST"]),
-    preflightRoute("/sse", ["GET"]),
-    preflightRoute("/messages", ["POST"]),
-  ].map((route) => ({ ...route, crossOrigin: true, failures: { under: route.path, reply: rpcFailure } }));
+  [...streamableRoutes(options), ...sseRoutes(options)].map((route) => ({
+    ...route,
+    crossOrigin: true,
+    failures: { under: route.path, reply: rpcFailure },
+  }));

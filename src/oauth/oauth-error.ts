@@ -1,4 +1,3 @@
-import { preflightRoute } from "../http/access.ts";
 import { json, type Call, type Reply, type Route } from "../http/route.ts";
 import type { ServiceError } from "../contract/errors.ts";
 
@@ -37,23 +36,17 @@ export const oauthRoute = (
   },
 });
 
-export const publicPreflight = (path: string, methods: readonly string[]): Route => ({
-  ...preflightRoute(path, methods),
-  anyOrigin: true,
-});
+const oauthFailure = ({ code, status, message }: OAuthError): Reply =>
+  json(
+    status,
+    { error: code, error_description: message },
+    status === 401 ? { "www-authenticate": 'Basic realm="token"' } : {},
+  );
 
-const oauthFailure = ({ code, status, message }: OAuthError): Reply => {
-  const reply = json(status, { error: code, error_description: message });
-  return status === 401
-    ? { ...reply, headers: { ...reply.headers, "www-authenticate": 'Basic realm="token"' } }
-    : reply;
-};
-
-const failureOf = ({ status, message }: ServiceError): Reply => {
-  const reply = json(status, {
-    error: status < 500 ? "invalid_request" : "server_error",
-    error_description: message,
-  });
-  // The rest of a body that is too large is not read.
-  return status === 413 ? { ...reply, headers: { ...reply.headers, connection: "close" } } : reply;
-};
+const failureOf = ({ status, message }: ServiceError): Reply =>
+  json(
+    status,
+    { error: status < 500 ? "invalid_request" : "server_error", error_description: message },
+    // The rest of a body that is too large is not read.
+    status === 413 ? { connection: "close" } : {},
+  );

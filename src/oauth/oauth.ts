@@ -16,7 +16,6 @@ import { createClients } from "./clients.ts";
 import { createGrants } from "./grants.ts";
 import { metadataRoutes, placesOf, resourceMetadataUrl, type Places } from "./metadata.ts";
 import { redirectFault } from "./redirect-uris.ts";
-import { publicPreflight } from "./oauth-error.ts";
 import { tokenRoutes } from "./token-routes.ts";
 
 export type OAuth = {
@@ -57,7 +56,6 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
   return {
     routes: [
       ...metadata,
-      ...metadata.map(({ path }) => publicPreflight(path, ["GET"])),
       ...tokenRoutes({ ...parts, now }),
       ...authorizeRoutes({
         ...parts,

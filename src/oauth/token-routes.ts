@@ -4,7 +4,7 @@ import { resourcesOf, scopesOf } from "./authorization-request.ts";
 import { loggedId, type Client, type Clients } from "./clients.ts";
 import { lifetimes, type Grants } from "./grants.ts";
 import type { Places } from "./metadata.ts";
-import { OAuthError, oauthRoute, publicPreflight } from "./oauth-error.ts";
+import { OAuthError, oauthRoute } from "./oauth-error.ts";
 import { readForm, required, type Parameters } from "./parameters.ts";
 
 type Options = {
@@ -70,10 +70,5 @@ export const tokenRoutes = ({ places, scopes, clients, grants, log, now }: Optio
     return json(201, answer);
   });
 
-  return [
-    ofClient("/token", token),
-    ofClient("/revoke", revoke),
-    register,
-    ...["/token", "/revoke", "/register"].map((path) => publicPreflight(path, ["POST"])),
-  ];
+  return [ofClient("/token", token), ofClient("/revoke", revoke), register];
 };
