@@ -145,7 +145,7 @@ const faults: Record<string, Fault> = {
 };
 
 const listenFailure = (cause: unknown, address: string, setBy: typeof setByServe): string => {
-  switch ((cause as NodeJS.ErrnoException).code) {
+  switch ((cause as NodeJS.ErrnoException).code ?? "") {
     case "EADDRINUSE":
       return `Cannot listen on ${address}: the port is taken. Stop what listens there, or choose another port with ${setBy.port} (0: a free one)`;
     case "EACCES":
