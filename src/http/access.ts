@@ -3,11 +3,11 @@ import { isLoopbackHost } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Route } from "./route.ts";
 
-/** The principal of a caller without a valid key, at an open route where keys are set. */
-export const anonymous = "stranger";
-
 /** Who calls. `scopes`: what the caller may do; null: everything. */
 export type Identity = { principal: string; scopes: readonly string[] | null };
+
+/** A caller without a valid key, at an open route where keys are set. */
+export const unauthenticated: Identity = { principal: "unauthenticated", scopes: [] };
 
 /** Finds out who sent a request. Null: there is no valid key or token. */
 export type Authenticate = (request: Request) => Identity | null | Promise<Identity | null>;

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { serveStatic } from "@hono/node-server/serve-static";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
-import { anonymous } from "./access.ts";
+import { unauthenticated } from "./access.ts";
 import { json, type Call, type Reply, type Route } from "./route.ts";
 
 /**
@@ -81,7 +81,7 @@ const swaggerFiles = files(
 const root = ({ request: { headers }, principal }: Call): Reply => {
   if (headers.get("accept")?.includes("text/html"))
     return { status: 302, headers: { location: "ui/" }, body: null };
-  if (principal === anonymous) throw new ServiceError("unauthorized", unauthorizedBody.error);
+  if (principal === unauthenticated.principal) throw new ServiceError("unauthorized", unauthorizedBody.error);
   return json(200, { page: "/ui/", docs: "/docs", openapi: "/openapi.json", jobs: "/jobs", mcp: "/mcp" });
 };
 

@@ -11,7 +11,7 @@ export type Call = {
   context: Context;
   /** Decoded path parameters. */
   path: Record<string, string>;
-  /** Digest of the caller's key; `open` when no keys are set; `anonymous` at an open route without a valid key. */
+  /** Digest of the caller's key; `open` when no keys are set; `unauthenticated` at an open route without a valid key. */
   principal: string;
   /** What the caller may do; null: everything. */
   scopes: readonly string[] | null;

@@ -82,9 +82,9 @@ export const authorizeRoutes = (options: Options): Route[] => {
     const read = readAuthorization(request.url, options);
     if ("fault" in read) {
       const { fault, way } = read;
-      log.info({ code: fault.code }, "OAuth: a request to sign in was refused");
+      log.info({ code: fault.oauthCode }, "OAuth: a request to sign in was refused");
       if (way === null) return faultPage(fault.message);
-      return back(way, { error: fault.code, error_description: fault.message }, isForm ? 303 : 302);
+      return back(way, { error: fault.oauthCode, error_description: fault.message }, isForm ? 303 : 302);
     }
     const { asked } = read;
     if (!isKeyed) return permit(asked, "open", 302);

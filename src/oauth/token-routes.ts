@@ -44,7 +44,7 @@ export const tokenRoutes = ({ places, scopes, clients, grants, log, now }: Optio
     } catch (error) {
       if (!(error instanceof OAuthError)) throw error;
       log.warn(
-        { client: loggedId(client), code: error.code, why: error.message },
+        { client: loggedId(client), code: error.oauthCode, why: error.message },
         "OAuth: tokens were refused",
       );
       throw error;
