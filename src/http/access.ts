@@ -3,11 +3,11 @@ import { isLoopbackHost } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Route } from "./route.ts";
 
-/** The principal of a caller without a valid key, at an open route where keys are set. */
-export const anonymous = "stranger";
-
 /** Who calls. `scopes`: what the caller may do; null: everything. */
 export type Identity = { principal: string; scopes: readonly string[] | null };
+
+/** A caller without a valid key, at an open route where keys are set. */
+export const unauthenticated: Identity = { principal: "unauthenticated", scopes: [] };
 
 /** Finds out who sent a request. Null: there is no valid key or token. */
 export type Authenticate = (request: Request) => Identity | null | Promise<Identity | null>;
@@ -152,31 +152,36 @@ export const crossOriginHeaders = (headers: Headers): Record<string, string> => 
   };
 };
 
-/**
- * Answers a browser's preflight request, which carries no key.
- * @param methods those that a page may send
- * @param answered those of them that are not always refused
- */
-export const preflightRoute = (
-  path: string,
-  methods: readonly string[],
-  answered: readonly string[] = methods,
-): Route => ({
-  method: "options",
-  path,
-  open: true,
-  crossOrigin: true,
-  handle: ({ request: { headers } }) => ({
-    status: 204,
-    headers: {
-      allow: [...answered, "OPTIONS"].join(", "),
-      "access-control-allow-methods": methods.join(", "),
-      "access-control-allow-headers": allowedHeaders(headers.get("access-control-request-headers")),
-      "access-control-max-age": "600",
-    },
-    body: null,
-  }),
-});
+/** Answers to browsers' preflight requests, which carry no key, for the paths that pages of other origins may use. */
+export const preflightRoutes = (routes: readonly Route[]): Route[] =>
+  Map.groupBy(
+    routes.filter(({ crossOrigin }) => crossOrigin === true),
+    ({ path }) => path,
+  )
+    .entries()
+    .map(([path, same]): Route => {
+      const methods = same.map(({ method }) => method.toUpperCase());
+      const answered = methods.filter((_, index) => same[index]?.refusing !== true);
+      const { anyOrigin = false } = same[0] ?? {};
+      return {
+        method: "options",
+        path,
+        open: true,
+        crossOrigin: true,
+        anyOrigin,
+        handle: ({ request: { headers } }) => ({
+          status: 204,
+          headers: {
+            allow: [...answered, "OPTIONS"].join(", "),
+            "access-control-allow-methods": methods.join(", "),
+            "access-control-allow-headers": allowedHeaders(headers.get("access-control-request-headers")),
+            "access-control-max-age": "600",
+          },
+          body: null,
+        }),
+      };
+    })
+    .toArray();
 
 const fixedHeaders = [
   "Accept",

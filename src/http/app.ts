@@ -1,7 +1,7 @@
-import type { ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { Hono, type Context } from "hono";
+import { TrieRouter } from "hono/router/trie-router";
 import { z } from "zod";
 import type { ZodOpenApiResponsesObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
@@ -11,33 +11,23 @@ import type { Operations } from "../contract/operations.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import {
-  anonymous,
+  unauthenticated,
   bearerChallenge,
   createAuthentication,
   createSourceCheck,
   crossOriginHeaders,
+  preflightRoutes,
   type Authenticate,
   type Challenge,
-  type Identity,
   type Served,
 } from "./access.ts";
 import { changesRoute, type ReadChanges } from "./changes-route.ts";
-import { docsRoutes } from "./docs-routes.ts";
 import { eventsRoute } from "./events-route.ts";
 import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
-import { uiRoutes } from "./ui-routes.ts";
+import { pageRoutes } from "./page-routes.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
-import {
-  failureOf,
-  json,
-  methodsAt,
-  routerPath,
-  serviceErrorOf,
-  type Call,
-  type Reply,
-  type Route,
-} from "./route.ts";
+import { failureOf, json, routerPath, serviceErrorOf, type Call, type Reply, type Route } from "./route.ts";
 
 export type AppDependencies = {
   handlers: Handlers<Operations>;
@@ -74,8 +64,7 @@ export const createApp = (deps: AppDependencies): Hono => {
     openapiDocument({ ...service, keyed: settings.apiKeys.length > 0, parts, routes });
   const routes: Route[] = [
     ...statusRoutes(deps),
-    ...docsRoutes(() => (openapi ??= describe())),
-    ...uiRoutes(),
+    ...pageRoutes(() => (openapi ??= describe())),
     changesRoute(deps),
     ...operationRoutes(handlers, parts),
     eventsRoute({ ...deps, getJob: handlers.get_job }),
@@ -85,18 +74,31 @@ export const createApp = (deps: AppDependencies): Hono => {
 };
 
 /** An app that has these routes only. */
-export const serveRoutes = (routes: readonly Route[], deps: BoundaryDependencies): Hono => {
+export const serveRoutes = (own: readonly Route[], deps: BoundaryDependencies): Hono => {
+  const routes = [...own, ...preflightRoutes(own)];
   const boundary = createBoundary(deps);
   const app = new Hono();
   for (const route of routes) app.on(route.method, routerPath(route.path), boundary(route));
   const scopes = routes.filter(({ failures }) => failures !== undefined);
+  const methodsAt = methodsOf(routes);
   return app.notFound((context) => {
     const scope = scopes.find(({ failures }) => context.req.path.startsWith(failures?.under ?? "/"));
-    return boundary(notFound(routes, scope))(context);
+    return boundary(notFound(methodsAt, scope))(context);
   });
 };
 
-const stranger: Identity = { principal: anonymous, scopes: [] };
+type MethodsAt = (path: string) => string[];
+
+/** Finds the methods for the `Allow` header. None: no route has this path. */
+const methodsOf = (routes: readonly Route[]): MethodsAt => {
+  const router = new TrieRouter<string>();
+  for (const { path, method, refusing } of routes)
+    if (refusing !== true) router.add("ALL", routerPath(path), method.toUpperCase());
+  return (path) => {
+    const methods = router.match("ALL", path)[0].map(([method]) => method);
+    return methods.includes("GET") ? [...methods, "HEAD"] : methods;
+  };
+};
 
 type Handled = Pick<Route, "open" | "crossOrigin" | "anyOrigin" | "anyHost" | "failures" | "handle">;
 
@@ -108,24 +110,25 @@ const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDepe
   const { authenticate = createAuthentication(settings.apiKeys), challenge = bearerChallenge } = access;
   const checkSource = createSourceCheck(settings);
 
-  const answer = async (
-    route: Handled,
-    context: Context,
-    { requestId, note }: Pick<Call, "requestId" | "note">,
-  ): Promise<Reply | Response> => {
+  const answer = async (route: Handled, context: Context, own: Pick<Call, "requestId" | "note">) => {
     const request = context.req.raw;
     // A caller may send a key to an open route.
-    const identity = (await authenticate(request)) ?? (route.open === true ? stranger : null);
+    const identity = (await authenticate(request)) ?? (route.open === true ? unauthenticated : null);
     if (identity === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
     checkPathEncoding(request.url);
-    return route.handle({
-      request,
-      ...identity,
-      requestId,
-      note,
-      path: context.req.param(),
-      disconnect: () => (context.env as Partial<HttpBindings>).outgoing?.destroy(),
-    });
+    const disconnect = (): void => void (context.env as Partial<HttpBindings>).outgoing?.destroy();
+    return route.handle({ request, context, ...identity, ...own, path: context.req.param(), disconnect });
+  };
+
+  const refusal = ({ failures }: Handled, request: Request, error: unknown, requestId: string): Reply => {
+    // The caller has disconnected and its work was stopped: this is no failure of the service.
+    if (!(error instanceof ServiceError) && request.signal.aborted)
+      return { status: 499, headers: {}, body: null };
+    const failure = serviceErrorOf(error, { requestId, log });
+    const reply = (failures?.reply ?? failureOf)(failure);
+    if (failure.status !== 401 && failure.scope === undefined) return reply;
+    const header = { "www-authenticate": challenge(request, failure.scope) };
+    return { ...reply, headers: { ...reply.headers, ...header } };
   };
 
   return (route: Handled) =>
@@ -133,74 +136,53 @@ const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDepe
       const started = performance.now();
       const requestId = newRequestId();
       const { raw: request } = context.req;
-      let reply: Reply | Response;
-      let shared: Record<string, string> = {};
-      let noted: Record<string, unknown> | undefined;
-      let isLogged = false;
-      const note = (more: Record<string, unknown>): void => {
-        // A stream is still running when its request is logged.
-        if (isLogged) log.info({ ...more, request_id: requestId }, "of a request answered in a stream");
-        else noted = { ...noted, ...more };
+      const common: Record<string, string> = {
+        "x-content-type-options": "nosniff",
+        "x-request-id": requestId,
       };
+      let line: Record<string, unknown> | undefined = {};
+      const note = (more: Record<string, unknown>): void => {
+        if (line !== undefined) Object.assign(line, more);
+        // A stream goes on after its request was logged.
+        else log.info({ ...more, request_id: requestId }, "of a request answered in a stream");
+      };
+      let reply: Reply | Response;
       try {
         checkSource(request.headers, route);
-        if (route.crossOrigin === true) shared = crossOriginHeaders(request.headers);
+        if (route.crossOrigin === true) Object.assign(common, crossOriginHeaders(request.headers));
         reply = await answer(route, context, { requestId, note });
       } catch (error) {
-        reply = translated(error, { requestId, log, request, route, challenge });
+        reply = refusal(route, request, error, requestId);
       }
-      const ms = Math.round((performance.now() - started) * 10) / 10;
       const { status } = reply;
-      const path = maskedTarget(request.url);
-      const line = { method: request.method, path, status, ms, request_id: requestId, ...noted };
+      const ms = Math.round((performance.now() - started) * 10) / 10;
+      const asked = { method: request.method, path: maskedTarget(request.url) };
       // Successful probes come every few seconds.
-      if (route.open === true && status < 400) log.debug(line, "request");
-      else log.info(line, "request");
-      isLogged = true;
-      const common = { "x-content-type-options": "nosniff", ...shared, "x-request-id": requestId };
-      if (reply instanceof Response) {
-        for (const [name, value] of Object.entries(common)) reply.headers.set(name, value);
-        return reply;
-      }
-      return sent({ ...reply, headers: { ...common, ...reply.headers } }, context);
+      const level = route.open === true && status < 400 ? "debug" : "info";
+      log[level]({ ...asked, status, ms, request_id: requestId, ...line }, "request");
+      line = undefined;
+      if (!(reply instanceof Response))
+        return sent({ ...reply, headers: { ...common, ...reply.headers } }, context);
+      for (const [name, value] of Object.entries(common)) reply.headers.set(name, value);
+      return reply;
     };
 };
 
 /** Streams are written to the connection directly. */
 const sent = ({ status, headers, body }: Reply, { env }: Context): Response => {
   if (typeof body !== "function") return new Response(body, { status, headers });
-  const { outgoing } = env as { outgoing: ServerResponse };
+  const { outgoing } = env as HttpBindings;
   outgoing.writeHead(status, headers);
   outgoing.flushHeaders();
   void body(outgoing);
   return RESPONSE_ALREADY_SENT;
 };
 
-const translated = (error: unknown, { requestId, log, request, route, challenge }: Translation): Reply => {
-  // The caller has disconnected and its work was stopped: this is no failure of the service.
-  if (!(error instanceof ServiceError) && request.signal.aborted)
-    return { status: 499, headers: {}, body: null };
-  const { reply = failureOf } = route.failures ?? {};
-  const failure = serviceErrorOf(error, { requestId, log });
-  const answer = reply(failure);
-  if (failure.status !== 401 && failure.scope === undefined) return answer;
-  const header = { "www-authenticate": challenge(request, failure.scope) };
-  return { ...answer, headers: { ...answer.headers, ...header } };
-};
-
-type Translation = {
-  requestId: string;
-  log: Log;
-  request: Request;
-  route: Handled;
-  challenge: Challenge;
-};
-
 /**
  * Answers where no route matches, behind the boundary: a caller without a key does not learn which paths exist. `scope`
  * gives the format of the failure.
  */
-const notFound = (routes: readonly Route[], scope: Route | undefined): Handled => {
+const notFound = (methodsAt: MethodsAt, scope: Route | undefined): Handled => {
   const { failures, crossOrigin } = scope ?? {};
   return {
     ...(failures && { failures }),
@@ -208,23 +190,18 @@ const notFound = (routes: readonly Route[], scope: Route | undefined): Handled =
     handle: ({ request }: Call): Reply => {
       const { pathname } = new URL(request.url);
       const shown = pathname.slice(0, 200);
-      const allowed = methodsAt(routes, pathname);
-      if (allowed.length === 0) throw new ServiceError("not_found", missing(routes, pathname, shown));
-      const allow = allowed.join(", ");
-      const reply = (failures?.reply ?? failureOf)(
-        new ServiceError(
-          "method_not_allowed",
-          `${shown} does not answer to ${request.method}, only to ${allow}`,
-        ),
-      );
+      const allow = methodsAt(pathname).join(", ");
+      if (allow === "") throw new ServiceError("not_found", missing(methodsAt, pathname, shown));
+      const refusal = `${shown} does not answer to ${request.method}, only to ${allow}`;
+      const reply = (failures?.reply ?? failureOf)(new ServiceError("method_not_allowed", refusal));
       return { ...reply, headers: { ...reply.headers, allow } };
     },
   };
 };
 
-const missing = (routes: readonly Route[], pathname: string, shown: string): string => {
+const missing = (methodsAt: MethodsAt, pathname: string, shown: string): string => {
   const plain = pathname.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
-  const isNear = plain !== pathname && methodsAt(routes, plain).length > 0;
+  const isNear = plain !== pathname && methodsAt(plain).length > 0;
   const way = isNear ? `did you mean ${plain.slice(0, 200)}?` : "GET /openapi.json lists what there is";
   return `There is nothing at ${shown}; ${way}`;
 };
@@ -273,9 +250,8 @@ export const statusRoutes = ({ service, settings, readiness, metrics }: AppDepen
       handle: async ({ principal }) => {
         const found = { ...(await readiness()), transcripts: settings.bridgeUrl !== null };
         const reasons = found.ready ? [] : ["Send a key to see the reasons"];
-        const state = principal === anonymous ? { ...found, reasons, checks: [] } : found;
-        const reply = json(state.ready ? 200 : 503, state);
-        return state.ready ? reply : { ...reply, headers: { ...reply.headers, "retry-after": "5" } };
+        const state = principal === unauthenticated.principal ? { ...found, reasons, checks: [] } : found;
+        return state.ready ? json(200, state) : json(503, state, { "retry-after": "5" });
       },
     },
     {

@@ -4,6 +4,11 @@ export type BodyLimits = { bytes: number; values: number };
 
 export const bodyLimits: BodyLimits = { bytes: 1_048_576, values: 10_000 };
 
+export const readJson = async (request: Request, limits = bodyLimits): Promise<unknown> => {
+  checkContentType(request.headers);
+  return parseJson(await readBytes(request, limits.bytes), limits.values);
+};
+
 /** @throws ServiceError that says what to send, when the body is no JSON object */
 export const readJsonObject = async (request: Request): Promise<Record<string, unknown>> =>
   (await readJsonObjectBytes(request, bodyLimits)).object;
@@ -13,26 +18,32 @@ export const readJsonObjectBytes = async (
   request: Request,
   limits: BodyLimits,
 ): Promise<{ object: Record<string, unknown>; bytes: Uint8Array }> => {
-  const { value, bytes } = await read(request, limits);
+  checkContentType(request.headers);
+  const bytes = await readBytes(request, limits.bytes);
+  const value = parseJson(bytes, limits.values);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid(`The body must be a JSON object, not ${kindOf(value)}`);
   }
   return { object: { ...value }, bytes };
 };
 
-export const readJson = async (request: Request): Promise<unknown> => (await read(request, bodyLimits)).value;
-
-const read = async (request: Request, limits: BodyLimits): Promise<{ value: unknown; bytes: Uint8Array }> => {
-  checkContentType(request.headers);
-  const bytes = await readBytes(request, limits.bytes);
-  return { value: parseJson(bytes, limits.values), bytes };
-};
+const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** @throws ServiceError invalid_request */
-export const parseJson = (bytes: Uint8Array, maxValues: number, maxItems?: number): unknown => {
+export const parseJson = (bytes: Uint8Array, maxValues: number): unknown => {
   if (bytes.byteLength === 0) throw invalid("The body is empty; send a JSON object");
-  checkJsonSize(bytes, maxValues, maxItems);
-  return parse(decode(bytes));
+  checkJsonSize(bytes, maxValues);
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch (cause) {
+    throw invalid("The body is not valid UTF-8", cause);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw invalid(`The body is not valid JSON: ${(cause as Error).message}`, cause);
+  }
 };
 
 /** `application/json` or a type built on it (`+json`), in UTF-8, not compressed. */
@@ -64,7 +75,7 @@ export const readBytes = async (request: Request, maxBytes: number): Promise<Uin
   try {
     // The HTTP parser reads no more than Content-Length; without one the bytes are counted here.
     return length === null
-      ? await readCounted(request, maxBytes)
+      ? await readBounded(request.body, maxBytes, () => tooLarge(maxBytes))
       : new Uint8Array(await request.arrayBuffer());
   } catch (cause) {
     if (cause instanceof ServiceError) throw cause;
@@ -72,80 +83,45 @@ export const readBytes = async (request: Request, maxBytes: number): Promise<Uin
   }
 };
 
-const readCounted = async ({ body }: Request, maxBytes: number): Promise<Uint8Array> => {
+/** The bytes of `body`. @throws what `tooMany` makes, as soon as there are more than `maxBytes` */
+export const readBounded = async (
+  body: ReadableStream<Uint8Array> | null,
+  maxBytes: number,
+  tooMany: () => Error,
+): Promise<Uint8Array<ArrayBuffer>> => {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body ?? []) {
     size += chunk.byteLength;
-    if (size > maxBytes) throw tooLarge(maxBytes);
+    if (size > maxBytes) throw tooMany();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 };
 
 const maxDepth = 100;
-/** Items of one array or object; a key and its value count as two. */
-const defaultMaxItems = 10_000;
 
 /**
- * Refuses JSON that is nested deeply or has very many values before it is parsed: parsing and checking take time for each
- * value and block all other requests. It does not check the syntax.
- * @throws ServiceError invalid_request
+ * Refuses JSON that is nested deeply or has very many values before it is parsed: parsing and checking 20 MiB of them
+ * would block all other requests for seconds. It does not check the syntax; a key and its value count as two.
  */
-export const checkJsonSize = (json: Uint8Array, maxValues: number, maxItems = defaultMaxItems): void => {
-  /** Items of each open array and object, by depth. */
-  const counts = new Uint32Array(maxDepth + 1);
+const checkJsonSize = (json: Uint8Array, maxValues: number): void => {
   let depth = 0;
   let values = 0;
+  let isInString = false;
   for (let at = 0; at < json.length; at += 1) {
     const byte = json[at];
-    if (byte === quote) at = stringEnd(json, at);
-    else if (byte === openBracket || byte === openBrace) {
+    if (byte === 0x22) isInString = !isInString;
+    else if (isInString) at += byte === 0x5c ? 1 : 0;
+    else if (byte === 0x2c || byte === 0x3a) values += 1;
+    else if (byte === 0x5d || byte === 0x7d) depth -= 1;
+    else if (byte === 0x5b || byte === 0x7b) {
       values += 1;
       depth += 1;
-      if (depth > maxDepth) throw tooBig(`is nested more than ${maxDepth} levels deep`);
-      counts[depth] = 0;
-    } else if (byte === closeBracket || byte === closeBrace) depth = Math.max(0, depth - 1);
-    else if (byte === comma || byte === colon) {
-      values += 1;
-      const count = (counts[depth] ?? 0) + 1;
-      if (count > maxItems)
-        throw tooBig(`has more than ${maxItems.toLocaleString("en")} items in one array or object`);
-      counts[depth] = count;
     }
-    if (values > maxValues) throw tooBig(`has more than ${maxValues.toLocaleString("en")} values`);
-  }
-};
-
-const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a];
-const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d];
-
-/** The position of the closing quote of the string that begins at `start`. */
-const stringEnd = (json: Uint8Array, start: number): number => {
-  let at = start + 1;
-  while (at < json.length && json[at] !== quote) at += json[at] === backslash ? 2 : 1;
-  return at;
-};
-
-const tooBig = (how: string): ServiceError => invalid(`The JSON ${how}; send less`);
-
-const utf8 = new TextDecoder("utf-8", { fatal: true });
-
-const decode = (bytes: Uint8Array): string => {
-  try {
-    return utf8.decode(bytes);
-  } catch (cause) {
-    throw invalid("The body is not valid UTF-8", cause);
-  }
-};
-
-const parse = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new ServiceError("invalid_request", `The body is not valid JSON: ${(cause as Error).message}`, {
-      cause,
-    });
+    if (depth > maxDepth) throw invalid(`The JSON is nested more than ${maxDepth} levels deep; send less`);
+    if (values > maxValues)
+      throw invalid(`The JSON has more than ${maxValues.toLocaleString("en")} values; send less`);
   }
 };
 

@@ -1,20 +1,14 @@
 import { z } from "zod";
 import type { JobChange } from "../contract/job-list.ts";
-import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
-import { eventStream, streamed } from "./event-stream.ts";
+import { followed, type Following } from "./event-stream.ts";
 import { errorResponses } from "./openapi.ts";
 import type { Route } from "./route.ts";
 
 /** Changes of jobs from now on, until the signal aborts. */
 export type ReadChanges = (signal: AbortSignal) => AsyncIterable<JobChange>;
 
-type Dependencies = {
-  changes: ReadChanges;
-  closing: AbortSignal;
-  log: Log;
-  pingEveryMs?: number;
-};
+type Dependencies = Following & { changes: ReadChanges };
 
 const example = `event: removed\ndata: {"type":"removed","id":"0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10"}\n\n`;
 
@@ -37,17 +31,7 @@ export const changesRoute = (deps: Dependencies): Route => ({
       ...errorResponses([]),
     },
   },
-  handle: ({ request }) => {
-    // Nobody reads the body of a reply to HEAD.
-    if (request.method === "HEAD") return streamed(null);
-    return streamed(
-      eventStream((signal) => encoded(deps.changes(signal)), {
-        endedBy: [deps.closing, request.signal],
-        pingEveryMs: deps.pingEveryMs,
-        onFailure: (error) => deps.log.error({ err: error }, "stream of changes failed"),
-      }),
-    );
-  },
+  handle: (call) => followed(call, deps, (signal) => encoded(deps.changes(signal))),
 });
 
 /** A change goes to all pages: it is written as text once. */

@@ -1,6 +1,8 @@
+import { once } from "node:events";
 import type { ServerResponse } from "node:http";
+import type { Log } from "../lib/log.ts";
 import { ping } from "../lib/sse.ts";
-import type { Reply } from "./route.ts";
+import type { Call, Reply } from "./route.ts";
 
 /** A reply of server-sent events. `headers` override the defaults. */
 export const streamed = (body: Reply["body"], headers: Record<string, string> = {}): Reply => ({
@@ -13,6 +15,26 @@ export const streamed = (body: Reply["body"], headers: Record<string, string> = 
   },
   body,
 });
+
+export type Following = {
+  /** Aborted when the service shuts down: the stream ends, and its reader resumes at another instance. */
+  closing: AbortSignal;
+  log: Log;
+  /** How long the stream may be silent before it sends a ping; default 15 s. */
+  pingEveryMs?: number;
+};
+
+/** A reply with what `source` has, until it ends, the caller disconnects or the service shuts down. */
+export const followed = (
+  { request, path }: Call,
+  { closing, log, pingEveryMs }: Following,
+  source: (signal: AbortSignal) => AsyncIterable<string>,
+): Reply => {
+  // Nobody reads the body of a reply to HEAD.
+  if (request.method === "HEAD") return streamed(null);
+  const onFailure = (error: unknown): void => log.error({ err: error, ...path }, "event stream failed");
+  return streamed(eventStream(source, { endedBy: [closing, request.signal], pingEveryMs, onFailure }));
+};
 
 type Options = {
   /** Each of them ends the stream: the caller has disconnected, the service shuts down. */
@@ -42,54 +64,48 @@ export const eventStream =
     { endedBy, pingEveryMs = 15_000, onFailure, stall }: Options,
   ): EventBody =>
   async (outgoing) => {
-    const ending = endSignal(endedBy);
-    outgoing.once("close", ending.now);
-    if (outgoing.destroyed) ending.now();
+    const { signal, end } = endSignal(endedBy);
+    outgoing.once("close", end);
+    if (outgoing.destroyed) end();
     const silence = setInterval(() => {
       // A slow reader may still have to read the beginning of an event.
-      if (!outgoing.writableNeedDrain && !ending.signal.aborted) outgoing.write(ping);
+      if (!outgoing.writableNeedDrain && !signal.aborted) outgoing.write(ping);
     }, pingEveryMs);
     try {
-      for await (const piece of source(ending.signal)) {
-        if (ending.signal.aborted) break;
-        if (!outgoing.write(piece)) await drained(outgoing, stall, ending.signal);
+      for await (const piece of source(signal)) {
+        if (signal.aborted) break;
+        if (!outgoing.write(piece)) await drained(outgoing, stall, signal);
         silence.refresh();
       }
     } catch (error) {
       onFailure(error);
     } finally {
       clearInterval(silence);
-      ending.now();
-      outgoing.off("close", ending.now);
+      end();
+      outgoing.off("close", end);
       outgoing.end();
     }
   };
 
-/** Resolves when the reader has taken what was written, when it stalls, or when the signal aborts. */
+/** Resolves when the reader has taken what was written, or when the signal aborts: it stalls, say. */
 const drained = async (
   outgoing: ServerResponse,
   stall: Options["stall"],
   signal: AbortSignal,
 ): Promise<void> => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const done = (): void => resolve();
-  outgoing.once("drain", done);
-  signal.addEventListener("abort", done, { once: true });
-  const patience = stall && setTimeout(() => (stall.disconnect(), resolve()), stall.afterMs);
-  if (!signal.aborted) await promise;
+  const patience = stall && setTimeout(stall.disconnect, stall.afterMs);
+  await once(outgoing, "drain", { signal }).catch(() => undefined);
   clearTimeout(patience);
-  outgoing.off("drain", done);
-  signal.removeEventListener("abort", done);
 };
 
-/** A signal that follows the others until `now`, and then removes its listeners: the others may outlive the stream. */
+/** A signal that follows the others until `end`, and then removes its listeners: the others may outlive the stream. */
 const endSignal = (signals: readonly AbortSignal[]) => {
   const own = new AbortController();
-  const now = (): void => {
-    for (const signal of signals) signal.removeEventListener("abort", now);
+  const end = (): void => {
+    for (const signal of signals) signal.removeEventListener("abort", end);
     own.abort();
   };
-  for (const signal of signals) signal.addEventListener("abort", now);
-  if (signals.some(({ aborted }) => aborted)) now();
-  return { signal: own.signal, now };
+  for (const signal of signals) signal.addEventListener("abort", end);
+  if (signals.some(({ aborted }) => aborted)) end();
+  return { signal: own.signal, end };
 };

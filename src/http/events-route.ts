@@ -4,21 +4,16 @@ import type { JobEvent } from "../contract/event.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { isFinal, JobId, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
-import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { eventStream, streamed } from "./event-stream.ts";
+import { followed, type Following } from "./event-stream.ts";
 import { errorResponses } from "./openapi.ts";
 import { readPosition, readQuery } from "./query.ts";
 import type { Call, Route } from "./route.ts";
 
-type Dependencies = {
+type Dependencies = Following & {
   events: Pick<EventLog, "read">;
   getJob: (input: { job_id: string }, context: RequestContext) => Promise<{ job: Job }>;
-  /** Aborted when the service shuts down: streams end, and readers resume at another instance. */
-  closing: AbortSignal;
-  log: Log;
-  pingEveryMs?: number;
 };
 
 const stage = {
@@ -77,18 +72,8 @@ export const eventsRoute = (deps: Dependencies): Route => ({
       throw new ServiceError("invalid_request", "follow: must be true or false");
     const context = { signal: call.request.signal, principal: call.principal };
     const { job } = await deps.getJob({ job_id: call.path["job_id"] ?? "" }, context);
-    // Nobody reads the body of a reply to HEAD.
-    if (call.request.method === "HEAD") return streamed(null);
-    return streamed(
-      eventStream(
-        (signal) => encoded(deps, { jobId: job.id, after, once: follow === "false", call }, signal),
-        {
-          endedBy: [deps.closing, call.request.signal],
-          pingEveryMs: deps.pingEveryMs,
-          onFailure: (error) => deps.log.error({ err: error, job_id: job.id }, "event stream failed"),
-        },
-      ),
-    );
+    const reading = { jobId: job.id, after, once: follow === "false", call };
+    return followed(call, deps, (signal) => encoded(deps, reading, signal));
   },
 });
 

@@ -180,7 +180,7 @@ const picked = (input: z.ZodObject, names: readonly string[]): z.ZodObject =>
   z.object(Object.fromEntries(Object.entries(input.shape).filter(([name]) => names.includes(name))));
 
 /** Failures that every request can have. */
-export const always: readonly ErrorCode[] = [
+const always: readonly ErrorCode[] = [
   "invalid_request",
   "forbidden_host",
   "forbidden_origin",
@@ -189,26 +189,31 @@ export const always: readonly ErrorCode[] = [
   "starting",
 ];
 
-/** The failures of an operation by status. Several codes can share a status. */
-export const errorResponses = (codes: readonly ErrorCode[]): ZodOpenApiResponsesObject => {
+/** The failures of an operation by status. Several codes can share a status. `schema`: absent for that of the contract. */
+export const errorResponses = (
+  codes: readonly ErrorCode[],
+  schema?: z.ZodType,
+): ZodOpenApiResponsesObject => {
   const byStatus = Object.groupBy([...new Set([...codes, ...always])], (code) => statusOf[code]);
   const responses = Object.entries(byStatus).map(
-    ([status, group]) => [status, failure(status, group)] as const,
+    ([status, group]) => [status, failure(status, group, schema)] as const,
   );
   return { ...Object.fromEntries(responses), "401": unauthorized };
 };
 
-const failure = (status: string, codes: readonly ErrorCode[]): ZodOpenApiResponseObject => ({
+const failure = (
+  status: string,
+  codes: readonly ErrorCode[],
+  schema: z.ZodType = Failure.extend({ code: z.enum(codes) }).meta({ id: undefined }),
+): ZodOpenApiResponseObject => ({
   description: `${statusTitles[status] ?? "Failed"}: ${codes.join(", ")}`,
   ...(status === "503" && { headers: z.object({ "Retry-After": retryAfter }) }),
-  content: {
-    "application/json": { schema: Failure.extend({ code: z.enum(codes) }).meta({ id: undefined }) },
-  },
+  content: { "application/json": { schema } },
 });
 
 const retryAfter = z.int().meta({ description: "Seconds to wait before the next try" });
 
-export const unauthorized: ZodOpenApiResponseObject = {
+const unauthorized: ZodOpenApiResponseObject = {
   description: "The key is missing or not valid",
   content: {
     "application/json": {
@@ -218,7 +223,7 @@ export const unauthorized: ZodOpenApiResponseObject = {
   },
 };
 
-export const statusTitles: Record<string, string> = {
+const statusTitles: Record<string, string> = {
   "400": "The request is not valid",
   "403": "The request comes from another origin or for another host",
   "404": "Not found",

@@ -4,9 +4,8 @@ import { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
 import { operation, type Operation } from "../contract/operation.ts";
 import { operations } from "../contract/operations.ts";
-import { bodyLimits } from "./body.ts";
+import { bodyLimits, parseJson } from "./body.ts";
 import { inputReader } from "./operation-route.ts";
-import { checkJsonSize } from "./body.ts";
 
 const fromQuery = (query: string) =>
   inputReader(operations.list_jobs)({ request: new Request(`http://localhost/jobs${query}`), path: {} });
@@ -250,10 +249,9 @@ describe("bodies", () => {
 describe("the size of JSON", () => {
   const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
   const list = (items: number): string => `[${Array(items).fill(1).join()}]`;
-  const object = (keys: number): string => `{${Array.from({ length: keys }, (_, at) => `"${at}":1`).join()}}`;
   const sizeOf = (json: string): string => {
     try {
-      checkJsonSize(Buffer.from(json), 100_000);
+      parseJson(Buffer.from(json), 100_000);
       return "fits";
     } catch (error) {
       return (error as Error).message;
@@ -264,24 +262,15 @@ describe("the size of JSON", () => {
     ["100 levels", nested(100), "fits"],
     ["101 levels", nested(101), "The JSON is nested more than 100 levels deep; send less"],
     ["one after the other", `[${Array(1000).fill(nested(90)).join()}]`, "fits"],
-    ["10,000 items", list(10_000), "fits"],
-    ["12,000 items", list(12_000), "The JSON has more than 10,000 items in one array or object; send less"],
-    ["5,000 keys", object(5_000), "fits"],
-    ["6,000 keys", object(6_000), "The JSON has more than 10,000 items in one array or object; send less"],
     ["90,000 values", `[${Array(10).fill(list(9_000)).join()}]`, "fits"],
-    [
-      "108,000 values",
-      `[${Array(12).fill(list(9_000)).join()}]`,
-      "The JSON has more than 100,000 values; send less",
-    ],
+    ["108,000 values", list(108_000), "The JSON has more than 100,000 values; send less"],
     ["what only looks like values", JSON.stringify(`${nested(500)}\\",:\\"${",".repeat(200_000)}`), "fits"],
-    ["what is no JSON", `]]}"\\`, "fits"],
   ])("%s", (_, json, size) => {
     expect(sizeOf(json)).toBe(size);
   });
 
   test("a body with too much of it is refused", async () => {
     expect(await refusal(fromBody(`{"task":${nested(500_000)}}`))).toMatch(/^invalid_request .*100 levels/);
-    expect(await refusal(fromBody(object(20_000)))).toMatch(/^invalid_request .*10,000 values/);
+    expect(await refusal(fromBody(`{"task":${list(20_000)}}`))).toMatch(/^invalid_request .*10,000 values/);
   });
 });

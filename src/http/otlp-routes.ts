@@ -40,7 +40,7 @@ export const otlpRoutes = ({ token, apiKeys, store, log }: Dependencies): Route[
     if (atOnce >= maxAtOnce) throw unavailable("capacity_full", "Too many requests at once");
     atOnce += 1;
     try {
-      const message = parseJson(await plainBody(request), maxValues, maxValues);
+      const message = parseJson(await plainBody(request), maxValues);
       const batch = batchOf(signal, message, new Date());
       await store(batch).catch((cause: unknown) => {
         throw unavailable("store_unavailable", "The telemetry could not be stored", cause);

@@ -1,20 +1,17 @@
+import type { Context } from "hono";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
-import {
-  ServiceError,
-  statusOf,
-  unauthorizedBody,
-  type ErrorCode,
-  type Failure,
-} from "../contract/errors.ts";
+import { ServiceError, unauthorizedBody, type ErrorCode, type Failure } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventBody } from "./event-stream.ts";
 
 /** A request that has passed the checks of the boundary. */
 export type Call = {
   request: Request;
+  /** Hono's, for its own handlers. */
+  context: Context;
   /** Decoded path parameters. */
   path: Record<string, string>;
-  /** Digest of the caller's key; `open` when no keys are set; `anonymous` at an open route without a valid key. */
+  /** Digest of the caller's key; `open` when no keys are set; `unauthenticated` at an open route without a valid key. */
   principal: string;
   /** What the caller may do; null: everything. */
   scopes: readonly string[] | null;
@@ -54,22 +51,6 @@ export const routerPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g
 export const pathParameters = (path: string): string[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? "");
 
-/** The methods for the `Allow` header. Empty: no route has this path. */
-export const methodsAt = (routes: readonly Route[], path: string): string[] => {
-  const methods = routes
-    .filter((route) => route.refusing !== true && patternOf(route.path).test(path))
-    .map(({ method }) => method.toUpperCase());
-  return methods.includes("GET") ? [...methods, "HEAD"] : methods;
-};
-
-const patternOf = (path: string): RegExp =>
-  new RegExp(
-    `^${path
-      .replaceAll(".", "\\.")
-      .replaceAll(/\{\w+\}/g, "[^/]+")
-      .replace("/*", "(/.*)?")}$`,
-  );
-
 /** An answer as plain data. The boundary adds the common headers and makes a `Response` of it. */
 export type Reply = {
   status: number;
@@ -79,40 +60,25 @@ export type Reply = {
 
 type TextReply = Reply & { body: string };
 
-export const json = (status: number, value: unknown): TextReply => ({
+export const json = (status: number, value: unknown, headers: Record<string, string> = {}): TextReply => ({
   status,
-  headers: { "content-type": "application/json", "cache-control": "no-store" },
+  headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
   body: JSON.stringify(value),
 });
 
 /** The body of a failure, over REST and MCP. */
 export const failureBody = (code: ErrorCode, error: string): Failure => ({ success: false, error, code });
 
-/** A failure as a reply of its status. */
-export const failure = (code: ErrorCode, error: string, headers: Record<string, string> = {}): TextReply => {
-  const reply = json(statusOf[code], failureBody(code, error));
-  return { ...reply, headers: { ...reply.headers, ...headers } };
-};
-
 const defaultRetryAfter = 5;
 
-export const failureOf = (error: ServiceError): Reply => {
-  switch (error.status) {
-    case 401: {
-      const reply = json(401, unauthorizedBody);
-      return { ...reply, headers: { ...reply.headers, "www-authenticate": "Bearer" } };
-    }
-    case 413:
-      // The rest of the body is not read.
-      return failure(error.code, error.message, { connection: "close" });
-    case 429:
-    case 503:
-      return failure(error.code, error.message, {
-        "retry-after": String(error.retryAfter ?? defaultRetryAfter),
-      });
-    default:
-      return failure(error.code, error.message);
-  }
+/** A failure in the contract's format. */
+export const failureOf = ({ code, status, message, retryAfter }: ServiceError): TextReply => {
+  if (status === 401) return json(401, unauthorizedBody, { "www-authenticate": "Bearer" });
+  return json(status, failureBody(code, message), {
+    // The rest of the body is not read.
+    ...(status === 413 && { connection: "close" }),
+    ...((status === 429 || status === 503) && { "retry-after": String(retryAfter ?? defaultRetryAfter) }),
+  });
 };
 
 /**

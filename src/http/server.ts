@@ -8,11 +8,10 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
 import { statusOf } from "../contract/errors.ts";
-import { failure, failureBody } from "./route.ts";
+import { failureBody } from "./route.ts";
 
 type Options = {
   host: string;
@@ -42,7 +41,10 @@ export type Listening = {
 export const listen = async (app: Pick<Hono, "fetch">, options: Options): Promise<Listening> => {
   const { host, port, timeouts = defaultTimeouts, setBy = setByServe } = options;
   const server = serverOf(app, host, timeouts);
-  await listening(server, { host, port, setBy });
+  server.listen({ host: host.replace(/^\[(.*)\]$/, "$1"), port });
+  await once(server, "listening").catch((cause: unknown) => {
+    throw new Error(listenFailure(cause, `${host}:${port}`, setBy), { cause });
+  });
   const { port: actual } = server.address() as AddressInfo;
   return {
     url: `http://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${actual}`,
@@ -89,13 +91,11 @@ const listener = (app: Pick<Hono, "fetch">, host: string) =>
   getRequestListener(app.fetch, {
     hostname: host,
     // Reached only when address and Host do not make a URL. The app answers all other errors.
-    errorHandler: () => {
-      const { status, headers, body } = failure(
-        "invalid_request",
-        "The address or the Host header of the request is not valid",
-      );
-      return new Response(body, { status, headers });
-    },
+    errorHandler: () =>
+      Response.json(
+        failureBody("invalid_request", "The address or the Host header of the request is not valid"),
+        { status: 400 },
+      ),
   });
 
 /** Answers requests that are malformed, too long or too slow with a status and a JSON failure. */
@@ -144,25 +144,8 @@ const faults: Record<string, Fault> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, "The request took too long to arrive"],
 };
 
-const listening = async (
-  server: Server,
-  { host, port, setBy }: Pick<Required<Options>, "host" | "port" | "setBy">,
-): Promise<void> => {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once("error", reject);
-  server.listen({ host: host.replace(/^\[(.*)\]$/, "$1"), port }, resolve);
-  try {
-    await promise;
-  } catch (cause) {
-    throw new Error(listenFailure(cause, `${host}:${port}`, setBy), { cause });
-  } finally {
-    server.off("error", reject);
-  }
-};
-
 const listenFailure = (cause: unknown, address: string, setBy: typeof setByServe): string => {
-  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
-  switch (code) {
+  switch ((cause as NodeJS.ErrnoException).code ?? "") {
     case "EADDRINUSE":
       return `Cannot listen on ${address}: the port is taken. Stop what listens there, or choose another port with ${setBy.port} (0: a free one)`;
     case "EACCES":
@@ -171,20 +154,14 @@ const listenFailure = (cause: unknown, address: string, setBy: typeof setByServe
     case "ENOTFOUND":
       return `Cannot listen on ${address}: this machine has no such address. Choose one with ${setBy.host}`;
     default:
-      return `Cannot listen on ${address}: ${cause instanceof Error ? cause.message : String(cause)}`;
+      return `Cannot listen on ${address}: ${(cause as Error).message}`;
   }
 };
 
 const close = async (server: Server, graceMs: number): Promise<void> => {
-  const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
-  const deadline = performance.now() + graceMs;
-  let open = true;
-  const done = closed.then(() => void (open = false));
-  while (open && performance.now() < deadline) {
-    // A connection becomes idle after its last answer.
-    server.closeIdleConnections();
-    await Promise.race([done, delay(Math.min(50, graceMs))]);
-  }
-  server.closeAllConnections();
+  const closed = once(server, "close");
+  server.close();
+  const cut = setTimeout(() => server.closeAllConnections(), graceMs);
   await closed;
+  clearTimeout(cut);
 };

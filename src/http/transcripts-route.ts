@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
-import { bodyLimits, readJsonObjectBytes } from "./body.ts";
+import { bodyLimits, readBounded, readJsonObjectBytes } from "./body.ts";
 import { errorResponses } from "./openapi.ts";
 import type { Route } from "./route.ts";
 
@@ -54,68 +54,46 @@ export const transcriptsRoute = ({ bridgeUrl, patienceMs = 30_000 }: Dependencie
   },
   handle: async ({ request }) => {
     const { bytes } = await readJsonObjectBytes(request, bodyLimits);
+    const key = request.headers.get("x-bridge-key") || null;
     const headers = new Headers({ "content-type": "application/json", accept: "application/json" });
-    for (const name of passedOn) {
-      const value = request.headers.get(name);
-      if (value !== null) headers.set(name, value);
+    for (const name of passedOn)
+      if (request.headers.has(name)) headers.set(name, request.headers.get(name) ?? "");
+    if (key !== null) headers.set("authorization", `Bearer ${key}`);
+    const late = AbortSignal.timeout(patienceMs);
+    const done = new AbortController();
+    try {
+      const answer = await fetch(`${bridgeUrl.replace(/\/+$/, "")}/mcp`, {
+        method: "POST",
+        headers,
+        body: bytes as Uint8Array<ArrayBuffer>,
+        redirect: "manual",
+        signal: AbortSignal.any([request.signal, late, done.signal]),
+      });
+      return { status: 200, headers: answerHeaders, body: await answerOf(answer, key !== null) };
+    } catch (cause) {
+      if (cause instanceof ServiceError || request.signal.aborted) throw cause;
+      if (late.aborted)
+        throw unavailable(`did not answer within ${patienceMs / 1000} s; look into its log`, cause);
+      throw unavailable("does not answer; start it with `bridge serve`", cause);
+    } finally {
+      // Whatever the other side still sends is not waited for.
+      done.abort();
     }
-    const key = request.headers.get("x-bridge-key");
-    if (key) headers.set("authorization", `Bearer ${key}`);
-    const body = await ask(`${bridgeUrl.replace(/\/+$/, "")}/mcp`, {
-      headers,
-      body: bytes as Uint8Array<ArrayBuffer>,
-      callerLeft: request.signal,
-      patienceMs,
-    });
-    const type = { "content-type": "application/json", "cache-control": "no-store" };
-    return { status: 200, headers: type, body };
   },
 });
 
-type Question = {
-  headers: Headers;
-  body: Uint8Array<ArrayBuffer>;
-  callerLeft: AbortSignal;
-  patienceMs: number;
-};
+const answerHeaders = { "content-type": "application/json", "cache-control": "no-store" };
 
 /** The body of a successful answer in JSON. */
-const ask = async (
-  url: string,
-  { headers, body, callerLeft, patienceMs }: Question,
+const answerOf = async (
+  { status, headers, body }: Response,
+  isKeyed: boolean,
 ): Promise<Uint8Array<ArrayBuffer>> => {
-  const late = AbortSignal.timeout(patienceMs);
-  const done = new AbortController();
-  const signal = AbortSignal.any([callerLeft, late, done.signal]);
-  try {
-    const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });
-    const { status } = response;
-    if (status === 401) throw keyRefused(headers.has("authorization"));
-    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-    if (status !== 200 || !isJson)
-      throw unavailable(`answered ${status}, which is not what \`bridge serve\` says; check the URL`);
-    return await bounded(response);
-  } catch (cause) {
-    if (cause instanceof ServiceError || callerLeft.aborted) throw cause;
-    if (late.aborted)
-      throw unavailable(`did not answer within ${patienceMs / 1000} s; look into its log`, cause);
-    throw unavailable("does not answer; start it with `bridge serve`", cause);
-  } finally {
-    // Whatever the other side still sends is not waited for.
-    done.abort();
-  }
-};
-
-const bounded = async ({ body }: Response): Promise<Uint8Array<ArrayBuffer>> => {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body ?? []) {
-    size += chunk.byteLength;
-    if (size > maxBytes)
-      throw unavailable(`answered with more than ${maxBytes.toLocaleString("en")} bytes; ask for less`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+  if (status === 401) throw keyRefused(isKeyed);
+  if (status !== 200 || headers.get("content-type")?.startsWith("application/json") !== true)
+    throw unavailable(`answered ${status}, which is not what \`bridge serve\` says; check the URL`);
+  const tooMuch = `answered with more than ${maxBytes.toLocaleString("en")} bytes; ask for less`;
+  return await readBounded(body, maxBytes, () => unavailable(tooMuch));
 };
 
 const keyRefused = (isKeyed: boolean): ServiceError =>

@@ -54,7 +54,7 @@ test("every byte on stdout is protocol, also when everything is logged, and each
   expect(raw.output.stderr).toContain('"msg":"tool call"');
 });
 
-test("a message that is nested deeply or has very many values is refused, and the next one is answered", async () => {
+test("a message that is nested deeply or has very many values has its answer, and so has the next one", async () => {
   const raw = startRaw(await temporaryDirectory());
   await raw.ask("initialize", initialize);
   const call = (value: string) =>
@@ -62,10 +62,10 @@ test("a message that is nested deeply or has very many values is refused, and th
   raw.say(call(`${"[".repeat(4_000_000)}${"]".repeat(4_000_000)}`));
   raw.say(call(`[${Array(2_000_000).fill(1).join()}]`));
   expect((await raw.ask("tools/list")).result).toHaveProperty("tools");
-  expect(raw.received().slice(1, -1)).toMatchObject([
-    { error: { code: -32700, message: expect.stringContaining("100 levels deep") } },
-    { error: { code: -32700, message: expect.stringContaining("10,000 values") } },
-  ]);
+  const refused = { isError: true, structuredContent: { error: "job_id: must be a string" } };
+  const answers = () => raw.received().filter((message) => message.id === 7);
+  await until(() => answers().length === 2);
+  expect(answers()).toMatchObject([{ result: refused }, { result: refused }]);
   raw.child.stdin.end();
   await raw.exited;
 });

@@ -145,7 +145,6 @@ test("progress is sent, with rising numbers, only to a client that asks for it",
     );
     expect(result.isError ?? false).toBe(false);
     expect(received[0]).toEqual({ progress: 1, message: "step 1" });
-    expect(received.length).toBeLessThan(3);
     await client.callTool({ name: "wait_for_job", arguments: { job_id: "progress" } });
     expect(contexts.at(-1)?.progress).toBe(undefined);
     await client.close();

@@ -9,14 +9,14 @@ import { listen } from "../http/server.ts";
 import type { Log } from "../lib/log.ts";
 import { answerBy } from "./answer.ts";
 import { mcpRoutes, type McpRoutesOptions } from "./routes.ts";
-import { createServerFactory, type CallLimits, type NewServer } from "./server.ts";
+import { createServerFactory, type NewServer } from "./server.ts";
 
 type Options = Partial<Omit<McpRoutesOptions, "newServer">> & {
   apiKeys?: string[];
   host?: string;
   port?: number;
   wrap?: (newServer: NewServer) => NewServer;
-  limits?: CallLimits;
+  maxCalls?: number;
   agentMode?: boolean;
 };
 
@@ -26,7 +26,7 @@ export const startDoors = async ({
   host,
   port = 0,
   wrap = (it) => it,
-  limits,
+  maxCalls,
   agentMode = true,
   ...rest
 }: Options = {}) => {
@@ -68,7 +68,7 @@ export const startDoors = async ({
         operations,
         parts: { agent: agentMode },
       },
-      ...(limits !== undefined && { limits }),
+      ...(maxCalls !== undefined && { maxCalls }),
     }),
   );
   const test = createTestApp({

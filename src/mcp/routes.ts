@@ -1,8 +1,8 @@
 import type { ServerEventBus } from "@modelcontextprotocol/server";
 import type { Definitions } from "../contract/operation.ts";
-import { preflightRoute } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
+import { rpcFailure } from "./rpc-failure.ts";
 import type { NewServer } from "./server.ts";
 import { sseRoutes } from "./sse.ts";
 import { streamableRoutes } from "./streamable-http.ts";
@@ -24,10 +24,8 @@ export type McpRoutesOptions = {
 
 /** MCP over HTTP, for `createApp`. */
 export const mcpRoutes = (options: McpRoutesOptions): Route[] =>
-  [
-    ...streamableRoutes(options),
-    ...sseRoutes(options),
-    preflightRoute("/mcp", ["GET", "POST", "DELETE"], ["POST"]),
-    preflightRoute("/sse", ["GET"]),
-    preflightRoute("/messages", ["POST"]),
-  ].map((route) => ({ ...route, crossOrigin: true }));
+  [...streamableRoutes(options), ...sseRoutes(options)].map((route) => ({
+    ...route,
+    crossOrigin: true,
+    failures: { under: route.path, reply: rpcFailure },
+  }));

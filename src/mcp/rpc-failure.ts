@@ -5,17 +5,13 @@ import {
   type JSONRPCRequest,
 } from "@modelcontextprotocol/server";
 import { ServiceError } from "../contract/errors.ts";
-import { json, type Reply } from "../http/route.ts";
+import { failureOf, json, type Reply } from "../http/route.ts";
 
-/**
- * JSON-RPC's own answer to a body that is not JSON or cannot be parsed. Null: the error is answered as on every other
- * path.
- */
-export const rpcFailure = (error: unknown): Reply | null => {
-  if (!(error instanceof ServiceError)) return null;
+/** JSON-RPC's own answer to a body that cannot be read as JSON; other failures are answered as on every other path. */
+export const rpcFailure = (error: ServiceError): Reply => {
   if (error.code === "invalid_request") return rpcError(400, parseError, error.message);
   if (error.code === "unsupported_content_type") return rpcError(415, serverError, error.message);
-  return null;
+  return failureOf(error);
 };
 
 export const rpcError = (status: number, code: number, message: string): Reply =>
@@ -25,7 +21,7 @@ export const rpcError = (status: number, code: number, message: string): Reply =
 export const shuttingDown = (): ServiceError =>
   new ServiceError("draining", "This instance is shutting down; connect again shortly", { retryAfter: 10 });
 
-export const parseError = -32_700;
+const parseError = -32_700;
 const serverError = -32_000;
 export const invalidRequest = -32_600;
 

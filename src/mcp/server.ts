@@ -39,21 +39,25 @@ export type McpProgram = {
   parts: { agent: boolean };
 };
 
-type Dependencies = { program: McpProgram; answer: Answer; limits?: CallLimits };
+type Dependencies = {
+  program: McpProgram;
+  answer: Answer;
+  /** How many calls may be in progress at a time. A waiting call takes some 25 KB: the default is 50 MB. */
+  maxCalls?: number;
+};
 
 /** MCP servers of a program: every operation of its registry is a tool. */
-export const createServerFactory = ({ program, answer, limits }: Dependencies): NewServer => {
+export const createServerFactory = ({ program, answer, maxCalls = 2000 }: Dependencies): NewServer => {
   const { service, instructions, operations, parts } = program;
   // Made for the first client that asks: the schemas take 15 ms of a start.
   let made: Tool[] | undefined;
   const tools = (): Tool[] => (made ??= toolsOf(operations, parts));
-  const newCounter = createCallCounters(limits);
+  const running: Running = { calls: 0, most: maxCalls };
 
   return (caller) => {
     const mcp = new McpServer(service, { instructions });
     // `registerTool` would check every result against its schema again, and report bad arguments in words of its own.
     const { server } = mcp;
-    const count = newCounter();
     let charactersLeft = maxAnswer;
     server.registerCapabilities({ tools: { listChanged: false } });
     server.setRequestHandler("tools/list", () => ({ tools: tools() }));
@@ -66,7 +70,7 @@ export const createServerFactory = ({ program, answer, limits }: Dependencies): 
         );
       if (!isOffered(operation, parts)) throw toolOff(params.name);
       const started = performance.now();
-      let answered = await call({ answer, count, caller }, operation, params.arguments ?? {}, context);
+      let answered = await call({ answer, running, caller }, operation, params.arguments ?? {}, context);
       let text = JSON.stringify(answered.body);
       if (text.length > charactersLeft) {
         answered = failed(tooLong);
@@ -91,37 +95,48 @@ const tooLong = new ServiceError(
   `The answers to this request have more than ${maxAnswer.toLocaleString("en")} characters; ask for less at a time`,
 );
 
-type Serving = { answer: Answer; count: CallCounter; caller: Caller };
+type Running = { calls: number; readonly most: number };
+type Serving = { answer: Answer; running: Running; caller: Caller };
 
 const call = async (
-  { answer, count, caller }: Serving,
+  { answer, running, caller }: Serving,
   operation: McpOperation,
   given: Record<string, unknown>,
   { mcpReq }: ServerContext,
 ): Promise<Answered> => {
-  const refused = scopeFault(operation, caller.scopes) ?? count.enter();
+  const refused =
+    scopeFault(operation, caller.scopes) ?? (running.calls >= running.most ? atLimit(running) : null);
   if (refused !== null) return failed(refused);
   const { progressToken, [idempotencyKeyName]: key } = mcpReq._meta ?? {};
-  const progress =
-    progressToken === undefined
-      ? undefined
-      : createProgress((note) =>
-          mcpReq.notify({ method: "notifications/progress", params: { progressToken, ...note } }),
-        );
+  let [progress, isAnswered] = [0, false];
+  const report = (message: string): void => {
+    // No message may follow the result.
+    if (isAnswered || progressToken === undefined) return;
+    const params = { progressToken, progress: (progress += 1), message };
+    // The caller may have disconnected.
+    mcpReq.notify({ method: "notifications/progress", params }).catch(() => undefined);
+  };
+  running.calls += 1;
   try {
     return await answer(operation.name, given, {
       ...caller,
       signal: mcpReq.signal,
-      progress: progress?.report,
+      progress: progressToken === undefined ? undefined : report,
       // Repeating an idempotent operation is harmless: it needs no key.
       idempotencyKey:
         operation.annotations.idempotent || typeof key !== "string" ? undefined : key || undefined,
     });
   } finally {
-    progress?.stop();
-    count.leave();
+    isAnswered = true;
+    running.calls -= 1;
   }
 };
+
+const atLimit = ({ most }: Running): ServiceError =>
+  new ServiceError(
+    "queue_full",
+    `${most} calls are running, which is the limit; ask again when some have ended`,
+  );
 
 /** Why a caller with these scopes may not use the operation; null: it may. */
 const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
@@ -171,80 +186,3 @@ const unknownTool = (name: string, names: readonly string[]): ProtocolError => {
     `There is no tool ${JSON.stringify(name.slice(0, 100))}; ${way}`,
   );
 };
-
-/** Least time between two progress messages, ms. */
-const progressGapMs = 500;
-
-type Send = (note: { progress: number; message: string }) => Promise<void>;
-
-/**
- * Sends a handler's progress messages, numbered: the first at once, then the newest at most every half second. Call
- * `stop` before the result is sent: no message may follow it.
- */
-export const createProgress = (send: Send, gapMs = progressGapMs) => {
-  let progress = 0;
-  let latest: string | null = null;
-  let pause: NodeJS.Timeout | null = null;
-
-  const pass = (message: string): void => {
-    progress += 1;
-    // The caller may have disconnected.
-    send({ progress, message }).catch(() => undefined);
-    pause = setTimeout(() => {
-      pause = null;
-      if (latest === null) return;
-      const next = latest;
-      latest = null;
-      pass(next);
-    }, gapMs);
-    pause.unref();
-  };
-
-  return {
-    report: (message: string): void => {
-      if (pause === null) pass(message);
-      else latest = message;
-    },
-    stop: (): void => {
-      latest = null;
-      if (pause !== null) clearTimeout(pause);
-      pause = null;
-    },
-  };
-};
-
-/** How many calls may run at a time. */
-export type CallLimits = { perSession: number; total: number };
-
-/** A waiting call takes some 25 KB: 2.5 MB a session, 50 MB in all. A batch and a connection count as a session. */
-const defaultLimits: CallLimits = { perSession: 100, total: 2000 };
-
-type CallCounter = {
-  /** Counts the call and returns null, or returns why it is refused. Each counted call must `leave`. */
-  enter: () => ServiceError | null;
-  leave: () => void;
-};
-
-/** Makes a counter for each session; all share the total. */
-const createCallCounters = ({ perSession, total }: CallLimits = defaultLimits): (() => CallCounter) => {
-  let all = 0;
-  return () => {
-    let own = 0;
-    return {
-      enter: () => {
-        if (own >= perSession) return atLimit(`${perSession} calls of this session are running`);
-        if (all >= total) return atLimit(`${total} calls are running`);
-        own += 1;
-        all += 1;
-        return null;
-      },
-      leave: () => {
-        own -= 1;
-        all -= 1;
-      },
-    };
-  };
-};
-
-const atLimit = (what: string): ServiceError =>
-  new ServiceError("queue_full", `${what}, which is the limit; ask again when some have ended`);

@@ -11,7 +11,7 @@ import { streamed } from "../http/event-stream.ts";
 import type { Call, Reply, Route } from "../http/route.ts";
 import { encodeEvent, ping } from "../lib/sse.ts";
 import type { McpRoutesOptions } from "./routes.ts";
-import { maxBatch, notMessages, paramsFault, rpcFailure, shuttingDown } from "./rpc-failure.ts";
+import { maxBatch, notMessages, paramsFault, shuttingDown } from "./rpc-failure.ts";
 import { checkScopes } from "./server.ts";
 
 /**
@@ -54,10 +54,10 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
     // A caller cannot find out about the sessions of other callers.
     if (session === undefined || session.principal !== call.principal)
       throw new ServiceError("not_found", "There is no such session; open a new one with GET /sse");
-    const read = await messagesOf(call.request);
-    if ("refused" in read) return read.refused;
-    checkScopes(read.messages, operations, call.scopes);
-    for (const message of read.messages) session.receive(message);
+    const messages = messagesIn(await readJson(call.request));
+    if (messages === null) return notMessages();
+    checkScopes(messages, operations, call.scopes);
+    for (const message of messages) session.receive(message);
     return { status: 202, headers: { "content-type": "text/plain" }, body: "Accepted" };
   };
 
@@ -75,17 +75,14 @@ const endpointOf = (id: string, url: string): string => {
   return `/messages?sessionId=${id}${key === null ? "" : `&api_key=${encodeURIComponent(key)}`}`;
 };
 
-const messagesOf = async (request: Request): Promise<{ messages: JSONRPCMessage[] } | { refused: Reply }> => {
+/** Null: it is neither a message nor a batch of the allowed size. */
+const messagesIn = (body: unknown): JSONRPCMessage[] | null => {
+  const bodies: unknown[] = Array.isArray(body) ? body : [body];
+  if (bodies.length === 0 || bodies.length > maxBatch) return null;
   try {
-    const body = await readJson(request);
-    const bodies: unknown[] = Array.isArray(body) ? body : [body];
-    if (bodies.length === 0 || bodies.length > maxBatch) throw new RangeError("batch");
-    return { messages: bodies.map((message) => parseJSONRPCMessage(message)) };
-  } catch (error) {
-    const refused = rpcFailure(error);
-    if (refused !== null) return { refused };
-    if (error instanceof ServiceError) throw error;
-    return { refused: notMessages() };
+    return bodies.map((message) => parseJSONRPCMessage(message));
+  } catch {
+    return null;
   }
 };
 

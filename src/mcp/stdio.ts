@@ -1,19 +1,9 @@
-import {
-  deserializeMessage,
-  isJSONRPCNotification,
-  isJSONRPCRequest,
-  serializeMessage,
-  STDIO_DEFAULT_MAX_BUFFER_SIZE as maxLineBytes,
-  type JSONRPCMessage,
-  type RequestId,
-  type Transport,
-} from "@modelcontextprotocol/server";
-import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { ServiceError } from "../contract/errors.ts";
-import { bodyLimits, checkJsonSize } from "../http/body.ts";
+import { Readable } from "node:stream";
+import { isJSONRPCNotification, isJSONRPCRequest, type RequestId } from "@modelcontextprotocol/server";
+import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 import type { Log } from "../lib/log.ts";
 import type { Answer } from "./answer.ts";
-import { paramsFault, parseError } from "./rpc-failure.ts";
+import { paramsFault } from "./rpc-failure.ts";
 import { createServerFactory, type McpProgram } from "./server.ts";
 
 type Dependencies = {
@@ -62,87 +52,59 @@ export const openStdio = ({ program, newAnswer, log, newRequestId }: Dependencie
 };
 
 /**
- * stdin and stdout as a transport. The SDK's own drops unanswered requests when stdin ends; this one answers them first,
- * for `printf … | svc serve`. `onInputEnd` is called at the end of stdin, before the last answers.
+ * stdin and stdout as a transport. The SDK's own drops unanswered requests when its input ends. So it reads from a copy of
+ * stdin, which ends when they are answered, for `printf … | svc serve`. `onInputEnd` is called at the end of stdin, before
+ * the last answers.
  */
-const createStdioTransport = (onInputEnd: () => void): Transport => {
-  const { stdin, stdout } = process;
-  let partialLine = Buffer.alloc(0);
+const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
+  const { stdin } = process;
+  const input = new Readable({ read: () => undefined });
+  const transport = new StdioServerTransport(input, process.stdout);
+  const [start, send] = [transport.start.bind(transport), transport.send.bind(transport)];
   const unanswered = new Set<RequestId>();
-  let phase: "open" | "ending" | "closed" = "open";
+  let isEnding = false;
 
-  const receive = (message: JSONRPCMessage): void => {
-    if (isJSONRPCRequest(message)) {
-      unanswered.add(message.id);
-      const fault = paramsFault(message);
-      if (fault !== null) return void transport.send(fault);
-    }
-    if (isJSONRPCNotification(message) && message.method === "notifications/cancelled")
-      answered(message.params?.["requestId"] as RequestId);
-    transport.onmessage?.(message);
+  const endWhenAnswered = (): void => {
+    if (isEnding && unanswered.size === 0) input.push(null);
   };
   const answered = (id: RequestId | undefined): void => {
     if (id !== undefined) unanswered.delete(id);
-    closeWhenAnswered();
-  };
-  const closeWhenAnswered = (): void => {
-    if (phase === "ending" && unanswered.size === 0) void transport.close();
-  };
-
-  const read = (chunk: Buffer): void => {
-    partialLine = Buffer.concat([partialLine, chunk]);
-    let end = partialLine.indexOf("\n");
-    for (; end !== -1 && phase !== "closed"; end = partialLine.indexOf("\n")) {
-      const line = partialLine.subarray(0, end);
-      partialLine = partialLine.subarray(end + 1);
-      readLine(line);
-    }
-    if (partialLine.length <= maxLineBytes || phase === "closed") return;
-    // The rest of a message that is too large cannot be told from the next message.
-    transport.onerror?.(new Error(`A message has more than ${maxLineBytes} bytes`));
-    void transport.close();
-  };
-  const readLine = (line: Buffer): void => {
-    try {
-      checkJsonSize(line, bodyLimits.values);
-      receive(deserializeMessage(line.toString()));
-    } catch (error) {
-      // The id is unknown: the line was not parsed.
-      if (error instanceof ServiceError)
-        void transport.send({ jsonrpc: "2.0", error: { code: parseError, message: error.message } });
-      transport.onerror?.(error as Error);
-    }
+    endWhenAnswered();
   };
   const inputEnd = (): void => {
-    if (phase !== "open") return;
-    phase = "ending";
-    // The last line may lack its line feed.
-    read(Buffer.of(0x0a));
+    if (isEnding) return;
+    isEnding = true;
     setTimeout(() => void transport.close(), answerWithinMs).unref();
     onInputEnd();
-    closeWhenAnswered();
+    endWhenAnswered();
   };
 
-  const transport: Transport = {
-    start: async () => {
-      stdin.on("data", read);
-      for (const event of ["end", "close", "error"]) stdin.on(event, inputEnd);
-      if (stdin.readableEnded || stdin.destroyed) setImmediate(inputEnd);
-    },
-    send: async (message) => {
-      if (phase === "closed") return;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      stdout.write(serializeMessage(message), () => resolve());
+  transport.start = async () => {
+    const { onmessage } = transport;
+    transport.onmessage = (message) => {
+      const fault = isJSONRPCRequest(message) ? paramsFault(message) : null;
+      if (isJSONRPCRequest(message)) unanswered.add(message.id);
+      if (isJSONRPCNotification(message) && message.method === "notifications/cancelled")
+        answered(message.params?.["requestId"] as RequestId);
+      if (fault === null) onmessage?.(message);
+      else void transport.send(fault);
+    };
+    await start();
+    stdin.on("data", (chunk: Buffer) => input.push(chunk));
+    // The last line may lack its line feed. What was read comes before the end.
+    for (const event of ["end", "close", "error"])
+      stdin.on(event, () => {
+        if (!isEnding) input.push("\n");
+        setImmediate(inputEnd);
+      });
+    if (stdin.readableEnded || stdin.destroyed) setImmediate(inputEnd);
+  };
+  transport.send = async (message) => {
+    try {
+      await send(message);
+    } finally {
       if (!("method" in message)) answered(message.id);
-      await promise;
-    },
-    close: async () => {
-      if (phase === "closed") return;
-      phase = "closed";
-      stdin.off("data", read).pause();
-      partialLine = Buffer.alloc(0);
-      transport.onclose?.();
-    },
+    }
   };
   return transport;
 };

@@ -12,15 +12,7 @@ import {
 import { readJson } from "../http/body.ts";
 import { json, type Call, type Reply, type Route } from "../http/route.ts";
 import type { McpRoutesOptions } from "./routes.ts";
-import {
-  invalidRequest,
-  maxBatch,
-  notMessages,
-  paramsFault,
-  rpcError,
-  rpcFailure,
-  shuttingDown,
-} from "./rpc-failure.ts";
+import { invalidRequest, maxBatch, notMessages, paramsFault, rpcError, shuttingDown } from "./rpc-failure.ts";
 import { checkScopes, type Caller, type NewServer } from "./server.ts";
 
 /** `/mcp`: Streamable HTTP in both protocol eras, without sessions. Each request has an MCP server of its own. */
@@ -50,9 +42,7 @@ export const streamableRoutes = ({
     const authInfo = authInfoOf(call);
     if (request.method !== "POST")
       return withAllow("POST, OPTIONS", await requests.fetch(request, { authInfo }));
-    const body = await bodyOf(request);
-    if ("refused" in body) return body.refused;
-    const { parsedBody } = body;
+    const parsedBody = await readJson(request);
     if (Array.isArray(parsedBody) && parsedBody.length > maxBatch) return notMessages();
     checkScopes(parsedBody, operations, call.scopes);
     if (isBatchWithInitialize(parsedBody))
@@ -85,16 +75,6 @@ const authInfoOf = ({ principal, scopes, requestId, note }: Call) => ({
   scopes: [],
   extra: { caller: { principal, scopes, requestId, note, isBatch: true } satisfies Caller },
 });
-
-const bodyOf = async (request: Request): Promise<{ parsedBody: unknown } | { refused: Reply }> => {
-  try {
-    return { parsedBody: await readJson(request) };
-  } catch (error) {
-    const refused = rpcFailure(error);
-    if (refused === null) throw error;
-    return { refused };
-  }
-};
 
 /** Uses the SDK's costly schema only for requests that have a fault. */
 const faultOfLaterEra = (body: unknown): JSONRPCErrorResponse | null => {

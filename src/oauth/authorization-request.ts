@@ -1,9 +1,9 @@
-import type { Clients } from "./clients.ts";
+import type { Client, Clients } from "./clients.ts";
+import type { Grants, Rights } from "./grants.ts";
 import type { Places } from "./metadata.ts";
 import { OAuthError } from "./oauth-error.ts";
 import { parametersOf, type Parameters } from "./parameters.ts";
 import { mayRedirect } from "./redirect-uris.ts";
-import type { Client, Rights } from "./state.ts";
 
 /** What a client asks a user for. */
 export type Asked = Rights & {
@@ -15,6 +15,7 @@ export type Asked = Rights & {
 
 type Options = {
   clients: Clients;
+  grants: Grants;
   places: Places;
   scopes: readonly string[];
   allowedRedirects: readonly string[];
@@ -40,7 +41,7 @@ export const readAuthorization = (
     const redirect_uri = redirectOf(parameters, client, options.allowedRedirects);
     const state = parameters.get("state");
     // Anybody can register: until a user has permitted the client, its links lead nowhere else.
-    if (client.confirmed) way = { redirect_uri, state };
+    if (options.clients.isLocked || options.grants.has(client)) way = { redirect_uri, state };
     return { asked: { client, redirect_uri, state, ...whatIsAsked(parameters, options) } };
   } catch (fault) {
     if (fault instanceof OAuthError) return { fault, way };

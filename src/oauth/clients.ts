@@ -1,12 +1,18 @@
-import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { BridgeSettings } from "../config/bridge-variables.ts";
-import { bodyLimits, readJsonObjectBytes } from "../http/body.ts";
-import { digestOf, isDigestOf, newSecret } from "./digest.ts";
+import { readJsonObjectBytes } from "../http/body.ts";
 import { OAuthError } from "./oauth-error.ts";
 import type { Parameters } from "./parameters.ts";
 import { redirectFault } from "./redirect-uris.ts";
-import type { Client, State } from "./state.ts";
+import { digestOf, isDigestOf, isSame, newSecret, sealOf } from "./secrets.ts";
+
+export type Client = {
+  client_id: string;
+  /** Digest; null: a public client. */
+  secret: string | null;
+  client_name: string;
+  redirect_uris: string[];
+};
 
 export const authMethods = ["client_secret_basic", "client_secret_post", "none"] as const;
 
@@ -28,17 +34,20 @@ type Settings = Pick<
   "oauthClientId" | "oauthClientSecret" | "oauthRedirectUris" | "oauthScopes"
 >;
 
-type Options = {
-  state: State;
-  settings: Settings;
-  now: () => number;
-  /** Clients with a page that is open. */
-  pendingClients: () => ReadonlyMap<string, number>;
-};
+/** What is in an id: name, redirect URIs, whether the client is public, and a random text that makes each id another. */
+const Registered = z.tuple([z.string(), z.array(z.string()), z.boolean(), z.string()]);
 
-/** The clients: those that have registered, or the one of the settings. */
-export const createClients = ({ state: { clients, grants }, settings, now, pendingClients }: Options) => {
+/**
+ * The clients: those that have registered, or the one of the settings.
+ *
+ * Anybody can register, so nothing is kept of it: what a client has registered is in its id, sealed with a key that lives
+ * as long as the process, and its secret is made of the id with the same key. No flood of registrations costs memory or
+ * ends anybody's sign-in.
+ */
+export const createClients = (settings: Settings) => {
   const { oauthClientId, oauthClientSecret, oauthRedirectUris, oauthScopes } = settings;
+  const sealKey = newSecret();
+  const secretOf = (id: string): string => sealOf(sealKey, `secret of ${id}`);
   const locked: Client | null =
     oauthClientId === null
       ? null
@@ -47,30 +56,15 @@ export const createClients = ({ state: { clients, grants }, settings, now, pendi
           secret: oauthClientSecret === null ? null : digestOf(oauthClientSecret),
           client_name: oauthClientId,
           redirect_uris: oauthRedirectUris,
-          issued_at: 0,
-          used_at: 0,
-          confirmed: true,
         };
 
   const find = (id: string): Client | undefined => {
-    if (locked === null) return clients.get(id);
-    return id === locked.client_id ? locked : undefined;
-  };
-
-  /** Those that somebody has signed in with stay: the bound on grants is theirs. A page that is open comes last. */
-  const makeRoom = (): void => {
-    if (clients.size < maxUnused) return;
-    const used = new Set(grants.values().map(({ client_id }) => client_id));
-    const pending = pendingClients();
-    let unused = 0;
-    let first: { id: string; weight: number } | null = null;
-    for (const { client_id: id, used_at } of clients.values()) {
-      if (used.has(id)) continue;
-      unused += 1;
-      const weight = (pending.has(id) ? 1e15 : 0) + used_at;
-      if (first === null || weight < first.weight) first = { id, weight };
-    }
-    if (unused >= maxUnused && first !== null) clients.delete(first.id);
+    if (locked !== null) return id === locked.client_id ? locked : undefined;
+    const [seal = "", sealed = ""] = id.split(".", 2);
+    if (!isSame(seal, sealOf(sealKey, sealed)) || id !== `${seal}.${sealed}`) return undefined;
+    const text = Buffer.from(sealed, "base64url").toString();
+    const [client_name, redirect_uris, isPublic] = Registered.parse(JSON.parse(text));
+    return { client_id: id, secret: isPublic ? null : digestOf(secretOf(id)), client_name, redirect_uris };
   };
 
   return {
@@ -78,32 +72,23 @@ export const createClients = ({ state: { clients, grants }, settings, now, pendi
     find,
 
     /** @returns the answer to the registration, in which the secret is for the only time */
-    register: async (request: Request): Promise<{ client: Client; answer: Record<string, unknown> }> => {
+    register: async (request: Request, now: number) => {
       if (locked !== null)
         throw new OAuthError(
           "access_denied",
           "Clients cannot register here; ask the operator for a client id",
           403,
         );
-      const { object } = await readJsonObjectBytes(request, { ...bodyLimits, bytes: 32_768, values: 1000 });
-      const asked = checked(object, oauthRedirectUris);
-      const { redirect_uris, client_name, token_endpoint_auth_method } = asked;
-      const secret = token_endpoint_auth_method === "none" ? null : newSecret();
-      makeRoom();
-      const client: Client = {
-        client_id: randomUUID(),
-        secret: secret && digestOf(secret),
-        client_name,
-        redirect_uris,
-        issued_at: Math.floor(now() / 1000),
-        used_at: now(),
-        confirmed: false,
-      };
-      clients.set(client.client_id, client);
-      const answer = {
-        client_id: client.client_id,
-        client_id_issued_at: client.issued_at,
-        ...(secret !== null && { client_secret: secret, client_secret_expires_at: 0 }),
+      const { object } = await readJsonObjectBytes(request, { bytes: 32_768, values: 1000 });
+      const { client_name, redirect_uris, token_endpoint_auth_method } = checked(object, oauthRedirectUris);
+      const isPublic = token_endpoint_auth_method === "none";
+      const registered = JSON.stringify([client_name, redirect_uris, isPublic, newSecret()]);
+      const sealed = Buffer.from(registered).toString("base64url");
+      const client_id = `${sealOf(sealKey, sealed)}.${sealed}`;
+      return {
+        client_id,
+        client_id_issued_at: Math.floor(now / 1000),
+        ...(!isPublic && { client_secret: secretOf(client_id), client_secret_expires_at: 0 }),
         client_name,
         redirect_uris,
         token_endpoint_auth_method,
@@ -111,7 +96,6 @@ export const createClients = ({ state: { clients, grants }, settings, now, pendi
         response_types: ["code"],
         scope: oauthScopes.join(" "),
       };
-      return { client, answer };
     },
 
     /** The client that sends a request to /token or /revoke. @throws OAuthError invalid_client */
@@ -132,8 +116,8 @@ export const createClients = ({ state: { clients, grants }, settings, now, pendi
 
 export type Clients = ReturnType<typeof createClients>;
 
-/** Anybody can register: clients that nobody has signed in with are soon forgotten. */
-const maxUnused = 1000;
+/** Names a client in the log: its id may have kilobytes. */
+export const loggedId = ({ client_id }: Pick<Client, "client_id">): string => client_id.slice(0, 43);
 
 const checked = (object: object, allowed: readonly string[]): z.infer<typeof Registration> => {
   const { data, error } = Registration.safeParse(object);

@@ -3,10 +3,11 @@ import type { Reply } from "../http/route.ts";
 import type { Asked } from "./authorization-request.ts";
 import { formTarget, shownTarget } from "./redirect-uris.ts";
 
-type Shown = { asked: Asked; request: string; fault: string | null };
+/** `query`: of the request's address, to which the form is sent. */
+type Shown = { asked: Asked; query: string; fault: string | null };
 
 /** Asks the user, who proves with a key that this is theirs to permit. */
-export const consentPage = ({ asked, request, fault }: Shown): Reply => {
+export const consentPage = ({ asked, query, fault }: Shown): Reply => {
   const { client, scopes, redirect_uri } = asked;
   const name = escaped(client.client_name || "An application without a name");
   return page({
@@ -18,8 +19,7 @@ export const consentPage = ({ asked, request, fault }: Shown): Reply => {
 <p>The answer goes to <strong>${escaped(shownTarget(redirect_uri))}</strong>. Go on only if you have just started to sign in there.</p>
 <h2>It could then</h2>
 <ul>${scopes.map((scope) => `<li>${escaped(meanings[scope] ?? scope)}</li>`).join("")}</ul>
-<form method="post" action="authorize">
-<input type="hidden" name="request" value="${escaped(request)}">
+<form method="post" action="${escaped(`authorize${query}`)}">
 ${fault === null ? "" : `<p id="fault" role="alert">${escaped(fault)}</p>`}
 <label for="key">One of the service's keys</label>
 <input id="key" name="key" type="password" autocomplete="off" spellcheck="false"${fault === null ? "" : ' aria-invalid="true" aria-describedby="fault" autofocus'}>

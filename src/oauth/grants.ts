@@ -1,23 +1,44 @@
+import type { Client } from "./clients.ts";
 import { OAuthError } from "./oauth-error.ts";
-import { digestOf, isDigestOf, newSecret } from "./digest.ts";
-import type { Client, Grant, Rights, State, Tokens } from "./state.ts";
+import { digestOf, isDigestOf, newSecret } from "./secrets.ts";
+
+/** What a token permits, and where. */
+export type Rights = { scopes: string[]; resources: string[] };
+
+type Token = { digest: string; expires_at: number };
+
+type Tokens = { access_token: string; refresh_token: string; scopes: readonly string[] };
+
+/** What a user has permitted a client, with all codes and tokens that came of it: its family. */
+type Grant = Rights & {
+  id: string;
+  client_id: string;
+  /** Principal of the key that permitted it. */
+  key: string;
+  redirect_uri: string;
+  challenge: string;
+  /** The code, kept after its use to notice a second one. */
+  code: Token & { used: boolean };
+  refresh: Token | null;
+  /** Refresh tokens that were just replaced, each with what was asked and given for it. */
+  replaced: { digest: string; at: number; asked: string; tokens: Tokens }[];
+  access: (Token & Rights)[];
+};
 
 export const lifetimes = { code: 300, access: 3600, refresh: 30 * 86_400 } as const;
 
 type Narrowed = { scopes?: readonly string[]; resources?: readonly string[] };
 
-type Options = { state: State; now: () => number };
-
 /**
- * Codes and tokens. A code gives tokens once. A refresh token gives new ones once; access tokens live on until they expire.
+ * Codes and tokens, in memory only. A code gives tokens once. A refresh token gives new ones once; access tokens live on until they expire.
  * A code or refresh token that comes a second time has been stolen by somebody: its whole family ends. Only within 30 s a
  * refresh token has the same answer again: two processes of one user refresh at once, or an answer was lost.
  *
  * A token is `{id of its grant}.{secret}`. An older refresh token is known as such by its grant, so that only the newest is
  * kept.
  */
-export const createGrants = ({ state, now }: Options) => {
-  const { grants } = state;
+export const createGrants = (now: () => number) => {
+  const grants = new Map<string, Grant>();
 
   const end = (grant: Grant): void => void grants.delete(grant.id);
 
@@ -113,6 +134,9 @@ export const createGrants = ({ state, now }: Options) => {
       end(grant);
       return grant;
     },
+
+    /** Whether a user has permitted this client something that still holds. */
+    has: ({ client_id }: Client): boolean => grants.values().some((grant) => grant.client_id === client_id),
 
     /** What an access token permits now. Null: nothing. */
     rightsOf: (token: string): (Rights & Pick<Grant, "client_id" | "key">) | null => {

@@ -1,59 +1,42 @@
-import { preflightRoute } from "../http/access.ts";
-import { json, type Call, type Reply, type Route } from "../http/route.ts";
-import type { ServiceError } from "../contract/errors.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { json, type Reply, type Route } from "../http/route.ts";
 
 /** A failure in OAuth's own words (RFC 6749, RFC 7591). `message` is the description that the client gets. */
-export class OAuthError extends Error {
+export class OAuthError extends ServiceError {
   override name = "OAuthError";
-  readonly code: string;
-  readonly status: number;
+  readonly oauthCode: string;
+  readonly answeredWith: number;
 
-  constructor(code: string, message: string, status = 400) {
-    super(message);
-    this.code = code;
-    this.status = status;
+  constructor(oauthCode: string, message: string, answeredWith = 400) {
+    super("invalid_request", message);
+    this.oauthCode = oauthCode;
+    this.answeredWith = answeredWith;
   }
 }
 
 /** An open route whose failures are `{"error", "error_description"}`. Pages of any origin may use it. */
-export const oauthRoute = (
-  method: "get" | "post",
-  path: string,
-  answer: (call: Call) => Reply | Promise<Reply>,
-): Route => ({
+export const oauthRoute = (method: "get" | "post", path: string, handle: Route["handle"]): Route => ({
   method,
   path,
   open: true,
   crossOrigin: true,
   anyOrigin: true,
-  failures: { under: path, reply: failureOf },
-  handle: async (call) => {
-    try {
-      return await answer(call);
-    } catch (error) {
-      if (error instanceof OAuthError) return oauthFailure(error);
-      throw error;
-    }
-  },
+  failures: { under: path, reply: oauthFailure },
+  handle,
 });
 
-export const publicPreflight = (path: string, methods: readonly string[]): Route => ({
-  ...preflightRoute(path, methods),
-  anyOrigin: true,
-});
-
-const oauthFailure = ({ code, status, message }: OAuthError): Reply => {
-  const reply = json(status, { error: code, error_description: message });
-  return status === 401
-    ? { ...reply, headers: { ...reply.headers, "www-authenticate": 'Basic realm="token"' } }
-    : reply;
-};
-
-const failureOf = ({ status, message }: ServiceError): Reply => {
-  const reply = json(status, {
-    error: status < 500 ? "invalid_request" : "server_error",
-    error_description: message,
-  });
-  // The rest of a body that is too large is not read.
-  return status === 413 ? { ...reply, headers: { ...reply.headers, connection: "close" } } : reply;
+const oauthFailure = (error: ServiceError): Reply => {
+  const { message } = error;
+  const isOwn = error instanceof OAuthError;
+  const status = isOwn ? error.answeredWith : error.status;
+  const code = isOwn ? error.oauthCode : status < 500 ? "invalid_request" : "server_error";
+  return json(
+    status,
+    { error: code, error_description: message },
+    {
+      ...(isOwn && status === 401 && { "www-authenticate": 'Basic realm="token"' }),
+      // The rest of a body that is too large is not read.
+      ...(status === 413 && { connection: "close" }),
+    },
+  );
 };

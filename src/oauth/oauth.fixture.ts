@@ -10,7 +10,7 @@ export const issuer = "https://bridge.example";
 export const key = "right-key-1";
 export const redirect = "https://app.example/callback";
 export const verifier = "v".repeat(43);
-export const challengeOf = (text: string): string => hash("sha256", text, "base64url");
+const challengeOf = (text: string): string => hash("sha256", text, "base64url");
 
 type Options = Partial<Parameters<typeof createOAuth>[0]["settings"]> & {
   keys?: readonly string[];
@@ -106,18 +106,14 @@ const actions = (at: (path: string, init?: RequestInit) => Promise<Response>) =>
     return at(`/authorize?${new URLSearchParams(given).toString()}`);
   };
 
-  /** What a browser does with the page: keeps the cookie, sends the form. */
+  /** What a browser does with the page: it sends the form. */
   const openPage = async (response: Response) => {
     const html = await response.text();
-    const request = /name="request" value="([^"]+)"/.exec(html)?.[1] ?? "";
-    const cookie = response.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const action = /<form method="post" action="([^"]+)"/.exec(html)?.[1] ?? "";
+    const path = `/${action.replaceAll(/&#(\d+);/g, (_, code) => String.fromCodePoint(Number(code)))}`;
     const send = (fields: Record<string, string> = {}, headers: Record<string, string> = {}) =>
-      form(
-        "/authorize",
-        { request, key, decision: "allow", ...fields },
-        { cookie, origin: issuer, ...headers },
-      );
-    return { html, send, request, cookie };
+      form(path, { key, decision: "allow", ...fields }, { origin: issuer, ...headers });
+    return { html, send, path };
   };
 
   const codeFor = async (

@@ -15,10 +15,7 @@ import { authorizeRoutes } from "./authorize.ts";
 import { createClients } from "./clients.ts";
 import { createGrants } from "./grants.ts";
 import { metadataRoutes, placesOf, resourceMetadataUrl, type Places } from "./metadata.ts";
-import { createPending } from "./pending.ts";
 import { redirectFault } from "./redirect-uris.ts";
-import { publicPreflight } from "./oauth-error.ts";
-import type { State } from "./state.ts";
 import { tokenRoutes } from "./token-routes.ts";
 
 export type OAuth = {
@@ -48,10 +45,8 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
   checkRedirects(settings);
   const { oauthScopes: scopes, oauthRedirectUris: allowedRedirects } = settings;
   const places = placesOf(settings.oauthIssuer);
-  const state: State = { clients: new Map(), grants: new Map() };
-  const pending = createPending(now);
-  const clients = createClients({ state, settings, now, pendingClients: pending.clients });
-  const grants = createGrants({ state, now });
+  const clients = createClients(settings);
+  const grants = createGrants(now);
   const parts = { places, scopes, clients, grants, log };
   const metadata = metadataRoutes({ places, scopes, isLocked: clients.isLocked });
   const byKey = createAuthentication(keys);
@@ -61,16 +56,13 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
   return {
     routes: [
       ...metadata,
-      ...metadata.map(({ path }) => publicPreflight(path, ["GET"])),
-      ...tokenRoutes(parts),
+      ...tokenRoutes({ ...parts, now }),
       ...authorizeRoutes({
         ...parts,
         allowedRedirects,
-        pending,
         principalOfKey: createKeyCheck(keys),
         wrongKey,
         isKeyed: keys.length > 0,
-        now,
       }),
     ],
     authenticate: slowed(wrongKey, (request) => {

@@ -1,12 +1,11 @@
 import { json, type Reply, type Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 import { resourcesOf, scopesOf } from "./authorization-request.ts";
-import type { Clients } from "./clients.ts";
+import { loggedId, type Client, type Clients } from "./clients.ts";
 import { lifetimes, type Grants } from "./grants.ts";
 import type { Places } from "./metadata.ts";
-import { OAuthError, oauthRoute, publicPreflight } from "./oauth-error.ts";
+import { OAuthError, oauthRoute } from "./oauth-error.ts";
 import { readForm, required, type Parameters } from "./parameters.ts";
-import type { Client } from "./state.ts";
 
 type Options = {
   places: Places;
@@ -14,10 +13,11 @@ type Options = {
   clients: Clients;
   grants: Grants;
   log: Log;
+  now: () => number;
 };
 
 /** `/token`, `/register` and `/revoke`. */
-export const tokenRoutes = ({ places, scopes, clients, grants, log }: Options): Route[] => {
+export const tokenRoutes = ({ places, scopes, clients, grants, log, now }: Options): Route[] => {
   const given = (form: Parameters, client: Client) => {
     const [asked, resources] = [scopesOf(form, scopes), resourcesOf(form, places)];
     const narrowed = { client, ...(asked && { scopes: asked }), ...(resources && { resources }) };
@@ -36,7 +36,7 @@ export const tokenRoutes = ({ places, scopes, clients, grants, log }: Options): 
     try {
       const { grant, scopes: granted, ...tokens } = given(form, client);
       log.info(
-        { client: client.client_id, principal: grant.key, scopes: granted },
+        { client: loggedId(client), principal: grant.key, scopes: granted },
         "OAuth: tokens were given",
       );
       const scope = granted.join(" ");
@@ -44,7 +44,7 @@ export const tokenRoutes = ({ places, scopes, clients, grants, log }: Options): 
     } catch (error) {
       if (!(error instanceof OAuthError)) throw error;
       log.warn(
-        { client: client.client_id, code: error.code, why: error.message },
+        { client: loggedId(client), code: error.oauthCode, why: error.message },
         "OAuth: tokens were refused",
       );
       throw error;
@@ -54,7 +54,7 @@ export const tokenRoutes = ({ places, scopes, clients, grants, log }: Options): 
   const revoke = (form: Parameters, client: Client): Reply => {
     const grant = grants.revoke(required(form, "token"), client);
     if (grant !== null)
-      log.info({ client: client.client_id, principal: grant.key }, "OAuth: a sign-in was revoked");
+      log.info({ client: loggedId(client), principal: grant.key }, "OAuth: a sign-in was revoked");
     return json(200, {});
   };
 
@@ -65,15 +65,10 @@ export const tokenRoutes = ({ places, scopes, clients, grants, log }: Options): 
     });
 
   const register = oauthRoute("post", "/register", async ({ request }) => {
-    const { client, answer } = await clients.register(request);
-    log.info({ client: client.client_id, name: client.client_name }, "OAuth: a client has registered");
+    const answer = await clients.register(request, now());
+    log.info({ client: loggedId(answer), name: answer.client_name }, "OAuth: a client has registered");
     return json(201, answer);
   });
 
-  return [
-    ofClient("/token", token),
-    ofClient("/revoke", revoke),
-    register,
-    ...["/token", "/revoke", "/register"].map((path) => publicPreflight(path, ["POST"])),
-  ];
+  return [ofClient("/token", token), ofClient("/revoke", revoke), register];
 };

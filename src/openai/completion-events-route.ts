@@ -2,11 +2,10 @@ import { z } from "zod";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { isCompletionFinal, type Completion } from "../contract/completion.ts";
 import type { RequestContext } from "../contract/operation.ts";
-import { eventStream, streamed } from "../http/event-stream.ts";
+import { followed, type Following } from "../http/event-stream.ts";
 import { agentModeTag, errorResponses } from "../http/openapi.ts";
 import { readPosition } from "../http/query.ts";
 import type { Call, Route } from "../http/route.ts";
-import type { Log } from "../lib/log.ts";
 import { encodeEvent } from "../lib/sse.ts";
 
 type Entry = {
@@ -17,7 +16,7 @@ type Entry = {
   correlation_id: string;
 };
 
-type Dependencies = {
+type Dependencies = Following & {
   /** Events after a position; see the port `EventBus`. */
   events: {
     read: (
@@ -27,10 +26,6 @@ type Dependencies = {
     ) => AsyncIterable<{ position: string; event: Entry }>;
   };
   getCompletion: (input: { uuid: string }, context: RequestContext) => Promise<{ completion: Completion }>;
-  /** Aborted when the service shuts down: streams end, and readers resume on another instance. */
-  closing: AbortSignal;
-  log: Log;
-  pingEveryMs?: number;
   /** Interval of checks whether the completion has ended without an event, ms. */
   checkEveryMs?: number;
 };
@@ -72,15 +67,7 @@ export const completionEventsRoute = (deps: Dependencies): Route => ({
     const uuid = call.path["uuid"] ?? "";
     const after = readPosition(call.request, /^\d{1,15}-\d{1,15}$/, "the id of an event that was received");
     await deps.getCompletion({ uuid }, { signal: call.request.signal, principal: call.principal });
-    // A reply to HEAD has no body: start nothing for it.
-    if (call.request.method === "HEAD") return streamed(null);
-    return streamed(
-      eventStream((signal) => encoded(deps, { uuid, after, call }, signal), {
-        endedBy: [deps.closing, call.request.signal],
-        pingEveryMs: deps.pingEveryMs,
-        onFailure: (error) => deps.log.error({ err: error, completion: uuid }, "event stream failed"),
-      }),
-    );
+    return followed(call, deps, (signal) => encoded(deps, { uuid, after, call }, signal));
   },
 });
 

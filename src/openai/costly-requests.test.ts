@@ -36,8 +36,18 @@ test.each([
   expect(longest).toBeLessThan(300);
 });
 
+test.each([
+  ["49,000 unknown fields", () => chat(`,${object(49_000).slice(1, -1)}`)],
+  ["49,000 fields of metadata", () => chat(`,"metadata":${object(49_000)}`)],
+  ["99,000 messages", () => `{"model":"helper","messages":${list(99_000, "{}")}}`],
+  ["90,000 empty parts", () => chat("", list(90_000, "{}"))],
+])("%s: as many as may be hold nobody up", async (_, body) => {
+  const { longest } = await asked(body());
+  expect(longest).toBeLessThan(300);
+});
+
 test("as many faults as fit cost no more than one", async () => {
-  const many = list(9_900, "1");
+  const many = list(33_000, "1");
   const { status, text, longest } = await asked(
     chat(`,"stop":${many},"modalities":${many},"disable_mcp_servers":${many}`),
   );

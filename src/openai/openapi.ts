@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { ZodOpenApiOperationObject, ZodOpenApiResponsesObject } from "zod-openapi";
-import { statusOf, type ErrorCode } from "../contract/errors.ts";
-import { agentModeTag, always, statusTitles, unauthorized } from "../http/openapi.ts";
+import type { ZodOpenApiOperationObject } from "zod-openapi";
+import type { ErrorCode } from "../contract/errors.ts";
+import { agentModeTag, errorResponses } from "../http/openapi.ts";
 import { ChatCompletionRequest } from "./request-schema.ts";
 
 const tags = [agentModeTag];
@@ -17,17 +17,7 @@ const PublicFailure = z
   })
   .meta({ id: "PublicFailure" });
 
-const failures = (codes: readonly ErrorCode[]): ZodOpenApiResponsesObject => {
-  const byStatus = Object.groupBy([...new Set([...codes, ...always])], (code) => statusOf[code]);
-  const responses = Object.entries(byStatus).map(([status, group]) => [
-    status,
-    {
-      description: `${statusTitles[status] ?? "Failed"}: ${group.join(", ")}`,
-      content: { "application/json": { schema: PublicFailure } },
-    },
-  ]);
-  return { ...Object.fromEntries(responses), "401": unauthorized };
-};
+const failures = (codes: readonly ErrorCode[]) => errorResponses(codes, PublicFailure);
 
 const Usage = z.object({
   prompt_tokens: z.int(),

@@ -32,13 +32,11 @@ const others: ReadonlySet<ErrorCode> = new Set([
 export const publicReply = (error: ServiceError): Reply => {
   const reply = failureOf(error);
   if (error.status === 401) return reply;
-  const again = error.status === 429 && error.retryAfter !== undefined;
   return {
     ...reply,
     headers: {
       ...reply.headers,
       ...(costly(error.code) && { "x-should-retry": "false" }),
-      ...(again && { "retry-after": String(error.retryAfter) }),
     },
     body: JSON.stringify(publicFailure(error)),
   };

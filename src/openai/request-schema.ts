@@ -42,78 +42,83 @@ const message: JsonSchema = {
   },
 };
 
+/** The fields that are honoured, or refused when they ask for something unsupported. */
+const honoured = {
+  model: z.string().min(1).max(256).meta({ description: "One of `GET /v1/models`", example: "sonnet" }),
+  messages: z
+    .array(z.unknown())
+    .min(1)
+    .meta({
+      description:
+        "The conversation. The last message is the user's; slash tokens in it change what the stream shows",
+      override: { type: "array", minItems: 1, items: message },
+      example: [{ role: "user", content: "Why does the nightly build fail?" }],
+    }),
+  stream: z.boolean().nullish().meta({ description: "Send chunks as the agent works; default false" }),
+  stream_options: z
+    .looseObject({
+      include_usage: z
+        .boolean()
+        .nullish()
+        .meta({ description: "Also send the public format's extra chunk with `usage`" }),
+    })
+    .nullish(),
+  timeout: z
+    .int()
+    .min(1)
+    .max(604_800)
+    .nullish()
+    .meta({ description: "Seconds the answer may take; default: the agent's own limit" }),
+  disable_mcp_servers: texts(100)
+    .nullish()
+    .meta({ description: "Names of MCP servers that the agent does without" }),
+  metadata: z
+    .looseObject({
+      conversation_id: z
+        .string()
+        .nullish()
+        .meta({ description: "Conversation to continue, where X-Conversation-Id cannot be set" }),
+      live_text: z
+        .union([z.boolean(), z.literal(["true", "false"])], { error: "must be true or false" })
+        .nullish()
+        .meta({ description: "Send text as the model writes it, untagged; default: as configured" }),
+    })
+    .nullish(),
+  reasoning_effort: z
+    .enum(efforts)
+    .nullish()
+    .meta({ description: "none and minimal count as low, xhigh and max as high" }),
+  reasoning: z
+    .looseObject({ effort: z.enum(efforts).nullish() })
+    .nullish()
+    .meta({ description: "`effort` is read as `reasoning_effort`" }),
+  n: z.int().min(1).max(128).nullish().meta({ description: "Only 1" }),
+  tools: z
+    .array(z.unknown())
+    .nullish()
+    .meta({ description: "Not supported unless empty: the agent has tools of its own" }),
+  functions: z.array(z.unknown()).nullish().meta({ description: "As `tools`" }),
+  tool_choice: z
+    .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
+    .nullish()
+    .meta({ description: "Only none and auto" }),
+  function_call: z
+    .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
+    .nullish()
+    .meta({ description: "Only none and auto" }),
+  response_format: z.looseObject({ type: z.string() }).nullish().meta({ description: "Only type text" }),
+  logprobs: z.boolean().nullish().meta({ description: "Only false" }),
+  top_logprobs: z.int().min(0).max(20).nullish().meta({ description: "Only 0" }),
+  modalities: texts(10).nullish().meta({ description: "Only text" }),
+};
+
 /**
  * The body of `POST /v1/chat/completions`. Unknown fields are accepted and ignored: the public format grows. What is
  * well-formed but not supported is refused afterwards.
  */
 export const ChatCompletionRequest = z
   .looseObject({
-    model: z.string().min(1).max(256).meta({ description: "One of `GET /v1/models`", example: "sonnet" }),
-    messages: z
-      .array(z.unknown())
-      .min(1)
-      .meta({
-        description:
-          "The conversation. The last message is the user's; slash tokens in it change what the stream shows",
-        override: { type: "array", minItems: 1, items: message },
-        example: [{ role: "user", content: "Why does the nightly build fail?" }],
-      }),
-    stream: z.boolean().nullish().meta({ description: "Send chunks as the agent works; default false" }),
-    stream_options: z
-      .looseObject({
-        include_usage: z
-          .boolean()
-          .nullish()
-          .meta({ description: "Also send the public format's extra chunk with `usage`" }),
-      })
-      .nullish(),
-    timeout: z
-      .int()
-      .min(1)
-      .max(604_800)
-      .nullish()
-      .meta({ description: "Seconds the answer may take; default: the agent's own limit" }),
-    disable_mcp_servers: texts(100)
-      .nullish()
-      .meta({ description: "Names of MCP servers that the agent does without" }),
-    metadata: z
-      .looseObject({
-        conversation_id: z
-          .string()
-          .nullish()
-          .meta({ description: "Conversation to continue, where X-Conversation-Id cannot be set" }),
-        live_text: z
-          .union([z.boolean(), z.literal(["true", "false"])], { error: "must be true or false" })
-          .nullish()
-          .meta({ description: "Send text as the model writes it, untagged; default: as configured" }),
-      })
-      .nullish(),
-    reasoning_effort: z
-      .enum(efforts)
-      .nullish()
-      .meta({ description: "none and minimal count as low, xhigh and max as high" }),
-    reasoning: z
-      .looseObject({ effort: z.enum(efforts).nullish() })
-      .nullish()
-      .meta({ description: "`effort` is read as `reasoning_effort`" }),
-    n: z.int().min(1).max(128).nullish().meta({ description: "Only 1" }),
-    tools: z
-      .array(z.unknown())
-      .nullish()
-      .meta({ description: "Not supported unless empty: the agent has tools of its own" }),
-    functions: z.array(z.unknown()).nullish().meta({ description: "As `tools`" }),
-    tool_choice: z
-      .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
-      .nullish()
-      .meta({ description: "Only none and auto" }),
-    function_call: z
-      .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
-      .nullish()
-      .meta({ description: "Only none and auto" }),
-    response_format: z.looseObject({ type: z.string() }).nullish().meta({ description: "Only type text" }),
-    logprobs: z.boolean().nullish().meta({ description: "Only false" }),
-    top_logprobs: z.int().min(0).max(20).nullish().meta({ description: "Only 0" }),
-    modalities: texts(10).nullish().meta({ description: "Only text" }),
+    ...honoured,
     temperature: ignored(z.number().min(0).max(2)),
     top_p: ignored(z.number().min(0).max(1)),
     presence_penalty: ignored(z.number().min(-2).max(2)),
@@ -126,30 +131,8 @@ export const ChatCompletionRequest = z
   .meta({ id: "ChatCompletionRequest" });
 export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;
 
-/** The fields that are honoured, or refused when they ask for something unsupported. */
-const honoured: ReadonlySet<string> = new Set([
-  "model",
-  "messages",
-  "stream",
-  "stream_options",
-  "timeout",
-  "disable_mcp_servers",
-  "metadata",
-  "reasoning_effort",
-  "reasoning",
-  "n",
-  "tools",
-  "functions",
-  "tool_choice",
-  "function_call",
-  "response_format",
-  "logprobs",
-  "top_logprobs",
-  "modalities",
-]);
-
 /** Names of ignored fields, as far as a header can contain them; at most 50. */
 export const ignoredParameters = (body: Record<string, unknown>): string[] =>
   Object.keys(body)
-    .filter((name) => !honoured.has(name) && body[name] !== null && /^[\w.-]{1,64}$/.test(name))
+    .filter((name) => !Object.hasOwn(honoured, name) && body[name] !== null && /^[\w.-]{1,64}$/.test(name))
     .slice(0, 50);

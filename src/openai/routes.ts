@@ -1,6 +1,5 @@
 import type { Chat, ChatTurn } from "../chat/chat.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { preflightRoute } from "../http/access.ts";
 import { agentModeOff, json, type Route, type Reply, type Call } from "../http/route.ts";
 import { cancelDescription, modelDescription, modelsDescription, chatDescription } from "./openapi.ts";
 import { publicReply } from "./public-failure.ts";
@@ -19,25 +18,18 @@ type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
 
 /** The chat completions routes, for `createApp`. */
 export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
-  const answering =
+  const routes =
     chat === null
-      ? paths.flatMap(([path]) => refusing(path))
+      ? paths.flatMap(refusing)
       : [chatRoute({ ...deps, chat }), ...modelsRoutes(chat), cancelRoute(chat)];
-  // Browsers ask before they send a key or JSON.
-  const preflights = paths.map(([path, method]) => preflightRoute(path, [method]));
-  return [...answering, ...preflights].map((route) => ({
+  return routes.map((route) => ({
     ...route,
     crossOrigin: true,
     failures: { under: "/v1/", reply: publicReply },
   }));
 };
 
-const paths = [
-  ["/v1/chat/completions", "POST"],
-  ["/v1/models", "GET"],
-  ["/v1/models/{id}", "GET"],
-  ["/v1/chat/completions/{id}/cancel", "POST"],
-] as const;
+const paths = ["/v1/chat/completions", "/v1/models", "/v1/models/{id}", "/v1/chat/completions/{id}/cancel"];
 
 /** For every method: that another one exists would not help. */
 const refusing = (path: string): Route[] =>
