@@ -5,7 +5,6 @@ import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { Change } from "../parts/change.tsx";
 import { Answer } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
-import { following } from "../shell/changes.ts";
 import { client } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { Banner } from "./banner.tsx";
@@ -20,10 +19,7 @@ export default function JobPage() {
   const { id } = useParams<{ id: string }>();
   const job = useQuery({
     queryKey: jobKey(id),
-    queryFn: async ({ signal }) => {
-      await following;
-      return client().get_job({ job_id: id }, { signal });
-    },
+    queryFn: ({ signal }) => client().get_job({ job_id: id }, { signal }),
   });
   return (
     <>

@@ -3,7 +3,7 @@ import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import type { Job } from "../../../src/contract/job.ts";
 import { Choice, Search, Since } from "../parts/filters.tsx";
 import { shortRepository } from "../parts/repository.tsx";
-import { statuses, type Filters } from "./filters.ts";
+import { statuses, type Filters } from "./list.ts";
 
 type Props = {
   filters: Filters;
@@ -24,7 +24,7 @@ export const FilterBar = ({ filters, change, jobs, onNew, children }: Props) => 
         label="Status"
         any="Status"
         value={filters.status}
-        offered={statuses.filter((status) => status !== "")}
+        offered={statuses}
         change={(status) => change({ status: status as Filters["status"] })}
       />
       <Choice
