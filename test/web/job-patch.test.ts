@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ChangedFile } from "../../src/contract/diff.ts";
-import { editOf } from "../../web/src/parts/edits.ts";
+import { editOf } from "../../web/src/conversation/edits.ts";
 import { longestLine, readPatch, shownText } from "../../web/src/job/patch.ts";
 
 const changedFile = (path: string, more: Partial<ChangedFile> = {}): ChangedFile => ({

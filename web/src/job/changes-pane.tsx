@@ -179,7 +179,10 @@ const TreeLine = ({ line, shown, go }: LineProps) => {
       aria-current={line === shown || undefined}
       onClick={() => go(line)}
     >
-      <span dir="auto">{oneLine(nameOf(line.path))}</span> <Counts file={line} />
+      <span dir="auto" className="cut">
+        {oneLine(nameOf(line.path))}
+      </span>{" "}
+      <Counts file={line} />
     </button>
   );
 };

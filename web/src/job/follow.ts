@@ -4,7 +4,7 @@ import type { Job } from "../../../src/contract/job.ts";
 import { isSeen, pause } from "../shell/changes.ts";
 import { client, needsKey, queries } from "../shell/service.ts";
 import { createStore } from "../shell/store.ts";
-import { createConversation } from "./conversation.ts";
+import { createConversation } from "./events.ts";
 
 /** Milliseconds of work after which the browser may paint and answer. */
 const sliceMs = 8;

@@ -51,7 +51,7 @@ export default function JobsPage() {
   );
 
   return (
-    <div className="jobs">
+    <div className="jobs column">
       <Title hidden>Jobs</Title>
       <FilterBar filters={filters} change={change} jobs={jobs} onNew={() => setWriting(true)}>
         {query.data &&
