@@ -18,7 +18,7 @@ type Props = {
 export const FilterBar = ({ filters, change, jobs, onNew, children }: Props) => {
   const repositories = useValues(jobs, "repo_url");
   return (
-    <search className="filters">
+    <search className="filters row wrap">
       <Search label="Search tasks" text={filters.q} change={(q) => change({ q })} />
       <Choice
         label="Status"

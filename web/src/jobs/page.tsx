@@ -1,6 +1,6 @@
 import { useCallback, useState } from "react";
 import { useLocation } from "wouter";
-import { Empty, Failed, Loading } from "../parts/states.tsx";
+import { Empty, Failed, FurtherFailed, Loading } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { useIsNarrow } from "../parts/media.ts";
 import { VirtualList } from "../parts/virtual-list.tsx";
@@ -84,12 +84,11 @@ export default function JobsPage() {
         />
       )}
       {query.isFetchNextPageError && (
-        <p className="rest" role="alert">
-          Older jobs could not be read: {query.error.message}{" "}
-          <button type="button" onClick={() => void query.fetchNextPage()}>
-            Try again
-          </button>
-        </p>
+        <FurtherFailed
+          what="Older jobs could not be read: "
+          error={query.error}
+          retry={() => void query.fetchNextPage()}
+        />
       )}
       {isWriting && (
         <NewJob

@@ -7,11 +7,11 @@ import type { Detail, Entry as Said } from "../../../src/contract/transcript-ent
 import { clock, counted } from "../../../src/lib/quantities.ts";
 import type { Entry, Part } from "../conversation/entry.ts";
 import { ConversationPane } from "../conversation/pane.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, FurtherFailed } from "../parts/states.tsx";
 import { Ago } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 import { client } from "../shell/service.ts";
-import { askBridge, BridgeAnswer, FurtherFailed } from "../transcripts/bridge.tsx";
+import { askBridge, BridgeAnswer } from "../transcripts/bridge.tsx";
 import { addressOf } from "../transcripts/row.tsx";
 import "../transcripts/transcripts.css";
 import "./session.css";

@@ -116,13 +116,3 @@ const AskKey = () => (
     />
   </div>
 );
-
-/** A further page that could not be read; what is there stays. */
-export const FurtherFailed = ({ error, retry }: { error: Error; retry: () => void }) => (
-  <p role="alert" className="further">
-    <span className="fault">{error.message}</span>{" "}
-    <button type="button" onClick={retry}>
-      Try again
-    </button>
-  </p>
-);

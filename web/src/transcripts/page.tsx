@@ -2,10 +2,10 @@ import { useCallback, useMemo } from "react";
 import { counted } from "../../../src/lib/quantities.ts";
 import { oneLine } from "../../../src/cli/text/sanitise.ts";
 import { Choice, Search, Since } from "../parts/filters.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, FurtherFailed } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
-import { BridgeAnswer, FurtherFailed } from "./bridge.tsx";
+import { BridgeAnswer } from "./bridge.tsx";
 import { roles, useAsked, useFound, type Asked, type Found } from "./found.ts";
 import { FoundRow } from "./row.tsx";
 import "./transcripts.css";
@@ -23,7 +23,7 @@ export default function TranscriptsPage() {
   return (
     <div className="column">
       <Title hidden>Transcripts</Title>
-      <search className="filters">
+      <search className="filters row wrap">
         <Search label="Search transcripts" text={asked.q} change={(q) => change({ q })} />
         <Choice
           label="Project"
