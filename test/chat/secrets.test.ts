@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createConversation } from "../../web/src/job/conversation.ts";
+import { createConversation } from "../../web/src/job/events.ts";
 import { startService } from "../service.ts";
 import { allChunks, contentOf, post, saying } from "./asking.ts";
 
@@ -52,7 +52,7 @@ test.each([
   }
   expect(JSON.stringify([job.output, conversation])).not.toContain("canaryOfTheChatTests");
   const said = conversation.entries.flatMap((entry) =>
-    entry.kind === "text" || entry.kind === "thinking" ? [entry.text] : [],
+    entry.type === "text" || entry.type === "thinking" ? [entry.text] : [],
   );
   expect(said).toEqual(["I found *** there", "It is ***, is it not?"]);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { AgentEvent, StageEvent } from "../../src/contract/event.ts";
-import { createConversation, type Entry, type ToolEntry } from "../../web/src/job/conversation.ts";
+import { createConversation, type JobEntry, type ToolEntry } from "../../web/src/job/events.ts";
 import { sampleLog } from "../cli/sample-job.ts";
 
 const conversationOf = (...events: (AgentEvent | StageEvent)[]) => {
@@ -23,8 +23,8 @@ const answer = (id: string, content = "ok", is_error = false): AgentEvent => ({
   is_error,
   parent: null,
 });
-const tool = (entry: Entry | undefined): ToolEntry => {
-  if (entry?.kind !== "tool") throw new Error(`this is ${entry?.kind}, not a tool call`);
+const tool = (entry: JobEntry | undefined): ToolEntry => {
+  if (entry?.type !== "tool") throw new Error(`this is ${entry?.type}, not a tool call`);
   return entry;
 };
 
@@ -38,8 +38,8 @@ describe("a conversation", () => {
       { type: "text", block: 2, text: "so." },
     );
     expect(entries).toMatchObject([
-      { kind: "thinking", seq: 1, text: "Let me see.", isOpen: false },
-      { kind: "text", seq: 4, text: "It is so.", isOpen: true },
+      { type: "thinking", seq: 1, text: "Let me see.", isLive: false },
+      { type: "text", seq: 4, text: "It is so.", isLive: true },
     ]);
   });
 
@@ -52,8 +52,8 @@ describe("a conversation", () => {
       answer("a", "no", true),
     );
     expect(entries).toMatchObject([
-      { name: "Edit", input: { command: "a" }, state: "failed", result: { seq: 5, content: "no" } },
-      { name: "Read", state: "done", result: { seq: 4, content: "text" } },
+      { name: "Edit", input: { command: "a" }, resultSeq: 5, result: { text: "no", isError: true } },
+      { name: "Read", resultSeq: 4, result: { text: "text", isError: false } },
     ]);
     expect([1, 2, 3, 4, 5].map(indexOf)).toEqual([0, 0, 1, 1, 0]);
     // Reading changes no file.
@@ -68,7 +68,7 @@ describe("a conversation", () => {
       answer("in"),
     );
     expect(entries).toHaveLength(2);
-    expect(tool(entries[0]).calls).toMatchObject([{ name: "Grep", state: "done" }]);
+    expect(tool(entries[0]).calls).toMatchObject([{ name: "Grep", result: { isError: false } }]);
     expect([indexOf(3), indexOf(4)]).toEqual([0, 0]);
   });
 
@@ -94,9 +94,9 @@ describe("a conversation", () => {
       stage("ended", "succeeded"),
     );
     expect(entries).toMatchObject([
-      { kind: "stage", seq: 1, text: "queued · claimed  pod" },
-      { kind: "text" },
-      { kind: "stage", text: "ended  succeeded" },
+      { type: "stage", seq: 1, text: "queued · claimed  pod" },
+      { type: "text" },
+      { type: "stage", text: "ended  succeeded" },
     ]);
     expect([1, 2, 3, 5].map(indexOf)).toEqual([0, 0, 1, 2]);
   });
@@ -108,9 +108,9 @@ describe("a conversation", () => {
       { type: "text", block: 2, text: "The answer" },
     );
     expect(entries).toMatchObject([
-      { kind: "text", isDropped: true, isOpen: false },
-      { kind: "problem", text: "It broke off." },
-      { kind: "text", isDropped: false },
+      { type: "text", isDropped: true, isLive: false },
+      { type: "problem", text: "It broke off." },
+      { type: "text", isDropped: false },
     ]);
   });
 
@@ -125,9 +125,9 @@ describe("a conversation", () => {
       },
     );
     expect(entries).toMatchObject([
-      { state: "unanswered" },
-      { isOpen: false },
-      { kind: "note", text: expect.stringContaining("SIGKILL") },
+      { result: null, isLive: false },
+      { isLive: false },
+      { type: "note", text: expect.stringContaining("SIGKILL") },
     ]);
   });
 
@@ -184,14 +184,14 @@ describe("a conversation", () => {
       return conversation.facts.usage?.output_tokens;
     });
     expect(grown).toEqual([10, 20, 25, 35, 50, 60]);
-    expect(conversation.entries.map(({ kind }) => kind)).toEqual(["result", "result"]);
+    expect(conversation.entries.map(({ type }) => type)).toEqual(["result", "result"]);
     conversation.add({ ...call, seq: 7, at: log[0]?.at ?? "", attempt: 2 });
     expect(conversation.facts.usage).toEqual(tokens(10));
   });
 
   test("events of a later version and results without a call do no harm", () => {
     const { entries } = conversationOf({ type: "novelty" } as unknown as AgentEvent, answer("never"));
-    expect(entries).toMatchObject([{ kind: "tool", name: "", state: "done" }]);
+    expect(entries).toMatchObject([{ type: "tool", name: "", result: { isError: false } }]);
   });
 
   test("takes the last of 100,000 events as quickly as the first", () => {

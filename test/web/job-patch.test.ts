@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ChangedFile } from "../../src/contract/diff.ts";
-import { editOf } from "../../web/src/parts/edits.ts";
-import { longestLine, readPatch } from "../../web/src/job/patch.ts";
+import { editOf } from "../../web/src/conversation/edits.ts";
+import { longestLine, readPatch, shownText } from "../../web/src/job/patch.ts";
 
 const changedFile = (path: string, more: Partial<ChangedFile> = {}): ChangedFile => ({
   path,
@@ -62,20 +62,17 @@ HcmV?d00001
 diff --git a/un listed.txt b/un listed.txt
 `;
 
-const now = async (): Promise<void> => {};
-
 describe("a patch", () => {
-  test("is read as the files that are changed; one that is not listed is named by its heading", async () => {
-    const { files } = await readPatch(patch, changed, now);
+  test("is read as the files that are changed; one that is not listed is named by its heading", () => {
+    const { files } = readPatch(patch, changed);
     expect(files.slice(0, 4)).toMatchObject(changed);
     expect(files.slice(4)).toMatchObject([{ path: "un listed.txt", status: "modified" }]);
     expect(files.map(({ row }) => row)).toEqual([0, 11, 12, 17, 18]);
   });
 
-  test("is shown as rows with the line numbers of both sides", async () => {
-    const { rows, row } = await readPatch(patch, changed, now);
-    const shown = Array.from({ length: rows }, (_, index) => row(index)).map(
-      (each) => `${each?.kind} ${each?.before ?? ""}:${each?.after ?? ""} ${each?.text}`,
+  test("is shown as rows with the line numbers of both sides", () => {
+    const shown = readPatch(patch, changed).rows.map(
+      ({ kind, before, after, text }) => `${kind} ${before ?? ""}:${after ?? ""} ${text}`,
     );
     expect(shown).toEqual([
       "file : src/date.ts",
@@ -98,38 +95,30 @@ describe("a patch", () => {
       "file : gone.png",
       "file : un listed.txt",
     ]);
-    expect(row(rows)).toBeNull();
-    expect(row(-1)).toBeNull();
   });
 
-  test("shows what would steer a reader, and cuts endless lines", async () => {
-    const { row } = await readPatch(
+  test("shows what would steer a reader, and cuts endless lines", () => {
+    const { rows } = readPatch(
       `diff --git a/a b/a\n@@ -0,0 +1,3 @@\n+\u001B[2Jx\u202Ey\n+a\r\n+${"z".repeat(1_000_000)}\n`,
       [],
-      now,
     );
-    expect(row(2)?.text).toBe("\u{FFFD}[2Jx\u{FFFD}y");
-    expect(row(3)?.text).toBe("a^M");
-    expect(row(4)?.text).toHaveLength(longestLine + " … 998,000 more characters".length);
+    const [, , steering = "", returning = "", long = ""] = rows.map(({ text }) => shownText(text));
+    expect(steering).toBe("\u{FFFD}[2Jx\u{FFFD}y");
+    expect(returning).toBe("a^M");
+    expect(long).toHaveLength(longestLine + " … 998,000 more characters".length);
   });
 
-  test.each(["", "\n", "no patch\n+at all\n", "\\ note", "@@ -1 +1 @@\n-a\n+b"])(
-    "%j has no rows",
-    async (text) => {
-      const { rows, row } = await readPatch(text, changed, now);
-      expect(Array.from({ length: rows }, (_, index) => row(index))).not.toContainEqual(expect.anything());
-    },
-  );
+  test.each(["", "\n", "no patch\n+at all\n", "\\ note", "@@ -1 +1 @@\n-a\n+b"])("%j has no rows", (text) => {
+    expect(readPatch(text, changed).rows).toEqual([]);
+  });
 
-  test("of 5 MB is read in slices, and can be given up", async () => {
-    const hunk = `@@ -1,2 +1,2 @@\n same\n-${"a".repeat(40)}\n+${"b".repeat(40)}\n`;
-    const large = `diff --git a/x b/x\n${hunk.repeat(52_000)}`;
-    let slices = 0;
-    const { rows } = await readPatch(large, [], async () => void (slices += 1), 0);
-    expect(rows).toBe(1 + 4 * 52_000);
-    expect(slices).toBeGreaterThan(50);
-    const gone = new Error("gone");
-    await expect(readPatch(large, [], () => Promise.reject(gone), 0)).rejects.toBe(gone);
+  test("of more lines than a browser can draw only the first are rows", () => {
+    const { rows, isCut } = readPatch(
+      `diff --git a/x b/x\n@@ -0,0 +1,600000 @@\n${"+\n".repeat(600_000)}`,
+      [],
+    );
+    expect(rows).toHaveLength(500_000);
+    expect(isCut).toBe(true);
   });
 });
 

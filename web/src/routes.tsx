@@ -1,21 +1,59 @@
-import type { ComponentType } from "react";
 import type { Client } from "../../src/client/client.ts";
+import { ClientError } from "../../src/client/client-error.ts";
 import { late } from "./parts/late.tsx";
 
-/** A page, as the `route.ts` of its folder describes it. */
-export type PageRoute = {
+type Route = {
   /** Below `/ui`; `:name` is a parameter of wouter. */
   path: string;
-  load: () => Promise<{ default: ComponentType }>;
-  /** Its entry in the navigation; absent: it has none. `order` counts from the left. */
-  navigation?: { title: string; order: number; key: string };
-  /** Whether this service has it; absent: always. Asked once. */
-  isThere?: (client: Client) => Promise<boolean>;
+  /** Loaded when it is first shown. */
+  Page: ReturnType<typeof late>;
+  /** Its entry in the navigation; absent: it has none. `isThere`: whether this service has it, asked once. */
+  navigation?: { title: string; key: string; isThere?: (client: Client) => Promise<boolean> };
 };
 
-const found = import.meta.glob<PageRoute>("./*/route.ts", { eager: true, import: "route" });
+const hasChat = async (client: Client): Promise<boolean> => {
+  try {
+    return (await client.chatModels()).length > 0;
+  } catch (error) {
+    if (error instanceof ClientError && error.status === 404) return false;
+    throw error;
+  }
+};
 
-export const routes = Object.values(found).map((route) => ({ ...route, Page: late(route.load) }));
+/** The pages, those of the navigation in its order. */
+export const routes: readonly Route[] = [
+  {
+    path: "/jobs",
+    Page: late(() => import("./jobs/page.tsx")),
+    navigation: { title: "Jobs", key: "j" },
+  },
+  { path: "/jobs/:id", Page: late(() => import("./job/page.tsx")) },
+  {
+    path: "/chat",
+    Page: late(() => import("./chat/page.tsx")),
+    navigation: { title: "Chat", key: "c", isThere: hasChat },
+  },
+  {
+    path: "/usage",
+    Page: late(() => import("./usage/page.tsx")),
+    navigation: { title: "Usage", key: "u" },
+  },
+  {
+    path: "/fleet",
+    Page: late(() => import("./fleet/page.tsx")),
+    navigation: { title: "Fleet", key: "f" },
+  },
+  {
+    path: "/transcripts",
+    Page: late(() => import("./transcripts/page.tsx")),
+    navigation: {
+      title: "Transcripts",
+      key: "t",
+      isThere: async (client) => (await client.ready()).transcripts,
+    },
+  },
+  { path: "/transcripts/:id", Page: late(() => import("./session/page.tsx")) },
+];
 
 /** Whether the page was opened at a route's address. */
 const isOpenedAt = (path: string): boolean => {
@@ -28,7 +66,3 @@ const isOpenedAt = (path: string): boolean => {
 
 // Its files come while the rest begins. A failure is that of the page, which asks again.
 for (const { path, Page } of routes) if (isOpenedAt(path)) void Page.begin().catch(() => undefined);
-
-export const navigation = Object.values(found)
-  .flatMap(({ path, navigation: entry, isThere }) => (entry ? [{ path, isThere, ...entry }] : []))
-  .toSorted((one, other) => one.order - other.order);

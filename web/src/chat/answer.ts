@@ -1,12 +1,9 @@
 import { unfenced, type ChatChunk } from "../../../src/client/chat.ts";
+import type { Call } from "../conversation/entry.ts";
 import { inWords, readVisibility } from "./visibility.ts";
 
 /** A piece of an answer. A tool has no result while it runs. */
-export type Block =
-  | { type: "thinking" | "text"; text: string }
-  | { type: "tool"; id: string; name: string; input: string; result: ToolResult | null };
-
-type ToolResult = { text: string; isError: boolean };
+export type Block = { type: "thinking" | "text"; text: string } | (Call & { id: string });
 
 /** Adds what a chunk brings. Blocks that it changes are replaced, so that the others need not be shown again. */
 export const take = (blocks: Block[], { choices }: ChatChunk): void => {
@@ -31,15 +28,16 @@ const append = (blocks: Block[], type: "thinking" | "text", text: string): void 
   else blocks.push({ type, text });
 };
 
-const toolOf = (id: string, name = "tool", input = ""): Block & { type: "tool" } => ({
+const toolOf = (id: string, name = "tool", input = ""): Block & Call => ({
   type: "tool",
   id,
   name,
   input,
   result: null,
+  isOpen: false,
 });
 
-const giveResult = (blocks: Block[], id: string, result: ToolResult): void => {
+const giveResult = (blocks: Block[], id: string, result: Call["result"]): void => {
   const at = blocks.findLastIndex((block) => block.type === "tool" && block.id === id);
   const block = blocks[at];
   if (block?.type === "tool") blocks[at] = { ...block, result };

@@ -68,7 +68,7 @@ export const Cleanup = ({ ids, onClose }: { ids: readonly string[]; onClose: () 
             {removal.error.message}
           </p>
         )}
-        <footer>
+        <footer className="row wrap">
           <button type="button" onClick={onClose}>
             {done ? "Close" : "Keep all"}
           </button>

@@ -14,7 +14,7 @@ import "./fleet.css";
 
 export default function FleetPage() {
   return (
-    <div className="fleet">
+    <div className="fleet page">
       <Title>Fleet</Title>
       <Instances />
       <Worktrees />

@@ -44,7 +44,7 @@ const List = ({ worktrees }: { worktrees: readonly Worktree[] }) => {
     setChosen(new Set(worktrees.filter((each) => each.age_hours >= hours).map(({ worktree_id: id }) => id)));
   return (
     <>
-      <div className="actions">
+      <div className="row wrap">
         <span>
           {counted(worktrees.length, "worktree")}, <span className="number">{bytes(size)}</span>
         </span>

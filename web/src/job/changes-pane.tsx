@@ -1,21 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef } from "react";
+import { useMemo } from "react";
 import { isFinal, type Job } from "../../../src/contract/job.ts";
-import { counted } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { coloured, useColours } from "../parts/code.tsx";
 import { useIsTouched } from "../parts/media.ts";
 import { Answer, Empty } from "../parts/states.tsx";
-import { VirtualList } from "../parts/virtual-list.tsx";
+import { RowList, useRows, VirtualList } from "../parts/virtual-list.tsx";
 import { client, queries } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import type { Follower } from "./follow.ts";
-import { readPatch, type Patch, type PatchFile, type PatchRow } from "./patch.ts";
-import { pause } from "./pause.ts";
+import { readPatch, shownText, type Patch, type PatchFile, type PatchRow } from "./patch.ts";
 
-/** Browsers draw no longer pages than some 16 million pixels. */
-const mostRows = 500_000;
 const rowHeight = 20;
 
 /** Milliseconds between two readings of the change while the agent edits. */
@@ -31,16 +26,12 @@ export const ChangesPane = ({ job, follower }: Props) => {
   const queryKey = ["diff", id, hasEnded, job.salvage_ref];
   const readChange = async (signal: AbortSignal) => {
     const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
-    const patch = await readPatch(answer.diff, answer.files, async () => {
-      await pause();
-      signal.throwIfAborted();
-    });
     const notices = [
       answer.source === "salvage" ? "This is the work that was saved when the job ended." : "",
       answer.truncated ? `Not all of it: svc checkout ${id.slice(0, 8)} brings the rest.` : "",
       oneLine(answer.note ?? ""),
     ];
-    return { patch, notice: notices.filter(Boolean).join(" ") };
+    return { patch: readPatch(answer.diff, answer.files), notice: notices.filter(Boolean).join(" ") };
   };
   type Change = Awaited<ReturnType<typeof readChange>> & { edits: number };
   const change = useQuery({
@@ -69,78 +60,66 @@ export const ChangesPane = ({ job, follower }: Props) => {
   );
 };
 
-const PatchView = ({ patch, notice }: { patch: Patch; notice: string }) => {
-  const scroller = useRef<HTMLDivElement>(null);
-  const count = Math.min(patch.rows, mostRows);
-  const rows = useVirtualizer({
-    count,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => rowHeight,
-    overscan: 8,
-  });
-  const shown = patch.row(Math.floor((rows.scrollOffset ?? 0) / rowHeight))?.file;
+const PatchView = ({ patch: { files, rows, isCut }, notice }: { patch: Patch; notice: string }) => {
+  const lines = useRows({ count: rows.length, estimateSize: () => rowHeight });
+  const shown = rows[Math.floor((lines.list.scrollOffset ?? 0) / rowHeight)]?.file;
   const go = (file: PatchFile | undefined): void => {
-    if (file !== undefined) rows.scrollToIndex(file.row, { align: "start" });
+    if (file !== undefined) lines.list.scrollToIndex(file.row, { align: "start" });
   };
   const beside = (step: number): PatchFile | undefined =>
-    patch.files[(shown === undefined ? 0 : patch.files.indexOf(shown)) + step];
+    files[(shown === undefined ? 0 : files.indexOf(shown)) + step];
   useShortcut("]", "Next file", () => go(beside(1)));
   useShortcut("[", "File before", () => go(beside(-1)));
   return (
     <div className="changes">
-      <FileTree files={patch.files} shown={shown} go={go} />
-      <div ref={scroller} className="scroller patch" tabIndex={0} role="region" aria-label="Changed lines">
-        <div className="rows" style={{ height: rows.getTotalSize() }}>
-          {rows.getVirtualItems().map(({ index, start }) => {
-            const row = patch.row(index);
-            return (
-              row && (
-                <div
-                  key={index}
-                  className={`line ${row.kind}`}
-                  style={{ transform: `translateY(${start}px)` }}
-                >
-                  <Line row={row} />
-                </div>
-              )
-            );
-          })}
-        </div>
-      </div>
-      {(notice !== "" || patch.rows > count) && (
+      <FileTree files={files} shown={shown} go={go} />
+      <RowList
+        rows={lines}
+        className="patch"
+        tabIndex={0}
+        role="region"
+        aria-label="Changed lines"
+        row={(index) => {
+          const row = rows[index];
+          return row && <Line row={row} />;
+        }}
+      />
+      {(notice !== "" || isCut) && (
         <p className="notice">
-          {notice} {patch.rows > count && `${counted(patch.rows - count, "more line")} are not shown.`}
+          {notice} {isCut && `Only the first ${rows.length.toLocaleString("en")} lines are shown.`}
         </p>
       )}
     </div>
   );
 };
 
-const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) => {
-  if (kind === "file") {
-    return (
+const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) => (
+  <div className={`line ${kind}`}>
+    {kind === "file" && (
       <>
         <strong dir="auto">{oneLine(text)}</strong> <Counts file={file} />{" "}
         <span className="note">{noteOf(file)}</span>
       </>
-    );
-  }
-  if (kind === "hunk" || kind === "note") return <span className="note">{text}</span>;
-  return (
-    <>
-      <span className="number" aria-hidden="true">
-        {before}
-      </span>
-      <span className="number" aria-hidden="true">
-        {after}
-      </span>
-      <span className="side">{kind === "added" ? "+" : kind === "deleted" ? "−" : " "}</span>
-      <code>
-        <Coloured text={text} path={file.path} />
-      </code>
-    </>
-  );
-};
+    )}
+    {(kind === "hunk" || kind === "note") && <span className="note">{shownText(text)}</span>}
+    {signs[kind] !== undefined && (
+      <>
+        <span className="number" aria-hidden="true">
+          {before}
+        </span>
+        <span className="number" aria-hidden="true">
+          {after}
+        </span>
+        <span className="side">{signs[kind]}</span>
+        <code>
+          <Coloured text={shownText(text)} path={file.path} />
+        </code>
+      </>
+    )}
+  </div>
+);
+
+const signs: { [Kind in PatchRow["kind"]]?: string } = { added: "+", deleted: "−", same: " " };
 
 /** A longer line has no colours: minified code would hold the page up. */
 const longestColoured = 400;
@@ -200,7 +179,10 @@ const TreeLine = ({ line, shown, go }: LineProps) => {
       aria-current={line === shown || undefined}
       onClick={() => go(line)}
     >
-      <span dir="auto">{oneLine(nameOf(line.path))}</span> <Counts file={line} />
+      <span dir="auto" className="cut">
+        {oneLine(nameOf(line.path))}
+      </span>{" "}
+      <Counts file={line} />
     </button>
   );
 };

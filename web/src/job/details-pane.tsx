@@ -64,7 +64,7 @@ const savedLines = ({ id, salvage_ref: ref, cached_clone: gitDir }: Job): string
     : [...savedWork({ ref, gitDir, id }).matchAll(/: +(git .*)$/gm)].map(([, line = ""]) => line);
 
 const Commands = ({ children }: { children: string[] }) => (
-  <ul className="commands">
+  <ul className="commands facts">
     {children.map((line) => (
       <li key={line}>
         <code>{line}</code> <Copy text={line} />

@@ -1,12 +1,10 @@
 import { useEffect, useState } from "react";
 import { ClientError } from "../../../src/client/client-error.ts";
 import type { Job } from "../../../src/contract/job.ts";
-import { onChanges } from "../shell/changes.ts";
-import { isSeen } from "../shell/seen.ts";
+import { isSeen, pause } from "../shell/changes.ts";
 import { client, needsKey, queries } from "../shell/service.ts";
 import { createStore } from "../shell/store.ts";
-import { createConversation } from "./conversation.ts";
-import { pause } from "./pause.ts";
+import { createConversation } from "./events.ts";
 
 /** Milliseconds of work after which the browser may paint and answer. */
 const sliceMs = 8;
@@ -76,15 +74,5 @@ export const useFollower = (id: string): Follower => {
     void follower.run(stop.signal);
     return () => stop.abort();
   }, [follower, isPaused]);
-  useEffect(
-    () =>
-      onChanges((changes) => {
-        for (const change of changes) {
-          if (change.type === "job" && change.job.id === id) setJob(change.job);
-          if (change.type === "behind") void queries.invalidateQueries({ queryKey: jobKey(id) });
-        }
-      }),
-    [id],
-  );
   return follower;
 };

@@ -97,7 +97,7 @@ const Actions = ({ job }: { job: Job }) => {
     () => isChanged && void navigator.clipboard?.writeText(checkout),
   );
   return (
-    <div className="actions">
+    <div className="actions row">
       {isWeb(job.pr_url) && (
         <a href={job.pr_url} target="_blank" rel="noreferrer">
           Pull request

@@ -1,16 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { Redirect, useParams } from "wouter";
 import { isFinal, type Job } from "../../../src/contract/job.ts";
+import { clock } from "../../../src/view/quantities.ts";
 import { Change } from "../parts/change.tsx";
-import { Answer } from "../parts/states.tsx";
+import { ConversationPane } from "../conversation/pane.tsx";
+import { Answer, Empty, Failed, Loading } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
-import { following } from "../shell/changes.ts";
 import { client } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { Banner } from "./banner.tsx";
 import { ChangesPane } from "./changes-pane.tsx";
-import { ConversationPane } from "./conversation-pane.tsx";
 import { DetailsPane, OutputPane } from "./details-pane.tsx";
 import { jobKey, useFollower, type Follower } from "./follow.ts";
 import { JobHeader } from "./header.tsx";
@@ -20,10 +20,7 @@ export default function JobPage() {
   const { id } = useParams<{ id: string }>();
   const job = useQuery({
     queryKey: jobKey(id),
-    queryFn: async ({ signal }) => {
-      await following;
-      return client().get_job({ job_id: id }, { signal });
-    },
+    queryFn: ({ signal }) => client().get_job({ job_id: id }, { signal }),
   });
   return (
     <>
@@ -45,7 +42,7 @@ export default function JobPage() {
 const OneJob = ({ job }: { job: Job }) => {
   const follower = useFollower(job.id);
   return (
-    <div className="job">
+    <div className="job column">
       <JobHeader job={job} follower={follower} />
       <Banner job={job} />
       <Panes job={job} follower={follower} />
@@ -56,14 +53,11 @@ const OneJob = ({ job }: { job: Job }) => {
 type Pane = { name: string; title: string; count?: ReactNode; content: () => ReactNode };
 
 const Panes = ({ job, follower }: { job: Job; follower: Follower }) => {
-  const hasEnded = isFinal(job.status);
   const panes: Pane[] = [
     {
       name: "conversation",
       title: "Conversation",
-      content: () => (
-        <ConversationPane follower={follower} begin={Date.parse(job.created_at)} hasEnded={hasEnded} />
-      ),
+      content: () => <Conversation job={job} follower={follower} />,
     },
     {
       name: "changes",
@@ -121,4 +115,49 @@ const usePane = (names: string[]): [string, (name: string) => void] => {
     setChosen(name);
   };
   return [names.find((name) => name === chosen) ?? names[0] ?? "", choose];
+};
+
+/** The event of the address, `#e123`; 0: none. */
+const addressed = (): number => Number(/^#e([1-9]\d{0,9})$/.exec(location.hash)?.[1] ?? 0);
+
+const Conversation = ({ job, follower }: { job: Job; follower: Follower }) => {
+  const { conversation, version, failure } = follower;
+  version.use();
+  const { entries, facts } = conversation;
+  const failed = failure.use();
+  const [selected, setSelected] = useState(addressed);
+  useEffect(() => {
+    const read = (): void => setSelected(addressed());
+    window.addEventListener("hashchange", read);
+    return () => window.removeEventListener("hashchange", read);
+  }, []);
+  const hasEnded = isFinal(job.status);
+  if (failed !== null && entries.length === 0) return <Failed error={failed} />;
+  if (entries.length === 0) return hasEnded ? <Loading /> : <Empty title="Nothing has happened yet" />;
+  return (
+    <ConversationPane
+      count={entries.length}
+      entry={(index) => {
+        const entry = entries[index];
+        return entry && { ...entry, parts: [entry] };
+      }}
+      at={selected > 0 && facts.seq >= selected ? conversation.indexOf(selected) : -1}
+      select={(index) => {
+        const { seq = 0 } = entries[index] ?? {};
+        history.replaceState(history.state, "", `#e${seq}`);
+        setSelected(seq);
+      }}
+      mark={(index) => {
+        const { seq = 0, at = "" } = entries[index] ?? {};
+        return (
+          <a className="at number" href={`#e${seq}`} title={`Event ${seq}, ${at}`}>
+            {clock(Date.parse(at) - Date.parse(job.created_at))}
+          </a>
+        );
+      }}
+      worktree={facts.worktree}
+      follows={!hasEnded}
+      canFind
+    />
+  );
 };

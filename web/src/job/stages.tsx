@@ -12,7 +12,7 @@ export const Stages = ({ job, live }: { job: Job; live: Stages }) => {
   const times = stages.map(({ at }) => Date.parse(at));
   const hasEnded = job.ended_at !== null;
   return (
-    <ol className="stages" aria-label="Stages">
+    <ol className="stages facts" aria-label="Stages">
       {stages.map(({ stage, at, attempt }, index) => {
         const until = times[index + 1] ?? (hasEnded ? (times[index] ?? 0) : now);
         const took = Math.max(0, until - (times[index] ?? 0));

@@ -3,7 +3,7 @@ import { oneLine } from "../../../src/view/sanitise.ts";
 import type { Job } from "../../../src/contract/job.ts";
 import { Choice, Search, Since } from "../parts/filters.tsx";
 import { shortRepository } from "../parts/repository.tsx";
-import { statuses, type Filters } from "./filters.ts";
+import { statuses, type Filters } from "./list.ts";
 
 type Props = {
   filters: Filters;
@@ -18,13 +18,13 @@ type Props = {
 export const FilterBar = ({ filters, change, jobs, onNew, children }: Props) => {
   const repositories = useValues(jobs, "repo_url");
   return (
-    <search className="filters">
+    <search className="filters row wrap">
       <Search label="Search tasks" text={filters.q} change={(q) => change({ q })} />
       <Choice
         label="Status"
         any="Status"
         value={filters.status}
-        offered={statuses.filter((status) => status !== "")}
+        offered={statuses}
         change={(status) => change({ status: status as Filters["status"] })}
       />
       <Choice

@@ -1,14 +1,13 @@
 import { useCallback, useState } from "react";
 import { useLocation } from "wouter";
-import { Empty, Failed, Loading } from "../parts/states.tsx";
+import { Empty, Failed, FurtherFailed, Loading } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { useIsNarrow } from "../parts/media.ts";
 import { VirtualList } from "../parts/virtual-list.tsx";
 import { useShortcut } from "../shell/shortcuts.tsx";
 import { createStore } from "../shell/store.ts";
 import { FilterBar } from "./filter-bar.tsx";
-import { useFilters } from "./filters.ts";
-import { useJobList } from "./list.ts";
+import { useFilters, useJobList } from "./list.ts";
 import { NewJob } from "./new-job.tsx";
 import { Heads, Row } from "./row.tsx";
 import "./jobs.css";
@@ -52,7 +51,7 @@ export default function JobsPage() {
   );
 
   return (
-    <div className="jobs">
+    <div className="jobs column">
       <Title hidden>Jobs</Title>
       <FilterBar filters={filters} change={change} jobs={jobs} onNew={() => setWriting(true)}>
         {query.data &&
@@ -85,12 +84,11 @@ export default function JobsPage() {
         />
       )}
       {query.isFetchNextPageError && (
-        <p className="rest" role="alert">
-          Older jobs could not be read: {query.error.message}{" "}
-          <button type="button" onClick={() => void query.fetchNextPage()}>
-            Try again
-          </button>
-        </p>
+        <FurtherFailed
+          what="Older jobs could not be read: "
+          error={query.error}
+          retry={() => void query.fetchNextPage()}
+        />
       )}
       {isWriting && (
         <NewJob

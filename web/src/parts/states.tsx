@@ -52,3 +52,18 @@ export const Answer = <Data,>({ query, children }: AnswerProps<Data>) => {
   if (query.error) return <Failed error={query.error} retry={() => void query.refetch()} />;
   return <Loading />;
 };
+
+type FurtherProps = { error: Error; retry: () => void; what?: string };
+
+/** A further page that could not be read; what is there stays. */
+export const FurtherFailed = ({ error, retry, what = "" }: FurtherProps) => (
+  <p role="alert" className="further">
+    <span className="fault">
+      {what}
+      {error.message}
+    </span>{" "}
+    <button type="button" onClick={retry}>
+      Try again
+    </button>
+  </p>
+);

@@ -13,5 +13,5 @@ export const Title = ({ children, state, hidden = false }: Props) => {
   useEffect(() => {
     document.title = `${state === undefined ? "" : `${state}: `}${children} · svc`;
   }, [children, state]);
-  return <h1 className={hidden ? "visually-hidden" : undefined}>{children}</h1>;
+  return <h1 className={hidden ? "visually-hidden" : "clamp"}>{children}</h1>;
 };

@@ -1,60 +1,72 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, type HTMLAttributes, type ReactNode } from "react";
-import "./virtual-list.css";
+import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
+import { useEffect, useRef, type HTMLAttributes, type ReactNode, type RefObject } from "react";
 
-type Props = HTMLAttributes<HTMLDivElement> & {
-  count: number;
-  /** Height of a row, px; with `measured` only a guess. */
-  estimate: number;
-  /** Rows differ in height. */
+export type Rows = {
+  list: Virtualizer<HTMLDivElement, Element>;
+  scroller: RefObject<HTMLDivElement | null>;
+};
+
+type Options = Parameters<typeof useVirtualizer<HTMLDivElement, Element>>[0];
+type RowOptions = Pick<Options, "count" | "estimateSize"> & Partial<Options>;
+
+/** The rows of a list of which only those in view are made: one of 100,000 scrolls like one of ten. */
+export const useRows = (options: RowOptions): Rows => {
+  const scroller = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({ getScrollElement: () => scroller.current, overscan: 8, ...options });
+  return { scroller, list };
+};
+
+type RowListProps = HTMLAttributes<HTMLDivElement> & {
+  rows: Rows;
+  /** Rows differ in height: the estimate is only a guess. */
   measured?: boolean;
-  /** Another function makes it measure all rows anew. */
-  rowKey: (index: number) => string | number;
   row: (index: number) => ReactNode;
-  /** Kept in view. */
-  active?: number;
-  /** Called when the last rows come into view. */
-  onNearEnd?: (() => void) | undefined;
   /** Above the rows, stays in view. */
   head?: ReactNode;
 };
 
-/** Only the rows in view are made, so that a list of 100,000 scrolls like one of ten. It is what scrolls. */
-export const VirtualList = (props: Props) => {
-  const { count, estimate, measured = false, rowKey, row, active, onNearEnd, head, ...attributes } = props;
-  const scrolled = useRef<HTMLDivElement>(null);
-  const list = useVirtualizer({
-    count,
-    estimateSize: () => estimate,
-    getItemKey: rowKey,
-    getScrollElement: () => scrolled.current,
-    overscan: 8,
-  });
+/** What scrolls, and the rows in view. */
+export const RowList = ({ rows, measured = false, row, head, className = "", ...rest }: RowListProps) => (
+  <div {...rest} ref={rows.scroller} className={`scroller ${className}`}>
+    {head}
+    <div className="rows" role="presentation" style={{ height: rows.list.getTotalSize() }}>
+      {rows.list.getVirtualItems().map(({ index, key, start, size }) => (
+        <div
+          key={key}
+          role="presentation"
+          data-index={index}
+          ref={measured ? rows.list.measureElement : undefined}
+          style={{ transform: `translateY(${start}px)`, ...(!measured && { height: size }) }}
+        >
+          {row(index)}
+        </div>
+      ))}
+    </div>
+  </div>
+);
+
+type Props = Omit<RowListProps, "rows"> & {
+  count: number;
+  /** Height of a row, px; with `measured` only a guess. */
+  estimate: number;
+  /** Another function makes it measure all rows anew. */
+  rowKey: (index: number) => string | number;
+  /** Kept in view. */
+  active?: number;
+  /** Called when the last rows come into view. */
+  onNearEnd?: (() => void) | undefined;
+};
+
+export const VirtualList = ({ count, estimate, rowKey, active = -1, onNearEnd, ...rest }: Props) => {
+  const rows = useRows({ count, estimateSize: () => estimate, getItemKey: rowKey });
+  const { list } = rows;
   useEffect(() => {
-    if (active !== undefined && active >= 0) list.scrollToIndex(active, { align: "auto" });
+    if (active >= 0) list.scrollToIndex(active, { align: "auto" });
   }, [active, list]);
   useEffect(() => list.measure(), [estimate, list]);
-  const rows = list.getVirtualItems();
-  const last = rows.at(-1)?.index ?? 0;
+  const last = list.getVirtualItems().at(-1)?.index ?? 0;
   useEffect(() => {
     if (last >= count - 20) onNearEnd?.();
   }, [last, count, onNearEnd]);
-  return (
-    <div {...attributes} ref={scrolled} className={`virtual-list ${attributes.className ?? ""}`}>
-      {head}
-      <div className="virtual-rows" role="presentation" style={{ height: list.getTotalSize() }}>
-        {rows.map(({ index, key, start, size }) => (
-          <div
-            key={key}
-            role="presentation"
-            data-index={index}
-            ref={measured ? list.measureElement : undefined}
-            style={{ transform: `translateY(${start}px)`, ...(!measured && { height: size }) }}
-          >
-            {row(index)}
-          </div>
-        ))}
-      </div>
-    </div>
-  );
+  return <RowList rows={rows} {...rest} />;
 };

@@ -1,17 +1,18 @@
-import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { Link, useParams, useSearchParams } from "wouter";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { Link, useLocation, useParams, useSearchParams } from "wouter";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import type { Session, SessionMeta } from "../../../src/contract/transcript.ts";
-import { counted } from "../../../src/view/quantities.ts";
-import { Empty } from "../parts/states.tsx";
+import type { Detail, Entry as Said } from "../../../src/contract/transcript-entry.ts";
+import { clock, counted } from "../../../src/view/quantities.ts";
+import type { Entry, Part } from "../conversation/entry.ts";
+import { ConversationPane } from "../conversation/pane.tsx";
+import { Empty, FurtherFailed } from "../parts/states.tsx";
 import { Ago } from "../parts/time.tsx";
 import { Title } from "../parts/title.tsx";
 import { client } from "../shell/service.ts";
-import { askBridge } from "../transcripts/bridge.ts";
-import { BridgeAnswer } from "../transcripts/bridge-states.tsx";
-import { ConversationPane } from "./conversation-pane.tsx";
-import { useEntries } from "./entries.ts";
+import { askBridge, BridgeAnswer } from "../transcripts/bridge.tsx";
+import { addressOf } from "../transcripts/row.tsx";
 import "../transcripts/transcripts.css";
 import "./session.css";
 
@@ -23,11 +24,8 @@ export default function SessionPage() {
   const meta = useQuery({
     queryKey: ["bridge", "session", id],
     queryFn: async ({ signal }): Promise<Known> => {
-      const { meta: found } = await askBridge(
-        "get_session",
-        { session_id: id, last_n: 1, max_chars: 1 },
-        signal,
-      );
+      const input = { session_id: id, last_n: 1, max_chars: 1 };
+      const { meta: found } = await askBridge("get_session", input, signal);
       if (found === undefined) throw new Error("The transcript service tells nothing about this session");
       return found;
     },
@@ -36,45 +34,17 @@ export default function SessionPage() {
   return (
     <>
       {meta.data === undefined && <Title hidden>Session</Title>}
-      <BridgeAnswer query={meta}>{(found) => <OneSession key={id} meta={found} />}</BridgeAnswer>
+      <BridgeAnswer query={meta}>
+        {(found) => (
+          <div className="session column">
+            <Header meta={found} />
+            <Conversation key={id} meta={found} />
+          </div>
+        )}
+      </BridgeAnswer>
     </>
   );
 }
-
-const OneSession = ({ meta }: { meta: Known }) => {
-  const { session_id: id, start_time: start } = meta;
-  const at = useAt();
-  // What is chosen later is among what is read.
-  const [opened] = useState(at ?? 0);
-  const loaded = useEntries(id, opened);
-  return (
-    <div className="session">
-      <Header meta={meta} />
-      <BridgeAnswer query={loaded.query}>
-        {() =>
-          loaded.total === 0 ? (
-            <Empty title="Nothing is said in this session" />
-          ) : (
-            <ConversationPane
-              session={id}
-              project={meta.project_path}
-              begin={start === null ? 0 : Date.parse(start)}
-              at={at}
-              loaded={loaded}
-            />
-          )
-        }
-      </BridgeAnswer>
-    </div>
-  );
-};
-
-/** The position of the address, `?at=12`. */
-const useAt = (): number | null => {
-  const [params] = useSearchParams();
-  const text = params.get("at") ?? "";
-  return /^\d{1,9}$/.test(text) ? Number(text) : null;
-};
 
 const Header = ({ meta }: { meta: Known }) => {
   const { session_id: id, title, summary, project_path: path, git_branch: branch, model, last_update } = meta;
@@ -97,4 +67,152 @@ const Header = ({ meta }: { meta: Known }) => {
       </p>
     </header>
   );
+};
+
+/** The session's entries around the position of the address, `?at=12`. More is read where it is scrolled to. */
+const Conversation = ({ meta: { session_id: id, start_time, project_path } }: { meta: Known }) => {
+  const [, navigate] = useLocation();
+  const [params] = useSearchParams();
+  const asked = /^\d{1,9}$/.exec(params.get("at") ?? "")?.[0];
+  // What is chosen later is among what is read.
+  const [opened] = useState(Number(asked ?? 0));
+  const { query, first, entries, total } = useEntries(id, opened);
+  const { isFetching, error, hasPreviousPage, isFetchPreviousPageError, isFetchNextPageError } = query;
+  const count = entries.length;
+  const shown = asked === undefined ? -1 : Math.min(Number(asked), total - 1) - first;
+  const earlier = (): void => void query.fetchPreviousPage();
+  const later = (): void => void query.fetchNextPage();
+  const begin = start_time === null ? 0 : Date.parse(start_time);
+  const readFurther = (top: number, bottom: number, isBackward: boolean): void => {
+    if (isFetching) return;
+    if (bottom >= count - 5 && first + count < total && !isFetchNextPageError) later();
+    else if ((count === 0 || (top < 3 && isBackward)) && hasPreviousPage && !isFetchPreviousPageError)
+      earlier();
+  };
+  const mark = (index: number) => {
+    const { type = "", at = null } = entries[index] ?? {};
+    const time = at === null ? "" : clock(Math.max(0, Date.parse(at) - begin));
+    return (
+      <>
+        <Link
+          className="at number"
+          href={addressOf(id, first + index)}
+          replace
+          title={`Entry ${first + index}, ${at ?? "time unknown"}`}
+        >
+          {time || first + index}
+        </Link>
+        <span className="visually-hidden">{type}</span>
+      </>
+    );
+  };
+  const button = (text: string, run: () => void) => (
+    <button type="button" className="edge" disabled={isFetching} onClick={run}>
+      {text}
+    </button>
+  );
+  return (
+    <BridgeAnswer query={query}>
+      {() =>
+        total === 0 ? (
+          <Empty title="Nothing is said in this session" />
+        ) : (
+          <ConversationPane
+            count={count}
+            entry={(index) => entries[index]}
+            at={shown < count ? shown : -1}
+            select={(index) => navigate(addressOf(id, first + index), { replace: true })}
+            mark={mark}
+            worktree={project_path || null}
+            growsUp
+            onView={readFurther}
+            head={
+              isFetchPreviousPageError && error !== null ? (
+                <FurtherFailed error={error} retry={earlier} />
+              ) : (
+                hasPreviousPage && button(`Show earlier (${first.toLocaleString("en")})`, earlier)
+              )
+            }
+            foot={
+              isFetchNextPageError && error !== null ? (
+                <FurtherFailed error={error} retry={later} />
+              ) : (
+                first + count >= total && button("Look for new entries", later)
+              )
+            }
+          />
+        )
+      }
+    </BridgeAnswer>
+  );
+};
+
+type Read = { from: number; entries: Said[]; total: number };
+type Range = { from: number; size: number };
+
+const partSize = 25;
+
+/** How many entries are read before the one that is asked for. */
+const before = 8;
+
+/** The entries around position `at`, which grow both ways. */
+const useEntries = (id: string, at: number) => {
+  const query = useInfiniteQuery({
+    queryKey: ["bridge", "entries", id, at],
+    queryFn: ({ pageParam, signal }) => readPart(id, pageParam, signal),
+    initialPageParam: { from: Math.max(0, at - before), size: partSize },
+    getPreviousPageParam: ({ from }: Read): Range | null =>
+      from === 0 ? null : { from: Math.max(0, from - partSize), size: Math.min(partSize, from) },
+    // Also at its end: a session may go on.
+    getNextPageParam: ({ from, entries }: Read): Range => ({ from: from + entries.length, size: partSize }),
+    staleTime: Infinity,
+    structuralSharing: false,
+    retry: false,
+  });
+  const pages = query.data?.pages;
+  const read = useMemo(() => {
+    const all = (pages ?? []).flatMap(({ entries }) => entries);
+    const first = pages?.[0]?.from ?? 0;
+    const results = new Map<string, Result>();
+    for (const detail of all.flatMap(({ details = [] }) => details))
+      if (detail.kind === "result") results.set(detail.call_id, detail);
+    const entries = all.map((said, index) => ({
+      at: said.timestamp,
+      ...entryOf(said, first + index, results),
+    }));
+    return { first, entries, total: pages?.at(-1)?.total ?? 0 };
+  }, [pages]);
+  return { query, ...read };
+};
+
+/** As many entries as asked for, or up to the end: one answer has as many as fit into it. */
+const readPart = async (id: string, { from, size }: Range, signal: AbortSignal): Promise<Read> => {
+  const entries: Said[] = [];
+  for (;;) {
+    const offset = from + entries.length;
+    const range = { session_id: id, offset, limit: size - entries.length, details: true };
+    const part = await askBridge("get_session_segment", range, signal);
+    entries.push(...part.entries);
+    if (part.count === 0 || entries.length >= size)
+      // The address may name an entry that there is not.
+      return { from: Math.min(from, part.total_count), entries, total: part.total_count };
+  }
+};
+
+type Result = Extract<Detail, { kind: "result" }>;
+
+const entryOf = (said: Said, seq: number, results: ReadonlyMap<string, Result>): Entry => {
+  const { entry_type: type, content, details = [] } = said;
+  const isWords = type === "user" || type === "assistant";
+  const title = type === "summary" ? "Summary" : "System";
+  const words: Part = isWords ? { type: "text", text: content } : { type: "folded", title, text: content };
+  const parts = details.flatMap((detail): Part[] => {
+    if (detail.kind === "thinking") return [{ type: "thinking", text: detail.text }];
+    // A result stands with its call.
+    if (detail.kind === "result") return [];
+    const { text, is_error: isError } = results.get(detail.call_id) ?? {};
+    const result = text === undefined ? null : { text, isError: isError === true };
+    return [{ type: "tool", name: detail.name, input: detail.input, result }];
+  });
+  return { seq, type, isLive: false, parts: content === "" ? parts : [words, ...parts] };
 };

@@ -1,36 +1,21 @@
 import type { JobChange } from "../../../src/contract/job-list.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
-import { isSeen } from "./seen.ts";
-import { client, connection, isBehind, lost, needsKey } from "./service.ts";
+import { client, connection, isBehind, lost, needsKey, queries } from "./service.ts";
+import { createStore } from "./store.ts";
 
-type Listener = (changes: readonly JobChange[]) => void;
+const look = (): boolean => document.visibilityState === "visible";
 
-const listeners = new Set<Listener>();
+/** Whether the tab is in front. One that is not keeps no connection that it can take up again. */
+export const isSeen = createStore(look());
 
-/**
- * Calls the listener with the changes of jobs, a few times a second at most, for as long as the page is open. `behind`:
- * what was read may be old. Returns the function that ends this.
- */
-export const onChanges = (listener: Listener): (() => void) => {
-  listeners.add(listener);
-  return () => void listeners.delete(listener);
-};
+document.addEventListener("visibilitychange", () => isSeen.set(look()));
+
+/** Lets the browser paint and answer before it resolves, or waits for `ms`. */
+export const pause = (ms = 0): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Milliseconds after which a connection that has ended is worth telling, as one that ends now and then is not. */
 const briefMs = 3000;
 
-const begun = Promise.withResolvers<void>();
-let hasBegun = false;
-const begin = (): void => {
-  hasBegun = true;
-  begun.resolve();
-};
-setTimeout(begin, 1000);
-
-/** Resolves when changes come, or after a second. What was read before would have to be read again. */
-export const following = begun.promise;
-
-let waiting: JobChange[] = [];
 let isLate: ReturnType<typeof setTimeout> | undefined;
 
 const ended = (): void => {
@@ -43,34 +28,38 @@ const receive = (change: JobChange): void => {
     clearTimeout(isLate);
     isLate = undefined;
     isBehind.set(false);
-    if (!hasBegun) return begin();
+    void queries.invalidateQueries({ queryKey: ["job"] });
   }
-  if (waiting.length === 0) {
-    setTimeout(() => {
-      const changes = waiting;
-      waiting = [];
-      for (const listener of listeners) listener(changes);
-    }, 50);
+  if (change.type === "job") {
+    const { job } = change;
+    queries.setQueryData(["job", job.id], (shown: unknown) => shown && { success: true, job });
   }
-  waiting.push(change);
+  void readLists();
+};
+
+let isDue = false;
+let isReading = false;
+
+/** Reads the lists that are shown again, each time after a pause: a long one is read less often. */
+const readLists = async (): Promise<void> => {
+  isDue = true;
+  if (isReading) return;
+  isReading = true;
+  for (let took = 0; isDue;) {
+    await pause(150 + 3 * took);
+    isDue = false;
+    const began = performance.now();
+    await queries.invalidateQueries({ queryKey: ["jobs"] });
+    took = performance.now() - began;
+  }
+  isReading = false;
 };
 
 const longestPause = 30_000;
 
-/** Reads the changes while this tab is seen: browsers open only six connections to a host. */
-const follow = async (): Promise<void> => {
-  for (;;) {
-    await needsKey.until((isNeeded) => !isNeeded);
-    await isSeen.until((seen) => seen);
-    const hidden = new AbortController();
-    void isSeen.until((seen) => !seen).then(() => hidden.abort());
-    await readUntil(hidden.signal);
-  }
-};
-
 /** Returns when the signal aborts, or when there is no valid key. */
 const readUntil = async (signal: AbortSignal): Promise<void> => {
-  let pause = 0;
+  let wait = 0;
   while (!signal.aborted) {
     await connection.until((state) => state !== "offline");
     const began = performance.now();
@@ -83,9 +72,18 @@ const readUntil = async (signal: AbortSignal): Promise<void> => {
     if (signal.aborted) return;
     ended();
     // A connection that is refused, or ends at once, is asked for ever less often.
-    pause = performance.now() - began > longestPause ? 0 : Math.min(longestPause, Math.max(500, pause * 2));
-    await new Promise((resolve) => void setTimeout(resolve, pause));
+    wait = performance.now() - began > longestPause ? 0 : Math.min(longestPause, Math.max(500, wait * 2));
+    await pause(wait);
   }
 };
 
-void follow();
+/** Reads the changes of jobs while this tab is seen: browsers open only six connections to a host. */
+export const followChanges = async (): Promise<void> => {
+  for (;;) {
+    await needsKey.until((isNeeded) => !isNeeded);
+    await isSeen.until((seen) => seen);
+    const hidden = new AbortController();
+    void isSeen.until((seen) => !seen).then(() => hidden.abort());
+    await readUntil(hidden.signal);
+  }
+};

@@ -1,6 +1,6 @@
 import { useQueries } from "@tanstack/react-query";
 import { Link, useLocation } from "wouter";
-import { navigation } from "../routes.tsx";
+import { routes } from "../routes.tsx";
 import { client, connection, hasKey, isBehind, needsKey, signOut } from "./service.ts";
 import { help, useShortcut } from "./shortcuts.tsx";
 import { nextTheme, theme } from "./theme.ts";
@@ -50,6 +50,8 @@ const KeyButton = () => {
     </button>
   ) : null;
 };
+
+const navigation = routes.flatMap(({ path, navigation: entry }) => (entry ? [{ path, ...entry }] : []));
 
 /** The pages that this service has. */
 const usePresent = () => {

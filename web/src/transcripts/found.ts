@@ -1,7 +1,19 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { Match, Session } from "../../../src/contract/transcript.ts";
-import type { Asked } from "./asked.ts";
-import { askBridge } from "./bridge.ts";
+import { useAddress } from "../parts/address.ts";
+import { askBridge } from "./bridge.tsx";
+
+export const roles = ["user", "assistant", "system", "summary"] as const;
+
+/** What is searched for, as the address has it. Empty: not narrowed; without words the newest sessions are listed. */
+export type Asked = { q: string; project: string; role: (typeof roles)[number] | ""; since: string };
+
+const read = (value: (name: string) => string): Asked => {
+  const role = roles.find((each) => each === value("role")) ?? "";
+  return { q: value("q"), project: value("project"), role, since: value("since") };
+};
+
+export const useAsked = () => useAddress(read);
 
 /** A session, or the best hit in one. */
 export type Found = { session: Session } | { match: Match };

@@ -2,12 +2,11 @@ import { useCallback, useMemo } from "react";
 import { counted } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { Choice, Search, Since } from "../parts/filters.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, FurtherFailed } from "../parts/states.tsx";
 import { Title } from "../parts/title.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
-import { roles, useAsked, type Asked } from "./asked.ts";
-import { BridgeAnswer, FurtherFailed } from "./bridge-states.tsx";
-import { useFound, type Found } from "./found.ts";
+import { BridgeAnswer } from "./bridge.tsx";
+import { roles, useAsked, useFound, type Asked, type Found } from "./found.ts";
 import { FoundRow } from "./row.tsx";
 import "./transcripts.css";
 
@@ -22,9 +21,9 @@ export default function TranscriptsPage() {
   const rowKey = useCallback((index: number) => idOf(found[index]) ?? index, [found]);
   const total = data?.pages[0]?.total;
   return (
-    <div className="transcripts">
+    <div className="column">
       <Title hidden>Transcripts</Title>
-      <search className="filters">
+      <search className="filters row wrap">
         <Search label="Search transcripts" text={asked.q} change={(q) => change({ q })} />
         <Choice
           label="Project"

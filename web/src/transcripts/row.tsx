@@ -19,7 +19,7 @@ export const FoundRow = memo(({ found }: { found: Found }) => (
 
 const Hit = ({ match }: { match: Match }) => (
   <>
-    <Link href={addressOf(match.session_id, match.position)}>
+    <Link className="clamp" href={addressOf(match.session_id, match.position)}>
       <Marked text={match.content_preview} />
     </Link>
     <Facts path={match.project_path} at={match.timestamp}>
@@ -33,7 +33,9 @@ const Known = ({ session }: { session: Session }) => {
   const { session_id: id, title, summary, project_path: path, last_update: at } = session;
   return (
     <>
-      <Link href={addressOf(id)}>{oneLine(title || summary || id)}</Link>
+      <Link className="clamp" href={addressOf(id)}>
+        {oneLine(title || summary || id)}
+      </Link>
       <Facts path={path} at={at}>
         {session.git_branch !== "" && <span className="mono">{oneLine(session.git_branch)}</span>}
         <span>{counted(session.num_user_turns, "prompt")}</span>

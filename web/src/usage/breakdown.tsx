@@ -2,7 +2,8 @@ import { oneLine } from "../../../src/view/sanitise.ts";
 import type { UsageAnswer } from "../../../src/contract/usage.ts";
 import { shortRepository } from "../parts/repository.tsx";
 import { filterOf, groups, type Asked } from "./asked.ts";
-import { costOf, measures, shown } from "./figures.ts";
+import { costOf } from "./figures.ts";
+import { FiguresTable } from "./figures-table.tsx";
 
 type Props = {
   answer: UsageAnswer;
@@ -17,7 +18,7 @@ export const Breakdown = ({ answer, by, change }: Props) => {
   const most = Math.max(...answer.rows.map(size));
   return (
     <section aria-labelledby="breakdown" className="breakdown">
-      <header>
+      <header className="row wrap">
         <h2 id="breakdown">By</h2>
         <select aria-label="By" value={by} onChange={({ target }) => change({ by: target.value })}>
           {groups.map((group) => (
@@ -27,40 +28,12 @@ export const Breakdown = ({ answer, by, change }: Props) => {
           ))}
         </select>
       </header>
-      <div className="scrolled">
-        <table className="ledger">
-          <thead>
-            <tr>
-              <th scope="col">{answer.by === "key" ? "API key" : answer.by}</th>
-              <th scope="col">Runs</th>
-              {measures.map(({ title }) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ))}
-              <td aria-hidden="true" />
-            </tr>
-          </thead>
-          <tbody>
-            {answer.rows.map((row) => (
-              <tr key={row.group}>
-                <th scope="row">
-                  <Name group={row.group} by={answer.by} change={change} />
-                </th>
-                <td>{row.runs.toLocaleString("en")}</td>
-                {measures.map((measure) => (
-                  <td key={measure.title}>{shown(measure, row)}</td>
-                ))}
-                <td aria-hidden="true" className="share">
-                  <svg viewBox="0 0 100 10" preserveAspectRatio="none">
-                    <rect width={most > 0 ? (size(row) / most) * 100 : 0} height="10" />
-                  </svg>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <FiguresTable
+        head={answer.by === "key" ? "API key" : answer.by}
+        rows={answer.rows}
+        name={(row) => <Name group={row.group} by={answer.by} change={change} />}
+        share={(row) => (most > 0 ? size(row) / most : 0)}
+      />
     </section>
   );
 };

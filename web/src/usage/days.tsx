@@ -2,7 +2,8 @@ import { useCallback, useMemo, useState } from "react";
 import type { UsageRow } from "../../../src/contract/usage.ts";
 import { late } from "../parts/late.tsx";
 import { daysOf } from "./asked.ts";
-import { measures, shown } from "./figures.ts";
+import { measures } from "./figures.ts";
+import { FiguresTable } from "./figures-table.tsx";
 
 const Chart = late(() => import("./chart.tsx"), <div className="chart" />);
 
@@ -24,6 +25,7 @@ export const Days = ({ rows, since, until }: Props) => {
     );
     return { days: all, series: values, byDay: found };
   }, [rows, since, until]);
+  const listed = days.flatMap((each) => byDay.get(each) ?? []);
   const day = pointed === null ? undefined : days[pointed];
   return (
     <section aria-label="By day" className="days">
@@ -32,7 +34,7 @@ export const Days = ({ rows, since, until }: Props) => {
           const value = pointed === null ? null : (series[at]?.[pointed] ?? null);
           return (
             <figure key={measure.title}>
-              <figcaption>
+              <figcaption className="row">
                 <h2>{measure.title}</h2>
                 <span className="number" aria-hidden="true">
                   {day !== undefined && `${day}  ${value === null ? "–" : measure.text(value)}`}
@@ -46,34 +48,8 @@ export const Days = ({ rows, since, until }: Props) => {
       <button type="button" className="quiet" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
         Show the days as a table
       </button>
-      <div className={isTable ? "scrolled" : "visually-hidden"}>
-        <table className="ledger">
-          <caption className="visually-hidden">Figures by day</caption>
-          <thead>
-            <tr>
-              <th scope="col">Day</th>
-              <th scope="col">Runs</th>
-              {measures.map(({ title }) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {days
-              .flatMap((each) => byDay.get(each) ?? [])
-              .map((row) => (
-                <tr key={row.group}>
-                  <th scope="row">{row.group}</th>
-                  <td>{row.runs.toLocaleString("en")}</td>
-                  {measures.map((measure) => (
-                    <td key={measure.title}>{shown(measure, row)}</td>
-                  ))}
-                </tr>
-              ))}
-          </tbody>
-        </table>
+      <div className={isTable ? undefined : "visually-hidden"}>
+        <FiguresTable head="Day" label="Figures by day" rows={listed} name={({ group }) => group} />
       </div>
     </section>
   );

@@ -32,8 +32,8 @@ export default function UsagePage() {
   const byDay = useUsage(asked, "day");
   const byGroup = useUsage(asked, asked.by);
   return (
-    <div className="usage">
-      <header>
+    <div className="usage page">
+      <header className="row wrap">
         <Title>Usage</Title>
         <Period asked={asked} change={change} />
         <Filters asked={asked} change={change} />
@@ -66,7 +66,7 @@ const Shown = ({ answer }: { answer: UsageAnswer }) => {
   const isImputed = total.imputed_cost_usd > 0;
   return (
     <>
-      <dl className="totals" aria-label={`From ${since} to ${until}`}>
+      <dl className="totals row wrap" aria-label={`From ${since} to ${until}`}>
         {measures.map((measure) => (
           <div key={measure.title}>
             <dt>{measure.title}</dt>
@@ -95,7 +95,7 @@ const Shown = ({ answer }: { answer: UsageAnswer }) => {
 };
 
 const Period = ({ asked, change }: { asked: Asked; change: Change }) => (
-  <div className="period" role="group" aria-label="Period">
+  <div className="period row wrap" role="group" aria-label="Period">
     {periods.map((days) => (
       <button
         key={days}
@@ -141,7 +141,7 @@ const Filters = ({ asked, change }: { asked: Asked; change: Change }) => {
     [asked],
   );
   return set.map(([name, value]) => (
-    <button key={name} type="button" className="chosen" onClick={() => change({ [name]: "" })}>
+    <button key={name} type="button" className="chosen cut" onClick={() => change({ [name]: "" })}>
       {name === "repo_url" ? "repository" : name}: <b>{oneLine(value)}</b> <span aria-hidden="true">×</span>
       <span className="visually-hidden"> Show all</span>
     </button>

@@ -1,36 +1,26 @@
 import type { JobEvent } from "../../../src/contract/event.ts";
 import { addUsage, type StageName, type Usage } from "../../../src/contract/job.ts";
 import { describeEvent } from "../../../src/view/narration.ts";
+import type { Call } from "../conversation/entry.ts";
 
-/** What every entry of a conversation has. Entries change in place; `changes` counts how often. */
-type Base = { seq: number; at: string; attempt: number; changes: number };
+/** What every entry has. Entries change in place; `changes` counts how often. */
+type Base = { seq: number; at: string; attempt: number; changes: number; isLive: boolean };
 
-export type ToolEntry = Base & {
-  kind: "tool";
-  name: string;
-  input: unknown;
-  /** `writing`: the model writes its input; `unanswered`: the agent ended before its result. */
-  state: "writing" | "running" | "done" | "failed" | "unanswered";
-  result: { seq: number; at: string; content: string } | null;
-  /** Calls of the subagent that this call started. */
-  calls: ToolEntry[];
-  parent: ToolEntry | null;
-};
+export type ToolEntry = Base &
+  Omit<Call, "calls"> & {
+    /** Number of the event with the result; 0: there is none. */
+    resultSeq: number;
+    calls: ToolEntry[];
+    parent: ToolEntry | null;
+  };
 
-type TextEntry = Base & {
-  kind: "text" | "thinking";
-  text: string;
-  /** More pieces may come. */
-  isOpen: boolean;
-  /** The model began anew: the following text replaces this. */
-  isDropped: boolean;
-};
+type TextEntry = Base & { type: "text" | "thinking"; text: string; isDropped: boolean };
 
-export type Entry =
+/** An entry of a job's conversation, which is its one part too. */
+export type JobEntry =
   | ToolEntry
   | TextEntry
-  | (Base & { kind: "stage" | "note" | "problem"; text: string })
-  | (Base & { kind: "result"; ok: boolean; text: string; turns: number | null });
+  | (Base & { type: "stage" | "note" | "problem" | "result"; text: string });
 
 /** What the events so far say about the job. */
 type Facts = {
@@ -48,7 +38,7 @@ type Facts = {
 
 type Conversation = {
   /** In order of their first events. Grows and changes in place. */
-  entries: Entry[];
+  entries: JobEntry[];
   facts: Facts;
   /** Takes the next event, in constant time. */
   add: (event: JobEvent) => void;
@@ -67,7 +57,7 @@ const detailed = new Set<StageName>(["claimed", "pushed", "pull_request", "ended
 
 /** Joins a job's events to a conversation: pieces to texts, results to calls, calls to subagents, stages to a line. */
 export const createConversation = (): Conversation => {
-  const entries: Entry[] = [];
+  const entries: JobEntry[] = [];
   const facts: Facts = {
     seq: 0,
     model: null,
@@ -91,13 +81,13 @@ export const createConversation = (): Conversation => {
 
   const takeText = (event: Of<"text" | "thinking">): void => {
     const before = blocks.get(event.block);
-    if (before?.isOpen === true && before.kind === event.type) {
+    if (before?.isLive === true && before.type === event.type) {
       before.text += event.text;
       before.changes += 1;
       return;
     }
-    const text = { kind: event.type, text: event.text, isOpen: true, isDropped: false };
-    const entry: TextEntry = { ...base(event), ...text };
+    const { type, text } = event;
+    const entry: TextEntry = { ...base(event), type, text, isLive: true, isDropped: false };
     blocks.set(event.block, entry);
     entries.push(entry);
   };
@@ -105,39 +95,33 @@ export const createConversation = (): Conversation => {
   const closeBlock = (block: number, isDropped: boolean): void => {
     const entry = blocks.get(block);
     if (entry === undefined) return;
-    Object.assign(entry, { isOpen: false, isDropped, changes: entry.changes + 1 });
+    Object.assign(entry, { isLive: false, isDropped, changes: entry.changes + 1 });
     if (isDropped) blocks.delete(block);
   };
 
-  const begin = (
-    event: JobEvent,
-    call: Pick<ToolEntry, "name" | "input" | "state">,
-    parentId: string | null,
-  ) => {
+  const begin = (event: JobEvent, name: string, input: unknown, parentId: string | null): ToolEntry => {
     let parent = parentId === null ? null : (tools.get(parentId) ?? null);
     if (parent !== null && depthOf(parent) >= deepest) parent = parent.parent;
-    const entry: ToolEntry = { ...base(event), kind: "tool", ...call, result: null, calls: [], parent };
+    const call = { type: "tool" as const, name, input, result: null, resultSeq: 0, calls: [], parent };
+    const entry: ToolEntry = { ...base(event), ...call, isLive: true };
     (parent?.calls ?? entries).push(entry);
     changed(entry);
     waiting.add(entry);
     return entry;
   };
 
-  const takeUse = (event: Of<"tool_use">): void => {
-    const call = { name: event.name, input: event.input, state: "running" as const };
+  const takeUse = ({ name, input, ...event }: Of<"tool_use">): void => {
     const written = tools.get(event.id);
-    if (written?.state !== "writing") {
-      tools.set(event.id, begin(event, call, event.parent));
-      return;
-    }
-    Object.assign(written, call);
-    changed(written);
+    if (written?.isWriting === true) {
+      Object.assign(written, { name, input, isWriting: false });
+      changed(written);
+    } else tools.set(event.id, begin({ name, input, ...event }, name, input, event.parent));
   };
 
   const takeResult = (event: Of<"tool_result">): void => {
-    const { tool_use_id: id, content, is_error: failed, seq, at } = event;
-    const entry = tools.get(id) ?? begin(event, { name: "", input: null, state: "running" }, event.parent);
-    Object.assign(entry, { result: { seq, at, content }, state: failed ? "failed" : "done" });
+    const { tool_use_id: id, content: text, is_error: isError, seq } = event;
+    const entry = tools.get(id) ?? begin(event, "", null, event.parent);
+    Object.assign(entry, { result: { text, isError }, resultSeq: seq, isLive: false });
     waiting.delete(entry);
     changed(entry);
     if (!readers.has(entry.name)) facts.edits += 1;
@@ -148,7 +132,7 @@ export const createConversation = (): Conversation => {
     for (const block of blocks.keys()) closeBlock(block, false);
     blocks = new Map();
     for (const entry of waiting) {
-      entry.state = "unanswered";
+      entry.isLive = false;
       changed(entry);
     }
     waiting.clear();
@@ -157,12 +141,12 @@ export const createConversation = (): Conversation => {
   const tell = (event: JobEvent): void => {
     const row = describeEvent(event, facts.worktree);
     if (row === null) return;
-    const kind = row.kind === "problem" || row.kind === "stage" ? row.kind : "note";
+    const type = row.kind === "problem" || row.kind === "stage" ? row.kind : "note";
     const last = entries.at(-1);
-    if (kind === "stage" && last?.kind === "stage") {
+    if (type === "stage" && last?.type === "stage") {
       last.text += ` · ${row.text}`;
       last.changes += 1;
-    } else entries.push({ ...base(event), kind, text: row.text });
+    } else entries.push({ ...base(event), type, text: row.text });
   };
 
   const takers: { [Type in JobEvent["type"]]: (event: Of<Type>) => void } = {
@@ -170,7 +154,7 @@ export const createConversation = (): Conversation => {
     thinking: takeText,
     block_end: ({ block }) => closeBlock(block, false),
     tool_start: (event) =>
-      void tools.set(event.id, begin(event, { name: event.name, input: null, state: "writing" }, null)),
+      void tools.set(event.id, Object.assign(begin(event, event.name, null, null), { isWriting: true })),
     tool_use: takeUse,
     tool_result: takeResult,
     stage: (event) => {
@@ -195,13 +179,8 @@ export const createConversation = (): Conversation => {
       facts.costUsd = event.cost_usd ?? facts.costUsd;
       settled = addUsage(settled, event.usage);
       facts.usage = event.usage === null ? facts.usage : settled;
-      entries.push({
-        ...base(event),
-        kind: "result",
-        ok: event.ok,
-        text: event.text,
-        turns: event.num_turns,
-      });
+      const text = event.ok ? "The agent is done" : "The agent gave up";
+      entries.push({ ...base(event), type: "result", text });
     },
     usage: ({ usage }) => void (facts.usage = addUsage(facts.usage, usage)),
     exited: (event) => {
@@ -232,10 +211,10 @@ export const createConversation = (): Conversation => {
 
 type Of<Type extends JobEvent["type"]> = Extract<JobEvent, { type: Type }>;
 
-const holds = (entry: Entry, seq: number): boolean =>
+const holds = (entry: JobEntry, seq: number): boolean =>
   entry.seq === seq ||
-  (entry.kind === "tool" && (entry.result?.seq === seq || entry.calls.some((call) => holds(call, seq))));
+  (entry.type === "tool" && (entry.resultSeq === seq || entry.calls.some((call) => holds(call, seq))));
 
-const base = ({ seq, at, attempt }: JobEvent): Base => ({ seq, at, attempt, changes: 0 });
+const base = ({ seq, at, attempt }: JobEvent): Base => ({ seq, at, attempt, changes: 0, isLive: false });
 
 const depthOf = ({ parent }: ToolEntry): number => (parent === null ? 1 : 1 + depthOf(parent));

@@ -1,11 +1,14 @@
+import type { ReactNode } from "react";
 import type { z } from "zod";
 import { ClientError } from "../../../src/client/client-error.ts";
 import type { TranscriptOperations } from "../../../src/contract/transcript.ts";
+import { KeyForm } from "../parts/key-form.tsx";
+import { Empty, Failed, Loading } from "../parts/states.tsx";
 import { queries, storedBridgeKey, transport } from "../shell/service.ts";
 import { createStore } from "../shell/store.ts";
 
 /** Whether the transcript service asks for a key. */
-export const needsBridgeKey = createStore(false);
+const needsBridgeKey = createStore(false);
 
 const version = "2026-07-28";
 
@@ -51,7 +54,7 @@ export const askBridge = async <Name extends keyof TranscriptOperations>(
 };
 
 /** Tries a key and keeps it until the tab is closed. @throws ClientError 403 for one that is refused */
-export const tryBridgeKey = async (key: string): Promise<void> => {
+const tryBridgeKey = async (key: string): Promise<void> => {
   await askBridge("list_sessions", { limit: 1 }, AbortSignal.timeout(60_000), key);
   sessionStorage.setItem(storedBridgeKey, key);
   // Nothing that was read with another key is shown meanwhile.
@@ -76,3 +79,40 @@ const outputOf = (answer: Answer): object => {
     code,
   });
 };
+
+type AnswerProps<Data> = {
+  query: { data: Data | undefined; error: Error | null; refetch: () => unknown };
+  children: (data: Data) => ReactNode;
+};
+
+/** What the transcript service has answered, or why it has not. */
+export const BridgeAnswer = <Data,>({ query: { data, error, refetch }, children }: AnswerProps<Data>) => {
+  if (needsBridgeKey.use()) return <AskKey />;
+  if (data !== undefined) return children(data);
+  if (error === null) return <Loading />;
+  // The service has no such path.
+  if (error instanceof ClientError && error.code === "not_found")
+    return (
+      <Empty title="This service shows no transcripts">
+        Start <code>bridge serve</code> beside it and name that in <code>SERVICE_BRIDGE_URL</code>: see{" "}
+        <code>docs/transcripts.md</code>.
+      </Empty>
+    );
+  return <Failed error={error} retry={() => void refetch()} />;
+};
+
+const AskKey = () => (
+  <div className="page-state">
+    <h2>The transcript service asks for a key</h2>
+    <KeyForm
+      label="One of its keys"
+      refused="That key is not one of the transcript service's"
+      note={
+        <>
+          Kept in this tab until you close it. The operator has set it in <code>BRIDGE_API_KEYS</code>.
+        </>
+      }
+      use={tryBridgeKey}
+    />
+  </div>
+);
