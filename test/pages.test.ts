@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
+import { mark } from "../tools/docs.ts";
 
 const root = join(import.meta.dirname, "..");
 const docs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
@@ -9,6 +10,7 @@ const docs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8"
 const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "test/fake-agent/README.md", ...docs];
 
 const longestLine = 120;
+/** Pages written by hand: those that tools/docs.ts makes are looked up, not read from top to bottom. */
 const longestPage = 250;
 
 const read = (page: string): string => readFileSync(join(root, page), "utf8");
@@ -19,7 +21,7 @@ test.each(pages)(
     const lines = read(page).trimEnd().split("\n");
     const wide = lines.flatMap((line, n) => (line.length > longestLine ? `${n + 1}: ${line}` : []));
     expect(wide).toEqual([]);
-    expect(lines.length).toBeLessThanOrEqual(longestPage);
+    if (lines[0] !== mark) expect(lines.length).toBeLessThanOrEqual(longestPage);
   },
 );
 
