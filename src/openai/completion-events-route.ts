@@ -22,7 +22,7 @@ type Dependencies = {
   events: {
     read: (
       correlationId: string,
-      after: string | null,
+      reading: { after: string | null; since: string; once: boolean },
       signal: AbortSignal,
     ) => AsyncIterable<{ position: string; event: Entry }>;
   };
@@ -71,11 +71,12 @@ export const completionEventsRoute = (deps: Dependencies): Route => ({
   handle: async (call) => {
     const uuid = call.path["uuid"] ?? "";
     const after = readPosition(call.request, /^\d{1,15}-\d{1,15}$/, "the id of an event that was received");
-    await deps.getCompletion({ uuid }, { signal: call.request.signal, principal: call.principal });
+    const context = { signal: call.request.signal, principal: call.principal };
+    const { completion } = await deps.getCompletion({ uuid }, context);
     // A reply to HEAD has no body: start nothing for it.
     if (call.request.method === "HEAD") return streamed(null);
     return streamed(
-      eventStream((signal) => encoded(deps, { uuid, after, call }, signal), {
+      eventStream((signal) => encoded(deps, { completion, after, call }, signal), {
         endedBy: [deps.closing, call.request.signal],
         pingEveryMs: deps.pingEveryMs,
         onFailure: (error) => deps.log.error({ err: error, completion: uuid }, "event stream failed"),
@@ -84,17 +85,18 @@ export const completionEventsRoute = (deps: Dependencies): Route => ({
   },
 });
 
-type Reading = { uuid: string; after: string | null; call: Call };
+type Reading = { completion: Completion; after: string | null; call: Call };
 
 async function* encoded(
   deps: Dependencies,
-  { uuid, after, call }: Reading,
+  { completion: { uuid, status, created_at: since }, after, call }: Reading,
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
+  const reading = { after, since, once: isCompletionFinal(status) };
   const context = { signal, principal: call.principal };
   const mute = watchForEnd(deps, uuid, context);
   try {
-    for await (const { position: id, event } of deps.events.read(uuid, after, mute.signal)) {
+    for await (const { position: id, event } of deps.events.read(uuid, reading, mute.signal)) {
       mute.received();
       yield encodeEvent({ id, event: event.event_type, data: JSON.stringify(event) });
       if (event.event_type === "done") return;

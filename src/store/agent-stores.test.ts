@@ -11,7 +11,7 @@ import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
-import { createEventBus, eventBusFormat } from "./event-bus.ts";
+import { createEventBus, eventBusLog } from "./event-bus.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 import { openRedisRecords } from "./redis-records.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
@@ -79,8 +79,8 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createEventBus({
-          logs: createRedisLogs(eventBusFormat, { kv, notifier: createRedisNotifier({ kv, log }) }),
-          gatherMs: 20,
+          logs: createRedisLogs({ ...eventBusLog, kv, notifier: createRedisNotifier({ kv, log }) }),
+          now: () => new Date(),
           log,
         });
       return { bus: on(a), other: on(b) };
