@@ -18,7 +18,7 @@ import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
 import { createEventBus, eventBusLog } from "./event-bus.ts";
 import { createRedisLogs } from "./redis-logs.ts";
-import { openRedisRecords } from "./redis-records.ts";
+import { openRedisValues } from "./redis-values.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 
 let redis: TestRedis;
@@ -33,10 +33,10 @@ const begin = new Date("2026-01-01T00:00:00Z");
 
 const now = (): Date => begin;
 const completionsOn = (kv: Kv) =>
-  createCompletionStore(openRedisRecords(completionKind(completionTtl), { kv, now, log }));
+  createCompletionStore(openRedisValues(completionKind(completionTtl), { kv, now, log }));
 const conversationsOn = (kv: Kv) =>
-  createConversationStore(openRedisRecords(conversationKind(conversationTtl), { kv, now, log }));
-const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
+  createConversationStore(openRedisValues(conversationKind(conversationTtl), { kv, now, log }));
+const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisValues(visibilityKind, { kv, now, log }));
 const busOn = (kv: Kv) =>
   createEventBus({
     logs: createRedisLogs({ ...eventBusLog, kv, notifier: createRedisNotifier({ kv, log }) }),
@@ -121,26 +121,27 @@ test("entries without a record are left out of lists, and swept when no write ca
   await store.update("ended", "e1", { status: "failed", ended_at: begin.toISOString() });
   await kv.client.del(kv.key("completion", "gone"));
   // As a crash between record and index leaves it.
-  await kv.client.zadd(kv.key("completions", "unfinished"), begin.getTime(), "ended");
+  const member = (uuid: string) => `${begin.getTime()}_${uuid}`;
+  await kv.client.zadd(kv.jobKey("completions:unfinished"), 0, member("ended"));
   expect((await store.list(all)).map(({ uuid }) => uuid)).toEqual(["running", "ended"]);
   expect((await store.unfinished()).map(({ uuid }) => uuid)).toEqual(["running"]);
-  const left = async (name: string) => await kv.client.zrange(kv.key("completions", name), "0", "-1");
+  const left = async () =>
+    await Promise.all(
+      ["completions", "completions:unfinished"].map((name) => kv.client.zrange(kv.jobKey(name), "0", "-1")),
+    );
   const later = (seconds: number) => new Date(begin.getTime() + seconds * 1000);
+  const entries = ["ended", "gone", "running"].map(member);
   await store.expire(later(completionTtl - 1));
-  expect(await left("all")).toEqual(["ended", "gone", "running"]);
+  expect(await left()).toEqual([entries, entries]);
   await store.expire(later(completionTtl + 1));
-  expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
-    ["ended", "running"],
-    ["ended", "running"],
-    ["ended"],
+  const [ended, , running] = entries;
+  expect(await left()).toEqual([
+    [ended, running],
+    [ended, running],
   ]);
   await kv.client.del(kv.key("completion", "ended"));
   await store.expire(later(completionTtl + 1));
-  expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
-    ["running"],
-    ["running"],
-    [],
-  ]);
+  expect(await left()).toEqual([[running], [running]]);
 });
 
 test("an entry goes only with its key: a record that cannot be read stays in its lists", async () => {
@@ -148,11 +149,11 @@ test("an entry goes only with its key: a record that cannot be read stays in its
   const store = completionsOn(kv);
   const uuids = Array.from({ length: 501 }, (_, n) => `n${String(n).padStart(3, "0")}`);
   await Promise.all(uuids.map((uuid) => store.create(sampleCompletion({ uuid }))));
-  await kv.client.hset(kv.key("completion", "n000"), "json", "{}");
+  await kv.client.set(kv.key("completion", "n000"), "{}");
   await kv.client.del(kv.key("completion", "n500"));
   await store.expire(new Date(begin.getTime() + completionTtl * 1000 + 1));
-  for (const name of ["all", "unfinished"])
-    expect(await kv.client.zrange(kv.key("completions", name), "0", "-1")).toEqual(uuids.slice(0, 500));
+  for (const name of ["completions", "completions:unfinished"])
+    expect(await kv.client.zcard(kv.jobKey(name))).toBe(500);
 });
 
 test("lists longer than a page are complete, up to the limit", async () => {
@@ -173,9 +174,10 @@ test("foreign values are skipped, with one warning each", async () => {
   const key = conversationKey("x");
   await completions.create(sampleCompletion({ uuid: "good" }));
   await completions.create(sampleCompletion({ uuid: "foreign" }));
-  await kv.client.hset(kv.key("completion", "foreign"), "json", "{}");
+  await kv.client.set(kv.key("completion", "foreign"), "{}");
   await completions.create(sampleCompletion({ uuid: "wrong-type" }));
-  await kv.client.set(kv.key("completion", "wrong-type"), "x");
+  await kv.client.del(kv.key("completion", "wrong-type"));
+  await kv.client.hset(kv.key("completion", "wrong-type"), "x", "y");
   await kv.client.set(kv.key("conv", key), "x");
   await kv.client.hset(kv.key("stream_config", "a"), "x", "y");
   lines.length = 0;

@@ -51,17 +51,20 @@ const Stored: z.ZodType<WorktreeRecord> = z.object({
   error: z.string().nullable(),
 });
 
-/** A file each; or the hash `{prefix:j}:prepared`, since they are few and listed more often than changed. */
+/** Index of all, by creation. */
+const prepared = "prepared";
+
+/** A file each; or `{prefix:j}:worktree:{id}`. */
 export const worktreeKind: Kind<WorktreeRecord> = {
   noun: "worktree",
+  key: "worktree",
   isId: isJobId,
   parse: parseWith(
     (value) => Stored.parse(value),
     (record, id) => record.worktree_id === id,
   ),
-  entries: () => [],
+  entries: ({ created_at }) => [{ index: prepared, at: Date.parse(created_at) }],
   files: { inMemory: () => true },
-  redis: { layout: "table", key: () => ["prepared"], oneSlot: true },
 };
 
 /**
@@ -92,7 +95,10 @@ export type WorktreeStore = {
 export const createWorktreeStore = (records: Records<WorktreeRecord>): WorktreeStore => ({
   create: async (record) => void (await records.change(record.worktree_id, () => record)),
   get: records.get,
-  list: async () => (await records.all()).toSorted(byAge),
+  list: async () => {
+    const all = await records.list(prepared);
+    return (await Promise.all(all.map(({ id }) => records.get(id)))).filter((record) => record !== null);
+  },
   update: async (id, statuses, patch) => {
     const { after, changed } = await records.change(id, (current) =>
       current !== null && statuses.includes(current.status) ? { ...current, ...patch } : undefined,
@@ -102,7 +108,3 @@ export const createWorktreeStore = (records: Records<WorktreeRecord>): WorktreeS
   remove: async (id) => void (await records.change(id, () => null)),
   close: records.close,
 });
-
-/** Oldest first. */
-const byAge = (a: WorktreeRecord, b: WorktreeRecord): number =>
-  Date.parse(a.created_at) - Date.parse(b.created_at) || (a.worktree_id < b.worktree_id ? -1 : 1);
