@@ -66,7 +66,21 @@ export const createLogWriters = (options: Options) => {
   const patience = logs.shared ? closing.signal : AbortSignal.abort();
 
   const writerOf = (id: string): Writer => {
-    const writer = writers.get(id) ?? newWriter(id);
+    const writer = writers.get(id) ?? {
+      id,
+      name: randomUUID(),
+      batches: 0,
+      items: [],
+      waiting: 0,
+      known: null,
+      first: null,
+      batch: null,
+      isShort: false,
+      isLong: false,
+      running: null,
+      failure: Promise.withResolvers(),
+      lastMessage: "",
+    };
     writers.set(id, writer);
     return writer;
   };
@@ -127,9 +141,10 @@ export const createLogWriters = (options: Options) => {
   const nextBatch = (writer: Writer, known: Tail): Batch | null => {
     const entries: Fields[] = [];
     const end = known.size + batchSize;
-    for (let { size } = known; size < end;) {
-      const item = writer.items.shift();
-      if (item === undefined) break;
+    let [{ size }, taken] = [known, 0];
+    for (const item of writer.items) {
+      if (size >= end) break;
+      taken += 1;
       writer.waiting -= item.size;
       const isWritten = mayStay(item, size, options.limit);
       const note = isWritten || writer.isLong ? null : options.leftOut(item, `The log has ${size} bytes`);
@@ -140,6 +155,7 @@ export const createLogWriters = (options: Options) => {
         size += each.size;
       }
     }
+    writer.items.splice(0, taken);
     if (entries.length === 0) return null;
     const name = `${writer.name}:${(writer.batches += 1)}`;
     const [start, seconds] = [options.start(), options.seconds(entries)];
@@ -182,22 +198,6 @@ export const createLogWriters = (options: Options) => {
     },
   };
 };
-
-const newWriter = (id: string): Writer => ({
-  id,
-  name: randomUUID(),
-  batches: 0,
-  items: [],
-  waiting: 0,
-  known: null,
-  first: null,
-  batch: null,
-  isShort: false,
-  isLong: false,
-  running: null,
-  failure: Promise.withResolvers(),
-  lastMessage: "",
-});
 
 const isEmpty = ({ items, batch }: Writer): boolean => items.length === 0 && batch === null;
 

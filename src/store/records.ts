@@ -102,12 +102,8 @@ export type Records<T extends object> = Values<T> & {
 };
 
 /** Opens a kind of records; `directory` is for files. */
-type Open<Port extends "records" | "values"> = <T extends object>(
-  kind: Kind<T>,
-  directory: string,
-) => Promise<Port extends "records" ? Records<T> : Values<T>>;
-export type OpenRecords = Open<"records">;
-export type OpenValues = Open<"values">;
+export type OpenRecords = <T extends object>(kind: Kind<T>, directory: string) => Promise<Records<T>>;
+export type OpenValues = <T extends object>(kind: Kind<T>, directory: string) => Promise<Values<T>>;
 
 /** Most ids that one call lists or removes. */
 export const maxBatch = 500;

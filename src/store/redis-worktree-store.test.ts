@@ -65,7 +65,7 @@ test("a value that is no worktree is skipped, with one warning", async () => {
     [foreign, JSON.stringify(good)],
     [odd, JSON.stringify({ ...odd, status: "odd" })],
   ] as const) {
-    await kv.client.hset(kv.jobKey("worktree", id), { rev: "1", json });
+    await kv.client.hset(kv.jobKey("prepared", id), { rev: "1", json });
     await kv.client.zadd(kv.jobKey("prepared"), 0, `1767225600000_${id}`);
   }
   for (let time = 0; time < 2; time += 1) expect(await store.list()).toEqual([good]);
