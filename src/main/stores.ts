@@ -160,7 +160,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     import("../kv/connect.ts"),
     import("../kv/redis-notifier.ts"),
   ]);
-  const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
+  const kv = await connectKv({ url, optionsFile: settings.kvOptionsFile, prefix: settings.kvKeyPrefix, log });
   await requireFormat(inKv(kv), { mark: true }).catch(async (error: unknown) => {
     await kv.close();
     throw error;
