@@ -17,6 +17,7 @@ import {
   type Position,
   type Query,
   type Records,
+  type Values,
 } from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
@@ -28,7 +29,7 @@ type Options = { directory: string; now: () => Date; log: Log };
 export const openFilesRecords = async <T extends object>(
   kind: Kind<T>,
   { directory, now, log }: Options,
-): Promise<Records<T>> => {
+): Promise<Records<T> & Values<T>> => {
   const known = new Map<string, { entries: IndexEntry[]; expires: number }>();
   const cache = new Map<string, T>();
   const index = createMemoryIndex();

@@ -81,7 +81,7 @@ export type Values<T extends object> = {
  * PORT. Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it; nothing is half done
  * then. A change is durable when the function resolves.
  */
-export type Records<T extends object> = Values<T> & {
+export type Records<T extends object> = Omit<Values<T>, "expire"> & {
   /**
    * Stores a new record unless one of its claims is taken, or `limit.index` has `limit.max` entries. `ignored`: a deleted or
    * unreadable record, whose claims do not count.

@@ -113,9 +113,6 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, options: Redis
 
     count: (index) => kv.ask((client) => client.zcard(kv.jobKey(index))),
 
-    // Who has such records removes them by an index.
-    expire: async () => undefined,
-
     increment: async (counter) => {
       await kv.ask((client) => client.hincrby(kv.jobKey("tally"), counter, 1));
     },
