@@ -1,5 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { optionsFileOf } from "./kv.ts";
 import { afterFile } from "./cleanup.ts";
 import { spawnService, type Service, type ServiceOptions } from "./service-process.ts";
 import { temporaryDirectory } from "./temporary.ts";
@@ -35,6 +36,7 @@ export const createCluster = async ({ kvUrl, env = {}, directory }: Options) => 
     home: more.home ?? join(root, name),
     env: {
       KV_URL: kvUrl,
+      KV_OPTIONS_FILE: optionsFileOf(kvUrl) ?? "",
       SERVICE_POD_NAME: name,
       SERVICE_SHARED_FS_ROOT: shared,
       SERVICE_REPOS_ROOT: join(shared, "repos"),

@@ -1,11 +1,11 @@
 import type { Kv } from "../src/kv/kv.ts";
 import { isFinal } from "../src/contract/job.ts";
 import { createLog, type Log } from "../src/lib/log.ts";
-import { createEventBus, eventBusFormat, type EventBus } from "../src/store/event-bus.ts";
-import { createEventLog, eventLogFormat, type EventLog } from "../src/store/event-log.ts";
+import { createEventBus, eventBusLog, type EventBus } from "../src/store/event-bus.ts";
+import { createEventLog, type EventLog } from "../src/store/event-log.ts";
 import { openFilesRecords } from "../src/store/files-records.ts";
 import { createJobStore, jobKind, type JobStore } from "../src/store/job-store.ts";
-import { createLocalLogs } from "../src/store/local-logs.ts";
+import { createFileLogs, createMemoryLogs } from "../src/store/local-logs.ts";
 import { openRedisRecords } from "../src/store/redis-records.ts";
 
 const now = (): Date => new Date();
@@ -23,7 +23,7 @@ export const openFilesEventLog = (
   { jobs, now, log }: { jobs: Pick<JobStore, "get">; now: () => Date; log: Log },
 ): EventLog =>
   createEventLog({
-    logs: createLocalLogs(eventLogFormat, { directory, now }),
+    logs: createFileLogs(directory),
     maxBytes: 1e6,
     ttlSeconds: 3600,
     describe: async (id) => {
@@ -35,21 +35,9 @@ export const openFilesEventLog = (
   });
 
 /** The event bus in memory, of at most so many characters. */
-export const openLocalEventBus = ({
-  now,
-  maxCharacters,
-  gatherMs,
-}: {
-  now: () => Date;
-  maxCharacters?: number;
-  gatherMs?: number;
-}): EventBus =>
+export const openLocalEventBus = (options: { now: () => Date; maxCharacters?: number }): EventBus =>
   createEventBus({
-    logs: createLocalLogs(eventBusFormat, {
-      directory: null,
-      now,
-      ...(maxCharacters !== undefined && { maxCharacters }),
-    }),
+    logs: createMemoryLogs({ ...eventBusLog, ...options }),
+    now: options.now,
     log: createLog("silent", (line) => line),
-    ...(gatherMs !== undefined && { gatherMs }),
   });

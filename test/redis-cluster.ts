@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
 import { lastingPort } from "./lasting-port.ts";
+import { withOptions } from "./kv.ts";
 import { startRedis } from "./redis.ts";
 import { until } from "./until.ts";
 
@@ -27,10 +28,9 @@ export const startRedisCluster = async () => {
   } finally {
     for (const client of clients) client.disconnect();
   }
-  return {
-    url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,
-    nodes,
-  };
+  const cluster = nodes.map(({ port }) => ({ host: "127.0.0.1", port }));
+  // Another name than that of its first node.
+  return { url: await withOptions(`redis://localhost:${nodes[0]?.port}`, { cluster }), nodes };
 };
 
 const startNode = async () => {

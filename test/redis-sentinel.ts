@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterFile } from "./cleanup.ts";
 import { lastingPort } from "./lasting-port.ts";
+import { withOptions } from "./kv.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { until } from "./until.ts";
@@ -35,7 +36,10 @@ export const startRedisSentinel = async () => {
   };
 
   return {
-    url: `redis+sentinel://${ports.map((port) => `127.0.0.1:${port}`).join(",")}/${name}`,
+    url: await withOptions(`redis://localhost:${ports[0]}`, {
+      sentinels: ports.map((port) => ({ host: "127.0.0.1", port })),
+      name,
+    }),
     /** The node that the sentinels take for the master. */
     master: current,
     /** Whether the master has a replica that follows it. */

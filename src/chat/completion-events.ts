@@ -15,6 +15,19 @@ const publishedOf = (given: AgentEvent): Published | null => {
   return { event_type: type, content: JSON.stringify(rest) };
 };
 
+/** Pieces of one text that come at once are one event. */
+const joined = (all: readonly Published[]): Published[] => {
+  const events: Published[] = [];
+  for (const event of all) {
+    const last = events.at(-1);
+    const isText = event.event_type === "thinking" || event.event_type === "assistant_text";
+    if (isText && last?.event_type === event.event_type)
+      events[events.length - 1] = { ...last, content: last.content + event.content };
+    else events.push(event);
+  }
+  return events;
+};
+
 type PublisherDependencies = { bus: Pick<EventBus, "publish">; now: () => Date; log: Log };
 
 export type BusPublisher = {
@@ -41,7 +54,7 @@ export const createPublisher = (
     onSession: (sessionId) => void (session = sessionId),
     onEvents: (events) => {
       try {
-        for (const published of events.map(publishedOf)) if (published !== null) publish(published);
+        joined(events.map(publishedOf).filter((published) => published !== null)).forEach(publish);
       } catch (err) {
         log.error({ err, correlation_id: correlationId }, "what the agent does could not be published");
       }

@@ -43,7 +43,6 @@ export const createCompletionTurn =
   async (run: Run): Promise<CompletionRecord> => {
     const { now, bus, write } = deps;
     const { uuid } = run.record;
-    await bus.begin(uuid);
     const started = { status: "running", started_at: now().toISOString() } as const;
     const running = { ...run.record, ...started };
     const over = new AbortController();

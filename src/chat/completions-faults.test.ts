@@ -97,7 +97,7 @@ test("a change whose answer was lost is not mistaken for another's", async () =>
 });
 
 test("what earlier starts and dead instances have left is failed, and subscribers are notified", async () => {
-  const { completions, store, bus, submit, fake, told } = await openCompletions();
+  const { completions, store, submit, fake, told } = await openCompletions();
   fake.play = untilStopped;
   await submit({ wait: false });
   for (const [uuid, pod_name, epoch] of [
@@ -107,7 +107,6 @@ test("what earlier starts and dead instances have left is failed, and subscriber
     ["unknown-here", "pod", "e1"],
   ] as const) {
     await store.create(sampleCompletion({ uuid, pod_name, epoch, status: "running" }));
-    await bus.begin(uuid);
   }
   expect(await completions.settleLost(({ podName }) => podName === "other")).toBe(3);
   expect(await completions.settleLost(({ podName }) => podName === "other")).toBe(0);

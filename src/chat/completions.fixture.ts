@@ -11,6 +11,7 @@ import { completionKind, createCompletionStore, type CompletionStore } from "../
 import type { EventBus } from "../store/event-bus.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { openLocalEventBus } from "../../test/open-stores.ts";
+import { fromStart } from "../../test/ports/event-bus-suite.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
 import { openCompletionSpool } from "./completion-writer.ts";
 import { createCompletions } from "./completions.ts";
@@ -99,7 +100,7 @@ export const openShared = async () => {
     store: createCompletionStore(
       await openFilesRecords(completionKind(completionTtl), { directory, now: clock, log }),
     ),
-    bus: openLocalEventBus({ now: clock, gatherMs: 0 }),
+    bus: openLocalEventBus({ now: clock }),
   };
 };
 
@@ -145,7 +146,7 @@ export const openCompletions = async ({
   /** The events of a completion that has ended, as type and content. */
   const publishedEvents = async (uuid = "one") => {
     const events: [string, string][] = [];
-    for await (const { event } of bus.read(uuid, null, AbortSignal.timeout(5000)))
+    for await (const { event } of bus.read(uuid, fromStart, AbortSignal.timeout(5000)))
       events.push([event.event_type, event.content]);
     return events;
   };

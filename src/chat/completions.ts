@@ -138,7 +138,6 @@ export const createCompletions = (options: Options): Completions => {
     const ended = { status: "completed", result, started_at: at, ended_at: at, duration_ms: 0 } as const;
     const record = { ...run.record, ...ended };
     if (!(await store.create(record))) throw alreadyRunning(record.uuid);
-    await bus.begin(record.uuid);
     publishEnd(bus, record, now);
     return record;
   };

@@ -21,7 +21,7 @@ type Dependencies = {
   agent: Pick<AgentPackage, "name" | "profile" | "read">;
   requireAgent: RequireAgent;
   visibilities: VisibilityStore;
-  bus: Pick<EventBus, "begin" | "publish">;
+  bus: Pick<EventBus, "publish">;
   settings: Pick<Settings, "agentModeLiveText" | "agentModeOnDisconnect" | "convHashFallback">;
   now: () => Date;
   newId: () => string;
@@ -143,7 +143,7 @@ type CheckedRequest = ChatRequest & {
 
 type AnswerDependencies = {
   engine: Pick<Engine, "run">;
-  bus: Pick<EventBus, "begin" | "publish">;
+  bus: Pick<EventBus, "publish">;
   now: () => Date;
   log: Log;
 };
@@ -174,7 +174,6 @@ const answerChat = async (deps: AnswerDependencies, begun: StartedTurn): Promise
   // Streaming callers see events directly; publish to the bus only otherwise.
   const publisher = request.stream ? null : createPublisher(deps, turn.id);
   try {
-    if (publisher !== null) void deps.bus.begin(turn.id);
     const { usage, costUsd, numTurns } = await deps.engine.run({
       ...asked(begun),
       ...(publisher !== null && { onSession: publisher.onSession }),

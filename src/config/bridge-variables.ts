@@ -83,6 +83,7 @@ const collectionVariables = {
     "Mask secrets (known token shapes, values of key-like names) in answers",
   ),
   kvUrl: clusterVariables.kvUrl,
+  kvOptionsFile: clusterVariables.kvOptionsFile,
   machine: variable(
     "BRIDGE_MACHINE",
     optional,

@@ -1,107 +1,84 @@
-/** The address of the key-value store, parsed from `KV_URL`; no field has a default of its own. */
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+
+type Host = { host: string; port: number };
+
+/** How the key-value store is reached: KV_URL, and what KV_OPTIONS_FILE adds. */
 export type KvAddress = {
-  mode: "single" | "sentinel" | "cluster";
-  /** The store; for Sentinel the sentinels, for a Cluster some of its nodes. */
-  hosts: { host: string; port: number }[];
+  /** The store; its sentinels, or nodes of its Cluster. */
+  hosts: Host[];
   tls: boolean;
-  username: string | null;
-  password: string | null;
+  username: string | undefined;
+  password: string | undefined;
   /** Number of the database; 0 in a Cluster. */
   database: number;
-  /** The master's name at the sentinels; null unless `sentinel`. */
-  master: string | null;
-  /** Password of the sentinels themselves. */
-  sentinelPassword: string | null;
-  /** PEM file of the authority that signed the store's certificate; null: those of Node. */
-  caFile: string | null;
+  options: KvOptions;
 };
 
-const schemes = /^(redis|rediss|valkey|valkeys)(?:\+(sentinel|cluster))?:$/;
+const Hosts = z.array(z.object({ host: z.string().min(1), port: z.int().min(1).max(65_535) })).min(1);
 
-const parameters = ["sentinel_password", "ca_file"];
+/** Options of ioredis, for one server, Sentinel, or each node of a Cluster. */
+const KvOptions = z
+  .looseObject({
+    /** Nodes of the Cluster. */
+    cluster: Hosts.optional(),
+    sentinels: Hosts.optional(),
+    /** The master's name at the sentinels. */
+    name: z.string().optional(),
+    sentinelPassword: z.string().optional(),
+    password: z.string().optional(),
+    tls: z.looseObject({}).optional(),
+  })
+  .refine(({ sentinels, name }) => (sentinels === undefined) === (name === undefined), {
+    error: "sentinels and the name of their master go together",
+  });
+type KvOptions = z.infer<typeof KvOptions>;
 
 /**
- * Parses `redis[s]://[user:password@]host[:port][/database]`,
- * `redis[s]+sentinel://…@host:port,host:port/master[/database]` and `redis[s]+cluster://…@host:port,host:port`, each
- * with `?ca_file=` and the second with `?sentinel_password=`.
- * @returns the address, or a text that completes "KV_URL …"
+ * Parses `redis[s]://[user:password@]host[:port][/database]`.
+ * @returns the address, or a text that completes "KV_URL …" and does not repeat credentials
  */
 export const parseKvUrl = (text: string): KvAddress | string => {
-  const parts = partsOf(text);
-  if (parts === null)
-    return "must begin with redis:// or rediss://, or redis+sentinel:// or redis+cluster:// (rediss+… with TLS)";
-  const { mode, tls } = parts;
-  const hosts = hostsOf(mode, parts.list);
-  if (typeof hosts === "string") return hosts;
-  const options = optionsOf(parts.query);
-  if (typeof options === "string") return options;
-  const place = placeOf(mode, parts.path);
-  if (typeof place === "string") return place;
-  const login = loginOf(parts.credentials);
-  if (login === null) return "has credentials that cannot be read; write special characters percent-encoded";
-  return { mode, hosts, tls, ...login, ...place, ...options };
-};
-
-const partsOf = (text: string) => {
-  const parts = /^([a-z+]+:)\/\/(?:([^@/?#]*)@)?([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?$/i.exec(text);
-  const scheme = schemes.exec(parts?.[1]?.toLowerCase() ?? "");
-  if (parts === null || scheme === null) return null;
-  const [, , credentials = "", list = "", path = "", query = ""] = parts;
-  const mode: KvAddress["mode"] =
-    scheme[2] === "sentinel" ? "sentinel" : scheme[2] === "cluster" ? "cluster" : "single";
-  return { mode, tls: /^(rediss|valkeys)$/.test(scheme[1] ?? ""), credentials, list, path, query };
-};
-
-const hostsOf = (mode: KvAddress["mode"], list: string): KvAddress["hosts"] | string => {
-  const hosts = list.split(",").map((one) => hostOf(one, mode === "sentinel" ? 26_379 : 6379));
-  if (list.includes("@")) return "has an @ too many; write @ in a password as %40";
-  const named = hosts.filter((host) => host !== null);
-  if (named.length < hosts.length) return "must name each host as host or host:port, separated by commas";
-  if (mode === "single" && hosts.length > 1)
-    return "names several hosts: use redis+sentinel:// or redis+cluster:// for that";
-  return named;
-};
-
-const optionsOf = (query: string): Pick<KvAddress, "sentinelPassword" | "caFile"> | string => {
-  const options = new URLSearchParams(query);
-  const unknown = [...options.keys()].find((key) => !parameters.includes(key));
-  if (unknown !== undefined)
-    return `has the unknown parameter ${unknown}; there are ${parameters.join(", ")}`;
-  return { sentinelPassword: options.get("sentinel_password"), caFile: options.get("ca_file") };
-};
-
-const hostOf = (text: string, defaultPort: number): { host: string; port: number } | null => {
-  const match = /^(\[[0-9a-f:.]+\]|[^:[\]\s@]+)(?::(\d{1,5}))?$/i.exec(text);
-  const port = Number(match?.[2] ?? defaultPort);
-  if (match === null || port < 1 || port > 65_535) return null;
-  return { host: (match[1] ?? "").replace(/^\[|\]$/g, ""), port };
-};
-
-const placeOf = (
-  mode: KvAddress["mode"],
-  text: string,
-): { master: string | null; database: number } | string => {
-  const path = text.split("/").filter((part) => part !== "");
-  const master = mode === "sentinel" ? (path.shift() ?? "") : null;
-  if (master === "")
-    return "must name the master after the sentinels, as in redis+sentinel://host:26379/mymaster";
-  const [database = "0", ...rest] = path;
-  if (rest.length > 0 || !/^\d{1,5}$/.test(database))
-    return "must end with the number of the database, if with any path";
-  if (mode === "cluster" && database !== "0") return "names a database, but a cluster has only number 0";
-  return { master, database: Number(database) };
-};
-
-const loginOf = (credentials: string): { username: string | null; password: string | null } | null => {
-  const colon = credentials.indexOf(":");
-  const [user, password] =
-    colon === -1 ? [credentials, ""] : [credentials.slice(0, colon), credentials.slice(colon + 1)];
+  const url = URL.parse(text);
+  const database = /^\/?(\d{0,5})$/.exec(url?.pathname ?? "")?.[1];
+  if (url === null || !/^(redis|valkey)s?:$/.test(url.protocol) || url.hostname === "" || url.port === "0")
+    return "must be redis://[user:password@]host[:port][/database], or rediss:// for TLS";
+  if (database === undefined || url.search !== "")
+    return "must end with the number of the database, if with anything; other options belong in KV_OPTIONS_FILE";
   try {
+    const [username, password] = [url.username, url.password].map(
+      (part) => decodeURIComponent(part) || undefined,
+    );
+    const hosts = [{ host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || 6379) }];
     return {
-      username: user === "" ? null : decodeURIComponent(user),
-      password: password === "" ? null : decodeURIComponent(password),
+      hosts,
+      tls: /(rediss|valkeys):/.test(url.protocol),
+      username,
+      password,
+      database: Number(database),
+      options: {},
     };
   } catch {
-    return null;
+    return "has credentials that cannot be read; write special characters percent-encoded";
   }
+};
+
+/** @returns what the file holds, or a text that completes "KV_OPTIONS_FILE …" */
+export const readKvOptions = (file: string): KvOptions | string => {
+  try {
+    return KvOptions.parse(JSON.parse(readFileSync(file, "utf8")));
+  } catch (error) {
+    if (error instanceof z.ZodError)
+      return `is wrong: ${error.issues.map(({ path, message }) => [...path, message].join(" ")).join("; ")}`;
+    // The message of a syntax error may repeat a part of the file.
+    return `must be a readable file with JSON (${error instanceof SyntaxError ? "it is no JSON" : String(error)})`;
+  }
+};
+
+/** @throws Error with a sentence for the operator */
+export const kvAddress = (url: string, file: string | null): KvAddress => {
+  const [address, options] = [parseKvUrl(url), file === null ? {} : readKvOptions(file)];
+  if (typeof address === "string") throw new Error(`KV_URL ${address}`);
+  if (typeof options === "string") throw new Error(`KV_OPTIONS_FILE ${options}`);
+  return { ...address, hosts: options.cluster ?? options.sentinels ?? address.hosts, options };
 };

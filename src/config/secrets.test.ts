@@ -70,9 +70,14 @@ test.each([
   expect(maskUrl(value)).toBe(shown);
 });
 
-test("the passwords of the key-value store are secret, of whatever kind of URL", async () => {
-  const url = "redis+sentinel://user:p%40ss-word@one:1,two:2/master?sentinel_password=sent-1";
-  const secrets = await found({ KV_URL: url });
+test("the passwords of the key-value store are secret, in the URL and in the file of options", async () => {
+  const url = "redis://user:p%40ss-word@one:1";
+  const file = join(await temporaryDirectory(), "kv.json");
+  await writeFile(
+    file,
+    JSON.stringify({ sentinels: [{ host: "a", port: 1 }], name: "m", sentinelPassword: "sent-1" }),
+  );
+  const secrets = await found({ KV_URL: url, KV_OPTIONS_FILE: file });
   for (const secret of [url, "p@ss-word", "p%40ss-word", "sent-1"]) expect(secrets).toContain(secret);
   expect(await found({ KV_URL: "redis://one" })).toEqual(["redis://one"]);
 });

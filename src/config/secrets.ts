@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { parseKvUrl } from "./kv-url.ts";
+import { readKvOptions } from "./kv-url.ts";
 import { variables } from "./variables.ts";
 import type { SettingsOf, VariableTable } from "./resolve.ts";
 import type { Settings } from "./variables.ts";
@@ -15,11 +15,12 @@ export const secretValues = (settings: Settings, env: NodeJS.ProcessEnv): string
   const found = new Set(secretsIn(variables, settings, env));
   const base64 = settings.gitHostAppPrivateKeyBase64;
   const pem = base64 === null ? keyFile(settings) : Buffer.from(base64, "base64").toString("latin1");
-  const urls = [...kvSecrets(settings.kvUrl), ...urlCredentials(settings.telemetryDb ?? "")];
+  const urls = [settings.kvUrl ?? "", settings.telemetryDb ?? ""].flatMap(urlCredentials);
   const given = settings.agentEnv.flatMap((name) =>
     mentionsSecret.test(name) ? parts((env[name] ?? "").trim()) : [],
   );
-  for (const secret of [...parts(pem), ...urls, ...given]) found.add(secret);
+  for (const secret of [...parts(pem), ...urls, ...kvSecrets(settings.kvOptionsFile), ...given])
+    found.add(secret);
   found.delete("");
   return [...found];
 };
@@ -60,12 +61,11 @@ const urlCredentials = (value: string): string[] => {
   return secret === "" ? [] : [secret, decoded(secret)];
 };
 
-/** Both as written in the URL and as sent. */
-const kvSecrets = (kvUrl: string | null): string[] => {
-  const address = kvUrl === null ? null : parseKvUrl(kvUrl);
-  if (address === null || typeof address === "string") return [];
-  const given = [address.password, address.sentinelPassword].filter((secret) => secret !== null);
-  return given.flatMap((secret) => [secret, encodeURIComponent(secret)]);
+/** Passwords of the key-value store and its sentinels. */
+const kvSecrets = (file: string | null): string[] => {
+  const options = file === null ? {} : readKvOptions(file);
+  if (typeof options === "string") return [];
+  return [options.password ?? "", options.sentinelPassword ?? ""];
 };
 
 const decoded = (text: string): string => {

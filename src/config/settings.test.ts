@@ -187,7 +187,7 @@ describe("faults", () => {
       expect.stringContaining("of which number 2 is empty"),
       expect.stringContaining("SERVICE_API_KEY must be printable ASCII"),
       expect.stringContaining("MODEL_API_BASE_URL"),
-      expect.stringContaining("KV_URL must begin with redis:// or rediss://"),
+      expect.stringContaining("KV_URL must be redis://"),
       expect.stringContaining("GIT_HOST_APP_PRIVATE_KEY must be PEM text"),
       expect.stringContaining("GIT_HOST_APP_PRIVATE_KEY_BASE64 must be PEM text in base64"),
     ]);

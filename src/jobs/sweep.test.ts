@@ -75,8 +75,8 @@ describe("what cannot be read", () => {
     const [bad, worse, odd] = [randomUUID(), randomUUID(), "zz"];
     const { kv } = world;
     await kv.ask(async (client) => {
-      await client.hset(kv.jobKey("unsettled"), randomUUID(), "garbage");
-      await client.hset(kv.jobKey("unsettled"), bad, JSON.stringify([1, "gone", "e"]));
+      await client.zadd(kv.jobKey("unsettled"), 0, `0000000000001_${randomUUID()} garbage`);
+      await client.zadd(kv.jobKey("unsettled"), 0, `0000000000001_${bad} ["gone","e"]`);
       await client.set(kv.jobKey("job", bad), "x");
       await client.set(kv.jobKey("job", worse), "x");
       await client.zadd(kv.jobKey("st:queued"), "0", `0000000000001_${worse}`);

@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
-import { parseKvUrl, type KvAddress } from "../config/kv-url.ts";
+import { kvAddress, type KvAddress } from "../config/kv-url.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { orAborted } from "../lib/wait.ts";
@@ -8,7 +7,9 @@ import { commandFailure, connectFailure, isRefusal, namesOf, reasonOf } from "./
 import type { Kv, KvClient } from "./kv.ts";
 
 type Request = {
+  /** `KV_URL`, and `KV_OPTIONS_FILE`. */
   url: string;
+  optionsFile?: string | null;
   prefix: string;
   log: Log;
   signal?: AbortSignal;
@@ -27,9 +28,9 @@ const blockedTimeout = 15_000;
  * Connects to the store and checks that it can be relied on.
  * @throws Error with a sentence for the operator, without credentials
  */
-export const connectKv = async ({ url, prefix, log, signal, patience = 15_000 }: Request): Promise<Kv> => {
-  const address = parseKvUrl(url);
-  if (typeof address === "string") throw new Error(`KV_URL ${address}`);
+export const connectKv = async (request: Request): Promise<Kv> => {
+  const { url, optionsFile = null, prefix, log, signal, patience = 15_000 } = request;
+  const address = kvAddress(url, optionsFile);
   const dedicated = new Set<KvClient>();
   const client = open(address, "commands", log);
   const probe = `{${prefix}:j}:probe`;
@@ -104,38 +105,31 @@ const open = (address: KvAddress, purpose: Purpose, log: Log): KvClient => {
 };
 
 const connectionTo = (address: KvAddress, purpose: Purpose): KvClient => {
-  const options = optionsOf(address, purpose);
-  const [first] = address.hosts;
-  if (address.mode === "single" && first !== undefined)
-    return new Redis({ ...options, ...first, db: address.database });
-  if (address.mode === "sentinel") {
-    return new Redis({
-      ...options,
-      sentinels: address.hosts,
-      name: address.master ?? "",
-      db: address.database,
-      sentinelRetryStrategy: retryDelay,
-      ...(address.sentinelPassword === null ? {} : { sentinelPassword: address.sentinelPassword }),
-      ...(address.tls
-        ? { enableTLSForSentinelMode: true, ...(options.tls && { sentinelTLS: options.tls }) }
-        : {}),
-    });
-  }
-  return new Cluster(address.hosts, {
+  const { options: given, database: db, tls, hosts } = address;
+  const { cluster, ...others } = given;
+  const options = { ...others, ...optionsOf(address, purpose) };
+  if (cluster === undefined)
+    // With sentinels these come before the host.
+    return new Redis({ ...options, ...hosts[0], db, sentinelRetryStrategy: retryDelay });
+  return new Cluster(cluster, {
     redisOptions: options,
     clusterRetryStrategy: retryDelay,
     enableOfflineQueue: purpose === "blocking",
     slotsRefreshTimeout: connectTimeout,
     slotsRefreshInterval: 5000,
     // A TLS certificate is for a name: the connection resolves it, not the client.
-    ...(address.tls && { dnsLookup: (name, callback) => callback(null, name) }),
+    ...(tls && { dnsLookup: (name, callback) => callback(null, name) }),
   });
 };
 
-const optionsOf = (address: KvAddress, purpose: Purpose): Omit<RedisOptions, "replyMapping"> => ({
-  ...(address.username === null ? {} : { username: address.username }),
-  ...(address.password === null ? {} : { password: address.password }),
-  ...(address.tls ? { tls: address.caFile === null ? {} : { ca: readFileSync(address.caFile) } } : {}),
+/** What KV_OPTIONS_FILE cannot change. */
+const optionsOf = (
+  { username, password, tls, options }: KvAddress,
+  purpose: Purpose,
+): Omit<RedisOptions, "replyMapping"> => ({
+  ...(username !== undefined && { username }),
+  ...(password !== undefined && { password }),
+  ...(tls && { tls: options.tls ?? {} }),
   connectTimeout,
   keepAlive: 5000,
   retryStrategy: retryDelay,
@@ -187,7 +181,7 @@ const oldestVersion = [6, 2] as const;
  * the operator, a sentence each.
  * @throws Error with a sentence for the operator
  */
-const checkServer = async (client: KvClient, { mode, database }: KvAddress): Promise<string[]> => {
+const checkServer = async (client: KvClient, { database }: KvAddress): Promise<string[]> => {
   const warnings = new Set<string>();
   // The client falls back to database 0 when there is no such database, and that may be in use by others.
   if (client instanceof Redis)
@@ -205,8 +199,10 @@ const checkServer = async (client: KvClient, { mode, database }: KvAddress): Pro
         `The key-value store has maxmemory-policy ${policy}, which may evict jobs; set maxmemory-policy noeviction`,
       );
     }
-    if (mode === "single" && info.get("cluster_enabled") === "1")
-      throw new Error("The key-value store is a node of a Cluster; use redis+cluster:// in KV_URL");
+    if (client instanceof Redis && info.get("cluster_enabled") === "1")
+      throw new Error(
+        "The key-value store is a node of a Cluster; name its nodes as cluster in KV_OPTIONS_FILE",
+      );
     if (info.get("aof_enabled") === "0") {
       warnings.add(
         "the key-value store keeps no append-only file: jobs are lost when it restarts; set appendonly yes and appendfsync always",

@@ -45,7 +45,7 @@ export const namesOf = ({ hosts }: KvAddress): string =>
 /** The error of a store that could not be used at the start. */
 export const connectFailure = (address: KvAddress, cause: unknown): Error => {
   const reason = reasonOf(cause);
-  const start = "start it, or set KV_URL to where it is";
+  const start = "start it, or set KV_URL (and KV_OPTIONS_FILE) to where it is";
   const advice = address.tls ? `check that it accepts TLS there (rediss://), ${start}` : start;
   return new Error(
     `The key-value store at ${namesOf(address)} cannot be used (${reason}); ${isRefusal(reason) ? "check the user and the password in KV_URL" : advice}`,

@@ -177,9 +177,16 @@ const room = async ({ settings }: Patient): Promise<string> => {
 };
 
 const store = async ({ settings, signal, offline }: Patient): Promise<string> => {
-  const { kvUrl: url, kvKeyPrefix: prefix, jobsDir } = settings;
+  const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, jobsDir } = settings;
   if (url !== null) {
-    const kv = await connectKv({ url, prefix, log: createLog("silent", String), signal, patience: 2000 });
+    const kv = await connectKv({
+      url,
+      optionsFile,
+      prefix,
+      log: createLog("silent", String),
+      signal,
+      patience: 2000,
+    });
     try {
       await requireFormat(inKv(kv), { mark: false });
     } finally {

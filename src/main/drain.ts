@@ -10,7 +10,9 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Instances } from "../store/instances.ts";
 import type { Worker } from "../jobs/worker.ts";
 
-type Named = Pick<Settings, "kvKeyPrefix" | "podName" | "instanceLease"> & { kvUrl: string };
+type Named = Pick<Settings, "kvOptionsFile" | "kvKeyPrefix" | "podName" | "instanceLease"> & {
+  kvUrl: string;
+};
 type Request = { timeout: number; signal: AbortSignal; say: (sentence: string) => void };
 
 /**
@@ -19,11 +21,11 @@ type Request = { timeout: number; signal: AbortSignal; say: (sentence: string) =
  * @throws Error with a sentence for the operator when the store cannot be used
  */
 export const drainInstance = async (
-  { kvUrl, kvKeyPrefix, podName, instanceLease }: Named,
+  { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, podName, instanceLease }: Named,
   { timeout, signal, say }: Request,
 ): Promise<Drained> => {
   const patience = Math.min(timeout * 1000, longestConnect);
-  const kv = await connectKv({ url: kvUrl, prefix: kvKeyPrefix, log: silent, signal, patience });
+  const kv = await connectKv({ url, optionsFile, prefix, log: silent, signal, patience });
   try {
     await requireFormat(inKv(kv), { mark: false });
     const records = openRedisRecords(jobKind(podName), { kv, now: kv.now, log: silent });

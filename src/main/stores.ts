@@ -11,20 +11,21 @@ import type { Queue } from "../jobs/queue.ts";
 import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
-import { createEventBus, eventBusFormat, type EventBus } from "../store/event-bus.ts";
-import { createEventLog, eventLogFormat, type EventLog } from "../store/event-log.ts";
+import { createEventBus, eventBusLog, type EventBus } from "../store/event-bus.ts";
+import { createEventLog, eventLogName, type EventLog } from "../store/event-log.ts";
 import { inFiles, inKv, keepMarked, requireFormat } from "../store/format.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { createLocalInstances, type Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
-import { createLocalLogs } from "../store/local-logs.ts";
-import type { LogFormat, Logs } from "../store/logs.ts";
+import { createFileLogs, createMemoryLogs } from "../store/local-logs.ts";
+import type { Logs } from "../store/logs.ts";
 import { createLocalLocks, type Locks } from "../store/locks.ts";
 import { createRedisInstances } from "../store/redis-instances.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
-import type { OpenRecords } from "../store/records.ts";
+import type { OpenRecords, OpenValues } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
+import { openRedisValues } from "../store/redis-values.ts";
 import { createWorktreeStore, worktreeKind, type WorktreeStore } from "../store/worktree-store.ts";
 import { completionKind, createCompletionStore, type CompletionStore } from "../store/completion-store.ts";
 import {
@@ -73,8 +74,11 @@ type Backend = Pick<Stores, "queue" | "locks" | "instances" | "shared" | "now" |
   /** The instance that its jobs name; null: there is one only. */
   podName: string | null;
   open: OpenRecords;
-  /** `directory`: for files; null: they are in memory only. */
-  logs: (format: LogFormat, directory: string | null) => Logs;
+  /** For kinds whose keys are documented. */
+  openValues: OpenValues;
+  eventLogs: Logs;
+  /** The logs of the bus: in memory, or in the key-value store. */
+  busLogs: Logs;
   maxEventBytes: number;
   notifier: Notifier;
   /** When the store last became reachable again, ms of `performance.now()`. */
@@ -86,23 +90,23 @@ export const openStores = async (request: Request): Promise<Stores> => {
   const { settings, log } = request;
   const { jobsDir, kvUrl } = settings;
   const backend = kvUrl === null ? await openFiles(request) : await openShared(request, kvUrl);
-  const { podName, open, logs, notifier } = backend;
+  const { podName, open, openValues, notifier, now } = backend;
   const lease = createInstanceLease(backend.instances, settings.instanceLease);
   const presence = createPresence({ ...backend, settings, renewingSince: lease.renewingSince });
   const isLiving = backend.shared ? presence.isLiving : () => true;
   const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
-  const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
+  const taskFiles = createTaskFiles(await openValues(taskFilesKind, join(jobsDir, "files")));
   const events = createEventLog({
-    logs: logs(eventLogFormat, join(jobsDir, "events")),
+    logs: backend.eventLogs,
     maxBytes: backend.maxEventBytes,
     ttlSeconds: settings.jobTtl,
     describe: describer(jobs, isLiving),
     log,
-    now: backend.now,
+    now,
   });
-  const bus = createEventBus({ logs: logs(eventBusFormat, null), log });
-  const agentMode = settings.agentMode ? await openAgentStores(settings, open, bus) : null;
+  const bus = createEventBus({ logs: backend.busLogs, now, log });
+  const agentMode = settings.agentMode ? await openAgentStores(settings, openValues, bus) : null;
   return {
     ...backend,
     jobs,
@@ -135,7 +139,9 @@ const openFiles = async ({ settings, log }: Request): Promise<Backend> => {
     podName: null,
     now,
     open: (kind, directory) => openFilesRecords(kind, { directory, now, log }),
-    logs: (format, directory) => createLocalLogs(format, { directory, now }),
+    openValues: (kind, directory) => openFilesRecords(kind, { directory, now, log }),
+    eventLogs: createFileLogs(join(settings.jobsDir, "events")),
+    busLogs: createMemoryLogs({ ...eventBusLog, now }),
     maxEventBytes: settings.eventLogMaxBytes,
     notifier: createNotifier(),
     queue: createLocalQueue({ concurrency: settings.maxParallelJobs, onError: failedWorker(log) }),
@@ -154,7 +160,7 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     import("../kv/connect.ts"),
     import("../kv/redis-notifier.ts"),
   ]);
-  const kv = await connectKv({ url, prefix: settings.kvKeyPrefix, log });
+  const kv = await connectKv({ url, optionsFile: settings.kvOptionsFile, prefix: settings.kvKeyPrefix, log });
   await requireFormat(inKv(kv), { mark: true }).catch(async (error: unknown) => {
     await kv.close();
     throw error;
@@ -168,7 +174,9 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     podName,
     now,
     open: async (kind) => openRedisRecords(kind, { kv, now, log }),
-    logs: (format) => createRedisLogs(format, { kv, notifier }),
+    openValues: async (kind) => openRedisValues(kind, { kv, now, log }),
+    eventLogs: createRedisLogs({ kv, notifier, name: eventLogName, maxEntries: Number.MAX_SAFE_INTEGER }),
+    busLogs: createRedisLogs({ kv, notifier, ...eventBusLog }),
     maxEventBytes: settings.kvEventLogMaxBytes,
     notifier,
     queue: createBullQueue({
@@ -216,7 +224,7 @@ type AgentStores = {
 
 const openAgentStores = async (
   { jobsDir, jobTtl, agentModeConversationTtl }: Settings,
-  open: OpenRecords,
+  open: OpenValues,
   bus: EventBus,
 ): Promise<AgentStores> => {
   const conversations = conversationKind(agentModeConversationTtl);

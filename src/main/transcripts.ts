@@ -57,9 +57,9 @@ const leaseSeconds = 10;
 
 /** Of the instances of a machine one collects into the key-value store; each has an index of its own of what is there. */
 const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log): Promise<Transcripts> => {
-  const { kvUrl: url, kvKeyPrefix: prefix, pollInterval } = settings;
+  const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, pollInterval } = settings;
   const machine = settings.machine ?? machineId(settings.directory);
-  const kv = await connectKv({ url, prefix, log });
+  const kv = await connectKv({ url, optionsFile, prefix, log });
   const notifier = createRedisNotifier({ kv, log });
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName: hostname(), epoch: randomUUID() } });
   const corpus = openRedisCorpus({ kv, notifier });

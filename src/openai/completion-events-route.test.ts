@@ -12,16 +12,16 @@ import { openLocalEventBus } from "../../test/open-stores.ts";
 import { sampleCompletion } from "../../test/ports/completion-store-suite.ts";
 import { completionEventsRoute } from "./completion-events-route.ts";
 
-const bus = openLocalEventBus({ now: () => new Date("2026-01-01T00:00:00Z"), gatherMs: 0 });
+const bus = openLocalEventBus({ now: () => new Date("2026-01-01T00:00:00Z") });
 const completions = new Map<string, Completion>();
 const closing = new AbortController();
 let reading = 0;
 
 const events = {
-  read: async function* (id: string, after: string | null, signal: AbortSignal) {
+  read: async function* (...args: Parameters<typeof bus.read>) {
     reading += 1;
     try {
-      yield* bus.read(id, after, signal);
+      yield* bus.read(...args);
     } finally {
       reading -= 1;
     }
@@ -47,7 +47,6 @@ afterAll(() => server.close(0));
 const begun = async (over: Partial<Completion> = {}): Promise<string> => {
   const uuid = `turn:${crypto.randomUUID()}`;
   completions.set(uuid, { ...toCompletion(sampleCompletion({ uuid, status: "running" })), ...over });
-  await bus.begin(uuid);
   return uuid;
 };
 
@@ -101,6 +100,18 @@ test("they are resumed after the last one received: the header wins over the add
     whole.pieces().slice(2),
   );
   expect(await seen({ headers: { "last-event-id": third ?? "" } })).toEqual(whole.pieces().slice(3));
+});
+
+test("those of an earlier turn with the same id are not shown", async () => {
+  const uuid = await begun({ created_at: "2026-01-01T00:00:01.000Z" });
+  for (const ts of ["2026-01-01T00:00:00.999Z", "2026-01-01T00:00:01.000Z"])
+    for (const type of ["tool_use", "done"] as const) bus.publish(busEvent(uuid, type, ts, { ts }));
+  const { pieces, done } = await follow(uuid);
+  await done;
+  expect(pieces().map((piece) => piece.includes('"content":"2026-01-01T00:00:01.000Z"'))).toEqual([
+    true,
+    true,
+  ]);
 });
 
 test.each(["1", "x", "-1-1", "1-", "1-2-3", "9".repeat(20)])("%s is no position", async (text) => {

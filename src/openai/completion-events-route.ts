@@ -21,7 +21,7 @@ type Dependencies = Following & {
   events: {
     read: (
       correlationId: string,
-      after: string | null,
+      reading: { after: string | null; since: string; once: boolean },
       signal: AbortSignal,
     ) => AsyncIterable<{ position: string; event: Entry }>;
   };
@@ -66,22 +66,24 @@ export const completionEventsRoute = (deps: Dependencies): Route => ({
   handle: async (call) => {
     const uuid = call.path["uuid"] ?? "";
     const after = readPosition(call.request, /^\d{1,15}-\d{1,15}$/, "the id of an event that was received");
-    await deps.getCompletion({ uuid }, { signal: call.request.signal, principal: call.principal });
-    return followed(call, deps, (signal) => encoded(deps, { uuid, after, call }, signal));
+    const context = { signal: call.request.signal, principal: call.principal };
+    const { completion } = await deps.getCompletion({ uuid }, context);
+    return followed(call, deps, (signal) => encoded(deps, { completion, after, call }, signal));
   },
 });
 
-type Reading = { uuid: string; after: string | null; call: Call };
+type Reading = { completion: Completion; after: string | null; call: Call };
 
 async function* encoded(
   deps: Dependencies,
-  { uuid, after, call }: Reading,
+  { completion: { uuid, status, created_at: since }, after, call }: Reading,
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
+  const reading = { after, since, once: isCompletionFinal(status) };
   const context = { signal, principal: call.principal };
   const mute = watchForEnd(deps, uuid, context);
   try {
-    for await (const { position: id, event } of deps.events.read(uuid, after, mute.signal)) {
+    for await (const { position: id, event } of deps.events.read(uuid, reading, mute.signal)) {
       mute.received();
       yield encodeEvent({ id, event: event.event_type, data: JSON.stringify(event) });
       if (event.event_type === "done") return;

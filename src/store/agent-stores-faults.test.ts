@@ -16,9 +16,9 @@ import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
-import { createEventBus, eventBusFormat } from "./event-bus.ts";
+import { createEventBus, eventBusLog } from "./event-bus.ts";
 import { createRedisLogs } from "./redis-logs.ts";
-import { openRedisRecords } from "./redis-records.ts";
+import { openRedisValues } from "./redis-values.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 
 let redis: TestRedis;
@@ -33,14 +33,14 @@ const begin = new Date("2026-01-01T00:00:00Z");
 
 const now = (): Date => begin;
 const completionsOn = (kv: Kv) =>
-  createCompletionStore(openRedisRecords(completionKind(completionTtl), { kv, now, log }));
+  createCompletionStore(openRedisValues(completionKind(completionTtl), { kv, now, log }));
 const conversationsOn = (kv: Kv) =>
-  createConversationStore(openRedisRecords(conversationKind(conversationTtl), { kv, now, log }));
-const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
+  createConversationStore(openRedisValues(conversationKind(conversationTtl), { kv, now, log }));
+const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisValues(visibilityKind, { kv, now, log }));
 const busOn = (kv: Kv) =>
   createEventBus({
-    logs: createRedisLogs(eventBusFormat, { kv, notifier: createRedisNotifier({ kv, log }) }),
-    gatherMs: 10,
+    logs: createRedisLogs({ ...eventBusLog, kv, notifier: createRedisNotifier({ kv, log }) }),
+    now: () => new Date(),
     log,
   });
 const all = { limit: 10, status: "all" } as const;
@@ -82,7 +82,6 @@ describe("commands that the client sends twice", () => {
   test("append each event once", async () => {
     const kv = sentTwice(await openKv(redis.url));
     const bus = busOn(kv);
-    await bus.begin("one");
     bus.publish(busEvent("one", "tool_use", "a"));
     await until(async () => (await kv.client.xlen(kv.key("events", "one"))) === 1);
     bus.publish(busEvent("one", "tool_use", "b"));
@@ -122,26 +121,27 @@ test("entries without a record are left out of lists, and swept when no write ca
   await store.update("ended", "e1", { status: "failed", ended_at: begin.toISOString() });
   await kv.client.del(kv.key("completion", "gone"));
   // As a crash between record and index leaves it.
-  await kv.client.zadd(kv.key("completions", "unfinished"), begin.getTime(), "ended");
+  const member = (uuid: string) => `${begin.getTime()}_${uuid}`;
+  await kv.client.zadd(kv.jobKey("completions:unfinished"), 0, member("ended"));
   expect((await store.list(all)).map(({ uuid }) => uuid)).toEqual(["running", "ended"]);
   expect((await store.unfinished()).map(({ uuid }) => uuid)).toEqual(["running"]);
-  const left = async (name: string) => await kv.client.zrange(kv.key("completions", name), "0", "-1");
+  const left = async () =>
+    await Promise.all(
+      ["completions", "completions:unfinished"].map((name) => kv.client.zrange(kv.jobKey(name), "0", "-1")),
+    );
   const later = (seconds: number) => new Date(begin.getTime() + seconds * 1000);
+  const entries = ["ended", "gone", "running"].map(member);
   await store.expire(later(completionTtl - 1));
-  expect(await left("all")).toEqual(["ended", "gone", "running"]);
+  expect(await left()).toEqual([entries, entries]);
   await store.expire(later(completionTtl + 1));
-  expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
-    ["ended", "running"],
-    ["ended", "running"],
-    ["ended"],
+  const [ended, , running] = entries;
+  expect(await left()).toEqual([
+    [ended, running],
+    [ended, running],
   ]);
   await kv.client.del(kv.key("completion", "ended"));
   await store.expire(later(completionTtl + 1));
-  expect([await left("all"), await left("unfinished"), await left("failed")]).toEqual([
-    ["running"],
-    ["running"],
-    [],
-  ]);
+  expect(await left()).toEqual([[running], [running]]);
 });
 
 test("an entry goes only with its key: a record that cannot be read stays in its lists", async () => {
@@ -149,11 +149,11 @@ test("an entry goes only with its key: a record that cannot be read stays in its
   const store = completionsOn(kv);
   const uuids = Array.from({ length: 501 }, (_, n) => `n${String(n).padStart(3, "0")}`);
   await Promise.all(uuids.map((uuid) => store.create(sampleCompletion({ uuid }))));
-  await kv.client.hset(kv.key("completion", "n000"), "json", "{}");
+  await kv.client.set(kv.key("completion", "n000"), "{}");
   await kv.client.del(kv.key("completion", "n500"));
   await store.expire(new Date(begin.getTime() + completionTtl * 1000 + 1));
-  for (const name of ["all", "unfinished"])
-    expect(await kv.client.zrange(kv.key("completions", name), "0", "-1")).toEqual(uuids.slice(0, 500));
+  for (const name of ["completions", "completions:unfinished"])
+    expect(await kv.client.zcard(kv.jobKey(name))).toBe(500);
 });
 
 test("lists longer than a page are complete, up to the limit", async () => {
@@ -174,9 +174,10 @@ test("foreign values are skipped, with one warning each", async () => {
   const key = conversationKey("x");
   await completions.create(sampleCompletion({ uuid: "good" }));
   await completions.create(sampleCompletion({ uuid: "foreign" }));
-  await kv.client.hset(kv.key("completion", "foreign"), "json", "{}");
+  await kv.client.set(kv.key("completion", "foreign"), "{}");
   await completions.create(sampleCompletion({ uuid: "wrong-type" }));
-  await kv.client.set(kv.key("completion", "wrong-type"), "x");
+  await kv.client.del(kv.key("completion", "wrong-type"));
+  await kv.client.hset(kv.key("completion", "wrong-type"), "x", "y");
   await kv.client.set(kv.key("conv", key), "x");
   await kv.client.hset(kv.key("stream_config", "a"), "x", "y");
   lines.length = 0;
@@ -191,9 +192,7 @@ test("foreign values are skipped, with one warning each", async () => {
 test("a stream has at most the newest 2000 events, and expires an hour after done", async () => {
   const kv = await openKv(redis.url);
   const bus = busOn(kv);
-  await bus.begin("one");
   const key = `${kv.prefix}:events:one`;
-  expect(await kv.client.ttl(key)).toBeGreaterThan(604_800);
   for (let n = 0; n < 1500; n += 1) bus.publish(busEvent("one", "tool_use", `${n}`));
   await until(async () => (await kv.client.xlen(key)) === 1500);
   expect(await kv.client.ttl(key)).toBeGreaterThan(604_800);
@@ -215,9 +214,6 @@ describe("while the store is unreachable", () => {
   test("every call is store_unavailable, publishing never waits, and events arrive in order when the store is back", async () => {
     const kv = await openKv(redis.url);
     const bus = busOn(kv);
-    await bus.begin("old");
-    bus.publish(busEvent("old", "tool_use", "of an earlier turn"));
-    await until(async () => (await kv.client.xlen(kv.key("events", "old"))) === 1);
     await redis.kill();
     const refused = { code: "store_unavailable" };
     const [completions, conversations] = [completionsOn(kv), conversationsOn(kv)];
@@ -237,28 +233,25 @@ describe("while the store is unreachable", () => {
     ])
       await expect(asked()).rejects.toMatchObject(refused);
     lines.length = 0;
-    await bus.begin("old");
     for (const content of ["a", "b"]) bus.publish(busEvent("old", "tool_use", content));
     bus.publish(busEvent("old", "done"));
     const reader = followBus(bus, "old");
     await redis.restart();
     await reader.reading;
     expect(reader.contents().slice(-3)).toEqual(["a", "b", ""]);
-    const late = followBus(bus, "old");
-    await late.reading;
-    expect(late.contents()).toEqual(["a", "b", ""]);
     expect(lines.filter((line) => line.includes("cannot be written at present"))).toHaveLength(1);
   });
 
-  test("a full backlog drops the oldest events with one warning, and a bus that closes gives up", async () => {
+  test("a full backlog leaves out events with one warning, and a bus that closes gives up", async () => {
     const kv = await openKv(redis.url);
     const bus = busOn(kv);
     await redis.kill();
     lines.length = 0;
-    for (let n = 0; n < 2500; n += 1) bus.publish(busEvent("many", "tool_use", `${n}`));
+    const big = "x".repeat(4000);
+    for (let n = 0; n < 2500; n += 1) bus.publish(busEvent("many", "tool_use", big));
     await until(() => lines.some((line) => line.includes("cannot be written at present")));
-    for (let n = 0; n < 2500; n += 1) bus.publish(busEvent("many", "tool_use", `${n}`));
-    expect(lines.filter((line) => line.includes("the oldest are left out"))).toHaveLength(1);
+    for (let n = 0; n < 2500; n += 1) bus.publish(busEvent("many", "tool_use", big));
+    expect(lines.filter((line) => line.includes("some are left out"))).toHaveLength(1);
     await bus.close();
     expect(lines.at(-1)).toContain("they are missing");
     await redis.restart();

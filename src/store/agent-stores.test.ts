@@ -11,9 +11,9 @@ import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
-import { createEventBus, eventBusFormat } from "./event-bus.ts";
+import { createEventBus, eventBusLog } from "./event-bus.ts";
 import { createRedisLogs } from "./redis-logs.ts";
-import { openRedisRecords } from "./redis-records.ts";
+import { openRedisValues } from "./redis-values.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 
 const log = createLog("silent", (line) => line);
@@ -26,6 +26,7 @@ const under = (kv: Kv, prefix: string): Kv => ({
   ...kv,
   prefix,
   key: (...parts) => [prefix, ...parts].join(":"),
+  jobKey: (...parts) => [`{${prefix}:j}`, ...parts].join(":"),
 });
 
 /** Two instances on an empty store. */
@@ -39,7 +40,7 @@ const instances = async (url: () => Promise<string>): Promise<[Kv, Kv]> => {
 };
 
 const visibilitiesOn = (kv: Kv) =>
-  createVisibilityStore(openRedisRecords(visibilityKind, { kv, now: () => new Date(), log }));
+  createVisibilityStore(openRedisValues(visibilityKind, { kv, now: () => new Date(), log }));
 
 const kinds = redisKinds();
 
@@ -49,7 +50,7 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createConversationStore(
-          openRedisRecords(conversationKind(conversationTtl), { kv, now: () => clock.now, log }),
+          openRedisValues(conversationKind(conversationTtl), { kv, now: () => clock.now, log }),
         );
       return { store: on(a), reopen: async () => on(b) };
     },
@@ -68,7 +69,7 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createCompletionStore(
-          openRedisRecords(completionKind(completionTtl), { kv, now: () => clock.now, log }),
+          openRedisValues(completionKind(completionTtl), { kv, now: () => clock.now, log }),
         );
       return { store: on(a), rival: on(b), reopen: async () => on(b) };
     },
@@ -79,8 +80,8 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createEventBus({
-          logs: createRedisLogs(eventBusFormat, { kv, notifier: createRedisNotifier({ kv, log }) }),
-          gatherMs: 20,
+          logs: createRedisLogs({ ...eventBusLog, kv, notifier: createRedisNotifier({ kv, log }) }),
+          now: () => new Date(),
           log,
         });
       return { bus: on(a), other: on(b) };

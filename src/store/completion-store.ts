@@ -5,7 +5,7 @@ import {
   isCompletionFinal,
   type CompletionStatus,
 } from "../contract/completion.ts";
-import { parseWith, type Index, type Kind, type Records } from "./records.ts";
+import { parseWith, type Kind, type Position, type Values } from "./records.ts";
 
 /** A completion, and what only the service needs. */
 export const CompletionRecord = z.object({
@@ -22,40 +22,26 @@ export type CompletionRecord = z.infer<typeof CompletionRecord>;
 export const isUnfinished = (record: Pick<CompletionRecord, "status">): boolean =>
   !isCompletionFinal(record.status);
 
-const indexOf = (name: "all" | "unfinished" | CompletionStatus): Index => ({
-  name: `completions:${name}`,
-  order: "time",
-});
+/** Indexes by creation. */
+const [all, unfinished] = ["completions", "completions:unfinished"];
 
-const [all, unfinished] = [indexOf("all"), indexOf("unfinished")];
-
-/** Queued and running completions share an index. */
-const listOf = (status: CompletionStatus | "all"): Index =>
-  status === "queued" || status === "running" ? unfinished : indexOf(status);
-
-/** A file each; or a hash `{prefix}:completion:{uuid}` and indexes in other slots of the key-value store. */
+/** A file each; or `{prefix}:completion:{uuid}` in the key-value store, where it expires by itself. */
 export const completionKind = (ttlSeconds: number): Kind<CompletionRecord> => ({
   noun: "completion",
+  key: "completion",
   isId: (uuid) => completionIdForm.test(uuid),
   parse: parseWith(
     (value) => CompletionRecord.parse(value),
     (record, uuid) => record.uuid === uuid,
   ),
-  entries: ({ created_at, status }) =>
-    [all, listOf(status)].map((index) => ({ index, at: Date.parse(created_at) })),
+  entries: (record) => {
+    const at = Date.parse(record.created_at);
+    return [{ index: all, at }, ...(isUnfinished(record) ? [{ index: unfinished, at }] : [])];
+  },
   expires: ({ ended_at }) => (ended_at === null ? null : Date.parse(ended_at) + ttlSeconds * 1000),
   files: { inMemory: isUnfinished },
-  redis: {
-    layout: "hash",
-    version: "write",
-    key: (uuid) => ["completion", uuid],
-    oneSlot: false,
-    seconds: (record) => (isUnfinished(record) ? 0 : Math.max(1, Math.ceil(ttlSeconds))),
-    swept: {
-      indexes: [all, unfinished, ...(["completed", "failed", "cancelled"] as const).map(indexOf)],
-      seconds: ttlSeconds,
-    },
-  },
+  seconds: (record) => (isUnfinished(record) ? 0 : Math.max(1, Math.ceil(ttlSeconds))),
+  swept: { indexes: [all, unfinished], seconds: ttlSeconds },
 });
 
 /** The completion as the doors send it. */
@@ -86,7 +72,7 @@ export type CompletionStore = {
 /** How many records are read at once. */
 const pageSize = 50;
 
-export const createCompletionStore = (records: Records<CompletionRecord>): CompletionStore => ({
+export const createCompletionStore = (records: Values<CompletionRecord>): CompletionStore => ({
   create: async (record) => {
     if (!completionIdForm.test(record.uuid))
       throw new Error("the id of a completion is letters, digits and -_.:");
@@ -110,27 +96,28 @@ export const createCompletionStore = (records: Records<CompletionRecord>): Compl
   get: records.get,
 
   list: async ({ limit, status }) => {
-    const found = new Map<string, CompletionRecord>();
-    for (let skip = 0; ; skip += pageSize) {
-      const page = await records.newest(listOf(status), { limit: pageSize, skip });
-      for (const record of await Promise.all(page.map(({ id }) => records.get(id)))) {
-        if (record === null || (status !== "all" && record.status !== status)) continue;
-        found.set(record.uuid, record);
-        if (found.size === limit) return [...found.values()];
-      }
-      if (page.length < pageSize) return [...found.values()];
-    }
-  },
-
-  unfinished: async () => {
-    const ids = await records.oldest(unfinished);
+    const index = status === "queued" || status === "running" ? unfinished : all;
     const found: CompletionRecord[] = [];
-    while (ids.length > 0) {
-      for (const record of await Promise.all(ids.splice(0, pageSize).map(records.get)))
-        if (record !== null && isUnfinished(record)) found.push(record);
+    for await (const record of recordsIn(records, index)) {
+      if (status === "all" || record.status === status) found.push(record);
+      if (found.length === limit) break;
     }
     return found;
   },
 
+  unfinished: async () => (await Array.fromAsync(recordsIn(records, unfinished))).filter(isUnfinished),
+
   expire: records.expire,
 });
+
+/** The records of an index, newest first. An entry counts when it is that of its record. */
+const recordsIn = async function* (records: Values<CompletionRecord>, index: string) {
+  let before: Position | null = null;
+  do {
+    const page: Position[] = await records.list(index, { newest: true, limit: pageSize, before });
+    const found = await Promise.all(page.map(({ id }) => records.get(id)));
+    for (const [place, record] of found.entries())
+      if (record !== null && Date.parse(record.created_at) === page[place]?.at) yield record;
+    before = page.length < pageSize ? null : (page.at(-1) ?? null);
+  } while (before !== null);
+};

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseWith, type Kind, type Records } from "./records.ts";
+import { parseWith, type Kind, type Values } from "./records.ts";
 
 const Instant = z.iso.datetime();
 
@@ -21,12 +21,11 @@ const isConversationKey = (key: string): boolean => /^[0-9a-f]{64}$/.test(key);
 /** A file each; or `{prefix}:conv:{key}` in the key-value store, where it expires by itself. */
 export const conversationKind = (ttlSeconds: number): Kind<ConversationRecord> => ({
   noun: "conversation",
+  key: "conv",
   isId: isConversationKey,
   parse: parseWith((value) => ConversationRecord.parse(value)),
-  entries: () => [],
   expires: ({ updated_at }) => Date.parse(updated_at) + ttlSeconds * 1000,
-  files: {},
-  redis: { layout: "string", key: (key) => ["conv", key], oneSlot: false, seconds: () => ttlSeconds },
+  seconds: () => ttlSeconds,
 });
 
 /**
@@ -41,7 +40,7 @@ export type ConversationStore = {
   expire: (now: Date) => Promise<void>;
 };
 
-export const createConversationStore = (records: Records<ConversationRecord>): ConversationStore => ({
+export const createConversationStore = (records: Values<ConversationRecord>): ConversationStore => ({
   get: records.get,
   put: async (key, record) => {
     if (!isConversationKey(key)) throw new Error("the key of a conversation is 64 hex digits");

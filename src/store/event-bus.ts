@@ -1,15 +1,7 @@
 import { z } from "zod";
 import type { Log } from "../lib/log.ts";
-import { createLogWriters, type Item } from "./log-writers.ts";
-import {
-  cutText,
-  follow,
-  positionForm,
-  startPosition,
-  type Fields,
-  type LogFormat,
-  type Logs,
-} from "./logs.ts";
+import { createLogWriters } from "./log-writers.ts";
+import { cutText, follow, type Logs } from "./logs.ts";
 
 /** An event of a completion, for subscribers. */
 export const BusEvent = z.object({
@@ -23,92 +15,73 @@ export const BusEvent = z.object({
 });
 export type BusEvent = z.infer<typeof BusEvent>;
 
-const names = BusEvent.keyof().options;
+type Reading = {
+  /** The position of the last event that the reader has; null: it has none. */
+  after: string | null;
+  /** Events before this time (ISO 8601) are those of an earlier turn with the same id. */
+  since: string;
+  /** Only what is there. */
+  once: boolean;
+};
 
 /** The newest 2000 events of each completion, until an hour after `done`. */
 export type EventBus = {
-  /**
-   * Removes the events of an earlier turn with the same id. Never rejects: while the store is unreachable the removal waits
-   * for the first event that can be written.
-   */
-  begin: (correlationId: string) => Promise<void>;
-  /**
-   * Never waits and never throws: an event that cannot be written is left out with a warning in the log. Order is preserved.
-   * Pieces of thinking or text in quick succession become one event.
-   */
+  /** Never waits and never throws: an event that cannot be written is left out with a warning in the log. Order is preserved. */
   publish: (event: BusEvent) => void;
-  /**
-   * Events after the position (null: from the first), each with its own position, then new ones, until `done` or the signal.
-   * Ends at once for an unknown id.
-   */
+  /** Events of a turn, each with its position, then new ones, until `done` or the signal. */
   read: (
     correlationId: string,
-    after: string | null,
+    reading: Reading,
     signal: AbortSignal,
   ) => AsyncIterable<{ position: string; event: BusEvent }>;
   /** Writes what waits, or gives it up when the store is unreachable. */
   close: () => Promise<void>;
 };
 
-const maxEvents = 2000;
+/** Name of the logs in the key-value store, and how many events of each are retained. */
+export const eventBusLog = { name: "events", maxEntries: 2000 };
 
-export const eventBusFormat: LogFormat = {
-  key: "events",
-  topic: "bus",
-  numbered: false,
-  maxEntries: maxEvents,
-  batchField: "batch",
-  isEnd: ({ fields }) => fields[1] === "done",
-};
+type Options = { logs: Logs; now: () => Date; log: Log };
 
-type Options = {
-  logs: Logs;
-  log: Log;
-  /** How long pieces of thinking and text are collected before they become an event, ms. */
-  gatherMs?: number;
-};
+/** Longest content, characters: the JSON of the longest text may be six times as long. */
+const longest = 6 * 65_536 + 4096;
 
-/** Longest joined text, and longest of all (the JSON of such a text may be six times as long), characters. */
-const longestJoined = 65_536;
-const longest = 6 * longestJoined + 4096;
-
-/** Most that waits for one completion. */
-const limit = { items: maxEvents, size: 4 * 1024 * 1024 };
+/** What an event weighs besides its content, bytes. */
+const overhead = 200;
 
 /** Retention of events, s: after `done`, and after the last event of a turn without `done`; no turn is longer. */
 const afterDone = 3600;
 const withoutDone = 8 * 86_400;
 
-export const createEventBus = ({ logs, log, gatherMs = 200 }: Options): EventBus => {
-  const writers = createLogWriters<BusEvent>({
+export const createEventBus = ({ logs, now, log }: Options): EventBus => {
+  const writers = createLogWriters({
     logs,
     noun: "completion",
-    limit,
-    gatherMs,
-    seconds: { ended: afterDone, open: withoutDone },
-    inspect: async () => ({ size: 0, first: null }),
-    encoder: () => (events) => events.map(({ value }) => names.flatMap((name) => [name, value[name]])),
-    join: (last, next) =>
-      isPieceOf(last, next) ? itemOf({ ...last, content: last.content + next.content }) : null,
+    limit: { text: Infinity, all: Infinity },
+    // No number is used twice: a reader may have one of an earlier turn, whose events have expired.
+    start: () => now().getTime(),
+    first: async () => null,
+    seconds: (entries) => (entries.at(-1)?.["event_type"] === "done" ? afterDone : withoutDone),
+    leftOut: () => null,
     log,
   });
 
   return {
-    begin: writers.reset,
-
     publish: (event) => {
-      writers.append(event.correlation_id, itemOf({ ...event, content: cutText(event.content, longest) }));
-      if (event.event_type === "done") void writers.end(event.correlation_id);
+      const { event_type: type, correlation_id: id } = event;
+      const content = cutText(event.content, longest);
+      const isText = type === "thinking" || type === "assistant_text";
+      const weight = isText ? "text" : type === "done" ? "needed" : "other";
+      writers.append(id, { fields: { ...event, content }, size: content.length + overhead, weight });
+      if (type === "done") void writers.flush(id);
     },
 
-    read: async function* (id, after, signal) {
-      const from = after !== null && positionForm.test(after) ? after : startPosition;
-      const isWritten = (): boolean => writers.isIdle(id);
-      const isOver = async (exists: boolean): Promise<boolean> => !exists;
-      for await (const { position, fields } of follow({ logs, id, after: from, isWritten, isOver, signal })) {
-        const event = eventOf(fields);
-        if (event === null) continue;
-        yield { position, event };
+    read: async function* (id, { after, since, once }, signal) {
+      const isOver = (): boolean => once && writers.isIdle(id);
+      for await (const entry of follow({ logs, id, after: numberOf(after), isOver, signal })) {
+        const { data: event } = BusEvent.safeParse(entry.fields);
+        if (event === undefined || event.ts < since) continue;
+        yield { position: `${entry.number}-0`, event };
         if (event.event_type === "done") return;
       }
     },
@@ -117,16 +90,5 @@ export const createEventBus = ({ logs, log, gatherMs = 200 }: Options): EventBus
   };
 };
 
-const itemOf = (value: BusEvent): Item<BusEvent> => ({ value, size: value.content.length, level: 2 });
-
-const isPieceOf = (last: BusEvent, event: BusEvent): boolean =>
-  (event.event_type === "thinking" || event.event_type === "assistant_text") &&
-  last.event_type === event.event_type &&
-  last.session_id === event.session_id &&
-  last.content.length + event.content.length <= longestJoined;
-
-/** Null: not an event of this version. */
-const eventOf = (fields: Fields): BusEvent | null => {
-  const pairs = names.map((_, at) => fields.slice(2 * at, 2 * at + 2));
-  return BusEvent.safeParse(Object.fromEntries(pairs)).data ?? null;
-};
+/** The number of a position; every position begins with one. */
+const numberOf = (position: string | null): number => (position === null ? 0 : Number.parseInt(position, 10));

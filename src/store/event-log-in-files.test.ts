@@ -13,8 +13,8 @@ import {
   type KnownJobs,
 } from "../../test/ports/event-log-suite.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { createEventLog, eventLogFormat } from "./event-log.ts";
-import { createLocalLogs } from "./local-logs.ts";
+import { createEventLog } from "./event-log.ts";
+import { createFileLogs } from "./local-logs.ts";
 
 const now = (): Date => new Date(0);
 
@@ -22,7 +22,7 @@ const lines: string[] = [];
 
 const openLog = (directory: string, { maxBytes = 10_000_000, jobs = new Map() as KnownJobs } = {}) =>
   createEventLog({
-    logs: createLocalLogs(eventLogFormat, { directory, now }),
+    logs: createFileLogs(directory),
     maxBytes,
     ttlSeconds: 3600,
     describe: async (jobId) => jobs.get(jobId) ?? null,
@@ -53,7 +53,7 @@ test("a line that a crash tore is cut off", async () => {
   expect((await readFile(join(directory, `${id}.ndjson`), "utf8")).split("\n")).toHaveLength(3);
 });
 
-test("a reader that stalls while the log grows gets all of it later, from the file and then from memory", async () => {
+test("a reader that stalls while the log grows gets all of it later", async () => {
   const directory = await temporaryDirectory();
   const log = openLog(directory);
   const id = randomUUID();

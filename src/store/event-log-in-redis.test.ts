@@ -3,6 +3,7 @@ import { beforeAll, expect, test } from "vitest";
 import {
   collect,
   createdAt,
+  end,
   eventLogSuite,
   follow,
   never,
@@ -19,7 +20,7 @@ import { until } from "../../test/until.ts";
 import type { Kv } from "../kv/kv.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
-import { createEventLog, eventLogFormat } from "./event-log.ts";
+import { createEventLog, eventLogName } from "./event-log.ts";
 import type { Batch } from "./logs.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 
@@ -37,7 +38,7 @@ const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxByte
   const kv = await openKv(redis.url, prefix);
   const notifier = createRedisNotifier({ kv, log: silent });
   const log = createEventLog({
-    logs: createRedisLogs(eventLogFormat, { kv, notifier }),
+    logs: createRedisLogs({ kv, notifier, name: eventLogName, maxEntries: 1e9 }),
     maxBytes,
     ttlSeconds: 3600,
     describe: async (jobId) => jobs.get(jobId) ?? null,
@@ -83,12 +84,12 @@ test("two instances that write one log number it without gaps, and readers on bo
     if (n % 20 === 0) await a.kv.check();
   }
   await until(() => readers.every(({ seen }) => seen.length === 601));
-  await a.log.finish(id);
+  await end(a.log, id);
   await Promise.all(readers.map(({ ended }) => ended));
   const [one, other] = readers.map(({ seen }) => seen);
   expect(one).toEqual(other);
-  expect(numbers(one ?? [])).toEqual(upTo(601));
-  expect(one?.filter((event) => event.type === "stage")).toHaveLength(1);
+  expect(numbers(one ?? [])).toEqual(upTo(602));
+  expect(one?.filter((event) => event.type === "stage")).toHaveLength(2);
   for (const writer of ["a", "b"]) {
     expect(texts(one ?? []).filter((value) => value?.startsWith(writer))).toEqual(
       upTo(300).map((n) => `${writer}${n - 1}`),
@@ -96,14 +97,16 @@ test("two instances that write one log number it without gaps, and readers on bo
   }
 });
 
-test("an end that one instance writes ends the readers on another", async () => {
+test("the end of a job that one instance writes ends the readers on another, and those who come later", async () => {
   const { id, a, b } = await openTwo();
   const reader = follow(b.log.read(id, 0, never));
   a.log.append(id, 1, text("a"));
   await until(() => reader.seen.length === 2);
-  await a.log.finish(id);
+  await end(a.log, id);
   await reader.ended;
-  expect(texts(reader.seen)).toEqual([null, "a"]);
+  expect(texts(reader.seen)).toEqual([null, "a", null]);
+  for (const after of [0, 1, 2, 3])
+    expect(numbers(await collect(b.log.read(id, after, never)))).toEqual(upTo(3, after + 1));
 });
 
 test("a reader of a job that ended without an end mark gets the last events and ends", async () => {
@@ -129,10 +132,10 @@ test("two concurrent first readers begin the log once", async () => {
   const readers = [a, b, a, b].map(({ log }) => follow(log.read(id, 0, never)));
   await until(() => readers.every(({ seen }) => seen.length > 0));
   a.log.append(id, 1, text("a"));
-  await a.log.finish(id);
+  await end(a.log, id);
   for (const { seen, ended } of readers) {
     await ended;
-    expect(seen.map((event) => event.type)).toEqual(["stage", "text"]);
+    expect(seen.map((event) => event.type)).toEqual(["stage", "text", "stage"]);
   }
 });
 
@@ -154,11 +157,11 @@ test("a reader that stalls while the log grows gets all of it later", async () =
     a.log.append(id, 1, text("x".repeat(60_000)));
     await a.kv.check();
   }
-  await a.log.finish(id);
+  await end(a.log, id);
   const rest: number[] = [];
   for (let next = await reading.next(); next.done !== true; next = await reading.next())
     rest.push(next.value.seq);
-  expect(rest).toEqual(upTo(102, 2));
+  expect(rest).toEqual(upTo(103, 2));
 });
 
 test("events and readers survive repeated cuts of all connections, and no event comes twice", async () => {
@@ -172,10 +175,10 @@ test("events and readers survive repeated cuts of all connections, and no event 
       await until(() => a.kv.check().then(() => true));
     }
   }
-  await a.log.finish(id);
+  await end(a.log, id);
   await reader.ended;
-  expect(texts(reader.seen)).toEqual([null, ...upTo(200).map(String)]);
-  expect(numbers(reader.seen)).toEqual(upTo(201));
+  expect(texts(reader.seen)).toEqual([null, ...upTo(200).map(String), null]);
+  expect(numbers(reader.seen)).toEqual(upTo(202));
 });
 
 test("events and readers wait while the store is unreachable, and continue by themselves, in order and without repetition", async () => {
@@ -185,13 +188,13 @@ test("events and readers wait while the store is unreachable, and continue by th
   await until(() => reader.seen.length === 2);
   await redis.kill();
   for (let n = 1; n <= 50; n += 1) a.log.append(id, 1, text(String(n)));
-  b.notifier.notify(`events:${id}`);
+  b.notifier.notify(`${eventLogName}:${id}`);
   // `finish` does not wait for the unreachable store: the end is written later.
-  await a.log.finish(id);
+  await end(a.log, id);
   await redis.restart();
   await reader.ended;
-  expect(texts(reader.seen)).toEqual([null, "before", ...upTo(50).map(String)]);
-  expect(numbers(reader.seen)).toEqual(upTo(52));
+  expect(texts(reader.seen)).toEqual([null, "before", ...upTo(50).map(String), null]);
+  expect(numbers(reader.seen)).toEqual(upTo(53));
 });
 
 test("a store that hangs and then continues writes nothing twice", async () => {
@@ -202,46 +205,52 @@ test("a store that hangs and then continues writes nothing twice", async () => {
   redis.freeze();
   a.log.append(id, 1, text("sent into the void"));
   // Resolves when the write has failed once, for want of an answer: the server has it in its socket all the same.
-  await a.log.finish(id);
+  await end(a.log, id);
   redis.thaw();
   await reader.ended;
-  expect(texts(reader.seen)).toEqual([null, "before", "sent into the void"]);
+  expect(texts(reader.seen)).toEqual([null, "before", "sent into the void", null]);
 });
 
 test("a batch that the client sends again after later ones is not appended again", async () => {
   const { kv, notifier } = await openInstance(newPrefix());
-  const logs = createRedisLogs(eventLogFormat, { kv, notifier });
+  const logs = createRedisLogs({ kv, notifier, name: eventLogName, maxEntries: 1e9 });
   const id = randomUUID();
   const batch = (number: number): Batch => ({
     name: `writer:${number}`,
-    isRetry: false,
-    reset: false,
+    known: { number: number - 1, size: 0 },
+    start: 1,
     first: null,
-    entries: [["e", JSON.stringify({ number })]],
-    isEnd: number === 3,
+    entries: [{ e: JSON.stringify({ number }) }],
     seconds: 60,
   });
   for (const number of [1, 2, 1, 3, 2, 3]) await logs.append(id, batch(number));
-  const entries = (await logs.reader(id)("0-0")) ?? [];
-  expect(entries.map(({ position }) => position)).toEqual(["1-0", "2-0", "3-0", "3-1"]);
+  const page = await logs.read(id, 0, 0);
+  expect(page?.entries.map(({ number }) => number)).toEqual([1, 2, 3]);
 });
 
-test("a full backlog drops thinking and text first, then all but the stages; the log says so once", async () => {
+test("a full backlog leaves out thinking and text first, then all but the stages; the log says so once", async () => {
   const { id, a } = await openTwo();
   await redis.kill();
   a.log.append(id, 1, { type: "stage", stage: "claimed", detail: null });
   const result = { type: "tool_result" as const, tool_use_id: "t", is_error: false, parent: null };
   a.log.append(id, 1, { ...result, content: "kept" });
   for (let n = 0; n < 200; n += 1) a.log.append(id, 1, text("x".repeat(60_000)));
-  for (let n = 0; n < 10; n += 1) a.log.append(id, 1, text("y"));
+  for (let n = 0; n < 200; n += 1) a.log.append(id, 1, { ...result, content: "y".repeat(60_000) });
+  a.log.append(id, 1, { type: "stage", stage: "pushed", detail: null });
   await redis.restart();
   await a.log.finish(id);
   await until(() => a.kv.check().then(() => true));
-  const events = await collect(a.log.read(id, 0, never));
-  const kinds = events.map((event) => event.type).filter((type) => type !== "text");
-  expect(kinds).toEqual(["stage", "stage", "tool_result", "warning"]);
-  expect(texts(events).filter((value) => value?.startsWith("x")).length).toBeLessThan(70);
-  expect(texts(events).filter((value) => value === "y")).toHaveLength(10);
+  const events = await collect(a.log.read(id, 0, never, true));
+  const count = (type: string) => events.filter((event) => event.type === type).length;
+  expect([count("stage"), count("warning")]).toEqual([3, 1]);
+  expect(events.find((event) => event.type === "tool_result")).toMatchObject({ content: "kept" });
+  for (const [type, most] of [
+    ["text", 55],
+    ["tool_result", 20],
+  ] as const) {
+    expect(count(type)).toBeGreaterThan(most - 6);
+    expect(count(type)).toBeLessThan(most);
+  }
 });
 
 test("a log that is closed while the store is unreachable gives up what waits", async () => {

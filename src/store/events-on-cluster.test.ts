@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { beforeAll, expect, test } from "vitest";
 import {
   createdAt,
+  end,
   eventLogSuite,
   follow,
   never,
@@ -19,7 +20,7 @@ import { startRedisCluster } from "../../test/redis-cluster.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import { createLog } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
-import { createEventLog, eventLogFormat } from "./event-log.ts";
+import { createEventLog, eventLogName } from "./event-log.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 import { createRedisInstances } from "./redis-instances.ts";
 import { createRedisLocks } from "./redis-leases.ts";
@@ -43,7 +44,7 @@ const openLog = async (prefix: string, jobs: KnownJobs, maxBytes = 10_000_000) =
   const kv = await openKv(cluster.url, prefix);
   const notifier = createRedisNotifier({ kv, log: silent });
   const log = createEventLog({
-    logs: createRedisLogs(eventLogFormat, { kv, notifier }),
+    logs: createRedisLogs({ kv, notifier, name: eventLogName, maxEntries: 1e9 }),
     maxBytes,
     ttlSeconds: 3600,
     describe: async (jobId) => jobs.get(jobId) ?? null,
@@ -98,11 +99,11 @@ test("in a Cluster events and notifications continue after each of its nodes was
     await node.restart();
     for (const id of ids) a.append(id, 1, text(`${n} after`));
   }
-  for (const id of ids) await a.finish(id);
+  for (const id of ids) await end(a, id);
   for (const { seen, ended } of readers) {
     await ended;
     const said = [0, 1, 2].flatMap((n) => [`${n} before`, `${n} after`]);
-    expect(texts(seen)).toEqual([null, ...said]);
-    expect(seen.map((event) => event.seq)).toEqual(upTo(7));
+    expect(texts(seen)).toEqual([null, ...said, null]);
+    expect(seen.map((event) => event.seq)).toEqual(upTo(8));
   }
 });

@@ -8,8 +8,17 @@ import type { Log } from "../lib/log.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import { maxBatch, requireId } from "./records.ts";
-import type { Claim, IndexEntry, Kind, Records } from "./records.ts";
+import {
+  entriesOf,
+  maxBatch,
+  requireId,
+  type IndexEntry,
+  type Kind,
+  type Position,
+  type Query,
+  type Records,
+  type Values,
+} from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
 
@@ -20,7 +29,7 @@ type Options = { directory: string; now: () => Date; log: Log };
 export const openFilesRecords = async <T extends object>(
   kind: Kind<T>,
   { directory, now, log }: Options,
-): Promise<Records<T>> => {
+): Promise<Records<T> & Values<T>> => {
   const known = new Map<string, { entries: IndexEntry[]; expires: number }>();
   const cache = new Map<string, T>();
   const index = createMemoryIndex();
@@ -30,7 +39,7 @@ export const openFilesRecords = async <T extends object>(
   const counters = new Map<string, number>();
   const warnings = createWarnOnce();
   const { runExclusive, idle } = createKeyedMutex();
-  const { inMemory, editable = false } = kind.files;
+  const { inMemory, editable = false } = kind.files ?? {};
   const file = (id: string): string => join(directory, `${fileNameOf(id)}.json`);
 
   const guarded = async <Value>(work: () => Promise<Value>): Promise<Value> => {
@@ -46,7 +55,7 @@ export const openFilesRecords = async <T extends object>(
     if (inMemory?.(record) === true) cache.set(id, record);
     else cache.delete(id);
     if (editable) return;
-    const entries = kind.entries(record, id);
+    const entries = entriesOf(kind, record);
     index.replace(id, known.get(id)?.entries ?? [], entries);
     known.set(id, { entries, expires: kind.expires?.(record) ?? Infinity });
   };
@@ -57,14 +66,14 @@ export const openFilesRecords = async <T extends object>(
     cache.delete(id);
   };
 
-  const claimsOf = (record: T): readonly Claim[] => kind.claims?.(record) ?? [];
+  const claimsOf = (record: T): readonly string[] => kind.claims?.(record) ?? [];
 
   const claim = (id: string, record: T, written: Promise<unknown>): void => {
-    for (const claimed of claimsOf(record)) claims.set(keyOf(claimed), { id, written });
+    for (const name of claimsOf(record)) claims.set(name, { id, written });
   };
 
   const unclaim = (id: string, record: T): void => {
-    for (const key of claimsOf(record).map(keyOf)) if (claims.get(key)?.id === id) claims.delete(key);
+    for (const name of claimsOf(record)) if (claims.get(name)?.id === id) claims.delete(name);
   };
 
   /** One damaged file must not break the lists that its record is in. */
@@ -133,7 +142,7 @@ export const openFilesRecords = async <T extends object>(
       const id = idOf(name.slice(0, -".json".length));
       const record = kind.isId(id) ? loadRecord(id) : `its name is no id of a ${kind.noun}`;
       if (typeof record === "string") skip(id, record);
-      else loaded.push({ id, record, at: kind.entries(record, id)[0]?.at ?? 0 });
+      else loaded.push({ id, record, at: entriesOf(kind, record)[0]?.at ?? 0 });
     }
     // Oldest first, so that most entries are added at the end of their index.
     for (const { id, record } of loaded.toSorted((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1))) {
@@ -150,27 +159,25 @@ export const openFilesRecords = async <T extends object>(
     }
   };
 
-  /** The holder of a claim that the record may not have. */
-  const findTaken = (record: T, holder: boolean, ignored?: string) =>
+  /** The first claim that the record may not have. */
+  const findTaken = (record: T, ignored?: string) =>
     claimsOf(record)
-      .filter((claimed) => claimed.holder === holder)
-      .map((claimed) => claims.get(keyOf(claimed)))
-      .find((taken) => taken !== undefined && taken.id !== ignored);
+      .flatMap((name) => ({ name, ...claims.get(name) }))
+      .find(({ id }) => id !== undefined && id !== ignored);
 
   if (!editable) await load();
   return {
     get: async (id) => (isExpired(id, now()) ? null : await read(id)),
 
     create: async (id, record, { limit, ignored } = {}) => {
-      for (let taken; (taken = findTaken(record, true, ignored));) {
-        await taken.written.catch(() => undefined);
+      for (let taken; (taken = findTaken(record, ignored));) {
+        await taken.written?.catch(() => undefined);
         // A record that could not be written has lost its claim.
-        if (findTaken(record, true, ignored) === taken) return { takenBy: taken.id };
+        if (findTaken(record, ignored)?.written === taken.written)
+          return { taken: taken.name, by: taken.id ?? "" };
       }
       // No await from here until the claims are made.
-      if (limit !== undefined && index.list(limit.index.name).length + inFlight.size >= limit.max)
-        return "full";
-      if (findTaken(record, false) !== undefined) return { takenBy: null };
+      if (limit !== undefined && index.list(limit.index).length + inFlight.size >= limit.max) return "full";
       inFlight.add(id);
       const written = runExclusive(id, () => write(id, record));
       claim(id, record, written);
@@ -197,24 +204,8 @@ export const openFilesRecords = async <T extends object>(
         return { after, changed: true };
       }),
 
-    all: async () => (await Promise.all([...known.keys()].map(read))).filter((record) => record !== null),
-
-    newest: async ({ name }, { limit, before = null, skip: skipped = 0, and }) => {
-      const entries = index.list(name, and?.name);
-      const end = before === null ? entries.length : countBefore(entries, { ...before, at: before.created });
-      const part = entries.slice(Math.max(0, end - skipped - limit), Math.max(0, end - skipped));
-      return part.map(({ at, id }) => ({ created: at, id })).toReversed();
-    },
-    oldest: async ({ name }, { limit = Infinity, skip: skipped = 0, and } = {}) =>
-      idsOf(index.list(name, and?.name).slice(skipped, skipped + limit)),
-    due: async ({ name }, until, skipped = 0) => {
-      const count = countBefore(index.list(name), { at: until + 1, id: "" });
-      return idsOf(index.list(name).slice(skipped, Math.min(count, skipped + maxBatch)));
-    },
-    startingWith: async (beginning, limit) =>
-      [...known.keys()].filter((id) => id.startsWith(beginning)).slice(0, limit),
-    values: async ({ name }) => index.list(name).map(({ id, value }) => [id, value]),
-    count: async ({ name }) => index.list(name).length,
+    list: async (name, query = {}) => pageOf(index.list(name, query.and), query),
+    count: async (name) => index.list(name).length,
 
     expire: async (at) => {
       for (const id of [...known.keys()].filter((id) => isExpired(id, at)).slice(0, maxBatch)) {
@@ -238,9 +229,6 @@ export const openFilesRecords = async <T extends object>(
   };
 };
 
-const keyOf = ({ name, value }: Claim): string => `${name}\n${value}`;
-const idsOf = (entries: readonly Sortable[]): string[] => entries.map(({ id }) => id);
-
 /**
  * File names may not contain a colon, and a leading dot hides a file or names a directory. Ids contain neither `+` nor `=`,
  * so no two of them share a name; no name gets longer, since file names are bounded.
@@ -257,9 +245,11 @@ const storeUnavailable = (directory: string, cause: unknown): ServiceError => {
   );
 };
 
+type Entry = Position & { value?: string };
+
 /** Indexes by name, each a list sorted by time, then id. */
 const createMemoryIndex = () => {
-  const lists = new Map<string, (Sortable & { value: unknown })[]>();
+  const lists = new Map<string, Entry[]>();
   const list = (name: string) => lists.get(name) ?? [];
   return {
     /** Entries of an index that are also in `and`. */
@@ -269,28 +259,37 @@ const createMemoryIndex = () => {
         : list(name).filter((each) => list(and)[countBefore(list(and), each)]?.id === each.id),
     replace: (id: string, before: readonly IndexEntry[], after: readonly IndexEntry[]): void => {
       for (const { index, at } of before) {
-        const entries = list(index.name);
+        const entries = list(index);
         const position = countBefore(entries, { at, id });
         if (entries[position]?.id === id) entries.splice(position, 1);
-        if (entries.length === 0) lists.delete(index.name);
+        if (entries.length === 0) lists.delete(index);
       }
-      for (const { index, at, value } of after.filter((entry) => Number.isFinite(entry.at))) {
-        const entries = list(index.name);
-        entries.splice(countBefore(entries, { at, id }), 0, { at, id, value });
-        lists.set(index.name, entries);
+      for (const { index, ...entry } of after) {
+        const entries = list(index);
+        entries.splice(countBefore(entries, { at: entry.at, id }), 0, { id, ...entry });
+        lists.set(index, entries);
       }
     },
   };
 };
 
-type Sortable = { at: number; id: string };
+/** The part of a sorted list that was asked for. */
+const pageOf = (entries: readonly Entry[], query: Query): Entry[] => {
+  const { newest = false, before, until, beginning, skip = 0, limit = Infinity } = query;
+  const begin = beginning === undefined ? 0 : countBefore(entries, { at: 0, id: beginning });
+  const last = until === undefined ? null : { at: until + 1, id: "" };
+  const limits = before ?? last ?? (beginning === undefined ? null : { at: 0, id: `${beginning}~` });
+  const end = limits === null ? entries.length : countBefore(entries, limits);
+  const part = entries.slice(begin, end);
+  return (newest ? part.toReversed() : part).slice(skip, skip + limit);
+};
 
 /** How many elements of a sorted list are before `key`: a binary search. */
-const countBefore = (list: readonly Sortable[], key: Sortable): number => {
+const countBefore = (list: readonly Position[], key: Position): number => {
   let [low, high] = [0, list.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const { at, id } = list[middle] as Sortable;
+    const { at, id } = list[middle] as Position;
     if (at < key.at || (at === key.at && id < key.id)) low = middle + 1;
     else high = middle;
   }

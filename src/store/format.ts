@@ -66,18 +66,10 @@ export const inKv = (kv: Kv): Place => ({
   elsewhere: "one (KV_URL, or another KV_KEY_PREFIX)",
   read: () => kv.ask((client) => client.get(kv.key("format"))).then((text) => text && shortened(text)),
   write: (number) => kv.ask((client) => client.set(kv.key("format"), number, "NX")),
+  // By the indexes that have all of a kind.
   hasRecords: async () => {
-    const begins = [
-      kv.jobKey("job", ""),
-      kv.jobKey("prepared"),
-      ...["conv", "completion"].map((name) => kv.key(name, "")),
-    ];
-    return await kv.ask(async (client) => {
-      for (const node of "nodes" in client ? client.nodes("master") : [client])
-        for await (const keys of node.scanStream({ match: `*${kv.prefix}*:*`, count: 10_000 }))
-          if ((keys as string[]).some((key) => begins.some((begin) => key.startsWith(begin)))) return true;
-      return false;
-    });
+    const indexes = ["all", "prepared", "completions"].map((name) => kv.jobKey(name));
+    return (await kv.ask((client) => client.exists(...indexes))) > 0;
   },
 });
 

@@ -1,7 +1,7 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { JobStatus } from "../contract/job.ts";
 import type { JobRecord } from "./job-record.ts";
-import type { Index, Position, Records } from "./records.ts";
+import type { Position, Records } from "./records.ts";
 
 /** Of this status (`active`: queued or running) and agent session; empty: of any. */
 export type ListQuery = {
@@ -20,15 +20,14 @@ export const maxRead = 2000;
 /** Records that a filtered list reads at a time. */
 const batch = 250;
 
-const byCreation = (name: string): Index => ({ name, order: "creation" });
-
-export const all = byCreation("all");
-export const ofStatus = (status: JobStatus): Index => byCreation(`st:${status}`);
-export const ofSession = (session: string): Index => byCreation(`session:${session}`);
+/** Indexes by creation. */
+export const all = "all";
+export const ofStatus = (status: JobStatus): string => `st:${status}`;
+export const ofSession = (session: string): string => `session:${session}`;
 
 /** See `JobStore.list`. */
 export const listJobs =
-  (records: Pick<Records<JobRecord>, "newest">, getAll: (ids: readonly string[]) => Promise<JobRecord[]>) =>
+  (records: Pick<Records<JobRecord>, "list">, getAll: (ids: readonly string[]) => Promise<JobRecord[]>) =>
   async ({ limit, isWanted, cursor, ...query }: ListQuery) => {
     const found: JobRecord[] = [];
     // One more record than asked for shows whether another page follows.
@@ -42,26 +41,28 @@ export const listJobs =
     }
     const shown = found.slice(0, limit);
     const last = found.length > limit ? shown.at(-1) : undefined;
-    const end = last === undefined ? before : { created: Date.parse(last.created_at), id: last.id };
+    const end = last === undefined ? before : { at: Date.parse(last.created_at), id: last.id };
     return { records: shown, next: end && toCursor(end) };
   };
 
 const newestOf = async (
-  records: Pick<Records<JobRecord>, "newest">,
+  records: Pick<Records<JobRecord>, "list">,
   { status, session_id = "", since = -Infinity }: Omit<ListQuery, "limit" | "cursor">,
   page: { limit: number; before: Position | null },
 ): Promise<Position[]> => {
   const pages = await Promise.all(
-    indexesOf(status, session_id).map(({ index, ...and }) => records.newest(index, { ...page, ...and })),
+    indexesOf(status, session_id).map(({ index, ...and }) =>
+      records.list(index, { newest: true, ...page, ...and }),
+    ),
   );
   const sorted = pages.flat().toSorted((a, b) => byAge(b, a));
   return sorted
-    .filter(({ id, created }, at) => id !== sorted[at - 1]?.id && created >= since)
+    .filter(({ id, at }, place) => id !== sorted[place - 1]?.id && at >= since)
     .slice(0, page.limit);
 };
 
 /** The indexes that together list these jobs, each narrowed by `and`. */
-const indexesOf = (status: ListQuery["status"], session: string): { index: Index; and?: Index }[] => {
+const indexesOf = (status: ListQuery["status"], session: string): { index: string; and?: string }[] => {
   // Queued ones are read first: a job that begins to run in between is in at least one.
   const statuses = status === "active" ? (["queued", "running"] as const) : status === "" ? [] : [status];
   const narrow = statuses.map(ofStatus);
@@ -70,11 +71,10 @@ const indexesOf = (status: ListQuery["status"], session: string): { index: Index
   return narrow.length === 0 ? [{ index }] : narrow.map((and) => ({ index, and }));
 };
 
-export const byAge = (a: { created: number; id: string }, b: { created: number; id: string }): number =>
-  a.created - b.created || (a.id < b.id ? -1 : 1);
+export const byAge = (a: Position, b: Position): number => a.at - b.at || (a.id < b.id ? -1 : 1);
 
 /** The end of a page as an opaque text. */
-const toCursor = ({ created, id }: Position): string => `${created}_${id}`;
+const toCursor = ({ at, id }: Position): string => `${at}_${id}`;
 
 /** @throws ServiceError `invalid_request` when `toCursor` did not make the text */
 const parseCursor = (cursor: string): Position => {
@@ -82,5 +82,5 @@ const parseCursor = (cursor: string): Position => {
   if (match === null) {
     throw new ServiceError("invalid_request", "cursor: must be the next_cursor of an earlier page");
   }
-  return { created: Number(match[1]), id: match[2] ?? "" };
+  return { at: Number(match[1]), id: match[2] ?? "" };
 };

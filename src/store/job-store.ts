@@ -1,7 +1,7 @@
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
 import { all, byAge, listJobs, ofSession, ofStatus, type ListQuery } from "./job-list.ts";
 import { isJobId, parseRecord, type JobRecord } from "./job-record.ts";
-import type { Index, IndexEntry, Kind, Records } from "./records.ts";
+import { maxBatch, type IndexEntry, type Kind, type Query, type Records } from "./records.ts";
 
 /**
  * Records of jobs. Every change of an existing record is one compare-and-set: it requires that the record still has one of
@@ -82,13 +82,10 @@ export type Due = "expired" | "worktrees" | "removable" | "unbooked";
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "created_at" | "idempotency">>;
 
-const byTime = (name: string): Index => ({ name, order: "time" });
-const table = (name: string): Index => ({ name, order: "none" });
-
-const [expiring, removable, unbooked] = [byTime("expiring"), byTime("removable"), byTime("unbooked")];
-const unsettledRuns = table("unsettled");
-const worktreeUses = (worktree: string): Index => table(`worktree:${worktree}`);
-const endedWorktrees = (pod: string): Index => byTime(`worktrees:${pod}`);
+const [expiring, removable, unbooked] = ["expiring", "removable", "unbooked"];
+const [unsettledRuns, ids] = ["unsettled", "ids"];
+const worktreeUses = (worktree: string): string => `worktree:${worktree}`;
+const endedWorktrees = (pod: string): string => `worktrees:${pod}`;
 
 /** How much longer than its record an output with a key of its own is retained, s. */
 const outputGrace = 86_400;
@@ -99,49 +96,47 @@ const outputGrace = 86_400;
  */
 export const jobKind = (podName: string | null): Kind<JobRecord> => ({
   noun: "job",
+  key: "job",
   isId: isJobId,
   parse: parseRecord,
   entries: (record) => entriesOf(record, podName === null ? "" : (record.pod_name ?? "")),
   claims: ({ id, idempotency }) => [
+    ...(idempotency === null ? [] : [`idem:${idempotency.key}`]),
     // It names branches.
-    { name: "prefixes", value: prefixOf(id), holder: false },
-    ...(idempotency === null ? [] : [{ name: "idem", value: idempotency.key, holder: true }]),
+    `${prefixClaim}:${id.slice(0, 8)}`,
   ],
   files: { inMemory: ({ status, unsettled }) => !isFinal(status) || unsettled },
-  redis: {
-    layout: "hash",
-    version: "rev",
-    key: (id) => ["job", id],
-    oneSlot: true,
-    ids: true,
-    apart: { field: "output", key: "out", seconds: (record) => record.ttl_seconds + outputGrace },
-  },
+  large: { field: "output", key: "out", seconds: (record) => record.ttl_seconds + outputGrace },
 });
 
-const prefixOf = (id: string): string => id.slice(0, 8);
+const prefixClaim = "prefix";
 
 const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
-  const { id, status, unsettled, session_id, worktree_id } = record;
-  const created = Date.parse(record.created_at);
+  const { id, status, unsettled, session_id, worktree_id, pod_name, instance_epoch } = record;
+  const at = Date.parse(record.created_at);
   const ended = record.ended_at === null ? null : Date.parse(record.ended_at);
   const lifetime = record.ttl_seconds * 1000;
   const hasWorktree = record.worktree_path !== null && record.worktree_removed_at === null;
-  const { pod_name, instance_epoch } = record;
   return [
-    { index: all, at: created },
-    { index: ofStatus(status), at: created },
-    when(status === "queued", { index: expiring, at: created + lifetime }),
-    when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? created) + lifetime }),
-    when(isUnbooked(record), { index: unbooked, at: ended ?? created }),
-    when(unsettled, { index: unsettledRuns, at: 0, value: [created, pod_name ?? "", instance_epoch ?? ""] }),
+    { index: all, at },
+    { index: ids, at: 0 },
+    { index: ofStatus(status), at },
+    when(status === "queued", { index: expiring, at: at + lifetime }),
+    when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? at) + lifetime }),
+    when(isUnbooked(record), { index: unbooked, at: ended ?? at }),
+    when(unsettled, {
+      index: unsettledRuns,
+      at,
+      value: JSON.stringify([pod_name ?? "", instance_epoch ?? ""]),
+    }),
     when(hasWorktree && !unsettled, { index: endedWorktrees(pod), at: ended ?? Number.NaN }),
     // The job that made the worktree is found by its id.
     when(worktree_id !== null && worktree_id !== id, {
       index: worktreeUses(worktree_id ?? ""),
-      at: 0,
-      value: [created, status, unsettled, ended],
+      at,
+      value: JSON.stringify([status, unsettled, ended]),
     }),
-    when(session_id !== null, { index: ofSession(session_id ?? ""), at: created }),
+    when(session_id !== null, { index: ofSession(session_id ?? ""), at }),
   ].flat();
 };
 
@@ -157,6 +152,9 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     return found.filter((record) => record !== null);
   };
 
+  const idsIn = async (index: string, query: Query): Promise<string[]> =>
+    (await records.list(index, query)).map(({ id }) => id);
+
   const create = async (record: JobRecord, max: number, ignored?: string): Promise<Creation> => {
     const limit = { index: ofStatus("queued"), max };
     const answer = await records.create(record.id, record, {
@@ -165,18 +163,18 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     });
     if (answer === "created") return { record, created: true };
     if (answer === "full") return { refused: "full" };
-    if (answer.takenBy === null) return { refused: "prefix" };
-    const earlier = await records.get(answer.takenBy);
+    if (!answer.taken.startsWith("idem:")) return { refused: "prefix" };
+    const earlier = await records.get(answer.by);
     if (earlier !== null) return { record: earlier, created: false };
     // The record is deleted or unreadable: the key is free.
-    return await create(record, max, answer.takenBy);
+    return await create(record, max, answer.by);
   };
 
   return {
     create: (record, limits) => create(record, limits?.maxQueued ?? Infinity),
     get: records.get,
 
-    startingWith: async (beginning, limit) => getAll(await records.startingWith(beginning, limit)),
+    startingWith: async (beginning, limit) => getAll(await idsIn(ids, { beginning, limit })),
 
     list: listJobs(records, getAll),
 
@@ -194,16 +192,13 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
       await records.change(id, (current) => (current !== null && isFinal(current.status) ? null : undefined));
     },
 
-    ids: (status, limit, skip) =>
-      records.oldest(ofStatus(status), { ...(limit !== undefined && { limit, skip: skip ?? 0 }) }),
+    ids: (status, limit = Infinity, skip = 0) => idsIn(ofStatus(status), { limit, skip }),
 
-    unsettled: async () => {
-      const runs = (await records.values(unsettledRuns)).map(([id, value]) => {
-        const [created, owner, epoch] = value as [number, string, string];
-        return { id, podName: owner, epoch, created };
-      });
-      return runs.toSorted(byAge).map(({ created: _c, ...run }) => run);
-    },
+    unsettled: async () =>
+      (await records.list(unsettledRuns)).map(({ id, value = "" }) => {
+        const [podName = "", epoch = ""] = parsed<[string, string]>(value) ?? [];
+        return { id, podName, epoch };
+      }),
 
     counts: async () => {
       const counted = await Promise.all(
@@ -213,32 +208,32 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     },
 
     findBySession: async (sessionId) => {
-      const [newest] = await records.newest(ofSession(sessionId), { limit: 1 });
-      return newest === undefined ? null : await records.get(newest.id);
+      const [newest] = await idsIn(ofSession(sessionId), { newest: true, limit: 1 });
+      return newest === undefined ? null : await records.get(newest);
     },
-    queuedInSession: (sessionId) => records.oldest(ofSession(sessionId), { and: ofStatus("queued") }),
+    queuedInSession: (sessionId) => idsIn(ofSession(sessionId), { and: ofStatus("queued") }),
 
     usesOfWorktree: async (worktreeId) => {
       if (!isJobId(worktreeId)) return [];
       const [others, maker] = await Promise.all([
-        records.values(worktreeUses(worktreeId)),
+        records.list(worktreeUses(worktreeId)),
         records.get(worktreeId),
       ]);
-      const uses = others.map(([id, value]) => {
-        const [created, status, unsettled, ended] = value as [number, JobStatus, boolean, number | null];
-        return { id, created, status, unsettled, ended };
+      const uses = others.flatMap(({ value = "", ...position }) => {
+        const use = parsed<[JobStatus, boolean, number | null]>(value);
+        return use === null ? [] : { ...position, status: use[0], unsettled: use[1], ended: use[2] };
       });
       if (maker !== null) {
         const { id, status, unsettled, ended_at, created_at } = maker;
         const ended = ended_at === null ? null : Date.parse(ended_at);
-        uses.push({ id, created: Date.parse(created_at), status, unsettled, ended });
+        uses.push({ id, at: Date.parse(created_at), status, unsettled, ended });
       }
-      return uses.toSorted(byAge).map(({ id, created: _c, ...use }) => ({ jobId: id, ...use }));
+      return uses.toSorted(byAge).map(({ id, at: _a, ...use }) => ({ jobId: id, ...use }));
     },
 
-    due: (what, until, skip) => {
+    due: (what, until, skip = 0) => {
       const indexes = { expired: expiring, removable, unbooked, worktrees: endedWorktrees(podName ?? "") };
-      return records.due(indexes[what], until, skip);
+      return idsIn(indexes[what], { until, skip, limit: maxBatch });
     },
 
     count: records.increment,
@@ -254,3 +249,13 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
 
 const matches = (guard: UpdateGuard, record: JobRecord): boolean =>
   guard.status.includes(record.status) && (guard.attempt ?? record.attempt) === record.attempt;
+
+/** The value of an index entry; null: somebody else has written it. */
+const parsed = <Value extends unknown[]>(text: string): Value | null => {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? (value as Value) : null;
+  } catch {
+    return null;
+  }
+};

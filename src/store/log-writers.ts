@@ -1,254 +1,208 @@
 import { randomUUID } from "node:crypto";
 import type { Log } from "../lib/log.ts";
-import { pause, retry } from "../lib/wait.ts";
-import type { Batch, Fields, Logs } from "./logs.ts";
+import { retry } from "../lib/wait.ts";
+import type { Batch, Fields, Logs, Tail } from "./logs.ts";
 
-export type Item<Value> = {
-  value: Value;
-  size: number;
-  /** When space is short, items of level 0 are left out first, then those of level 1, then the oldest. */
-  level: 0 | 1 | 2 | 3;
-};
+/** `text` is left out first when space is short, then `other`; `needed` stays. */
+type Weight = "text" | "other" | "needed";
 
-/** Most that waits for one log: items, and their sizes together. */
-type Limit = { items: number; size: number };
+export type Item = { fields: Fields; size: number; weight: Weight };
 
-type Options<Value> = {
+/** Sizes in bytes past which texts, and all but what is needed, are left out. */
+type Limit = { text: number; all: number };
+
+type Options = {
   logs: Logs;
   /** Whose events they are, in log messages. */
   noun: string;
+  /** Most of the whole log. */
   limit: Limit;
-  /** How long items are collected before they are written, ms. */
-  gatherMs?: number;
-  /** Seconds until a log expires. */
-  seconds: { ended: number; open: number };
-  /** The size of a log before the first append, and the entry that it begins with when it is empty. */
-  inspect: (id: string) => Promise<{ size: number; first: Fields | null }>;
-  /** Makes entries of the items, given the size of the log in bytes. */
-  encoder: (id: string) => (items: readonly Item<Value>[], size: number) => Fields[];
-  /** Makes one item of two; null: they stay separate. */
-  join?: (last: Value, next: Value) => Item<Value> | null;
-  /** An item that says in the log that something before `newer` is left out. */
-  leftOut?: (newer: Value) => Item<Value>;
+  /** Number of the first entry of an empty log, and the entry written before the others there. */
+  start: () => number;
+  first: (id: string) => Promise<Fields | null>;
+  /** Seconds until the log expires after these entries. */
+  seconds: (entries: readonly Fields[]) => number;
+  /** An item that says in the log that others beside `left` are left out; null: the log does not say it. */
+  leftOut: (left: Item, why: string) => Item | null;
   log: Log;
 };
 
-/** Most that is appended at once, by the sizes of the items. */
+type Writer = {
+  id: string;
+  name: string;
+  batches: number;
+  /** What waits, and its size in bytes. */
+  items: Item[];
+  waiting: number;
+  /** The end of the log; null: unknown. */
+  known: Tail | null;
+  first: Fields | null;
+  batch: Batch | null;
+  /** Whether it was said that items are left out, for want of memory and of space in the log. */
+  isShort: boolean;
+  isLong: boolean;
+  running: Promise<void> | null;
+  failure: PromiseWithResolvers<void>;
+  lastMessage: string;
+};
+
+/** Most that waits for the store, per log, in bytes. */
+const waitingLimit: Limit = { text: 3 * 1024 * 1024, all: 4 * 1024 * 1024 };
+
+/** Most that is appended at once, in bytes. */
 const batchSize = 256 * 1024;
 
+const mayStay = ({ weight }: Item, size: number, limit: Limit): boolean =>
+  weight === "needed" || size <= limit[weight === "text" ? "text" : "all"];
+
 /**
- * Writes logs in the background, each in order. A write that a shared store refuses is retried for as long as it takes; a
- * write that a file refuses is given up.
+ * Writes logs in the background, each in order. A write that a shared store refuses is retried for as long as it takes; one
+ * that a file refuses is given up.
  */
-export const createLogWriters = <Value>(options: Options<Value>) => {
-  const { logs, noun, gatherMs = 0, log } = options;
-  const writers = new Map<string, ReturnType<typeof create>>();
+export const createLogWriters = (options: Options) => {
+  const { logs, noun, log } = options;
+  const writers = new Map<string, Writer>();
   const closing = new AbortController();
   const patience = logs.shared ? closing.signal : AbortSignal.abort();
 
-  const create = (id: string) => {
-    const encode = options.encoder(id);
-    const backlog = createBacklog<Value>(options.limit, ({ value }) => {
-      log.warn({ [noun]: id }, `too many events of a ${noun} wait to be written; the oldest are left out`);
-      if (options.leftOut !== undefined) backlog.add(options.leftOut(value));
-    });
-    const writer = randomUUID();
-    let batches = 0;
-    let known: Awaited<ReturnType<typeof options.inspect>> | null = null;
-    let isReset = false;
-    let isEnd = false;
-    let batch: Batch | null = null;
-    let writing: Promise<void> | null = null;
-    let gathering: AbortController | null = null;
-    let failure = Promise.withResolvers<void>();
-    let lastMessage = "";
-
-    const isIdle = (): boolean => batch === null && backlog.isEmpty() && !isReset && !isEnd;
-
-    const drop = (): void => {
-      backlog.take(Infinity);
-      [isReset, isEnd, batch] = [false, false, null];
+  const writerOf = (id: string): Writer => {
+    const writer = writers.get(id) ?? {
+      id,
+      name: randomUUID(),
+      batches: 0,
+      items: [],
+      waiting: 0,
+      known: null,
+      first: null,
+      batch: null,
+      isShort: false,
+      isLong: false,
+      running: null,
+      failure: Promise.withResolvers(),
+      lastMessage: "",
     };
-
-    const nextBatch = async (): Promise<Batch | null> => {
-      known ??= await options.inspect(id);
-      if (isIdle()) return null;
-      const entries = encode(backlog.take(batchSize), known.size);
-      const isLast = isEnd && backlog.isEmpty();
-      const seconds = isLast ? options.seconds.ended : options.seconds.open;
-      const [reset, { first }] = [isReset, known];
-      const next = {
-        name: `${writer}:${(batches += 1)}`,
-        isRetry: false,
-        reset,
-        first,
-        entries,
-        isEnd: isLast,
-        seconds,
-      };
-      isReset = false;
-      isEnd &&= !isLast;
-      return next;
-    };
-
-    const send = async (): Promise<void> => {
-      batch ??= await nextBatch();
-      if (batch === null || known === null) return;
-      const sent = batch;
-      try {
-        known.size = await logs.append(id, sent);
-      } finally {
-        sent.isRetry = true;
-      }
-      // `drop` may have replaced it meanwhile.
-      if (batch === sent) batch = null;
-      backlog.written();
-      lastMessage = "";
-    };
-
-    const logOnce = (level: "warn" | "error", err: unknown, message: string): void => {
-      if (lastMessage !== message) log[level]({ err, [noun]: id }, message);
-      lastMessage = message;
-    };
-
-    const onFailure = (err: unknown): void => {
-      logOnce("warn", err, `events of a ${noun} cannot be written at present; they wait`);
-      failure.resolve();
-      failure = Promise.withResolvers();
-    };
-
-    const giveUp = (err: unknown): void => {
-      logOnce("error", err, `events of a ${noun} could not be written; they are missing`);
-      drop();
-    };
-
-    const write = async (): Promise<void> => {
-      // Items that are added in the same tick go in one batch.
-      await Promise.resolve();
-      while (!isIdle()) {
-        if (gatherMs > 0 && !isReset && !isEnd) {
-          gathering = new AbortController();
-          await pause(gatherMs, AbortSignal.any([closing.signal, gathering.signal]));
-        }
-        await retry(send, { first: 100, longest: 2000, signal: patience, onFailure }).catch(giveUp);
-      }
-    };
-
-    const start = (): void => {
-      writing ??= write().finally(() => {
-        writing = null;
-        if (!isIdle()) start();
-      });
-    };
-
-    return {
-      isIdle,
-      drop,
-      add: (item: Item<Value>): void => {
-        const last = backlog.pop();
-        const joined = last === undefined ? null : (options.join?.(last.value, item.value) ?? null);
-        if (last !== undefined && joined === null) backlog.add(last);
-        backlog.add(joined ?? item);
-        start();
-      },
-      mark: (what: "reset" | "end"): void => {
-        if (what === "reset") isReset = true;
-        else isEnd = true;
-        gathering?.abort();
-        start();
-      },
-      /** Resolves when all is written, or a write has failed. */
-      settled: async (): Promise<void> => {
-        await Promise.race([writing, failure.promise]);
-      },
-      done: async (): Promise<void> => {
-        while (writing !== null) await writing;
-      },
-    };
-  };
-
-  const writerOf = (id: string) => {
-    const writer = writers.get(id) ?? create(id);
     writers.set(id, writer);
     return writer;
   };
 
+  const add = (writer: Writer, item: Item | null): void => {
+    if (item === null) return;
+    writer.items.push(item);
+    writer.waiting += item.size;
+  };
+
+  const append = (id: string, item: Item): void => {
+    const writer = writerOf(id);
+    if (mayStay(item, writer.waiting, waitingLimit)) add(writer, item);
+    else if (!writer.isShort) {
+      writer.isShort = true;
+      log.warn({ [noun]: id }, `too many events of a ${noun} wait to be written; some are left out`);
+      add(writer, options.leftOut(item, "More events come than the store takes"));
+    }
+    writer.running ??= write(writer);
+  };
+
+  const write = async (writer: Writer): Promise<void> => {
+    // Items that are added in the same tick go in one batch.
+    await Promise.resolve();
+    const onFailure = (err: unknown): void => {
+      logOnce(writer, err, `events of a ${noun} cannot be written at present; they wait`);
+      writer.failure.resolve();
+      writer.failure = Promise.withResolvers();
+    };
+    while (!isEmpty(writer)) {
+      await retry(() => send(writer), { first: 100, longest: 2000, signal: patience, onFailure }).catch(
+        (err: unknown) => {
+          logOnce(writer, err, `events of a ${noun} could not be written; they are missing`);
+          discard(writer);
+        },
+      );
+    }
+    writer.running = null;
+  };
+
+  const send = async (writer: Writer): Promise<void> => {
+    const { id } = writer;
+    if (writer.known === null) {
+      const tail = await logs.tail(id);
+      writer.first = tail === null ? await options.first(id) : null;
+      writer.known = tail ?? { number: 0, size: 0 };
+    }
+    writer.batch ??= nextBatch(writer, writer.known);
+    const { batch } = writer;
+    if (batch !== null) writer.known = await logs.append(id, batch);
+    // `discard` may have replaced it meanwhile.
+    if (writer.batch === batch) writer.batch = null;
+    if (writer.items.length === 0) writer.isShort = false;
+    writer.lastMessage = "";
+  };
+
+  /** The oldest items; null: all of them are left out. */
+  const nextBatch = (writer: Writer, known: Tail): Batch | null => {
+    const entries: Fields[] = [];
+    const end = known.size + batchSize;
+    let [{ size }, taken] = [known, 0];
+    for (const item of writer.items) {
+      if (size >= end) break;
+      taken += 1;
+      writer.waiting -= item.size;
+      const isWritten = mayStay(item, size, options.limit);
+      const note = isWritten || writer.isLong ? null : options.leftOut(item, `The log has ${size} bytes`);
+      if (!isWritten) writer.isLong = true;
+      for (const each of [note, isWritten ? item : null]) {
+        if (each === null) continue;
+        entries.push(each.fields);
+        size += each.size;
+      }
+    }
+    writer.items.splice(0, taken);
+    if (entries.length === 0) return null;
+    const name = `${writer.name}:${(writer.batches += 1)}`;
+    const [start, seconds] = [options.start(), options.seconds(entries)];
+    return { name, known, start, first: writer.first, entries, seconds };
+  };
+
+  const logOnce = (writer: Writer, err: unknown, message: string): void => {
+    if (writer.lastMessage !== message) log.warn({ err, [noun]: writer.id }, message);
+    writer.lastMessage = message;
+  };
+
   return {
     /** Never waits and never throws. */
-    append: (id: string, item: Item<Value>): void => writerOf(id).add(item),
-    /** Removes what the log holds and what waits. Resolves when that is done, or has failed and is retried. */
-    reset: async (id: string): Promise<void> => {
-      const writer = writerOf(id);
-      writer.drop();
-      writer.mark("reset");
-      await writer.settled();
-    },
-    /** Ends the log. Resolves when all is written or given up, or when that has failed and is retried. */
-    end: async (id: string): Promise<void> => {
-      const writer = writerOf(id);
-      writer.mark("end");
-      void writer.done().then(() => {
-        if (writer.isIdle() && writers.get(id) === writer) writers.delete(id);
+    append,
+    /** Resolves when all is written or given up, or when that has failed and is retried. Call it after the last event. */
+    flush: async (id: string): Promise<void> => {
+      const writer = writers.get(id);
+      if (writer === undefined) return;
+      const done = (writer.running ?? Promise.resolve()).then(() => {
+        if (isEmpty(writer) && writers.get(id) === writer) writers.delete(id);
       });
-      await writer.settled();
+      await Promise.race([done, writer.failure.promise]);
     },
     /** Whether this instance has nothing left to write to a log. */
-    isIdle: (id: string): boolean => writers.get(id)?.isIdle() ?? true,
+    isIdle: (id: string): boolean => {
+      const writer = writers.get(id);
+      return writer === undefined || isEmpty(writer);
+    },
     /** Discards what waits for a log. */
     drop: (id: string): void => {
-      writers.get(id)?.drop();
+      const writer = writers.get(id);
+      if (writer !== undefined) discard(writer);
       writers.delete(id);
     },
     /** Tries a last time to write what waits. */
     close: async (): Promise<void> => {
       closing.abort();
-      await Promise.all(Array.from(writers.values(), (writer) => writer.done()));
+      await Promise.all(Array.from(writers.values(), ({ running }) => running ?? Promise.resolve()));
       writers.clear();
     },
   };
 };
 
-/** Items that wait to be written. `onLeftOut` is called when one is left out, the first time since `written`. */
-const createBacklog = <Value>(limit: Limit, onLeftOut: (newer: Item<Value>) => void) => {
-  let items: Item<Value>[] = [];
-  let size = 0;
-  let isShort = false;
+const isEmpty = ({ items, batch }: Writer): boolean => items.length === 0 && batch === null;
 
-  const isTooMuch = (): boolean => items.length > 1 && (items.length > limit.items || size > limit.size);
-
-  const makeRoom = (newer: Item<Value>): void => {
-    for (const lowest of [0, 1]) {
-      if (!isTooMuch()) continue;
-      items = items.filter(({ level }) => level > lowest);
-      size = items.reduce((sum, item) => sum + item.size, 0);
-    }
-    while (isTooMuch()) size -= items.shift()?.size ?? 0;
-    if (isShort) return;
-    isShort = true;
-    onLeftOut(newer);
-  };
-
-  return {
-    add: (item: Item<Value>): void => {
-      items.push(item);
-      size += item.size;
-      if (isTooMuch()) makeRoom(item);
-    },
-    /** Removes and returns the newest. */
-    pop: (): Item<Value> | undefined => {
-      const item = items.pop();
-      size -= item?.size ?? 0;
-      return item;
-    },
-    /** Removes and returns the oldest, of about that size together and at least one. */
-    take: (max: number): Item<Value>[] => {
-      let total = 0;
-      const end = items.findIndex((item, at) => (total += item.size) > max && at > 0);
-      const oldest = items.splice(0, end === -1 ? items.length : end);
-      size -= oldest.reduce((sum, item) => sum + item.size, 0);
-      return oldest;
-    },
-    isEmpty: (): boolean => items.length === 0,
-    written: (): void => void (isShort = false),
-  };
+/** The next batch measures the log again: an append that failed may have left something. */
+const discard = (writer: Writer): void => {
+  writer.items = [];
+  [writer.waiting, writer.batch, writer.known] = [0, null, null];
 };

@@ -63,20 +63,10 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
     return facts;
   };
 
-  /** Whether the holder renews the lease within the limit, ms. */
-  const isRenewed = async (seen: string, limit: number): Promise<boolean> => {
-    const deadline = performance.now() + limit;
-    let before = Infinity;
-    for (;;) {
-      const found = await leases.get(name);
-      if (found === null) return false;
-      if (found !== seen) return true;
-      const left = await leases.left(name);
-      if (left > before) return true;
-      if (performance.now() > deadline) return false;
-      before = left;
-      await delay(Math.min(100, limit / 10));
-    }
+  /** A living holder renews every quarter of its lease. */
+  const isRenewed = async (holderMs: number): Promise<boolean> => {
+    await delay(0.3 * holderMs);
+    return (await leases.left(name)) > 0.7 * holderMs;
   };
 
   /** @throws when the holder of the lease is alive */
@@ -85,8 +75,7 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
     if (holder?.facts.epoch === epoch) return;
     const alive = holder === null ? null : await isHolderAlive(holder, self);
     if (alive === false) return;
-    // A living holder renews every quarter of its lease.
-    if (alive === true || (await isRenewed(found, (1.2 * (holder?.lease_ms ?? ms)) / 4)))
+    if (alive === true || (await isRenewed(holder?.lease_ms ?? ms)))
       throw new Error(
         `Another instance that is running has the name ${name}; give each instance a SERVICE_POD_NAME of its own`,
       );

@@ -1,52 +1,49 @@
 import { createScript, type Kv } from "../kv/kv.ts";
 import type { Notifier } from "../lib/notifier.ts";
-import { startPosition, type Batch, type Entry, type LogFormat, type Logs } from "./logs.ts";
+import type { Batch, Entry, Fields, Logs } from "./logs.ts";
 
 type Options = {
   kv: Kv;
   /** Of all instances. `waitFor` resolves after a few seconds at the latest, since a notification may be lost. */
   notifier: Notifier;
+  /** Logs have the keys `{prefix}:{name}:{id}`, and only their newest entries are retained. */
+  name: string;
+  maxEntries: number;
 };
 
-/** A page is at most this many entries and about this many bytes. */
-const longestPage = 200;
-const pageBytes = 256 * 1024;
-const firstPage = 20;
+/** Entries of a page; each has some 64 KiB at most. */
+const pageEntries = 50;
 
 /** A stream per log, which every instance may append to and read. */
-export const createRedisLogs = (format: LogFormat, { kv, notifier }: Options): Logs => {
-  const keyOf = (id: string): string => kv.key(format.key, id);
-  const topicOf = (id: string): string => `${format.topic}:${id}`;
+export const createRedisLogs = ({ kv, notifier, name, maxEntries }: Options): Logs => {
+  const keyOf = (id: string): string => kv.key(name, id);
+  const topicOf = (id: string): string => `${name}:${id}`;
 
   return {
     shared: true,
 
     append: async (id, batch) => {
-      const size = await kv.ask((client) => append(client, [keyOf(id)], argumentsOf(format, batch)));
+      const args = argumentsOf(batch, maxEntries);
+      const [number, size] = (await kv.ask((client) => append(client, [keyOf(id)], args))) as [
+        number,
+        number,
+      ];
       notifier.notify(topicOf(id));
-      return Number(size);
+      return { number, size };
     },
 
     tail: async (id) => {
       const [last] = await kv.ask((client) => client.xrevrange(keyOf(id), "+", "-", "COUNT", 1));
-      if (last === undefined) {
-        const exists = await kv.ask((client) => client.exists(keyOf(id)));
-        return exists === 0 ? null : { position: startPosition, size: 0, state: "unknown" };
-      }
+      if (last === undefined) return null;
       const [position, fields] = last;
-      const state = format.isEnd({ position, fields }) ? "ended" : "unknown";
-      return { position, size: Number(fields[1]), state };
+      return { number: Number.parseInt(position, 10), size: Number(fields.at(-1)?.split(" ")[1] ?? 0) };
     },
 
-    reader: (id) => {
-      let count = firstPage;
-      return async (position) => {
-        const found = await kv
-          .ask((client) => client.xrange(keyOf(id), `(${position}`, "+", "COUNT", count))
-          .catch(() => null);
-        if (found !== null && found.length > 0) count = nextCount(found);
-        return found?.map(([at, fields]): Entry => ({ position: at, fields })) ?? null;
-      };
+    read: async (id, after) => {
+      const found = await kv
+        .ask((client) => client.xrange(keyOf(id), `(${after}-0`, "+", "COUNT", pageEntries))
+        .catch(() => null);
+      return found && { entries: found.map(entryOf), at: 0 };
     },
 
     changed: (id, signal) => notifier.waitFor(topicOf(id), signal),
@@ -58,78 +55,54 @@ export const createRedisLogs = (format: LogFormat, { kv, notifier }: Options): L
   };
 };
 
-const nextCount = (page: readonly [id: string, fields: string[]][]): number => {
-  const bytes = page.reduce((sum, [, fields]) => sum + (fields[3]?.length ?? 0), 0);
-  return Math.max(1, Math.min(longestPage, Math.floor((pageBytes * page.length) / Math.max(1, bytes))));
+const entryOf = ([position, flat]: [string, string[]]): Entry => {
+  const fields: Record<string, string> = {};
+  for (let at = 0; at < flat.length; at += 2) fields[flat[at] ?? ""] = flat[at + 1] ?? "";
+  return { number: Number.parseInt(position, 10), fields };
 };
 
-/** Entries at the end of a log that are searched for a retried batch: other instances may have appended since. */
-const lookBack = 100;
-
 /**
- * Key: the stream. Arguments: 1 the batch's name and 2 its field, 3 whether it is a retry, 4 whether the log is reset, 5
- * whether entries are numbered, 6 most entries, 7 seconds until the stream expires, 8 whether the log ends, 9 whether the
- * first entry is for an empty log only, 10 length of an entry, from 11 on the names and values of all entries.
+ * Key: the stream. Arguments: 1 the batch's name, 2 the last entry that its writer knows, 3 number of the first entry of an
+ * empty log, 4 whether the first entry is for an empty log only, 5 most entries, 6 seconds until the stream expires, 7 length
+ * of an entry, from 8 on the names and values of all entries. Answers the number of the last entry and the size of the log.
  *
- * The last entry of a batch has its name, `{writer}:{number}`. A batch is done when its writer has written it or a later one:
- * the client may also send a command again long after the writer has gone on. A numbered entry is `{seq}-0` and begins with `s`, the size of the log up to and
- * with it. An entry `{seq}-1` ends the log at event `seq`, until something is appended again.
+ * The last entry of a batch has the batch's name and the size of the log. The client of a Cluster sends a command again when
+ * the connection breaks before the reply, even after later ones: a batch that is there already is not appended again.
  */
 const append = createScript(`
-local name, numbered, width, from = ARGV[1], ARGV[5] == '1', tonumber(ARGV[10]), 11
--- The client may send a command again by itself.
-local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[3] == '1' and ${lookBack} or 1)
-local last, seq, size = newest[1], 0, 0
-if last and numbered then
-  seq = tonumber(string.match(last[1], '^(%d+)'))
-  size = tonumber(last[2][2])
+local width, from = tonumber(ARGV[7]), 8
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+local number, size = tonumber(ARGV[3]) - 1, 0
+if newest then
+  number = tonumber(string.match(newest[1], '^%d+'))
+  size = tonumber(string.match(newest[2][#newest[2]], ' (%d+)$'))
+  if ARGV[4] == '1' then from = from + width end
 end
-local writer, number = string.match(name, '^(.*):(%d+)$')
-for _, entry in ipairs(newest) do
-  local fields = entry[2]
-  local by, done = string.match(fields[#fields - 1] == ARGV[2] and fields[#fields] or '', '^(.*):(%d+)$')
-  if by and by == writer and tonumber(done) >= tonumber(number) then return size end
+for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '(' .. ARGV[2] .. '-0', '+')) do
+  if string.find(entry[2][#entry[2]], ARGV[1] .. ' ', 1, true) == 1 then return {number, size} end
 end
-if ARGV[4] == '1' then
-  -- The stream is emptied, not deleted: readers of a missing stream end, and ids must continue after the old ones.
-  redis.call('XADD', KEYS[1], '*', ARGV[2], name)
-  redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)
-end
-if ARGV[9] == '1' and last then from = from + width end
 for at = from, #ARGV, width do
-  local id, entry = '*', {}
-  if numbered then
-    seq = seq + 1
-    size = size + #ARGV[at + 1]
-    id, entry = string.format('%d-0', seq), {'s', size}
+  number = number + 1
+  local entry = {}
+  for field = at, at + width - 1 do
+    entry[#entry + 1] = ARGV[field]
+    size = size + #ARGV[field]
   end
-  for field = at, at + width - 1 do entry[#entry + 1] = ARGV[field] end
   if at + width > #ARGV then
-    entry[#entry + 1] = ARGV[2]
-    entry[#entry + 1] = name
+    entry[#entry + 1] = 'batch'
+    entry[#entry + 1] = string.format('%s %.0f', ARGV[1], size)
   end
-  redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[6], id, unpack(entry))
+  redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[5], string.format('%.0f-0', number), unpack(entry))
 end
-if numbered and ARGV[8] == '1' and seq > 0 and (#ARGV >= from or not string.match(last[1], '%-1$')) then
-  redis.call('XADD', KEYS[1], string.format('%d-1', seq), 's', size, ARGV[2], name)
-end
-redis.call('EXPIRE', KEYS[1], ARGV[7])
-return size`);
+redis.call('EXPIRE', KEYS[1], ARGV[6])
+return {number, size}`);
 
-const argumentsOf = ({ batchField, numbered, maxEntries }: LogFormat, batch: Batch): string[] => {
-  const entries = batch.first === null ? batch.entries : [batch.first, ...batch.entries];
-  const flag = (value: boolean): string => (value ? "1" : "0");
-  return [
-    batch.name,
-    batchField,
-    flag(batch.isRetry),
-    flag(batch.reset),
-    flag(numbered),
-    String(maxEntries),
-    String(batch.seconds),
-    flag(batch.isEnd),
-    flag(batch.first !== null),
-    String(entries[0]?.length ?? 2),
-    ...entries.flat(),
-  ];
+const argumentsOf = (
+  { name, known, start, first, entries, seconds }: Batch,
+  maxEntries: number,
+): string[] => {
+  const all = first === null ? entries : [first, ...entries];
+  const flat = (fields: Fields): string[] => Object.entries(fields).flat();
+  const numbers = [known.number, start, first === null ? 0 : 1, maxEntries, seconds];
+  return [name, ...numbers.map(String), String(flat(all[0] ?? {}).length), ...all.flatMap(flat)];
 };

@@ -60,11 +60,14 @@ test("a value that is no worktree is skipped, with one warning", async () => {
   const good = sampleWorktree();
   await store.create(good);
   const [torn, foreign, odd] = [sampleWorktree(), sampleWorktree(), sampleWorktree()];
-  await kv.client.hset(kv.jobKey("prepared"), {
-    [torn.worktree_id]: JSON.stringify(torn).slice(0, 100),
-    [foreign.worktree_id]: JSON.stringify(good),
-    [odd.worktree_id]: JSON.stringify({ ...odd, status: "odd" }),
-  });
+  for (const [{ worktree_id: id }, json] of [
+    [torn, JSON.stringify(torn).slice(0, 100)],
+    [foreign, JSON.stringify(good)],
+    [odd, JSON.stringify({ ...odd, status: "odd" })],
+  ] as const) {
+    await kv.client.hset(kv.jobKey("prepared", id), { rev: "1", json });
+    await kv.client.zadd(kv.jobKey("prepared"), 0, `1767225600000_${id}`);
+  }
   for (let time = 0; time < 2; time += 1) expect(await store.list()).toEqual([good]);
   expect(await store.get(torn.worktree_id)).toBeNull();
   expect(lines).toHaveLength(3);

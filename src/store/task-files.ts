@@ -1,18 +1,16 @@
 import { z } from "zod";
 import { TaskFiles as Files, type TaskFile } from "../contract/run-options.ts";
 import { isJobId } from "./job-record.ts";
-import { parseWith, type Kind, type Records } from "./records.ts";
+import { parseWith, type Kind, type Values } from "./records.ts";
 
 type Stored = { files: TaskFile[] };
 
 /** Files of a job, apart from its record, which is read and written often: `{prefix}:files:{job_id}`, or a file. */
 export const taskFilesKind: Kind<Stored> = {
   noun: "job's files",
+  key: "files",
   isId: isJobId,
   parse: parseWith((value) => z.object({ files: Files }).parse(value)),
-  entries: () => [],
-  files: {},
-  redis: { layout: "string", key: (id) => ["files", id], oneSlot: false },
 };
 
 /** The files that were submitted with jobs. Rejects with `ServiceError("store_unavailable")`. */
@@ -23,7 +21,7 @@ export type TaskFiles = {
   remove: (jobId: string) => Promise<void>;
 };
 
-export const createTaskFiles = (records: Records<Stored>): TaskFiles => ({
+export const createTaskFiles = (records: Values<Stored>): TaskFiles => ({
   put: async (jobId, files) => {
     await records.change(jobId, () => ({ files }));
   },

@@ -1,16 +1,15 @@
 import { Visibility } from "../contract/visibility.ts";
-import { parseWith, type Kind, type Records } from "./records.ts";
+import { parseWith, type Kind, type Values } from "./records.ts";
 
 const isAgentName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name);
 
 /** `{prefix}:stream_config:{agent}` in the key-value store, without expiry; or `~/.service/stream_config/{agent}.json`. */
 export const visibilityKind: Kind<Visibility> = {
   noun: "visibility",
+  key: "stream_config",
   isId: isAgentName,
   parse: parseWith((value) => Visibility.parse(value)),
-  entries: () => [],
   files: { editable: true },
-  redis: { layout: "string", key: (agent) => ["stream_config", agent], oneSlot: false },
 };
 
 /** The visibility of each agent. The functions reject with `ServiceError("store_unavailable")`. */
@@ -21,7 +20,7 @@ export type VisibilityStore = {
   change: (agent: string, next: (current: Visibility | null) => Visibility) => Promise<Visibility>;
 };
 
-export const createVisibilityStore = (records: Records<Visibility>): VisibilityStore => ({
+export const createVisibilityStore = (records: Values<Visibility>): VisibilityStore => ({
   get: records.get,
   change: async (agent, next) => {
     let written!: Visibility;

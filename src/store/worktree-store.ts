@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { WorktreeStatus } from "../contract/worktree.ts";
 import { isJobId } from "./job-record.ts";
 import { parseWith, type Kind, type Records } from "./records.ts";
 
@@ -7,61 +6,47 @@ import { parseWith, type Kind, type Records } from "./records.ts";
  * The stored form of a prepared worktree. Job records say whether a job uses it, and the disk says what exists: the record
  * holds only the rest.
  */
-export type WorktreeRecord = {
-  worktree_id: string;
-  repo_url: string;
-  repo_key: string;
-  /** Empty: not given, and the repository has not been read yet. */
-  base_ref: string;
-  branch: string;
-  path: string;
-  status: Exclude<WorktreeStatus, "in_use">;
-  /** The instance that made it and has it on its disk. */
-  pod_name: string;
-  /** How often its preparation was started. */
-  attempt: number;
-  created_at: string;
-  /** When it became ready, or its last job ended; null: neither. */
-  used_at: string | null;
-  /** When it failed or was removed. */
-  ended_at: string | null;
-  /** Its removal has started; recovery completes it after a crash. */
-  removing: boolean;
-  salvage_ref: string | null;
-  error: string | null;
-};
-
-type WorktreePatch = Partial<Omit<WorktreeRecord, "worktree_id" | "created_at">>;
-
-const Stored: z.ZodType<WorktreeRecord> = z.object({
+const WorktreeRecord = z.object({
   worktree_id: z.uuid(),
   repo_url: z.string(),
   repo_key: z.string(),
+  /** Empty: not given, and the repository has not been read yet. */
   base_ref: z.string(),
   branch: z.string(),
   path: z.string(),
   status: z.enum(["preparing", "ready", "failed", "removed"]),
+  /** The instance that made it and has it on its disk. */
   pod_name: z.string(),
+  /** How often its preparation was started. */
   attempt: z.int(),
   created_at: z.iso.datetime(),
+  /** When it became ready, or its last job ended; null: neither. */
   used_at: z.iso.datetime().nullable(),
+  /** When it failed or was removed. */
   ended_at: z.iso.datetime().nullable(),
+  /** Its removal has started; recovery completes it after a crash. */
   removing: z.boolean(),
   salvage_ref: z.string().nullable(),
   error: z.string().nullable(),
 });
+export type WorktreeRecord = z.infer<typeof WorktreeRecord>;
 
-/** A file each; or the hash `{prefix:j}:prepared`, since they are few and listed more often than changed. */
+type WorktreePatch = Partial<Omit<WorktreeRecord, "worktree_id" | "created_at">>;
+
+/** Index of all, by creation. */
+const prepared = "prepared";
+
+/** A file each; or `{prefix:j}:prepared:{id}`. */
 export const worktreeKind: Kind<WorktreeRecord> = {
   noun: "worktree",
+  key: "prepared",
   isId: isJobId,
   parse: parseWith(
-    (value) => Stored.parse(value),
+    (value) => WorktreeRecord.parse(value),
     (record, id) => record.worktree_id === id,
   ),
-  entries: () => [],
+  entries: ({ created_at }) => [{ index: prepared, at: Date.parse(created_at) }],
   files: { inMemory: () => true },
-  redis: { layout: "table", key: () => ["prepared"], oneSlot: true },
 };
 
 /**
@@ -92,7 +77,10 @@ export type WorktreeStore = {
 export const createWorktreeStore = (records: Records<WorktreeRecord>): WorktreeStore => ({
   create: async (record) => void (await records.change(record.worktree_id, () => record)),
   get: records.get,
-  list: async () => (await records.all()).toSorted(byAge),
+  list: async () => {
+    const all = await records.list(prepared);
+    return (await Promise.all(all.map(({ id }) => records.get(id)))).filter((record) => record !== null);
+  },
   update: async (id, statuses, patch) => {
     const { after, changed } = await records.change(id, (current) =>
       current !== null && statuses.includes(current.status) ? { ...current, ...patch } : undefined,
@@ -102,7 +90,3 @@ export const createWorktreeStore = (records: Records<WorktreeRecord>): WorktreeS
   remove: async (id) => void (await records.change(id, () => null)),
   close: records.close,
 });
-
-/** Oldest first. */
-const byAge = (a: WorktreeRecord, b: WorktreeRecord): number =>
-  Date.parse(a.created_at) - Date.parse(b.created_at) || (a.worktree_id < b.worktree_id ? -1 : 1);

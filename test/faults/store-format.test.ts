@@ -75,6 +75,7 @@ test("the same holds for a key-value store, for every command that opens it", as
   await kv.client.del("service:format");
   const { id, json } = old();
   await kv.client.hset(kv.jobKey("job", id), { json, rev: "1" });
+  await kv.client.zadd(kv.jobKey("all"), 0, `1767225600000_${id}`);
   expect(await serve(env)).toEqual(refused("records and no format number"));
   const drained = await svc(["drain"], { env });
   expect({ code: drained.code, said: drained.stderr.trim() }).toEqual(

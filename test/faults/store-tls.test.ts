@@ -1,6 +1,8 @@
+import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { asks } from "../asks.ts";
 import { lastingPort } from "../lasting-port.ts";
+import { withOptions } from "../kv.ts";
 import { startRedis } from "../redis.ts";
 import { redisCertificate } from "../redis-tls.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -13,8 +15,9 @@ test("over TLS with a password two instances share jobs, and the password is in 
   const [{ certificate, args }, port] = [await redisCertificate(), await lastingPort()];
   await startRedis({ args: [...args(port), "--requirepass", password] });
   const encoded = encodeURIComponent(password);
+  const ca = await readFile(certificate, "utf8");
   const { services, remote } = await createStoreWorld({
-    kvUrl: `rediss://:${encoded}@127.0.0.1:${port}?ca_file=${certificate}`,
+    kvUrl: await withOptions(`rediss://:${encoded}@127.0.0.1:${port}`, { tls: { ca } }),
     directory: await temporaryDirectory(),
     names: ["i1", "i2"],
     env: { SERVICE_LOG_LEVEL: "debug" },

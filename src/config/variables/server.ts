@@ -11,9 +11,10 @@ import {
   serviceUrls,
   text,
   usd,
+  path,
 } from "../formats.ts";
 import { variable } from "../variable.ts";
-import { parseKvUrl } from "../kv-url.ts";
+import { parseKvUrl, readKvOptions } from "../kv-url.ts";
 
 /** Where and to whom the service listens. */
 export const serverVariables = {
@@ -166,14 +167,27 @@ const kvUrl = text
   })
   .nullable();
 
+const kvOptionsFile = path
+  .superRefine((value, context) => {
+    const options = readKvOptions(value);
+    if (typeof options === "string") context.addIssue(options);
+  })
+  .nullable();
+
 /** Several instances on one key-value store. */
 export const clusterVariables = {
   kvUrl: variable(
     "KV_URL",
     kvUrl,
     null,
-    "Redis or Valkey that the instances share: `redis://`, `rediss://`, `redis+sentinel://`, `redis+cluster://`; unset: one instance, jobs in files",
+    "Redis or Valkey that the instances share, as in `redis://:password@host:6379/0`, with TLS `rediss://`; unset: one instance, jobs in files",
     { secret: true },
+  ),
+  kvOptionsFile: variable(
+    "KV_OPTIONS_FILE",
+    kvOptionsFile,
+    null,
+    "File of JSON with options of ioredis for Sentinel, a Cluster (`cluster`: its nodes) or TLS",
   ),
   kvKeyPrefix: variable(
     "KV_KEY_PREFIX",
