@@ -21,7 +21,7 @@ const serve = async (env: Record<string, string>) => {
   return { code, said: stderr.trim() };
 };
 const advice = (empty: string): string =>
-  `this program's format is 1: drain it with the version that made it, or start with an empty ${empty}`;
+  `this program's format is 2: drain it with the version that made it, or start with an empty ${empty}`;
 
 test("a new directory gets the format number; it is refused with another one, or with records and none", async () => {
   const service = await startService();
@@ -65,12 +65,12 @@ test("the same holds for a key-value store, for every command that opens it", as
   await kv.client.set("other:job:1", "of another program");
   const service = await startService({ env });
   await service.stop();
-  expect(await kv.client.get("service:format")).toBe("1");
+  expect(await kv.client.get("service:format")).toBe("2");
   const refused = (has: string) => ({
     code: 1,
     said: `svc: The key-value store (KV_KEY_PREFIX service) has ${has}, ${advice("one (KV_URL, or another KV_KEY_PREFIX)")}`,
   });
-  await kv.client.set("service:format", "2");
+  await kv.client.set("service:format", "1");
   expect(await serve(env)).toEqual(refused("the format 2"));
   await kv.client.del("service:format");
   const { id, json } = old();
