@@ -1,19 +1,21 @@
 import { lstat, mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { fetchOptions, repair } from "./cache.ts";
+import { repair } from "./cache.ts";
 import { catchUp } from "./catch-up.ts";
 import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
 import {
   cachedRefs,
   hasDirectory,
+  indexHiding,
   makeClone,
-  reclaim,
+  openWorktree,
   remoteRefs,
+  renewClone,
   worktreeVariables,
   type Refs,
 } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import { gitDirVariables, runGit, runGitOrNull, serverOptions, type GitContext } from "./git-context.ts";
+import { gitDirVariables, runGit, runGitOrNull, type GitContext } from "./git-context.ts";
 import { isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
 import { isAncestor, isRefName, resolveBase } from "./ref.ts";
 import { removeDirectory } from "./remove.ts";
@@ -30,8 +32,10 @@ export const addWorktree = async (context: GitContext, request: AddWorktree): Pr
     if (existing !== null && existing.worktree.repoKey !== (repo?.key ?? null))
       throw new Error(`it exists already, for ${existing.worktree.repoUrl || "jobs without a repository"}`);
     if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
-      await reuse(context, existing, request);
-      return withBehind(existing.worktree, await catchUp(context, existing, signal));
+      const { cacheDir } = existing.worktree;
+      const refs = await cachedRefs(context, { cacheDir, names: remoteRefs, signal });
+      await reuse(context, existing, { refs, signal });
+      return withBehind(existing.worktree, await catchUp(context, { owned: existing, refs, signal }));
     }
     return await makeOrRepair(context, request, existing);
   } catch (error) {
@@ -46,18 +50,10 @@ const withBehind = (worktree: Worktree, behind: string | null): Worktree =>
 const reuse = async (
   context: GitContext,
   existing: OwnerFile,
-  { repo, signal }: AddWorktree,
+  { refs, signal }: { refs: Refs; signal: AbortSignal },
 ): Promise<void> => {
-  const { worktree } = existing;
-  await reclaim(context, worktree);
-  if (repo !== null) {
-    // Shows the agent the remote's current branches. Not its tags: pruning would delete the agent's own.
-    const refspec = "+refs/remotes/origin/*:refs/remotes/origin/*";
-    const server = serverOptions(repo.gitDir, "upload-pack");
-    const args = ["fetch", ...fetchOptions, "--prune", ...server, "--", repo.gitDir, refspec];
-    const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(worktree.gitDir) };
-    await runGit(context, args, { variables, signal });
-  }
+  const { agent } = await openWorktree(context, existing.worktree);
+  await renewClone(context, existing, { agent, refs, signal });
   if (existing.instance !== context.settings.podName) await writeOwner(context, existing);
 };
 
@@ -110,8 +106,10 @@ const make = async (
   const owned = { worktree, leftOut: [], source: source?.worktree.worktreeId ?? null };
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
-  await makeClone(context, owned, { refs, start });
+  await openWorktree(context, worktree);
   const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });
+  const index = await indexHiding(context, { worktree, paths: leftOut, signal });
+  await makeClone(context, owned, { tip: start, index, refs });
   await writeOwner(context, { ...owned, leftOut, ready: true });
   return lookBehind(context, { worktree, refs, source, signal });
 };
@@ -128,7 +126,7 @@ const lookBehind = async (
 ): Promise<Worktree> => {
   if (source || !refs.some(({ name }) => name === `refs/remotes/origin/${worktree.branch}`)) return worktree;
   const owned = await readOwner(context, worktree.worktreeId);
-  return owned === null ? worktree : withBehind(worktree, await catchUp(context, owned, signal));
+  return owned === null ? worktree : withBehind(worktree, await catchUp(context, { owned, refs, signal }));
 };
 
 /** A ref is a file: `a/b` cannot be beside `a`. */
@@ -154,9 +152,9 @@ const checkOut = async (
   { request: { jobId, branch, signal }, worktree, start, refs }: CheckOut,
 ): Promise<string[]> => {
   const special = await specialEntries(context, { worktree, commit: start, signal });
-  const call = { variables: worktreeVariables(worktree), jobId, signal };
-  await runGit(context, ["reset", "--hard", "--quiet"], call);
-  const leftOut = await leaveOutEscapingLinks(context, { worktree, links: special.links, signal });
+  const call = { variables: worktreeVariables(worktree), cwd: worktree.path, jobId, signal };
+  await runGit(context, ["read-tree", "--reset", "-u", start], call);
+  const leftOut = await leaveOutEscapingLinks(worktree, special.links);
   const care = await checkoutWarnings(worktree, special, leftOut);
   worktree.warnings.push(...care, ...branchInTheWay(refs, branch));
   return leftOut;

@@ -205,7 +205,7 @@ export const fetchOptions = [
   "--no-show-forced-updates",
 ];
 
-export const allBranches = "+refs/heads/*:refs/remotes/origin/*";
+const allBranches = "+refs/heads/*:refs/remotes/origin/*";
 const allTags = "+refs/tags/*:refs/tags/*";
 
 const exists = (path: string): Promise<boolean> =>

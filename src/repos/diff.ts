@@ -1,10 +1,10 @@
 import { isUtf8 } from "node:buffer";
-import { lstat, mkdtemp, utimes, writeFile } from "node:fs/promises";
+import { lstat, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
-import { captureFiles, emptyTree } from "./capture.ts";
-import { cachedRefs, hasDirectory, lendersOf, textOf } from "./clone.ts";
+import { capture } from "./capture.ts";
+import { cachedRefs, copyIndex, emptyTree, hasDirectory } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
 import { cacheGitDir, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
@@ -23,10 +23,10 @@ export const diffChange = async (context: GitContext, request: DiffRequest): Pro
   try {
     const owned = worktreeId === null ? null : await readOwner(context, worktreeId);
     const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
-    const lenders = owned === null ? [cacheDir] : [...lendersOf(owned), owned.worktree.gitDir];
+    const lenders = owned === null ? [] : [owned.worktree.ownDir];
     const config = canonicalConfig(context.settings, { url: null, bare: true });
     await makeGitDirectory(gitDir, { config, head: "refs/heads/none" });
-    await borrowObjects(gitDir, lenders);
+    await borrowObjects(gitDir, [cacheDir, ...lenders]);
     const scratch = { gitDir, cacheDir, owned, request };
     const sides = await (head === null ? filesNow(context, scratch) : commitOf(context, scratch, head));
     if (sides === null) return null;
@@ -47,30 +47,17 @@ type Sides = Pick<Diff, "base" | "head" | "kept"> & { tree: string };
 
 const filesNow = async (context: GitContext, { gitDir, owned, request }: Scratch): Promise<Sides | null> => {
   if (owned === null) return null;
-  const { worktree, leftOut } = owned;
+  const { worktree } = owned;
   if (!(await hasDirectory(worktree)))
     throw new RepoError(
       "worktree_failed",
       `The directory ${worktree.path} was deleted, and its clone with it`,
     );
-  const base = worktree.baseSha;
-  if (base !== null) await writeFile(join(gitDir, "HEAD"), `${base}\n`);
-  await lendIndex(worktree.gitDir, gitDir);
-  const { tree, kept } = await captureFiles(context, {
-    worktree: { ...worktree, gitDir },
-    leftOut,
-    live: true,
-    signal: request.signal,
-  });
-  return { base, head: null, tree, kept };
-};
-
-/** The worktree's own index tells git which files are unchanged; without it git reads them all. */
-const lendIndex = async (from: string, to: string): Promise<void> => {
-  const found = await lstat(join(from, "index")).catch(() => null);
-  if (found?.isFile() !== true) return;
-  await writeFile(join(to, "index"), await textOf(join(from, "index")), "latin1");
-  await utimes(join(to, "index"), found.atime, found.mtime);
+  // The service's own index tells git which files are unchanged; without it git reads them all.
+  await copyIndex(join(worktree.ownDir, "index"), join(gitDir, "index"));
+  const scratch = { ...worktree, ownDir: gitDir };
+  const { tree, kept } = await capture(context, { worktree: scratch, live: true, signal: request.signal });
+  return { base: worktree.baseSha, head: null, tree, kept };
 };
 
 const commitOf = async (context: GitContext, scratch: Scratch, head: string): Promise<Sides | null> => {

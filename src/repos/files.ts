@@ -31,7 +31,7 @@ type Files = { gitDir: string; repoUrl: string; commit: string; directory: strin
 /** The directory gets its name when it is complete. */
 const writeFiles = async (context: GitContext, files: Files): Promise<void> => {
   const { gitDir, commit, directory, signal } = files;
-  await specialEntries(context, { worktree: files, commit, signal });
+  await specialEntries(context, { worktree: { ...files, ownDir: gitDir }, commit, signal });
   const half = `${directory}.new`;
   const index = `${directory}.index`;
   try {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
 import { asRepoError } from "./failure.ts";
 import type { GitContext } from "./git-context.ts";
-import { readOwner, removeOwner, worktreePath } from "./owner-file.ts";
+import { ownDirectory, readOwner, removeOwner, worktreePath } from "./owner-file.ts";
 
 /**
  * Removes a worktree that has an owner file, and nothing else. Each step can be repeated. The owner file is removed last:
@@ -34,5 +34,6 @@ export const removeDirectory = async (context: GitContext, worktreeId: string): 
     if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
   });
   await removeTree(trash);
+  await removeTree(ownDirectory(context, worktreeId));
   await removeOwner(context, worktreeId);
 };

@@ -165,8 +165,10 @@ export type AddWorktree = {
 export type Worktree = {
   worktreeId: string;
   path: string;
-  /** Its own clone. */
+  /** The agent's clone. No git of the service runs there. */
   gitDir: string;
+  /** The service's git directory of it. */
+  ownDir: string;
   /** The cached clone, whose objects it borrows and where its work is saved. */
   cacheDir: string;
   repoUrl: string;
