@@ -1,10 +1,15 @@
-import { lstat, mkdir } from "node:fs/promises";
-import { dirname } from "node:path";
-import { repair } from "./cache.ts";
-import { catchUp } from "./catch-up.ts";
+import { lstat, mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { GitError } from "../lib/git.ts";
+import { removeTree } from "../lib/remove-tree.ts";
+import { replaceIfDamaged } from "./cache.ts";
+import { type Captured, capture } from "./capture.ts";
 import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
 import {
+  type Refs,
+  branchRef,
   cachedRefs,
+  handOver,
   hasDirectory,
   indexHiding,
   makeClone,
@@ -12,14 +17,21 @@ import {
   remoteRefs,
   renewClone,
   worktreeVariables,
-  type Refs,
 } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import { gitDirVariables, runGit, runGitOrNull, type GitContext } from "./git-context.ts";
-import { isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
+import { type GitContext, gitDirVariables, runGit, runGitOrNull } from "./git-context.ts";
+import {
+  type OwnerFile,
+  isWorktreeId,
+  locate,
+  ownDirectory,
+  readOwner,
+  removeOwner,
+  worktreePath,
+  writeOwner,
+} from "./owner-file.ts";
 import { isAncestor, isRefName, resolveBase } from "./ref.ts";
-import { removeDirectory } from "./remove.ts";
-import { RepoError, type AddWorktree, type Worktree } from "./repos.ts";
+import { type AddWorktree, RepoError, type Worktree } from "./repos.ts";
 
 /** See the port. @throws RepoError `worktree_failed` */
 export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
@@ -70,7 +82,7 @@ const makeOrRepair = async (
   try {
     return await make(context, request, existing);
   } catch (error) {
-    const mended = repo === null ? null : await repair(context, { repo, error, jobId, signal });
+    const mended = repo === null ? null : await replaceIfDamaged(context, { repo, error, jobId, signal });
     if (mended !== null) {
       await removeDirectory(context, worktreeId);
       const worktree = await make(context, request, existing);
@@ -210,4 +222,89 @@ const branchInTheWay = (refs: Refs, branch: string): string[] => {
   return [
     `The remote has a branch "${above}", beside which git takes no branch "${branch}": it cannot be pushed until that one is renamed.`,
   ];
+};
+
+/**
+ * Takes over what others have pushed to a worktree's branch, as last fetched: a fast-forward of a clean tree. Null: the
+ * branch has all of it. Else a sentence for user and agent, and nothing is changed.
+ */
+const catchUp = async (
+  context: GitContext,
+  { owned, refs, signal }: { owned: OwnerFile; refs: Refs; signal: AbortSignal },
+): Promise<string | null> => {
+  const { worktree } = owned;
+  const { ownDir: gitDir, branch } = worktree;
+  const theirs = refs.find(({ name }) => name === `refs/remotes/origin/${branch}`)?.commit;
+  if (theirs === undefined) return null;
+  const { agent } = await openWorktree(context, worktree);
+  const ours = agent.refs.get(branchRef(worktree));
+  const has = (of: string, ancestor: string): Promise<boolean> =>
+    isAncestor(context, { gitDir, ancestor, of, signal });
+  if (ours !== undefined && (await has(ours, theirs))) return null;
+  if (ours !== undefined && agent.on === branchRef(worktree) && (await has(theirs, ours))) {
+    const state = await capture(context, { worktree, signal });
+    if (await fastForward(context, { owned, state, commit: theirs, signal })) return null;
+  }
+  return `The branch ${branch} has commits at the remote that this worktree lacks, up to ${theirs}: merge origin/${branch} before the work is done, or the push will be refused.`;
+};
+
+type FastForward = { owned: OwnerFile; state: Captured; commit: string; signal: AbortSignal };
+
+/** False: there are changes, or a file that git ignores is in the way. */
+const fastForward = async (
+  context: GitContext,
+  { owned: { worktree, ...owned }, state, commit, signal }: FastForward,
+): Promise<boolean> => {
+  if (state.kept.length > 0 || state.isStaged || state.tree !== state.headTree) return false;
+  const { links } = await specialEntries(context, { worktree, commit, signal });
+  const args = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit];
+  const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: state.index };
+  await writeFile(join(worktree.ownDir, "HEAD"), `${state.head}\n`);
+  try {
+    await runGit(context, args, { variables, cwd: worktree.path, signal });
+  } catch (error) {
+    if (error instanceof GitError && error.ended === "exited") return false;
+    throw error;
+  }
+  const left = await leaveOutEscapingLinks(worktree, links);
+  const leftOut = links.filter((link) => left.includes(link) || owned.leftOut.includes(link));
+  await writeOwner(context, { ...owned, worktree, leftOut });
+  const own = { variables: worktreeVariables(worktree), signal };
+  await runGit(context, ["read-tree", "-i", "--reset", commit], own);
+  const index = await indexHiding(context, { worktree, paths: leftOut, signal });
+  await handOver(context, worktree, { tip: commit, index, signal });
+  return true;
+};
+
+/**
+ * Removes a worktree that has an owner file, and nothing else. Each step can be repeated. The owner file is removed last:
+ * the next call finishes an interrupted removal.
+ */
+export const removeWorktree = async (
+  context: GitContext,
+  worktreeId: string,
+  signal: AbortSignal,
+): Promise<void> => {
+  try {
+    await removeDirectory(context, worktreeId);
+  } catch (error) {
+    throw asRepoError(error, {
+      reason: "worktree_failed",
+      what: `remove the worktree ${worktreeId}`,
+      signal,
+    });
+  }
+};
+
+const removeDirectory = async (context: GitContext, worktreeId: string): Promise<void> => {
+  if ((await readOwner(context, worktreeId)) === null) return;
+  // Renamed first: a half-removed directory must not look like a worktree in which files were deleted.
+  const trash = join(context.settings.worktreeRoot, ".owned", `${worktreeId}.trash`);
+  await removeTree(trash);
+  await rename(worktreePath(context, worktreeId), trash).catch((error: unknown) => {
+    if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
+  });
+  await removeTree(trash);
+  await removeTree(ownDirectory(context, worktreeId));
+  await removeOwner(context, worktreeId);
 };

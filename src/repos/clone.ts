@@ -16,8 +16,13 @@ import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { pathBytes } from "./checkout-care.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { removeLocks } from "./leftovers.ts";
+import {
+  borrowObjects,
+  canonicalConfig,
+  makeGitDirectory,
+  removeLocks,
+  restoreGitDirectory,
+} from "./git-directory.ts";
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
 import { isRefName } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
@@ -83,7 +88,7 @@ export type AgentClone = {
 };
 
 /** Reads it as text, so that nothing an agent wrote can steer git; a damaged line names nothing. */
-const readAgentClone = async (worktree: Worktree): Promise<AgentClone> => {
+export const readAgentClone = async (worktree: Worktree): Promise<AgentClone> => {
   const { path, gitDir, baseSha } = worktree;
   // A `.git` that is a file names the directory; one that is a link leads there.
   const [, named] = /^gitdir: (.+)\n*$/.exec(await textOf(gitDir)) ?? [];
@@ -103,7 +108,7 @@ const readAgentClone = async (worktree: Worktree): Promise<AgentClone> => {
 
 const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? text.slice(0, 40) : null);
 
-const readRefs = async (dir: string): Promise<Map<string, string>> => {
+export const readRefs = async (dir: string): Promise<Map<string, string>> => {
   const packed = (await textOf(join(dir, "packed-refs"))).matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
   const refs = new Map(Array.from(packed, ([, id = "", name = ""]) => [name, id]));
   const files = await readdir(join(dir, "refs"), { recursive: true, withFileTypes: true }).catch(() => []);

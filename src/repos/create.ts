@@ -1,7 +1,7 @@
 import { isLoopbackHost } from "../config/formats.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
-import { addWorktree } from "./add.ts";
+import { addWorktree, removeWorktree } from "./add.ts";
 import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { hasDirectory } from "./clone.ts";
@@ -21,13 +21,11 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
-import { diffChange } from "./diff.ts";
-import { checkOutFiles } from "./files.ts";
+import { checkOutFiles, diffChange } from "./diff.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { baseLeftOut, checkRef } from "./ref.ts";
-import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
@@ -41,17 +39,20 @@ export const createRepos = ({
   env,
   takeLease,
   onToken = () => undefined,
+  onLost = () => undefined,
 }: {
   settings: RepoSettings;
   env: NodeJS.ProcessEnv;
   takeLease?: TakeLease;
   onToken?: OnToken;
+  onLost?: GitContext["onLost"];
 }): Repos => {
   const context: GitContext = {
     settings: withRealRoots(settings),
     env,
     tokens: createTokens(settings, onToken),
     checked: new Set(),
+    onLost,
     ...(takeLease !== undefined && { takeLease }),
   };
   const mutex = createKeyedMutex();

@@ -1,16 +1,19 @@
 import { isUtf8 } from "node:buffer";
-import { lstat, mkdtemp } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
-import { capture } from "./capture.ts";
-import { cachedRefs, copyIndex, emptyTree, hasDirectory } from "./clone.ts";
-import { asRepoError } from "./failure.ts";
-import { cacheGitDir, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { readOwner, type OwnerFile } from "./owner-file.ts";
 import { removeTree } from "../lib/remove-tree.ts";
-import { RepoError, type Diff, type DiffRequest } from "./repos.ts";
+import { fetchRepo } from "./cache.ts";
+import { capture } from "./capture.ts";
+import { specialEntries } from "./checkout-care.ts";
+import { cachedRefs, copyIndex, emptyTree, hasDirectory, remoteRefs } from "./clone.ts";
+import { asRepoError } from "./failure.ts";
+import { type GitContext, cacheGitDir, gitDirVariables, runGit } from "./git-context.ts";
+import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
+import { type OwnerFile, readOwner } from "./owner-file.ts";
+import { defaultBranch, resolveBase } from "./ref.ts";
+import { type Diff, type DiffRequest, type FilesRequest, RepoError } from "./repos.ts";
 import { repoKey } from "./url.ts";
 
 /**
@@ -152,4 +155,42 @@ const textBetween = async (
   }
   const bytes = Buffer.from(text, "latin1");
   return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+};
+
+/** See the port. */
+export const checkOutFiles = async (context: GitContext, request: FilesRequest): Promise<string> => {
+  const { url, ref, into, signal } = request;
+  const repo = await fetchRepo(context, { url, signal, allowLocal: true });
+  try {
+    const refs = await cachedRefs(context, { cacheDir: repo.gitDir, names: remoteRefs, signal });
+    const baseRef = ref || ((await defaultBranch(context, { repo, signal })) ?? "");
+    const { baseSha: commit } = await resolveBase(context, { repo, baseRef, refs, signal });
+    if (commit === null) throw new RepoError("worktree_failed", `The repository ${url} has no commit.`);
+    const directory = join(into, commit);
+    if ((await lstat(directory).catch(() => null)) === null)
+      await writeFiles(context, { gitDir: repo.gitDir, repoUrl: url, commit, directory, signal });
+    return commit;
+  } catch (error) {
+    throw asRepoError(error, { reason: "worktree_failed", what: `check out ${url}`, signal });
+  }
+};
+
+type Files = { gitDir: string; repoUrl: string; commit: string; directory: string; signal: AbortSignal };
+
+/** The directory gets its name when it is complete. */
+const writeFiles = async (context: GitContext, files: Files): Promise<void> => {
+  const { gitDir, commit, directory, signal } = files;
+  await specialEntries(context, { worktree: { ...files, ownDir: gitDir }, commit, signal });
+  const half = `${directory}.new`;
+  const index = `${directory}.index`;
+  try {
+    await rm(half, { recursive: true, force: true });
+    await mkdir(half, { recursive: true, mode: 0o700 });
+    const variables = { ...gitDirVariables(gitDir), GIT_WORK_TREE: half, GIT_INDEX_FILE: index };
+    await runGit(context, ["read-tree", "--reset", "-u", commit], { variables, cwd: half, signal });
+    await rename(half, directory);
+  } finally {
+    await rm(index, { force: true });
+    await rm(half, { recursive: true, force: true });
+  }
 };

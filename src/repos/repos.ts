@@ -104,8 +104,10 @@ export type Repos = {
    * number.
    */
   expireRefs: (before: Date, signal: AbortSignal) => Promise<number>;
-  /** The cached clones with their sizes on disk. */
-  cacheUsage: (signal: AbortSignal) => Promise<{ key: string; url: string; bytes: number }[]>;
+  /** The cached clones with their sizes on disk, and the damaged ones that lie beside them. */
+  cacheUsage: (
+    signal: AbortSignal,
+  ) => Promise<{ key: string; url: string; bytes: number; damaged: string[] }[]>;
 };
 
 /**
