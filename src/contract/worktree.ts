@@ -123,7 +123,7 @@ const RepositoryUsage = z
     worktree_bytes: z.int().meta({ description: "Their size on disk", example: 4_210_688 }),
     kept: z.array(z.string()).meta({
       description:
-        "Worktrees that are not removed because git cannot save all of their content: `{worktree_id}: nested repository at vendor/x`",
+        "Worktrees that are not removed because git cannot save all of their content: `{worktree_id}: nested repository at vendor/x`; older clones that were set aside: `damaged clone at {path}`",
     }),
   })
   .meta({ id: "RepositoryUsage" });

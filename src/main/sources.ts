@@ -5,14 +5,15 @@ import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { createProfiles } from "../profiles/profiles.ts";
+import { jobStatuses } from "../contract/job.ts";
 import { createRepos } from "../repos/create.ts";
-import type { Repos } from "../repos/repos.ts";
+import { salvageRef, type Repos } from "../repos/repos.ts";
 import type { Stores } from "./stores.ts";
 
 type Request = {
   settings: Settings;
   env: NodeJS.ProcessEnv;
-  stores: Pick<Stores, "shared" | "locks">;
+  stores: Pick<Stores, "shared" | "locks" | "jobs">;
   redact: Redactor;
   now: () => Date;
   log: Log;
@@ -27,6 +28,16 @@ export const openSources = async ({ settings, env, stores, redact, now, log }: R
     env,
     ...(stores.shared && { takeLease: stores.locks.take }),
     onToken: redact.add,
+    onLost: (ref, message) => {
+      log.error({ ref }, message);
+      const id = ref.slice(salvageRef("").length);
+      const warned = stores.jobs.update(id, { status: jobStatuses }, ({ warnings }) => ({
+        warnings: [...warnings, message],
+      }));
+      warned.catch((err: unknown) =>
+        log.warn({ err, job: id }, "the job could not be told of its lost work"),
+      );
+    },
   });
   await repos
     .clearRoot()

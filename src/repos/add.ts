@@ -1,23 +1,37 @@
-import { lstat, mkdir } from "node:fs/promises";
-import { dirname } from "node:path";
-import { fetchOptions, repair } from "./cache.ts";
-import { catchUp } from "./catch-up.ts";
+import { lstat, mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { GitError } from "../lib/git.ts";
+import { removeTree } from "../lib/remove-tree.ts";
+import { replaceIfDamaged } from "./cache.ts";
+import { type Captured, capture } from "./capture.ts";
 import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./checkout-care.ts";
 import {
-  cachedRefs,
-  hasDirectory,
-  makeClone,
-  reclaim,
-  remoteRefs,
-  worktreeVariables,
   type Refs,
+  branchRef,
+  cachedRefs,
+  handOver,
+  hasDirectory,
+  indexHiding,
+  makeClone,
+  openWorktree,
+  remoteRefs,
+  renewClone,
+  worktreeVariables,
 } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import { gitDirVariables, runGit, runGitOrNull, serverOptions, type GitContext } from "./git-context.ts";
-import { isWorktreeId, locate, readOwner, writeOwner, type OwnerFile } from "./owner-file.ts";
+import { type GitContext, gitDirVariables, runGit, runGitOrNull } from "./git-context.ts";
+import {
+  type OwnerFile,
+  isWorktreeId,
+  locate,
+  ownDirectory,
+  readOwner,
+  removeOwner,
+  worktreePath,
+  writeOwner,
+} from "./owner-file.ts";
 import { isAncestor, isRefName, resolveBase } from "./ref.ts";
-import { removeDirectory } from "./remove.ts";
-import { RepoError, type AddWorktree, type Worktree } from "./repos.ts";
+import { type AddWorktree, RepoError, type Worktree } from "./repos.ts";
 
 /** See the port. @throws RepoError `worktree_failed` */
 export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
@@ -30,8 +44,10 @@ export const addWorktree = async (context: GitContext, request: AddWorktree): Pr
     if (existing !== null && existing.worktree.repoKey !== (repo?.key ?? null))
       throw new Error(`it exists already, for ${existing.worktree.repoUrl || "jobs without a repository"}`);
     if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
-      await reuse(context, existing, request);
-      return withBehind(existing.worktree, await catchUp(context, existing, signal));
+      const { cacheDir } = existing.worktree;
+      const refs = await cachedRefs(context, { cacheDir, names: remoteRefs, signal });
+      await reuse(context, existing, { refs, signal });
+      return withBehind(existing.worktree, await catchUp(context, { owned: existing, refs, signal }));
     }
     return await makeOrRepair(context, request, existing);
   } catch (error) {
@@ -46,18 +62,10 @@ const withBehind = (worktree: Worktree, behind: string | null): Worktree =>
 const reuse = async (
   context: GitContext,
   existing: OwnerFile,
-  { repo, signal }: AddWorktree,
+  { refs, signal }: { refs: Refs; signal: AbortSignal },
 ): Promise<void> => {
-  const { worktree } = existing;
-  await reclaim(context, worktree);
-  if (repo !== null) {
-    // Shows the agent the remote's current branches. Not its tags: pruning would delete the agent's own.
-    const refspec = "+refs/remotes/origin/*:refs/remotes/origin/*";
-    const server = serverOptions(repo.gitDir, "upload-pack");
-    const args = ["fetch", ...fetchOptions, "--prune", ...server, "--", repo.gitDir, refspec];
-    const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(worktree.gitDir) };
-    await runGit(context, args, { variables, signal });
-  }
+  const { agent } = await openWorktree(context, existing.worktree);
+  await renewClone(context, existing, { agent, refs, signal });
   if (existing.instance !== context.settings.podName) await writeOwner(context, existing);
 };
 
@@ -74,7 +82,7 @@ const makeOrRepair = async (
   try {
     return await make(context, request, existing);
   } catch (error) {
-    const mended = repo === null ? null : await repair(context, { repo, error, jobId, signal });
+    const mended = repo === null ? null : await replaceIfDamaged(context, { repo, error, jobId, signal });
     if (mended !== null) {
       await removeDirectory(context, worktreeId);
       const worktree = await make(context, request, existing);
@@ -110,8 +118,10 @@ const make = async (
   const owned = { worktree, leftOut: [], source: source?.worktree.worktreeId ?? null };
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
-  await makeClone(context, owned, { refs, start });
+  await openWorktree(context, worktree);
   const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });
+  const index = await indexHiding(context, { worktree, paths: leftOut, signal });
+  await makeClone(context, owned, { tip: start, index, refs });
   await writeOwner(context, { ...owned, leftOut, ready: true });
   return lookBehind(context, { worktree, refs, source, signal });
 };
@@ -128,7 +138,7 @@ const lookBehind = async (
 ): Promise<Worktree> => {
   if (source || !refs.some(({ name }) => name === `refs/remotes/origin/${worktree.branch}`)) return worktree;
   const owned = await readOwner(context, worktree.worktreeId);
-  return owned === null ? worktree : withBehind(worktree, await catchUp(context, owned, signal));
+  return owned === null ? worktree : withBehind(worktree, await catchUp(context, { owned, refs, signal }));
 };
 
 /** A ref is a file: `a/b` cannot be beside `a`. */
@@ -154,9 +164,9 @@ const checkOut = async (
   { request: { jobId, branch, signal }, worktree, start, refs }: CheckOut,
 ): Promise<string[]> => {
   const special = await specialEntries(context, { worktree, commit: start, signal });
-  const call = { variables: worktreeVariables(worktree), jobId, signal };
-  await runGit(context, ["reset", "--hard", "--quiet"], call);
-  const leftOut = await leaveOutEscapingLinks(context, { worktree, links: special.links, signal });
+  const call = { variables: worktreeVariables(worktree), cwd: worktree.path, jobId, signal };
+  await runGit(context, ["read-tree", "--reset", "-u", start], call);
+  const leftOut = await leaveOutEscapingLinks(worktree, special.links);
   const care = await checkoutWarnings(worktree, special, leftOut);
   worktree.warnings.push(...care, ...branchInTheWay(refs, branch));
   return leftOut;
@@ -212,4 +222,89 @@ const branchInTheWay = (refs: Refs, branch: string): string[] => {
   return [
     `The remote has a branch "${above}", beside which git takes no branch "${branch}": it cannot be pushed until that one is renamed.`,
   ];
+};
+
+/**
+ * Takes over what others have pushed to a worktree's branch, as last fetched: a fast-forward of a clean tree. Null: the
+ * branch has all of it. Else a sentence for user and agent, and nothing is changed.
+ */
+const catchUp = async (
+  context: GitContext,
+  { owned, refs, signal }: { owned: OwnerFile; refs: Refs; signal: AbortSignal },
+): Promise<string | null> => {
+  const { worktree } = owned;
+  const { ownDir: gitDir, branch } = worktree;
+  const theirs = refs.find(({ name }) => name === `refs/remotes/origin/${branch}`)?.commit;
+  if (theirs === undefined) return null;
+  const { agent } = await openWorktree(context, worktree);
+  const ours = agent.refs.get(branchRef(worktree));
+  const has = (of: string, ancestor: string): Promise<boolean> =>
+    isAncestor(context, { gitDir, ancestor, of, signal });
+  if (ours !== undefined && (await has(ours, theirs))) return null;
+  if (ours !== undefined && agent.on === branchRef(worktree) && (await has(theirs, ours))) {
+    const state = await capture(context, { worktree, signal });
+    if (await fastForward(context, { owned, state, commit: theirs, signal })) return null;
+  }
+  return `The branch ${branch} has commits at the remote that this worktree lacks, up to ${theirs}: merge origin/${branch} before the work is done, or the push will be refused.`;
+};
+
+type FastForward = { owned: OwnerFile; state: Captured; commit: string; signal: AbortSignal };
+
+/** False: there are changes, or a file that git ignores is in the way. */
+const fastForward = async (
+  context: GitContext,
+  { owned: { worktree, ...owned }, state, commit, signal }: FastForward,
+): Promise<boolean> => {
+  if (state.kept.length > 0 || state.isStaged || state.tree !== state.headTree) return false;
+  const { links } = await specialEntries(context, { worktree, commit, signal });
+  const args = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit];
+  const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: state.index };
+  await writeFile(join(worktree.ownDir, "HEAD"), `${state.head}\n`);
+  try {
+    await runGit(context, args, { variables, cwd: worktree.path, signal });
+  } catch (error) {
+    if (error instanceof GitError && error.ended === "exited") return false;
+    throw error;
+  }
+  const left = await leaveOutEscapingLinks(worktree, links);
+  const leftOut = links.filter((link) => left.includes(link) || owned.leftOut.includes(link));
+  await writeOwner(context, { ...owned, worktree, leftOut });
+  const own = { variables: worktreeVariables(worktree), signal };
+  await runGit(context, ["read-tree", "-i", "--reset", commit], own);
+  const index = await indexHiding(context, { worktree, paths: leftOut, signal });
+  await handOver(context, worktree, { tip: commit, index, signal });
+  return true;
+};
+
+/**
+ * Removes a worktree that has an owner file, and nothing else. Each step can be repeated. The owner file is removed last:
+ * the next call finishes an interrupted removal.
+ */
+export const removeWorktree = async (
+  context: GitContext,
+  worktreeId: string,
+  signal: AbortSignal,
+): Promise<void> => {
+  try {
+    await removeDirectory(context, worktreeId);
+  } catch (error) {
+    throw asRepoError(error, {
+      reason: "worktree_failed",
+      what: `remove the worktree ${worktreeId}`,
+      signal,
+    });
+  }
+};
+
+const removeDirectory = async (context: GitContext, worktreeId: string): Promise<void> => {
+  if ((await readOwner(context, worktreeId)) === null) return;
+  // Renamed first: a half-removed directory must not look like a worktree in which files were deleted.
+  const trash = join(context.settings.worktreeRoot, ".owned", `${worktreeId}.trash`);
+  await removeTree(trash);
+  await rename(worktreePath(context, worktreeId), trash).catch((error: unknown) => {
+    if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
+  });
+  await removeTree(trash);
+  await removeTree(ownDirectory(context, worktreeId));
+  await removeOwner(context, worktreeId);
 };

@@ -17,7 +17,8 @@ import {
   write,
   salvagedRef,
 } from "./repos.fixture.ts";
-import { RepoError } from "./repos.ts";
+import { createRepos } from "./create.ts";
+import { RepoError, type Worktree } from "./repos.ts";
 
 const failing = async (action: Promise<unknown>): Promise<RepoError> => {
   const error = await action.then(
@@ -207,7 +208,7 @@ test("half-made clones and old lock files that a crash left are removed", async 
   expect((await readdir(cache)).toSorted()).toEqual([".lock", "repo.git"]);
 });
 
-test("a damaged cache is repaired from the remote and keeps its own branches and salvage refs", async () => {
+test("a damaged cache is cloned anew with its own branches and salvage refs, and the old one is set aside", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 150 }, (_, index) => [`f${index}.txt`, `${index}\n`]),
   );
@@ -226,7 +227,12 @@ test("a damaged cache is repaired from the remote and keeps its own branches and
   await remote.commit({ "next.txt": "next\n" });
 
   const again = await fetchInto(repos, remote.url);
-  expect(again.warnings).toEqual([expect.stringContaining("was damaged and has been mended")]);
+  const old = (await repos.cacheUsage(never))[0]?.damaged[0];
+  expect(again.warnings).toEqual([
+    `The cached clone of ${remote.url} was damaged and has been cloned anew. The old one is ${old}.`,
+  ]);
+  expect(old).toMatch(new RegExp(`/${repo.key}/damaged-\\d{8}T\\d{6}Z\\.git$`));
+  expect(await readdir(join(String(old), "objects/pack"))).toContain(pack);
   const other = await addTo(repos, again, "two");
   expect(await read(other.path, "next.txt")).toBe("next\n");
   expect(await read(other.path, "f149.txt")).toBe("149\n");
@@ -235,13 +241,45 @@ test("a damaged cache is repaired from the remote and keeps its own branches and
   expect(await plainGit(worktree.path, "status", "--porcelain")).toContain("more.txt");
 });
 
+test("of a damaged cache the saved work that cannot be read is named, and all other is kept", async () => {
+  const { repos: first, repo, remote, worktree, settings } = await makeWorktree();
+  const lost: [string, string][] = [];
+  const repos = createRepos({ settings, env: process.env, onLost: (...told) => lost.push(told) });
+  // The base of the worktree is not on the remote any more.
+  const base = String(worktree.baseSha);
+  await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
+  await remote.commit({}, { force: true });
+  for (const job of ["good", "bad"]) {
+    await write(worktree.path, { "work.txt": `${job}\n` });
+    await salvagedRef(first, worktree, job, never);
+  }
+  const blob = await plainGit(repo.gitDir, "rev-parse", "refs/service/salvage/bad:work.txt");
+  await rm(join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2)));
+  await removeObject(worktree, blob);
+  await writeFile(join(repo.gitDir, "packed-refs"), "garbage\n");
+  const again = await fetchInto(repos, remote.url);
+  const ref = "refs/service/salvage/bad";
+  expect(again.warnings).toEqual([expect.stringContaining(`could not be read: ${ref}. The old one is`)]);
+  expect(lost).toEqual([[ref, expect.stringContaining(`The saved work ${ref} could not be read`)]]);
+  expect(await plainGit(repo.gitDir, "show", "refs/service/salvage/good:work.txt")).toBe("good");
+  expect(await plainGit(repo.gitDir, "cat-file", "-t", base)).toBe("commit");
+  await rm(join(settings.reposRoot, repo.key, "damaged"), { recursive: true, force: true });
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true, ahead: 0 });
+});
+
+/** Removes it from both git directories of a worktree. */
+const removeObject = async ({ gitDir, ownDir }: Worktree, id: string): Promise<void> => {
+  for (const directory of [gitDir, ownDir])
+    await rm(join(directory, "objects", id.slice(0, 2), id.slice(2)), { force: true });
+};
+
 test("damage that only the checkout finds is repaired too", async () => {
   const { repos, repo } = await makeWorktree();
   const blob = await plainGit(repo.gitDir, "rev-parse", "origin/main:README.md");
   await rm(join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2)), { force: true });
   const worktree = await addTo(repos, repo, "two");
   expect(await read(worktree.path, "README.md")).toBe("hello\n");
-  expect(worktree.warnings).toEqual([expect.stringContaining("mended")]);
+  expect(worktree.warnings).toEqual([expect.stringContaining("cloned anew")]);
 });
 
 test("a history that an agent's shallow fetch cut is completed", async () => {

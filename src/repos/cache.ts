@@ -1,23 +1,30 @@
 import { randomUUID } from "node:crypto";
-import { access, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { access, cp, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError, type GitOutput } from "../lib/git.ts";
-import { isDamaged, mayBeDamage } from "./damage.ts";
+import { readAgentClone, readRefs } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
 import {
+  type GitContext,
   cacheDirectory,
   cacheGitDir,
   gitDirVariables,
   runGit,
   serverOptions,
   withNetwork,
-  type GitContext,
 } from "./git-context.ts";
-import { canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { removeLeftovers, withoutLeftovers } from "./leftovers.ts";
-import { RepoError, type CachedRepo } from "./repos.ts";
-import { withRepositoryLock, type LockHeld } from "./repository-lock.ts";
+import {
+  borrowObjects,
+  canonicalConfig,
+  makeGitDirectory,
+  removeLeftovers,
+  restoreGitDirectory,
+  withoutLeftovers,
+} from "./git-directory.ts";
+import { listOwned, readOwner } from "./owner-file.ts";
+import { isRefName } from "./ref.ts";
+import { type CachedRepo, RepoError } from "./repos.ts";
+import { type LockHeld, withRepositoryLock } from "./repository-lock.ts";
 import { parseRepoUrl, repoKey, shallowRepository } from "./url.ts";
 
 /** `jobId`: the job that the fetch is for, if any. */
@@ -58,7 +65,7 @@ const update = async (context: GitContext, repo: CachedRepo, held: Held): Promis
     await fetchAll(context, repo, { ...held, into: repo.gitDir });
   } catch (error) {
     if (!(await isDamaged(context, error, { ...held, gitDir: repo.gitDir }))) throw error;
-    repo.warnings.push(await refetch(context, repo, held));
+    repo.warnings.push(await cloneAnew(context, repo, held));
   }
 };
 
@@ -85,8 +92,8 @@ const tidy = async (
 const maxLooseRefs = 200;
 const maxPacks = 50;
 
-/** Repairs the cache when git's failure comes from damage. Resolves to a warning about it; null: it is not damaged. */
-export const repair = async (
+/** Clones the cache anew when git's failure comes from damage. Resolves to a warning about it; null: it is not damaged. */
+export const replaceIfDamaged = async (
   context: GitContext,
   { repo, error, jobId, signal }: { repo: CachedRepo; error: unknown; jobId: string; signal: AbortSignal },
 ): Promise<string | null> => {
@@ -94,46 +101,71 @@ export const repair = async (
   const { key, url, gitDir } = repo;
   return withRepositoryLock(context, { key, url, reason: "worktree_failed", signal }, async (held) =>
     (await isDamaged(context, error, { ...held, gitDir }))
-      ? refetch(context, repo, { jobId, ...held })
+      ? cloneAnew(context, repo, { jobId, ...held })
       : null,
   );
 };
 
 /**
- * Fetches everything again into the damaged cache. The cache stays in place, because worktrees borrow its objects and it
- * has the salvage refs. git finds the good copy of an object beside a broken one. Refs come back when the fetch fails.
+ * Clones a damaged cache anew, with the refs of saved work and of job branches and with what worktrees borrow, as far as
+ * that can be read. The old one stays beside it, under another name. Resolves to a warning about it.
  */
-const refetch = async (context: GitContext, repo: CachedRepo, held: Held): Promise<string> => {
-  const { gitDir } = repo;
-  await restoreCache(context, repo);
-  const derived = [
-    "objects/info/commit-graph",
-    "objects/info/commit-graphs",
-    "objects/pack/multi-pack-index",
-  ];
-  for (const name of derived) await rm(join(gitDir, name), { recursive: true, force: true });
-  const before = join(cacheDirectory(context, repo.key), "refs-before");
-  await rm(before, { recursive: true, force: true });
-  await mkdir(join(before, "refs"), { recursive: true });
-  const packed = await readFile(join(gitDir, "packed-refs"), "latin1").catch(() => "");
-  const fetched = ["refs/remotes", "refs/tags"];
-  for (const name of fetched) await rename(join(gitDir, name), join(before, name)).catch(() => undefined);
-  const kept = packed
-    .split("\n")
-    .filter((line) => /^[0-9a-f]{40} refs\/(?!remotes\/|tags\/)[^\s\0]+$/.test(line));
-  await writeFileAtomic(join(gitDir, "packed-refs"), kept.map((line) => `${line}\n`).join(""), 0o644);
-  try {
-    await fetchAll(context, repo, { ...held, into: gitDir, options: ["--refetch"] });
-  } catch (error) {
-    for (const name of fetched) {
-      await rm(join(gitDir, name), { recursive: true, force: true });
-      await rename(join(before, name), join(gitDir, name)).catch(() => undefined);
+const cloneAnew = async (context: GitContext, repo: CachedRepo, held: Held): Promise<string> => {
+  const at = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
+  const damaged = join(cacheDirectory(context, repo.key), `damaged-${at}.git`);
+  const lost: string[] = [];
+  await cloneInto(context, repo, held, async (fresh) => {
+    lost.push(...(await carryOver(context, repo, { fresh, held })));
+    await rename(repo.gitDir, damaged);
+  });
+  for (const ref of lost)
+    context.onLost(ref, `The saved work ${ref} could not be read from a damaged clone: ${damaged}`);
+  const without = lost.length === 0 ? "" : `, without saved work that could not be read: ${lost.join(", ")}`;
+  return `The cached clone of ${repo.url} was damaged and has been cloned anew${without}. The old one is ${damaged}.`;
+};
+
+/** Fetches into the fresh clone what no remote has. Resolves to the refs that could not be read. */
+const carryOver = async (
+  context: GitContext,
+  repo: CachedRepo,
+  { fresh, held }: { fresh: string; held: Held },
+): Promise<string[]> => {
+  const refs = await readRefs(repo.gitDir);
+  const own = [...refs].filter(([name]) => isRefName(name) && /^refs\/(heads|service)\//.test(name));
+  const owned = await Promise.all((await listOwned(context)).map((id) => readOwner(context, id)));
+  const worktrees = owned.flatMap((found) => (found?.worktree.repoKey === repo.key ? [found.worktree] : []));
+  const agents = await Promise.all(worktrees.map(readAgentClone));
+  const borrowed = [...refs.values(), ...agents.flatMap((agent) => [...agent.tips, ...agent.refs.values()])];
+  // Fetched from a git directory without refs of its own: those of the old clone may be garbage.
+  const source = join(fresh, "service-source");
+  const config = canonicalConfig(context.settings, { url: null, bare: true });
+  await makeGitDirectory(source, { config, head: "refs/heads/none" });
+  const lenders = [...worktrees.map(({ ownDir }) => ownDir), ...agents.map(({ dir }) => dir)];
+  await borrowObjects(source, [fresh, repo.gitDir, ...lenders]);
+  const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(fresh) };
+  const args = ["fetch", ...fetchOptions, ...serverOptions(source, "upload-pack"), "--stdin", "--", source];
+  const call = { variables, inheritFd: held.lockFd, signal: held.signal };
+  /** Halves what fails until it is known what cannot be read. */
+  const carry = async (specs: string[]): Promise<string[]> => {
+    if (specs.length === 0) return [];
+    try {
+      await runGit(context, args, { ...call, input: `${specs.join("\n")}\n` });
+      return [];
+    } catch (error) {
+      if (!(error instanceof GitError && error.ended === "exited")) throw error;
+      const half = Math.ceil(specs.length / 2);
+      return half === specs.length
+        ? specs
+        : [...(await carry(specs.slice(0, half))), ...(await carry(specs.slice(half)))];
     }
-    await writeFileAtomic(join(gitDir, "packed-refs"), packed, 0o644);
-    throw error;
-  }
-  await rm(before, { recursive: true, force: true });
-  return `The cached clone of ${repo.url} was damaged and has been mended from the remote.`;
+  };
+  const lost = await carry(own.map(([name, id]) => `${id}:${name}`));
+  await carry([...new Set(borrowed)]);
+  await rm(source, { recursive: true, force: true });
+  // Their times tell when a ref was saved.
+  const logs = { recursive: true, preserveTimestamps: true };
+  await cp(join(repo.gitDir, "logs"), join(fresh, "logs"), logs).catch(() => undefined);
+  return lost.map((spec) => spec.slice(41));
 };
 
 /** Removes what a crash left: half-made clones, packs that are not whole, lock files of git. */
@@ -154,13 +186,19 @@ const restoreCache = (
   });
 
 /** Clones under a temporary name first, so that a clone with the final name is complete. */
-const cloneInto = async (context: GitContext, repo: CachedRepo, held: Held): Promise<void> => {
+const cloneInto = async (
+  context: GitContext,
+  repo: CachedRepo,
+  held: Held,
+  complete: (fresh: string) => Promise<void> = async () => undefined,
+): Promise<void> => {
   const temporary = join(cacheDirectory(context, repo.key), `clone-${randomUUID()}`);
   const config = canonicalConfig(context.settings, { url: repo.url, bare: true });
   try {
     await mkdir(temporary, { recursive: true });
     await makeGitDirectory(temporary, { config, head: "refs/heads/main" });
     await fetchAll(context, repo, { ...held, into: temporary });
+    await complete(temporary);
     await rename(temporary, repo.gitDir);
   } finally {
     await rm(temporary, { recursive: true, force: true });
@@ -171,10 +209,10 @@ const cloneInto = async (context: GitContext, repo: CachedRepo, held: Held): Pro
 const fetchAll = async (
   context: GitContext,
   { url }: CachedRepo,
-  { into, lockFd, lost, jobId, signal, options = [] }: Held & { into: string; options?: string[] },
+  { into, lockFd, lost, jobId, signal }: Held & { into: string },
 ): Promise<void> => {
   const server = serverOptions(url, "upload-pack");
-  const args = ["--prune", ...fetchOptions, ...options, ...server, "--", url, allBranches, allTags];
+  const args = ["--prune", ...fetchOptions, ...server, "--", url, allBranches, allTags];
   const list = ["for-each-ref", "--count=1", "refs/remotes/origin"];
   await withNetwork(context, { url, signal }, async (access) => {
     const call = { ...access, inheritFd: lockFd, jobId, signal };
@@ -205,7 +243,7 @@ export const fetchOptions = [
   "--no-show-forced-updates",
 ];
 
-export const allBranches = "+refs/heads/*:refs/remotes/origin/*";
+const allBranches = "+refs/heads/*:refs/remotes/origin/*";
 const allTags = "+refs/tags/*:refs/tags/*";
 
 const exists = (path: string): Promise<boolean> =>
@@ -213,3 +251,39 @@ const exists = (path: string): Promise<boolean> =>
     () => true,
     () => false,
   );
+
+type Check = { gitDir: string; lockFd: number; signal: AbortSignal };
+
+/**
+ * Whether a cached clone is damaged (by a crash of the machine, a deletion), of which git's failure may be the sign. Only
+ * a check says so: git reports much the same when the connection broke or the disk is full.
+ */
+const isDamaged = async (context: GitContext, error: unknown, check: Check): Promise<boolean> => {
+  if (!mayBeDamage(error)) return false;
+  const { gitDir, lockFd: inheritFd, signal } = check;
+  // As a crash of the machine leaves it; fsck does not look into files.
+  const [, empty = ""] = /object file (\S+) is empty/.exec(error.said) ?? [];
+  if (empty.startsWith(gitDir) && (await stat(empty).catch(() => null))?.size === 0) return true;
+  // Everything that refs need is there, and what git's message names can be read.
+  const named = error.said.match(/\b[0-9a-f]{40}\b/g) ?? [];
+  const call = { variables: gitDirVariables(gitDir), inheritFd, signal, onOutput: () => undefined };
+  try {
+    await runGit(context, ["fsck", "--connectivity-only", "--no-dangling", "--no-reflogs"], call);
+    await runGit(context, ["cat-file", "--batch"], { ...call, input: named.map((id) => `${id}\n`).join("") });
+    return false;
+  } catch (found) {
+    if (found instanceof GitError && found.ended === "exited") return true;
+    signal.throwIfAborted();
+    return false;
+  }
+};
+
+const mayBeDamage = (error: unknown): error is GitError => {
+  if (!(error instanceof GitError)) return false;
+  // Lines of the server are about its own repository, these two about what came over the network.
+  const local = error.said.split("\n").filter((line) => !/^remote:|fetch-pack|unpack-objects/.test(line));
+  return local.some((line) => signs.test(line));
+};
+
+const signs =
+  /(object|pack|tree|blob|commit|index file|inflate|reference|ref)\b.*(corrupt|is empty|broken|missing|too small|truncated|cannot be|invalid)|bad (object|tree|signature)|unable to (read|resolve reference|parse)|not a git repository: '|did not send all necessary|invalid sha1 pointer|missing necessary objects|unexpected line in/i;

@@ -64,6 +64,7 @@ test("every cached clone is listed with its URL and its size, and nothing else i
       key,
       url,
       bytes: await diskUsage(join(settings.reposRoot, key), { exclude: [], signal: never }),
+      damaged: [],
     })),
   );
   const byKey = (a: { key: string }, b: { key: string }): number => (a.key < b.key ? -1 : 1);

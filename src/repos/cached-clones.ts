@@ -10,8 +10,7 @@ import {
   runGit,
   type GitContext,
 } from "./git-context.ts";
-import { urlOfConfig } from "./git-directory.ts";
-import { withoutLeftovers } from "./leftovers.ts";
+import { urlOfConfig, withoutLeftovers } from "./git-directory.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { repoKey } from "./url.ts";
 
@@ -63,17 +62,21 @@ const expireIn = async (
 export const cacheUsage = async (
   context: GitContext,
   signal: AbortSignal,
-): Promise<{ key: string; url: string; bytes: number }[]> => {
+): Promise<{ key: string; url: string; bytes: number; damaged: string[] }[]> => {
   const names = await readdir(context.settings.reposRoot).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw error;
   });
-  const found: { key: string; url: string; bytes: number }[] = [];
+  const found: { key: string; url: string; bytes: number; damaged: string[] }[] = [];
   for (const key of names.filter((name) => /^[0-9a-f]{12}$/.test(name)).toSorted()) {
     const clone = await lstat(cacheGitDir(context, key)).catch(() => null);
     if (clone?.isDirectory() !== true) continue;
     const bytes = await diskUsage(cacheDirectory(context, key), { exclude: [], signal });
-    found.push({ key, url: await urlOf(context, key), bytes });
+    const beside = (await readdir(cacheDirectory(context, key))).filter((name) =>
+      name.startsWith("damaged-"),
+    );
+    const damaged = beside.map((name) => join(cacheDirectory(context, key), name));
+    found.push({ key, url: await urlOf(context, key), bytes, damaged });
   }
   return found;
 };

@@ -1,12 +1,11 @@
 import { lstat, readFile, readlink, rm } from "node:fs/promises";
-import { worktreeVariables } from "./clone.ts";
 import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
 /** Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). */
 export type SpecialEntries = { links: string[]; submodules: string[]; attributes: string[] };
 
-type Listing = { worktree: Pick<Worktree, "gitDir" | "repoUrl">; commit: string; signal: AbortSignal };
+type Listing = { worktree: Pick<Worktree, "ownDir" | "repoUrl">; commit: string; signal: AbortSignal };
 
 /**
  * Finds symbolic links, submodules and `.gitattributes` files in a commit. Call this before the checkout: a few small trees
@@ -42,7 +41,7 @@ const listTree = async (
 ): Promise<void> => {
   let partial = "";
   await runGit(context, ["ls-tree", "-r", "-t", "--long", "-z", "--full-tree", commit], {
-    variables: gitDirVariables(worktree.gitDir),
+    variables: gitDirVariables(worktree.ownDir),
     encoding: "latin1",
     onOutput: (piece) => {
       const [first = "", ...rest] = piece.split("\0");
@@ -78,28 +77,14 @@ export const shownPath = (path: string): string =>
     .replaceAll(/\p{Cc}/gu, "?");
 
 /**
- * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. git does
- * not see that as a change. Resolves to their paths.
+ * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. Resolves to
+ * their paths.
  */
-export const leaveOutEscapingLinks = async (
-  context: GitContext,
-  { worktree, links, signal }: { worktree: Worktree; links: string[]; signal: AbortSignal },
-): Promise<string[]> => {
+export const leaveOutEscapingLinks = async ({ path }: Worktree, links: string[]): Promise<string[]> => {
   const escaping: string[] = [];
-  for (const link of links) if (await leadsOut(worktree.path, link)) escaping.push(link);
-  for (const link of escaping) await rm(inside(worktree.path, link), { force: true });
-  await hideFromStatus(context, { variables: worktreeVariables(worktree), paths: escaping, signal });
+  for (const link of links) if (await leadsOut(path, link)) escaping.push(link);
+  for (const link of escaping) await rm(inside(path, link), { force: true });
   return escaping;
-};
-
-/** Marks paths as not checked out in the index that the variables name. */
-export const hideFromStatus = async (
-  context: GitContext,
-  { variables, paths, signal }: { variables: Record<string, string>; paths: string[]; signal: AbortSignal },
-): Promise<void> => {
-  if (paths.length === 0) return;
-  const input = Buffer.concat(paths.map((path) => pathBytes(`${path}\0`)));
-  await runGit(context, ["update-index", "--skip-worktree", "-z", "--stdin"], { variables, input, signal });
 };
 
 /** Warnings about what the checkout lacks. */

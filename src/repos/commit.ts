@@ -1,21 +1,15 @@
-import { rename } from "node:fs/promises";
-import { join } from "node:path";
-import { capture, emptyTree, unsavedCommits, type Captured } from "./capture.ts";
-import { hasDirectory, worktreeVariables } from "./clone.ts";
-import { copyIntoCache } from "./copy-into-cache.ts";
+import { access, mkdir, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fetchOptions } from "./cache.ts";
+import { type Captured, capture, captureOrReason, readWhole, unsavedCommits } from "./capture.ts";
+import { branchRef, cachedRefs, emptyTree, handOver, hasDirectory, worktreeVariables } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
+import { type GitContext, gitDirVariables, runGit, serverOptions } from "./git-context.ts";
+import { canonicalConfig, makeGitDirectory, restoreGitDirectory, withoutLeftovers } from "./git-directory.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { commitOf } from "./ref.ts";
-import {
-  NotCaptured,
-  RepoError,
-  salvageRef,
-  type Saved,
-  type Worktree,
-  type WorktreeState,
-} from "./repos.ts";
-import { captureOrReason } from "./unsavable.ts";
+import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef } from "./repos.ts";
+import { withRepositoryLock } from "./repository-lock.ts";
 
 type Target = { worktree: Worktree; signal: AbortSignal };
 
@@ -30,12 +24,12 @@ export const inspectWorktree = async (
       `The directory ${worktree.path} was deleted, and its clone with it`,
     );
   const { baseSha } = worktree;
-  const { head, headTree, tip, tree, kept } = await capture(context, { worktree, signal });
+  const { agent, head, headTree, tip, tree, kept } = await capture(context, { worktree, signal });
   await noteKept(context, worktree, kept);
   const without = baseSha === null ? [] : [baseSha];
   const ahead = head === null ? 0 : await countCommits(context, { worktree, of: [head], without, signal });
   const diffStat = await diffFromBase(context, { worktree, tree, signal });
-  const unsaved = await unsavedCommits(context, { worktree, signal });
+  const unsaved = await unsavedCommits(context, { worktree, agent, signal });
   const hasOtherCommits = unsaved.some((commit) => commit !== head && commit !== tip);
   return { dirty: tree !== headTree || head !== tip, head, ahead, diffStat, kept, hasOtherCommits };
 };
@@ -63,18 +57,15 @@ const commit = async (
   context: GitContext,
   { worktree, message, signal }: Target & { message: string },
 ): Promise<string> => {
-  const { gitDir, branch } = worktree;
-  const index = join(gitDir, "service-commit.index");
-  const use = (file: string): Promise<void> => rename(file, index).catch(unlessMissing);
-  const state = await capture(context, { worktree, signal, use });
+  const state = await capture(context, { worktree, signal });
   const tip = await commitOfState(context, { worktree, state, message, signal });
   if (tip === null) return "";
-  const call = { variables: worktreeVariables(worktree), signal };
-  await runGit(context, ["update-ref", `refs/heads/${branch}`, tip], call);
-  await runGit(context, ["symbolic-ref", "HEAD", `refs/heads/${branch}`], call);
-  await rename(index, join(gitDir, "index")).catch(unlessMissing);
+  const { index } = state;
+  const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: index };
   // The agent checked out an older commit and changed nothing: the files follow the branch again.
-  if (tip === state.tip && tip !== state.head) await runGit(context, ["reset", "--hard", "--quiet"], call);
+  if (tip === state.tip && tip !== state.head)
+    await runGit(context, ["read-tree", "--reset", "-u", tip], { variables, cwd: worktree.path, signal });
+  await handOver(context, worktree, { tip, index, signal });
   return tip;
 };
 
@@ -141,20 +132,16 @@ const save = async (
   const message = `Unfinished work of job ${name}`;
   const state = await captureOrReason(context, { worktree, signal });
   if (typeof state === "string") return { ref: null, kept: [state] };
-  const { kept, tree, headTree, tip } = state;
-  const unsaved = await unsavedCommits(context, { worktree, signal });
+  const { agent, kept, tree, headTree, tip } = state;
+  const unsaved = await unsavedCommits(context, { worktree, agent, signal });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
   const before = await savedBefore(context, { worktree, ref, unsaved, signal });
   if (before !== null && before.tree === tree && before.hasAll) return { ref, kept };
   const others = before === null ? unsaved : [...unsaved, before.commit];
   const commit = await commitOfAll(context, { worktree, state, others, message, signal });
-  const branch = tip !== null && unsaved.length > 0 ? { [`refs/heads/${worktree.branch}`]: tip } : {};
-  const copied = copyIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
-  const cut = await copied.catch((error: unknown) => {
-    if (error instanceof NotCaptured) return error.message;
-    throw error;
-  });
-  return cut === undefined ? { ref, kept } : { ref: null, kept: [...kept, cut] };
+  const branch = tip !== null && unsaved.length > 0 ? { [branchRef(worktree)]: tip } : {};
+  await copyIntoCache(context, { worktree, refs: { [ref]: commit, ...branch }, signal });
+  return { ref, kept };
 };
 
 /** A commit of the state with head and all others as parents, or the head itself if it has all of it. */
@@ -177,7 +164,7 @@ const savedBefore = async (
   const { cacheDir } = worktree;
   const commit = await commitOf(context, { gitDir: cacheDir, name: ref, signal }).catch(() => null);
   if (commit === null) return null;
-  const call = { variables: gitDirVariables(worktree.gitDir), signal };
+  const call = { variables: worktreeVariables(worktree), signal };
   const { stdout } = await runGit(context, ["rev-parse", `${commit}^{tree}`], call);
   const left = await countCommits(context, { worktree, of: unsaved, without: [commit], signal });
   return { commit, tree: stdout.trim(), hasAll: left === 0 };
@@ -185,9 +172,15 @@ const savedBefore = async (
 
 /** See the port. */
 export const saveBranch = async (context: GitContext, { worktree, signal }: Target): Promise<void> => {
-  const ref = `refs/heads/${worktree.branch}`;
-  const tip = await commitOf(context, { gitDir: worktree.gitDir, name: ref, signal });
-  if (tip !== null) await copyIntoCache(context, { worktree, refs: { [ref]: tip }, signal });
+  const ref = branchRef(worktree);
+  const tip = (await readWhole(context, { worktree, signal })).agent.refs.get(ref);
+  if (tip !== undefined) await copyIntoCache(context, { worktree, refs: { [ref]: tip }, signal });
+};
+
+/** See the port. */
+export const unsavable = async (context: GitContext, target: Target): Promise<string[]> => {
+  const state = await captureOrReason(context, target);
+  return typeof state === "string" ? [state] : state.kept;
 };
 
 /** The state of a worktree as a commit of its clone, for a throwaway worktree. */
@@ -240,7 +233,7 @@ const countCommits = async (
 ): Promise<number> => {
   if (of.length === 0) return 0;
   const { stdout } = await runGit(context, ["rev-list", "--count", ...of, "--not", ...without], {
-    variables: gitDirVariables(worktree.gitDir),
+    variables: worktreeVariables(worktree),
     signal,
   });
   return Number(stdout);
@@ -268,16 +261,58 @@ const diffTree = (
   { worktree, from, to, signal, format }: Target & { from: string; to: string; format: string },
 ): Promise<{ stdout: string }> => {
   const args = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", format, from, to];
-  const { gitDir } = worktree;
   return runGit(context, args, {
-    // The index is not needed, and the agent may have broken it.
-    variables: { ...gitDirVariables(gitDir), GIT_INDEX_FILE: join(gitDir, "service-none.index") },
+    variables: worktreeVariables(worktree),
     maxOutputBytes: 256 * 1024 * 1024,
     signal,
   });
 };
 
-/** There is no index without files. */
-const unlessMissing = (error: unknown): void => {
-  if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
+/**
+ * Copies commits of a worktree into the cached clone, where they outlive the worktree. Takes the lock, overwrites the
+ * refs, and reads them back.
+ */
+const copyIntoCache = async (
+  context: GitContext,
+  { worktree, refs, signal }: { worktree: Worktree; refs: Record<string, string>; signal: AbortSignal },
+): Promise<void> => {
+  const { repoKey: key, repoUrl: url, cacheDir } = worktree;
+  const wanted = Object.entries(refs);
+  if (wanted.length === 0) return;
+  const locked = { key, url, reason: "worktree_failed" as const, signal };
+  await withRepositoryLock(context, locked, async ({ lockFd, lost, signal: until }) => {
+    const config = canonicalConfig(context.settings, { url: url || null, bare: true });
+    if (key === null && !(await exists(cacheDir)))
+      await makeGitDirectory(cacheDir, { config, head: "refs/heads/main" });
+    await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
+    const server = serverOptions(worktree.ownDir, "upload-pack");
+    const refspecs = wanted.map(([ref, commit]) => `+${commit}:${ref}`);
+    const args = ["fetch", ...fetchOptions, ...server, "--", worktree.ownDir, ...refspecs];
+    const variables = { GIT_ALLOW_PROTOCOL: "file", ...gitDirVariables(cacheDir) };
+    await withoutLeftovers(cacheDir, lost, () =>
+      runGit(context, args, { variables, inheritFd: lockFd, signal: until }),
+    );
+    const found = await cachedRefs(context, { cacheDir, names: Object.keys(refs), signal: until });
+    const lacking = wanted.filter(
+      ([ref, commit]) => !found.some(({ name, sha }) => name === ref && sha === commit),
+    );
+    if (lacking.length === 0) return noteTime(cacheDir, Object.keys(refs));
+    const names = lacking.map(([ref]) => ref).join(" and ");
+    throw new RepoError("worktree_failed", `git did not write ${names} into the cached clone ${cacheDir}`);
+  });
 };
+
+/** The time of saving is that of the ref's log, which git deletes with the ref: the date of a commit is the agent's. */
+const noteTime = async (cacheDir: string, refs: string[]): Promise<void> => {
+  for (const log of refs.map((ref) => join(cacheDir, "logs", ref))) {
+    await mkdir(dirname(log), { recursive: true });
+    await writeFile(log, "", { flag: "a" });
+    await utimes(log, new Date(), new Date());
+  }
+};
+
+const exists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );

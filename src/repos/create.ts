@@ -1,6 +1,7 @@
 import { isLoopbackHost } from "../config/formats.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
-import { addWorktree } from "./add.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import { addWorktree, removeWorktree } from "./add.ts";
 import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { hasDirectory } from "./clone.ts";
@@ -11,6 +12,7 @@ import {
   inspectWorktree,
   salvage,
   saveBranch,
+  unsavable,
 } from "./commit.ts";
 import {
   cacheGitDir,
@@ -19,16 +21,13 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
-import { diffChange } from "./diff.ts";
-import { checkOutFiles } from "./files.ts";
+import { checkOutFiles, diffChange } from "./diff.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { baseLeftOut, checkRef } from "./ref.ts";
-import { removeWorktree } from "./remove.ts";
 import type { Repos } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
-import { unsavable } from "./unsavable.ts";
 import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
 
 /**
@@ -40,19 +39,23 @@ export const createRepos = ({
   env,
   takeLease,
   onToken = () => undefined,
+  onLost = () => undefined,
 }: {
   settings: RepoSettings;
   env: NodeJS.ProcessEnv;
   takeLease?: TakeLease;
   onToken?: OnToken;
+  onLost?: GitContext["onLost"];
 }): Repos => {
   const context: GitContext = {
     settings: withRealRoots(settings),
     env,
     tokens: createTokens(settings, onToken),
     checked: new Set(),
+    onLost,
     ...(takeLease !== undefined && { takeLease }),
   };
+  const mutex = createKeyedMutex();
   const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
   return {
     parseUrl: (url) => parseRepoUrl(url, { allowLocal }),
@@ -62,7 +65,7 @@ export const createRepos = ({
     createMissing: (request) => createMissing(context, request),
     fetch: (request) => fetchRepo(context, { ...request, allowLocal }),
     checkOutFiles: (request) => checkOutFiles(context, request),
-    addWorktree: (request) => addWorktree(context, request),
+    addWorktree: (request) => mutex.runExclusive(request.worktreeId, () => addWorktree(context, request)),
     inspect: (worktree, signal) => inspectWorktree(context, { worktree, signal }),
     commitAll: (worktree, message, signal) => commitAll(context, { worktree, message, signal }),
     saveBranch: (worktree, signal) => saveBranch(context, { worktree, signal }),
@@ -73,7 +76,8 @@ export const createRepos = ({
     tryPush: (worktree, signal) => tryPush(context, worktree, signal),
     push: (worktree, signal) => pushBranch(context, worktree, signal),
     openPullRequest: (request) => openPullRequest(context, request),
-    removeWorktree: ({ worktreeId }, signal) => removeWorktree(context, worktreeId, signal),
+    removeWorktree: ({ worktreeId }, signal) =>
+      mutex.runExclusive(worktreeId, () => removeWorktree(context, worktreeId, signal)),
     findWorktree: async (worktreeId) => (await readOwner(context, worktreeId))?.worktree ?? null,
     listWorktreeIds: () => listOwned(context),
     clearRoot: () => removeTornOwners(context),

@@ -1,16 +1,19 @@
 import { isUtf8 } from "node:buffer";
-import { lstat, mkdtemp, utimes, writeFile } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
-import { captureFiles, emptyTree } from "./capture.ts";
-import { cachedRefs, hasDirectory, lendersOf, textOf } from "./clone.ts";
-import { asRepoError } from "./failure.ts";
-import { cacheGitDir, gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
-import { readOwner, type OwnerFile } from "./owner-file.ts";
 import { removeTree } from "../lib/remove-tree.ts";
-import { RepoError, type Diff, type DiffRequest } from "./repos.ts";
+import { fetchRepo } from "./cache.ts";
+import { capture } from "./capture.ts";
+import { specialEntries } from "./checkout-care.ts";
+import { cachedRefs, copyIndex, emptyTree, hasDirectory, remoteRefs } from "./clone.ts";
+import { asRepoError } from "./failure.ts";
+import { type GitContext, cacheGitDir, gitDirVariables, runGit } from "./git-context.ts";
+import { borrowObjects, canonicalConfig, makeGitDirectory, restoreGitDirectory } from "./git-directory.ts";
+import { type OwnerFile, readOwner } from "./owner-file.ts";
+import { defaultBranch, resolveBase } from "./ref.ts";
+import { type Diff, type DiffRequest, type FilesRequest, RepoError } from "./repos.ts";
 import { repoKey } from "./url.ts";
 
 /**
@@ -23,10 +26,10 @@ export const diffChange = async (context: GitContext, request: DiffRequest): Pro
   try {
     const owned = worktreeId === null ? null : await readOwner(context, worktreeId);
     const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
-    const lenders = owned === null ? [cacheDir] : [...lendersOf(owned), owned.worktree.gitDir];
+    const lenders = owned === null ? [] : [owned.worktree.ownDir];
     const config = canonicalConfig(context.settings, { url: null, bare: true });
     await makeGitDirectory(gitDir, { config, head: "refs/heads/none" });
-    await borrowObjects(gitDir, lenders);
+    await borrowObjects(gitDir, [cacheDir, ...lenders]);
     const scratch = { gitDir, cacheDir, owned, request };
     const sides = await (head === null ? filesNow(context, scratch) : commitOf(context, scratch, head));
     if (sides === null) return null;
@@ -47,30 +50,17 @@ type Sides = Pick<Diff, "base" | "head" | "kept"> & { tree: string };
 
 const filesNow = async (context: GitContext, { gitDir, owned, request }: Scratch): Promise<Sides | null> => {
   if (owned === null) return null;
-  const { worktree, leftOut } = owned;
+  const { worktree } = owned;
   if (!(await hasDirectory(worktree)))
     throw new RepoError(
       "worktree_failed",
       `The directory ${worktree.path} was deleted, and its clone with it`,
     );
-  const base = worktree.baseSha;
-  if (base !== null) await writeFile(join(gitDir, "HEAD"), `${base}\n`);
-  await lendIndex(worktree.gitDir, gitDir);
-  const { tree, kept } = await captureFiles(context, {
-    worktree: { ...worktree, gitDir },
-    leftOut,
-    live: true,
-    signal: request.signal,
-  });
-  return { base, head: null, tree, kept };
-};
-
-/** The worktree's own index tells git which files are unchanged; without it git reads them all. */
-const lendIndex = async (from: string, to: string): Promise<void> => {
-  const found = await lstat(join(from, "index")).catch(() => null);
-  if (found?.isFile() !== true) return;
-  await writeFile(join(to, "index"), await textOf(join(from, "index")), "latin1");
-  await utimes(join(to, "index"), found.atime, found.mtime);
+  // The service's own index tells git which files are unchanged; without it git reads them all.
+  await copyIndex(join(worktree.ownDir, "index"), join(gitDir, "index"));
+  const scratch = { ...worktree, ownDir: gitDir };
+  const { tree, kept } = await capture(context, { worktree: scratch, live: true, signal: request.signal });
+  return { base: worktree.baseSha, head: null, tree, kept };
 };
 
 const commitOf = async (context: GitContext, scratch: Scratch, head: string): Promise<Sides | null> => {
@@ -165,4 +155,42 @@ const textBetween = async (
   }
   const bytes = Buffer.from(text, "latin1");
   return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+};
+
+/** See the port. */
+export const checkOutFiles = async (context: GitContext, request: FilesRequest): Promise<string> => {
+  const { url, ref, into, signal } = request;
+  const repo = await fetchRepo(context, { url, signal, allowLocal: true });
+  try {
+    const refs = await cachedRefs(context, { cacheDir: repo.gitDir, names: remoteRefs, signal });
+    const baseRef = ref || ((await defaultBranch(context, { repo, signal })) ?? "");
+    const { baseSha: commit } = await resolveBase(context, { repo, baseRef, refs, signal });
+    if (commit === null) throw new RepoError("worktree_failed", `The repository ${url} has no commit.`);
+    const directory = join(into, commit);
+    if ((await lstat(directory).catch(() => null)) === null)
+      await writeFiles(context, { gitDir: repo.gitDir, repoUrl: url, commit, directory, signal });
+    return commit;
+  } catch (error) {
+    throw asRepoError(error, { reason: "worktree_failed", what: `check out ${url}`, signal });
+  }
+};
+
+type Files = { gitDir: string; repoUrl: string; commit: string; directory: string; signal: AbortSignal };
+
+/** The directory gets its name when it is complete. */
+const writeFiles = async (context: GitContext, files: Files): Promise<void> => {
+  const { gitDir, commit, directory, signal } = files;
+  await specialEntries(context, { worktree: { ...files, ownDir: gitDir }, commit, signal });
+  const half = `${directory}.new`;
+  const index = `${directory}.index`;
+  try {
+    await rm(half, { recursive: true, force: true });
+    await mkdir(half, { recursive: true, mode: 0o700 });
+    const variables = { ...gitDirVariables(gitDir), GIT_WORK_TREE: half, GIT_INDEX_FILE: index };
+    await runGit(context, ["read-tree", "--reset", "-u", commit], { variables, cwd: half, signal });
+    await rename(half, directory);
+  } finally {
+    await rm(index, { force: true });
+    await rm(half, { recursive: true, force: true });
+  }
 };

@@ -32,6 +32,8 @@ export type GitContext = {
   /** Keys of the caches from which this process has removed the remains of a crash. */
   checked: Set<string>;
   takeLease?: TakeLease;
+  /** Called with a ref of saved work that a damaged cached clone has lost, and a sentence about it. */
+  onLost: (ref: string, message: string) => void;
 };
 
 /** A lock across all instances. */

@@ -18,7 +18,7 @@ export const openPullRequest = async (
   request: PullRequest,
 ): Promise<{ url: string | null; reason: string | null }> => {
   const { worktree, signal } = request;
-  const { baseRef, gitDir, baseSha, branch } = worktree;
+  const { baseRef, cacheDir, baseSha, branch } = worktree;
   const without = (reason: string) => ({ url: null, reason });
   const host = await gitHostOf(context, { url: worktree.repoUrl, mayBeMissing: false, signal });
   if ("missing" in host)
@@ -27,7 +27,8 @@ export const openPullRequest = async (
     return without(
       `The repository was empty, so the branch ${branch} is its first: there is nothing to open a pull request against.`,
     );
-  if ((await commitOf(context, { gitDir, name: `refs/remotes/origin/${baseRef}`, signal })) === null)
+  const base = { gitDir: cacheDir, name: `refs/remotes/origin/${baseRef}`, signal };
+  if ((await commitOf(context, base)) === null)
     return without(
       `"${baseRef}" is a tag, and a pull request needs a branch to go to. The branch ${branch} was pushed.`,
     );

@@ -28,7 +28,6 @@ test("lock files of an agent's killed git keep no work from being committed, sav
   const { repos, remote, worktree } = await makeWorktree();
   await write(worktree.path, { "work.txt": "work\n" });
   const leave = async (): Promise<void> => {
-    await plainGit(worktree.path, "pack-refs", "--all");
     await mkdir(join(worktree.gitDir, "refs/heads/service"), { recursive: true });
     for (const name of [
       "index.lock",

@@ -1,10 +1,19 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { rm, stat, writeFile } from "node:fs/promises";
+import { lstat, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { makeRepos, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import {
+  addTo,
+  makeRepos,
+  makeWorktree,
+  never,
+  plainGit,
+  read,
+  write,
+  salvagedRef,
+} from "./repos.fixture.ts";
 import { openTree } from "../lib/remove-tree.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
@@ -60,15 +69,69 @@ test("a file that is not in the encoding it should have keeps the worktree, with
   expect(kept).toEqual([expect.stringContaining("dialog.rc")]);
 });
 
-test("something else in place of .git keeps the worktree, with the reason", async () => {
-  const { repos, worktree } = await makeWorktree();
+const commitAs = async (path: string, name: string): Promise<string> => {
+  await write(path, { [name]: "1\n" });
+  await plainGit(path, "add", "--all");
+  await plainGit(path, "commit", "--quiet", "--message", name);
+  return plainGit(path, "rev-parse", "HEAD");
+};
+
+test.each(["a file that names it", "a link to it"])(
+  "a clone that is elsewhere, with %s in its place, is read like any other",
+  async (what) => {
+    const made = await makeWorktree();
+    const { repos, worktree, root } = made;
+    const tip = await commitAs(worktree.path, "committed.txt");
+    await write(worktree.path, { "work.txt": "1\n" });
+    const elsewhere = join(root, "elsewhere");
+    await rename(worktree.gitDir, elsewhere);
+    if (what.startsWith("a link")) await symlink(elsewhere, worktree.gitDir);
+    else await writeFile(worktree.gitDir, `gitdir: ${elsewhere}\n`);
+    expect(await repos.isPushed(worktree, never)).toBe(false);
+    expect(await salvagedFiles(made)).toEqual(["README.md", "committed.txt", "work.txt"]);
+    expect(await plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job^")).toBe(tip);
+    const next = await repos.commitAll(worktree, "all", never);
+    await repos.push(worktree, never);
+    // The next agent has a clone of its own again, and no git of the service wrote elsewhere.
+    expect((await lstat(worktree.gitDir)).isDirectory()).toBe(true);
+    expect(await plainGit(worktree.path, "rev-parse", "HEAD", "HEAD^")).toBe(`${next}\n${tip}`);
+    expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
+    expect(await plainGit("/", "--git-dir", elsewhere, "rev-parse", "service/one")).toBe(tip);
+  },
+);
+
+test.each([
+  ["a file that names nothing", (gitDir: string) => writeFile(gitDir, "gitdir: /nowhere\n")],
+  ["a link to nothing", (gitDir: string) => symlink("/nowhere", gitDir)],
+])("with %s in place of the clone the files are saved, and the next agent gets a clone", async (_, plant) => {
+  const made = await makeWorktree();
+  const { repos, repo, worktree } = made;
+  await write(worktree.path, { "work.txt": "1\n" });
   await rm(worktree.gitDir, { recursive: true });
-  await writeFile(worktree.gitDir, "gitdir: /nowhere\n");
-  const reason = ".git is not the directory any more that the service made";
-  await expect(repos.inspect(worktree, never)).rejects.toThrow(reason);
+  await plant(worktree.gitDir);
   expect(await repos.isPushed(worktree, never)).toBe(false);
-  expect(await repos.salvage(worktree, "job", never)).toEqual({ ref: null, kept: [reason] });
-  expect(await repos.readWorktree("one")).toMatchObject({ kept: [reason] });
+  expect(await salvagedFiles(made)).toEqual(["README.md", "work.txt"]);
+  await addTo(repos, repo, "one");
+  expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one\n?? work.txt");
+});
+
+test("commits and files are saved although the agent filled index and packed refs with garbage", async () => {
+  const made = await makeWorktree();
+  const { repos, repo, worktree } = made;
+  await plainGit(worktree.path, "checkout", "--quiet", "-b", "aside");
+  const aside = await commitAs(worktree.path, "aside.txt");
+  await plainGit(worktree.path, "checkout", "--quiet", "service/one");
+  const tip = await commitAs(worktree.path, "committed.txt");
+  await write(worktree.path, { "work.txt": "1\n" });
+  for (const name of ["index", "packed-refs"])
+    await writeFile(join(worktree.gitDir, name), Buffer.from("garbage \0\xff\n".repeat(100), "latin1"));
+  expect(await salvagedFiles(made)).toEqual(["README.md", "committed.txt", "work.txt"]);
+  const saved = await plainGit(worktree.cacheDir, "rev-list", "refs/service/salvage/job");
+  for (const commit of [aside, tip]) expect(saved).toContain(commit);
+  await addTo(repos, repo, "one");
+  expect(await plainGit(worktree.path, "log", "-1", "--format=%H", "origin/main")).toBe(worktree.baseSha);
+  const all = await repos.commitAll(worktree, "all", never);
+  expect(await plainGit(worktree.path, "rev-parse", "HEAD", "HEAD^")).toBe(`${all}\n${tip}`);
 });
 
 test("a tree is opened for its owner and keeps its other rights", async () => {

@@ -70,10 +70,15 @@ export const locate = (
   context: GitContext,
   id: string,
   repoKey: string | null,
-): Pick<Worktree, "path" | "gitDir" | "cacheDir"> => {
+): Pick<Worktree, "path" | "gitDir" | "ownDir" | "cacheDir"> => {
   const path = worktreePath(context, id);
-  return { path, gitDir: join(path, ".git"), cacheDir: cacheGitDir(context, repoKey) };
+  const cacheDir = cacheGitDir(context, repoKey);
+  return { path, gitDir: join(path, ".git"), ownDir: ownDirectory(context, id), cacheDir };
 };
+
+/** The service's git directory of a worktree. */
+export const ownDirectory = (context: GitContext, id: string): string =>
+  join(ownerDirectory(context), `${id}.git`);
 
 /** Null: there is none, or it is not valid. Whatever is at the worktree's path is then not the service's. */
 export const readOwner = async (context: GitContext, id: string): Promise<OwnerFile | null> => {
@@ -134,7 +139,7 @@ const serialise = (
   { settings }: GitContext,
   { ready, leftOut, worktree, source, kept = [], pushed = null, since = new Date() }: OwnerFacts,
 ): string => {
-  const { path: _path, gitDir: _gitDir, cacheDir: _cacheDir, ...facts } = worktree;
+  const { path: _path, gitDir: _gitDir, ownDir: _ownDir, cacheDir: _cacheDir, ...facts } = worktree;
   const instance = settings.podName;
   return `${JSON.stringify({ version: 2, ready, leftOut, worktree: facts, instance, source, kept, pushed, since }, null, 2)}\n`;
 };

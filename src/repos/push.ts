@@ -1,21 +1,11 @@
-import { join } from "node:path";
 import { GitError } from "../lib/git.ts";
 import { poll } from "../lib/wait.ts";
-import { isPresent, readIndex, unsavedCommits } from "./capture.ts";
-import { hasDirectory, reclaim, textOf, worktreeVariables } from "./clone.ts";
+import { capture, unsavedCommits } from "./capture.ts";
+import { branchRef, hasDirectory, openWorktree, worktreeVariables, writeRef } from "./clone.ts";
 import { asRepoError } from "./failure.ts";
-import {
-  gitDirVariables,
-  runGit,
-  runGitOrNull,
-  serverOptions,
-  withNetwork,
-  type GitContext,
-} from "./git-context.ts";
+import { runGit, runGitOrNull, serverOptions, withNetwork, type GitContext } from "./git-context.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
-import { commitOf } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
-import { hasOwnWork } from "./submodule.ts";
 
 /** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
 export const pushBranch = async (
@@ -23,14 +13,13 @@ export const pushBranch = async (
   worktree: Worktree,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { branch, gitDir, repoUrl } = worktree;
-  const what = `push the branch ${branch} to ${repoUrl}`;
-  await asPush({ context, worktree, what, signal }, async (push) => {
-    const ref = `refs/heads/${branch}`;
-    const tip = await commitOf(context, { gitDir, name: ref, signal });
+  const what = `push the branch ${worktree.branch} to ${worktree.repoUrl}`;
+  await asPush({ context, worktree, what, signal }, async (push, tip) => {
+    const ref = branchRef(worktree);
     await push(["--porcelain"], `${tip ?? ref}:${ref}`);
-    if (tip !== null) await requireShown(context, { worktree, tip, signal });
-    if (tip !== null) await notePushed(context, { worktree, tip, signal });
+    if (tip === null) return;
+    await requireShown(context, { worktree, tip, signal });
+    await notePushed(context, { worktree, tip });
   });
 };
 
@@ -43,12 +32,9 @@ export const tryPush = async (
   worktree: Worktree,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { branch, gitDir, repoUrl } = worktree;
-  const what = `push to ${repoUrl}, so the agent was not started`;
-  await asPush({ context, worktree, what, signal }, async (push) => {
-    const ref = `refs/heads/${branch}`;
-    const tip = await commitOf(context, { gitDir, name: ref, signal });
-    if (tip !== null) return await push(["--dry-run", "--force"], `${tip}:${ref}`);
+  const what = `push to ${worktree.repoUrl}, so the agent was not started`;
+  await asPush({ context, worktree, what, signal }, async (push, tip) => {
+    if (tip !== null) return await push(["--dry-run", "--force"], `${tip}:${branchRef(worktree)}`);
     // Without a commit there is nothing to name. git says so once the remote has let it in.
     await push(["--dry-run", "--all"]).catch((error: unknown) => {
       if (!(error instanceof GitError) || !error.said.includes("No refs in common")) throw error;
@@ -58,27 +44,30 @@ export const tryPush = async (
 
 type Pushing = { context: GitContext; worktree: Worktree; what: string; signal: AbortSignal };
 
-/** Runs what pushes, with what that needs. @throws RepoError `push_failed` */
+type Push = (options: string[], ...refspecs: string[]) => Promise<void>;
+
+/** Runs what pushes, with what that needs and the tip of the branch. @throws RepoError `push_failed` */
 const asPush = async (
   { context, worktree, what, signal }: Pushing,
-  run: (push: (options: string[], ...refspecs: string[]) => Promise<void>) => Promise<void>,
+  run: (push: Push, tip: string | null) => Promise<void>,
 ): Promise<void> => {
-  const { repoUrl: url, gitDir } = worktree;
+  const { repoUrl: url } = worktree;
   if (url === "")
     throw new RepoError("push_failed", "There is nowhere to push to: the job has no repository.");
   const always = ["--no-verify", "--no-recurse-submodules", ...serverOptions(url, "receive-pack")];
   try {
-    await reclaim(context, worktree);
+    const { agent } = await openWorktree(context, worktree);
     await refuseConfiguredHooks(context, url, signal);
-    await run(async (options, ...refspecs) => {
+    const push: Push = async (options, ...refspecs) => {
       await withNetwork(context, { url, signal }, (access) =>
         runGit(context, ["push", ...options, ...always, "--", url, ...refspecs], {
           ...access,
-          variables: { ...access.variables, ...gitDirVariables(gitDir) },
+          variables: { ...access.variables, ...worktreeVariables(worktree) },
           signal,
         }),
       );
-    });
+    };
+    await run(push, agent.refs.get(branchRef(worktree)) ?? null);
   } catch (error) {
     throw asRepoError(error, { reason: "push_failed", what, signal });
   }
@@ -122,15 +111,12 @@ const requireShown = async (context: GitContext, { worktree, tip, signal }: Push
 };
 
 /** Notes what was pushed in the owner file and, as `git push` does for a named remote, in the remote-tracking ref. */
-const notePushed = async (context: GitContext, { worktree, tip, signal }: Pushed): Promise<void> => {
+const notePushed = async (context: GitContext, { worktree, tip }: Omit<Pushed, "signal">): Promise<void> => {
   const { branch, gitDir, worktreeId } = worktree;
   const owned = await readOwner(context, worktreeId);
   if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
-  const args = ["update-ref", `refs/remotes/origin/${branch}`, tip];
-  await runGit(context, args, { variables: gitDirVariables(gitDir), signal }).catch((error: unknown) => {
-    // The push has succeeded. A ref with the name of one of its directories, for example, prevents this one.
-    if (!(error instanceof GitError)) throw error;
-  });
+  // The push has succeeded. A ref with the name of one of its directories, for example, prevents this one.
+  await writeRef(gitDir, `refs/remotes/origin/${branch}`, `${tip}\n`).catch(() => undefined);
 };
 
 /**
@@ -145,36 +131,16 @@ export const isPushed = async (
   try {
     // The clone was deleted with its directory.
     if (!(await hasDirectory(worktree))) return true;
-    const owned = await reclaim(context, worktree);
-    if (!(await isOnBranch(worktree)) || !(await isClean(context, worktree, signal))) return false;
-    const unsaved = { worktree, pushed: owned?.pushed ?? null, maxCount: 1, signal };
+    const { agent, owned, kept, tree, headTree, isStaged } = await capture(context, {
+      worktree,
+      signal,
+      live: true,
+    });
+    if (kept.length > 0 || tree !== headTree || isStaged || agent.on !== branchRef(worktree)) return false;
+    const unsaved = { worktree, agent, pushed: owned?.pushed ?? null, maxCount: 1, signal };
     return (await unsavedCommits(context, unsaved)).length === 0;
   } catch {
     signal.throwIfAborted();
     return false;
   }
-};
-
-export const isOnBranch = async ({ gitDir, branch }: Worktree): Promise<boolean> =>
-  (await textOf(join(gitDir, "HEAD"))) === `ref: refs/heads/${branch}\n`;
-
-export const isClean = async (
-  context: GitContext,
-  worktree: Worktree,
-  signal: AbortSignal,
-): Promise<boolean> => {
-  const variables = worktreeVariables(worktree);
-  const { hidden, submodules, directories } = await readIndex(context, { worktree, variables, signal });
-  if (hidden.length > 0) return false;
-  // git must not look into submodules: it would trust their configuration.
-  const args = ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"];
-  const { stdout, stderr } = await runGit(context, args, { variables, signal });
-  // Output on stderr means a directory that could not be read.
-  if (stdout !== "" || stderr !== "") return false;
-  // Any other nested repository is in the status as a new file.
-  const nested = [
-    ...[...directories].map((directory) => isPresent(worktree.path, `${directory}/.git`)),
-    ...[...submodules].map(([path, commit]) => hasOwnWork(context, { worktree, path, commit, signal })),
-  ];
-  return (await Promise.all(nested)).every((isRepository) => !isRepository);
 };

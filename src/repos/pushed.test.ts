@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -171,8 +172,6 @@ test.for<[string, (made: Made) => Promise<unknown>]>([
       await plainGit(path, "init", "--quiet");
     },
   ],
-  ["a broken index", ({ worktree: { gitDir } }) => writeFile(join(gitDir, "index"), "broken")],
-  ["no index", ({ worktree: { gitDir } }) => rm(join(gitDir, "index"))],
   [
     "a configuration that hides changes",
     async ({ worktree: { path } }) => {
@@ -220,6 +219,38 @@ test("files that git ignores, new file times and a refreshed index are no work",
   expect(await repos.isPushed(worktree, never)).toBe(true);
   await plainGit(worktree.path, "status");
   expect(await repos.isPushed(worktree, never)).toBe(true);
+});
+
+test("an index that the agent broke or deleted is no work, and hides none", async () => {
+  const { repos, worktree } = await makeWorktree(files);
+  const index = join(worktree.gitDir, "index");
+  for (const harm of [() => writeFile(index, "broken"), () => rm(index)]) {
+    await harm();
+    expect(await repos.isPushed(worktree, never)).toBe(true);
+  }
+  await write(worktree.path, { "a.txt": "2\n" });
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+});
+
+test("the files outside of a sparse checkout are not deleted by a commit, and those in it are committed", async () => {
+  const { repos, worktree } = await makeWorktree({ "in/a.txt": "1\n", "out/b.txt": "1\n" });
+  await plainGit(worktree.path, "sparse-checkout", "set", "in");
+  expect(existsSync(join(worktree.path, "out"))).toBe(false);
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  await write(worktree.path, { "in/a.txt": "2\n" });
+  await repos.commitAll(worktree, "work", never);
+  expect(await plainGit(worktree.path, "show", "--name-only", "--format=")).toBe("in/a.txt");
+  expect(await plainGit(worktree.path, "status", "--porcelain")).toBe("");
+});
+
+test("what the agent staged counts: an ignored file that it added, one that it no longer tracks", async () => {
+  const { repos, worktree } = await makeWorktree({ ...files, "built.log.txt": "1\n" });
+  await write(worktree.path, { "kept.log": "2\n", ".gitignore": "*.log\nbuilt.log.txt\n" });
+  await plainGit(worktree.path, "add", "--force", "kept.log");
+  await plainGit(worktree.path, "rm", "--quiet", "--cached", "built.log.txt");
+  await repos.commitAll(worktree, "work", never);
+  const shown = await plainGit(worktree.path, "show", "--name-status", "--format=");
+  expect(shown).toBe("M\t.gitignore\nD\tbuilt.log.txt\nA\tkept.log");
 });
 
 test("a directory that cannot be read may contain work", async () => {

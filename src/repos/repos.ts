@@ -104,8 +104,10 @@ export type Repos = {
    * number.
    */
   expireRefs: (before: Date, signal: AbortSignal) => Promise<number>;
-  /** The cached clones with their sizes on disk. */
-  cacheUsage: (signal: AbortSignal) => Promise<{ key: string; url: string; bytes: number }[]>;
+  /** The cached clones with their sizes on disk, and the damaged ones that lie beside them. */
+  cacheUsage: (
+    signal: AbortSignal,
+  ) => Promise<{ key: string; url: string; bytes: number; damaged: string[] }[]>;
 };
 
 /**
@@ -165,8 +167,10 @@ export type AddWorktree = {
 export type Worktree = {
   worktreeId: string;
   path: string;
-  /** Its own clone. */
+  /** The agent's clone. No git of the service runs there. */
   gitDir: string;
+  /** The service's git directory of it. */
+  ownDir: string;
   /** The cached clone, whose objects it borrows and where its work is saved. */
   cacheDir: string;
   repoUrl: string;

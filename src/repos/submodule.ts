@@ -55,7 +55,7 @@ const hasFilesOf = async (context: GitContext, { root, gitDir, commit, signal }:
     await makeGitDirectory(scratch, { config, head: "refs/heads/none" });
     await writeFile(join(scratch, "HEAD"), `${commit}\n`);
     await borrowObjects(scratch, [gitDir]);
-    const call = { variables: worktreeVariables({ path: root, gitDir: scratch }), signal };
+    const call = { variables: worktreeVariables({ path: root, ownDir: scratch }), signal };
     await runGit(context, ["read-tree", commit], call);
     const args = ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"];
     const { stdout, stderr } = await runGit(context, args, call);

@@ -80,14 +80,14 @@ export const repositoryUsage = async (
 ): Promise<RepositoryUsage[]> => {
   const [caches, worktrees] = await Promise.all([deps.measuring.caches(), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
-  for (const { key, url, bytes } of caches)
+  for (const { key, url, bytes, damaged } of caches)
     byKey.set(key, {
       repo_key: key,
       repo_url: url,
       cache_bytes: bytes,
       worktrees: 0,
       worktree_bytes: 0,
-      kept: [],
+      kept: damaged.map((path) => `damaged clone at ${path}`),
     });
   const here = worktrees.filter(({ otherHost }) => otherHost === null);
   await Promise.all(

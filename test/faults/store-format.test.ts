@@ -28,13 +28,13 @@ test("a new directory gets the format number; it is refused with another one, or
   await service.stop();
   const directory = join(service.home, ".service", "jobs");
   const file = join(directory, ".format");
-  expect(await readFile(file, "utf8")).toBe("1\n");
+  expect(await readFile(file, "utf8")).toBe("2\n");
   const refused = (has: string) => ({
     code: 1,
     said: `svc: The store in ${directory} has ${has}, ${advice("directory (SERVICE_JOBS_DIR)")}`,
   });
-  await writeFile(file, "2\n");
-  expect(await serve({ HOME: service.home })).toEqual(refused("the format 2"));
+  await writeFile(file, "1\n");
+  expect(await serve({ HOME: service.home })).toEqual(refused("the format 1"));
   await rm(file);
   const { id, json } = old();
   await writeFile(join(directory, `${id}.json`), json);
@@ -71,7 +71,7 @@ test("the same holds for a key-value store, for every command that opens it", as
     said: `svc: The key-value store (KV_KEY_PREFIX service) has ${has}, ${advice("one (KV_URL, or another KV_KEY_PREFIX)")}`,
   });
   await kv.client.set("service:format", "1");
-  expect(await serve(env)).toEqual(refused("the format 2"));
+  expect(await serve(env)).toEqual(refused("the format 1"));
   await kv.client.del("service:format");
   const { id, json } = old();
   await kv.client.hset(kv.jobKey("job", id), { json, rev: "1" });

@@ -57,6 +57,7 @@ const instance = (
       worktreeId: id,
       path: `/worktrees/${id}`,
       gitDir: "",
+      ownDir: "",
       cacheDir: "",
       repoUrl: "/srv/app.git",
       repoKey: "0123456789ab",
