@@ -83,7 +83,6 @@ const section = ({ method, path, described }: Place, find: (ref: string) => Sche
     ),
     ...(schema === undefined ? [] : fields(schema, find)),
   ];
-  const text = described.description ?? described.summary ?? "";
   return [
     `### ${method} ${path}`,
     wrapped(about(described, known)),
