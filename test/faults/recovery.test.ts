@@ -24,11 +24,11 @@ const startWorld = async (prefix: string) => {
   await asks(a).speaking(id);
   await a.kill();
   // What an instance asks at its start to find what an earlier one has left.
-  await kv.client.acl("SETUSER", "default", "-hgetall");
+  await kv.client.acl("SETUSER", "default", "-zrangebylex");
   const again = await world.cluster.start("a");
   const tried = (): Promise<unknown> =>
     until(() => again.output.stderr.includes("cannot all be recovered yet"), { what: "a try that fails" });
-  return { again, id, tried, allow: () => kv.client.acl("SETUSER", "default", "+hgetall") };
+  return { again, id, tried, allow: () => kv.client.acl("SETUSER", "default", "+zrangebylex") };
 };
 
 test.concurrent("what an earlier start has left is recovered when the store that failed just after the start works again, and then new jobs are", async () => {
