@@ -27,7 +27,7 @@ test("the reference has each operation with its path and its tool, each variable
     expect(pages["use/rest-reference.md"]).toContain(`### ${http.method.toUpperCase()} ${http.path}\n`);
   for (const { name } of Object.values(variables))
     expect(pages["operate/variables.md"]).toContain(`- \`${name}\``);
-  expect(pages["operate/metrics.md"]?.match(/^\| `svc_/gm)?.length).toBeGreaterThan(15);
+  expect(pages["operate/metrics.md"]?.match(/^- `svc_/gm)?.length).toBeGreaterThan(15);
 });
 
 test("docs/operate/configuration.md names each deprecated variable", () => {

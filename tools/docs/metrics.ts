@@ -1,5 +1,6 @@
 import { exampleJobs } from "../../src/http/app.fixture.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { item } from "./item.ts";
 
 /** The service's own metrics, read from a registry of which each has a value. */
 export const metricsPage = async (): Promise<string> => {
@@ -30,24 +31,23 @@ export const metricsPage = async (): Promise<string> => {
   metrics.watch({ running: () => 0, chat: () => ({ turns: 0, processes: 0 }) });
   metrics.jobEnded(exampleJobs.succeeded);
   const { body } = await metrics.read();
-  const rows = [...body.matchAll(/^# HELP (svc_\w+) (.*)\n# TYPE svc_\w+ (\w+)/gm)].map(
+  const items = [...body.matchAll(/^# HELP (svc_\w+) (.*)\n# TYPE svc_\w+ (\w+)/gm)].map(
     ([, name = "", help = "", type = ""]) =>
-      `| \`${name}\` | ${type} | ${labelsOf(body, name) || "none"} | ${help} |`,
+      item(`\`${name}\` (${[type, ...labelsOf(body, name)].join(", ")}): ${help}`),
   );
   return [
     "# Metrics",
     [
-      "`GET /metrics` has these, besides those of Node. Those that come from the shared store (`svc_jobs`,",
+      "`GET /metrics` has these, with their kind and labels, besides those of Node.",
+      "Those that come from the shared store (`svc_jobs`,",
       "`svc_queue_…`, `svc_instance_…`, `svc_jobs_lost_total`, `svc_jobs_recovered_total`) are the same on every instance:",
       "aggregate them with `max`, not `sum`. They are left out while the store is away, and `svc_store_up` is 0.",
     ].join("\n"),
-    ["| metric | kind | labels | meaning |", "|---|---|---|---|", ...rows].join("\n"),
+    items.join("\n"),
   ].join("\n\n");
 };
 
-const labelsOf = (body: string, name: string): string => {
+const labelsOf = (body: string, name: string): string[] => {
   const [, labels = ""] = new RegExp(`^${name}(?:_bucket)?\\{(.*)\\} `, "m").exec(body) ?? [];
-  return [...labels.matchAll(/(\w+)="/g)]
-    .flatMap(([, label = ""]) => (label === "le" ? [] : `\`${label}\``))
-    .join(", ");
+  return [...labels.matchAll(/(\w+)="/g)].flatMap(([, label = ""]) => (label === "le" ? [] : `\`${label}\``));
 };
