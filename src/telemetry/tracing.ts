@@ -43,7 +43,7 @@ export type Tracer = {
   close: () => Promise<void>;
 };
 
-/** The official SDK, which sends ended spans in the background, tries again up to five times, and then drops them. */
+/** The official SDK, which sends ended spans in the background, tries again for 5 s, and then drops them. */
 export const createTracer = async ({ backend, service, redact, dropped, log }: Options): Promise<Tracer> => {
   // Loaded on demand: most services have no backend.
   const [sdk, { OTLPTraceExporter }, { resourceFromAttributes }] = await Promise.all([
@@ -80,7 +80,7 @@ export const createTracer = async ({ backend, service, redact, dropped, log }: O
       },
       shutdown: () => exporter.shutdown(),
     },
-    { maxQueueSize: maxWaiting, scheduledDelayMillis: 1000, exportTimeoutMillis: 2 * timeoutMs },
+    { maxQueueSize: maxWaiting, scheduledDelayMillis: 1000, exportTimeoutMillis: timeoutMs },
   );
   const random = new sdk.RandomIdGenerator();
   let ids: SpanContext | null = null;
@@ -119,8 +119,8 @@ export const createTracer = async ({ backend, service, redact, dropped, log }: O
   };
 };
 
-/** Of one batch with all its tries, ms. */
-const timeoutMs = 30_000;
+/** Of one batch with all its tries, ms. What the SDK waits for cannot be stopped: it must not keep the process from ending. */
+const timeoutMs = 5000;
 
 /** Most spans in memory. */
 const maxWaiting = 8192;
