@@ -21,7 +21,7 @@ beforeEach(async () => {
   store = async (batch) => void stored.push(batch);
   const log = createLog("silent", (text) => text);
   const settings = { host: "127.0.0.1", apiKeys: ["key-of-a-collector"] };
-  const routes = otlpRoutes({ token, apiKeys: settings.apiKeys, store: (batch) => store(batch), log });
+  const routes = otlpRoutes({ token, apiKeys: settings.apiKeys, store: (batch) => store(batch) });
   const app = serveRoutes(routes, { settings, log, newRequestId: () => "request-1" });
   server = await listen(app, { host: "127.0.0.1", port: 0 });
 });

@@ -3,12 +3,11 @@ import { gunzip } from "node:zlib";
 import { z } from "zod";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
-import type { Log } from "../lib/log.ts";
 import { batchOf, signals, type Signal } from "../telemetry/otlp.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import { createAuthentication } from "./access.ts";
 import { parseJson, readBytes } from "./body.ts";
-import { failureOf, serviceErrorOf, type Call, type Reply, type Route } from "./route.ts";
+import { failureOf, type Call, type Reply, type Route } from "./route.ts";
 
 export type Receiver = {
   /** Lets the agents in, which have no API key. */
@@ -17,7 +16,7 @@ export type Receiver = {
   store: TelemetrySink["append"];
 };
 
-type Dependencies = Receiver & { apiKeys: readonly string[]; log: Log };
+type Dependencies = Receiver & { apiKeys: readonly string[] };
 
 const maxCompressed = 4_194_304;
 const maxPlain = 33_554_432;
@@ -29,7 +28,7 @@ const maxAtOnce = 8;
 const json = "application/json";
 
 /** The receiver of OTLP/JSON over HTTP: https://opentelemetry.io/docs/specs/otlp/#otlphttp */
-export const otlpRoutes = ({ token, apiKeys, store, log }: Dependencies): Route[] => {
+export const otlpRoutes = ({ token, apiKeys, store }: Dependencies): Route[] => {
   const authenticate = createAuthentication([token, ...apiKeys]);
   let atOnce = 0;
 
@@ -59,12 +58,8 @@ export const otlpRoutes = ({ token, apiKeys, store, log }: Dependencies): Route[
     failures: { under: "/otlp/", reply: refusal },
     openapi: description(signal),
     handle: async (call) => {
-      try {
-        await receive(signal, call);
-        return { status: 200, headers: { "content-type": json }, body: "{}" };
-      } catch (error) {
-        return refusal(serviceErrorOf(error, { log, requestId: call.requestId }));
-      }
+      await receive(signal, call);
+      return { status: 200, headers: { "content-type": json }, body: "{}" };
     },
   }));
 };

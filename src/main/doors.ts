@@ -41,7 +41,7 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const { handlers, settings, log, closing, agentMode, receiver } = deps;
   const answer = answerBy(operations, handlers, log);
   const apiKeys = [settings.otlpToken ?? [], settings.apiKeys].flat();
-  const telemetryRoutes = receiver === null ? [] : otlpRoutes({ ...receiver, apiKeys, log });
+  const telemetryRoutes = receiver === null ? [] : otlpRoutes({ ...receiver, apiKeys });
   if (settings.transport === "stdio") {
     const isNeeded = receiver !== null && settings.otelEndpoint === null;
     const local = { ...settings, host: "127.0.0.1", port: 0 };

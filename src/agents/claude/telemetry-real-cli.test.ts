@@ -30,7 +30,6 @@ const startReceiver = async () => {
   const routes = otlpRoutes({
     token,
     apiKeys: [],
-    log,
     store: async ({ metrics, events, spans }) => {
       stored.metrics.push(...metrics);
       stored.events.push(...events);
