@@ -85,7 +85,7 @@ export const claimJob = async (
     stored: async (): Promise<JobRecord> => (await store.get(record.id)) ?? record,
     published: async () => {
       await events.finish(record.id);
-      return await Array.fromAsync(events.read(record.id, 0, new AbortController().signal));
+      return await Array.fromAsync(events.read(record.id, 0, new AbortController().signal, true));
     },
   };
 };
