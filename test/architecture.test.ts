@@ -173,7 +173,7 @@ const budgets: Record<string, number> = {
   repos: 4035,
   runner: 586,
   store: 2946,
-  telemetry: 1558,
+  telemetry: 1571,
   transcripts: 4265,
   tui: 1521,
   view: 1443,

@@ -45,6 +45,20 @@ test("secrets are masked in names and attributes", async () => {
   expect(body).not.toContain("a-secret-word");
 });
 
+test("the backend gets its own credential, and no header that the environment has for other collectors", async () => {
+  process.env["OTEL_EXPORTER_OTLP_HEADERS"] = "x-other=a-credential";
+  onTestFinished(() => void delete process.env["OTEL_EXPORTER_OTLP_HEADERS"]);
+  let headers = {};
+  const { tracer, span } = await tracing((request, response) => {
+    headers = request.headers;
+    response.end("{}");
+  });
+  span();
+  await tracer.close();
+  expect(headers).toMatchObject({ authorization: "Basic c2VjcmV0" });
+  expect(headers).not.toHaveProperty("x-other");
+});
+
 test("what the backend refuses is dropped and counted, with one warning", async () => {
   const world = await tracing((_, response) => void response.writeHead(400).end("no"));
   world.span();

@@ -53,7 +53,9 @@ export const createTracer = async ({ backend, service, redact, dropped, log }: O
   ]);
   const { url, authorization } = backend;
   const headers: Record<string, string> = authorization === null ? {} : { authorization };
-  const exporter = new OTLPTraceExporter({ url, headers, timeoutMillis: timeoutMs });
+  const exporter = withoutEnvironment(
+    () => new OTLPTraceExporter({ url, headers, timeoutMillis: timeoutMs }),
+  );
   const warnings = createWarnOnce();
   /** Spans that wait or are on their way. */
   let waiting = 0;
@@ -117,6 +119,17 @@ export const createTracer = async ({ backend, service, redact, dropped, log }: O
     },
     close: () => provider.shutdown().catch(() => undefined),
   };
+};
+
+/** The exporter would add OTEL_EXPORTER_OTLP_HEADERS, which may hold a credential for another collector. */
+const withoutEnvironment = <Value>(create: () => Value): Value => {
+  const { env } = process;
+  process.env = {};
+  try {
+    return create();
+  } finally {
+    process.env = env;
+  }
 };
 
 /** Of one batch with all its tries, ms. What the SDK waits for cannot be stopped: it must not keep the process from ending. */
