@@ -165,7 +165,7 @@ const budgets: Record<string, number> = {
   jobs: 2401,
   kv: 458,
   lib: 2193,
-  main: 3526,
+  main: 3531,
   mcp: 847,
   oauth: 1007,
   openai: 1195,

@@ -12,7 +12,8 @@ const bookingsOf = (left: JobRecord[], refuses: string[] = []) => {
   const world = { added: [] as string[], booked: [] as string[], errors: [] as string[] };
   const bookings = createBookings({
     store: {
-      due: async () => left.map(({ id }) => id),
+      // As the store: a part at a time.
+      due: async (_what, _until, skip = 0) => left.slice(skip, skip + 2).map(({ id }) => id),
       get: async (id) => left.find((each) => each.id === id) ?? null,
       update: (async (id: string) => (world.booked.push(id), null)) as JobStore["update"],
     },
@@ -42,6 +43,13 @@ test("what an earlier start left unbooked is booked at once, and what belongs to
     ["1", "3"],
     ["1", "3"],
   ]);
+});
+
+test("many jobs that are left to another instance do not hide those of this one", async () => {
+  const others = ["1", "2", "3", "4", "5"].map((id) => record(id, "b"));
+  const { added } = bookingsOf([...others, record("6", "a")]);
+  await until(() => added.length === 1);
+  expect(added).toEqual(["6"]);
 });
 
 test("what the database refuses is not tried for ever, and keeps nothing else", async () => {

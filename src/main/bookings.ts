@@ -51,9 +51,14 @@ export const createBookings = (deps: Dependencies) => {
   };
   const bookLeft = async (signal: AbortSignal): Promise<void> => {
     for (const run of turns.values()) if (!signal.aborted) await bookTurn(run);
-    for (const id of await store.due("unbooked", now().getTime() - settlingMs)) {
-      const record = signal.aborted ? null : await store.get(id);
-      if (record !== null && deps.isOurs(record)) await bookJob(record);
+    // Those that are left to another instance must not hide the others; what moves up meanwhile is the next round's.
+    for (let seen = 0, ids: string[] = []; !signal.aborted; seen += ids.length) {
+      ids = await store.due("unbooked", now().getTime() - settlingMs, seen);
+      if (ids.length === 0) return;
+      for (const id of ids) {
+        const record = signal.aborted ? null : await store.get(id);
+        if (record !== null && deps.isOurs(record)) await bookJob(record);
+      }
     }
   };
 
