@@ -11,10 +11,6 @@ const closingLine: Reporter = {
     const count = (state: string) => tests.filter((test) => test.result().state === state).length;
     const broken = modules.filter((module) => module.errors().length > 0).length + unhandledErrors.length;
     const skipped = count("skipped");
-    const flaky = tests.filter((test) => test.diagnostic()?.flaky === true);
-    if (flaky.length > 0) process.stdout.write(`\nPassed only when tried again, which is a fault to mend:\n`);
-    for (const { module, fullName } of flaky)
-      process.stdout.write(`  ${module.relativeModuleId}: ${fullName}\n`);
     const tail = skipped > 0 ? `, ${skipped} skipped` : "";
     process.stdout.write(`\n${count("passed")} passed, ${count("failed") + broken} failed${tail}\n`);
   },
@@ -37,8 +33,6 @@ export default defineConfig({
     isolate: false,
     maxWorkers: 4,
     sequence: { sequencer: FaultsFirst },
-    // Where nobody watches, one test of thousands that fails once on a busy machine does not fail the run; it is named.
-    retry: process.env["CI"] === undefined ? 0 : 1,
     testTimeout: 120_000,
     hookTimeout: 120_000,
     reporters: [["default", { summary: false }], closingLine],

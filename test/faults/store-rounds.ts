@@ -70,7 +70,8 @@ export const storeRounds = async ({
   const load = startLoad(services, remote.path);
   for (let round = 1; round <= rounds; round += 1) {
     await delay(100 + random() * 300);
-    await outage({ redis, journal, tally, how, timed, away: how === "freeze" ? 5000 : 150 + random() * 450 });
+    const away = how === "freeze" ? 5000 : 150 + random() * 450;
+    await outage({ redis, journal, tally, how, timed, away, refusals: load.refusals });
     onRound?.(round, tally);
   }
   const answers = await load.stop();
@@ -98,6 +99,7 @@ const startLoad = (services: Service[], repo: string) => {
   };
   const clients = Promise.all([0, 1].map(client));
   return {
+    refusals: (): number => answers.filter(({ id }) => id === null).length,
     stop: async (): Promise<Answer[]> => {
       stopping.abort();
       await clients;
@@ -112,15 +114,21 @@ type Outage = {
   tally: Tally;
   how: "kill" | "freeze";
   timed: boolean;
+  /** ms. */
   away: number;
+  /** How many submissions were refused so far. */
+  refusals: () => number;
 };
 
-const outage = async ({ redis, journal, tally, how, timed, away }: Outage): Promise<void> => {
+const outage = async ({ redis, journal, tally, how, timed, away, refusals }: Outage): Promise<void> => {
   const before = await readJournal(journal);
+  const refused = refusals();
   if (how === "kill") await redis.kill();
   else redis.freeze();
   tally.outages += 1;
   await delay(away);
+  // On a busy machine a short outage could meet no submission, and would prove nothing.
+  await until(() => refusals() > refused, { seconds: 60, what: "a submission to be refused" });
   if (how === "kill") await redis.restart();
   else redis.thaw();
   const back = Date.now();
@@ -180,7 +188,7 @@ const checkJob = async ({ services, id, tally }: Check): Promise<void> => {
     tally.faults.push(
       `${id}: ${job.status} after attempt ${job.attempt}: ${job.failure_reason} ${job.error}`,
     );
-  const response = await fetch(`${second.url}/jobs/${id}/events`, { signal: AbortSignal.timeout(20_000) });
+  const response = await fetch(`${second.url}/jobs/${id}/events`, { signal: AbortSignal.timeout(60_000) });
   const ended = await response.text().then(
     (text) => text.includes('"ended"'),
     () => false,
