@@ -1,29 +1,17 @@
 import { modelProblem } from "../config/model-credential.ts";
-import type { Settings } from "../config/variables.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { selfTest } from "../repos/self-test.ts";
-
-type Surroundings = {
-  settings: Settings;
-  /** The service's own environment. */
-  env: NodeJS.ProcessEnv;
-  profiles: Pick<Profiles, "list">;
-  root: boolean;
-  signal: AbortSignal;
-};
+import type { ServiceContext } from "./context.ts";
 
 /**
  * Faults that will fail jobs, and dangers, a sentence each. The service warns at start and starts all the same: jobs
  * can be read without any of it, and the faults can be fixed while it runs.
  */
-export const startWarnings = async ({
-  settings,
-  env,
-  profiles,
-  root,
-  signal,
-}: Surroundings): Promise<string[]> => {
+export const startWarnings = async (
+  { settings, env, signal }: ServiceContext,
+  profiles: Pick<Profiles, "list">,
+): Promise<string[]> => {
   const [agentCli, gh, repositories] = await Promise.all([
     findExecutable(settings.agentCliBinary, env["PATH"] ?? ""),
     findExecutable("gh", env["PATH"] ?? ""),
@@ -32,7 +20,7 @@ export const startWarnings = async ({
   const problem = modelProblem(settings);
   const hasToken = settings.gitHostToken !== null || settings.gitHostAppId !== null;
   return [
-    ...(root
+    ...(process.getuid?.() === 0
       ? [
           "The service runs as root, and so does every agent: give it a user of its own without rights elsewhere",
         ]
