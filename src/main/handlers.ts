@@ -14,7 +14,7 @@ import { toJob } from "../store/job-record.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import type { createBudgets } from "../telemetry/budgets.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
-import { acceptBeginnings, type IdStores } from "./beginnings.ts";
+import { resolveIdPrefixes, type IdStores } from "./id-prefixes.ts";
 import { waitForJob } from "./wait-for-job.ts";
 import type { RunTaskInput } from "../contract/job.ts";
 import type { RunOptions } from "../contract/run-options.ts";
@@ -39,7 +39,7 @@ type Dependencies = {
 
 /** The operations as the doors call them. */
 export const createHandlers = (deps: Dependencies): Handlers<Operations> =>
-  acceptBeginnings(handlersOf(deps), deps.stores);
+  resolveIdPrefixes(handlersOf(deps), deps.stores);
 
 const handlersOf = ({
   jobs,
