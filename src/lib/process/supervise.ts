@@ -141,7 +141,7 @@ const watchEnd = (
   const stop = async ({ graceSeconds }: { graceSeconds: number }): Promise<EndedProcess> => {
     if (stopped || child.exitCode !== null || child.signalCode !== null) return promise;
     stopped = true;
-    groupEnded = endGroup(pid, { graceSeconds });
+    groupEnded = endGroup(pid, graceSeconds);
     await groupEnded;
     // A process stuck in the kernel survives the KILL: it is reported.
     using late = timer(patience.exitMs);
