@@ -24,9 +24,7 @@ const doorVariables = {
   host: variable("BRIDGE_HOST", address, "127.0.0.1", {
     meaning: "Address to listen on; beyond loopback it needs BRIDGE_API_KEYS",
   }),
-  port: variable("BRIDGE_PORT", integer(0, 65_535), "8100", {
-    meaning: "Port to listen on; 0: a free one",
-  }),
+  port: variable("BRIDGE_PORT", integer(0, 65_535), "8100", { meaning: "Port to listen on; 0: a free one" }),
   apiKeys: variable("BRIDGE_API_KEYS", apiKeys, "", {
     meaning: "Comma-separated keys; empty: no authentication",
     secret: true,

@@ -21,9 +21,7 @@ export const agentModeVariables = {
     "AGENT_MODE_PERMISSION_MODE",
     oneOf(permissionModes),
     "bypassPermissions",
-    {
-      meaning: "Permission mode of an agent whose `agent.yml` names none",
-    },
+    { meaning: "Permission mode of an agent whose `agent.yml` names none" },
   ),
   agentModeTimeout: variable("AGENT_MODE_TIMEOUT", integer(1, 604_800), "3600", {
     meaning: "Seconds one answer may take, unless `agent.yml` or the request says otherwise",

@@ -1,4 +1,4 @@
-import { gitUrl, optionalPath, seconds, text } from "../formats.ts";
+import { gitUrl, optionalPath, profileName, seconds, text } from "../formats.ts";
 import { variable } from "../variable.ts";
 
 const interval = (name: string, what: string) =>
@@ -17,15 +17,10 @@ export const companionVariables = {
   hooksBranch: variable("SERVICE_HOOKS_BRANCH", text, "", {
     meaning: "Branch or tag of SERVICE_HOOKS_URL; empty: its default branch",
   }),
-  hooksProfile: variable(
-    "HOOKS_PROFILE",
-    text.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be the name of a profile"),
-    "coding",
-    {
-      meaning: "Profile of the hook package that is the default when SERVICE_DEFAULT_PROFILE is not set",
-      fallbacks: ["SERVICE_HOOKS_PROFILE"],
-    },
-  ),
+  hooksProfile: variable("HOOKS_PROFILE", profileName, "coding", {
+    meaning: "Profile of the hook package that is the default when SERVICE_DEFAULT_PROFILE is not set",
+    fallbacks: ["SERVICE_HOOKS_PROFILE"],
+  }),
   bundleUrl: variable("SERVICE_HOOKS_BUNDLE_URL", gitUrl.nullable(), null, {
     meaning: "Git URL of the content repository",
   }),
@@ -37,8 +32,6 @@ export const companionVariables = {
     meaning:
       "Directory with the `agents/` that `svc agents` shows; unset: the agent hub of SERVICE_HUB_PATH or SERVICE_HUB_URL",
   }),
-  hubUrl: variable("SERVICE_HUB_URL", gitUrl.nullable(), null, {
-    meaning: "Git URL of the agent hub",
-  }),
+  hubUrl: variable("SERVICE_HUB_URL", gitUrl.nullable(), null, { meaning: "Git URL of the agent hub" }),
   hubSyncInterval: interval("SERVICE_HUB_SYNC_INTERVAL", "the agent hub"),
 };

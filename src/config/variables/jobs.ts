@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import {
   flag,
+  instanceName,
   integer,
+  profileName,
   optionalPath,
   path,
   text,
@@ -29,26 +31,13 @@ export const jobVariables = {
   eventLogMaxBytes: variable("SERVICE_EVENT_LOG_MAX_BYTES", integer(65_536, 10_737_418_240), "67108864", {
     meaning: "Size in bytes of a job's event log past which thinking and text are left out",
   }),
-  podName: variable(
-    "SERVICE_POD_NAME",
-    text.regex(
-      /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/,
-      "must be letters, digits and `._-`, beginning with a letter or digit",
-    ),
-    ({ hostname }) => hostname,
-    {
-      meaning: "Name of this instance, recorded on each job",
-    },
-  ),
-  defaultProfile: variable(
-    "SERVICE_DEFAULT_PROFILE",
-    text.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be the name of a profile").nullable(),
-    null,
-    {
-      meaning:
-        "Profile of a task that no routing rule matches; unset: HOOKS_PROFILE if the hook package has it, else `code`",
-    },
-  ),
+  podName: variable("SERVICE_POD_NAME", instanceName, ({ hostname }) => hostname, {
+    meaning: "Name of this instance, recorded on each job",
+  }),
+  defaultProfile: variable("SERVICE_DEFAULT_PROFILE", profileName.nullable(), null, {
+    meaning:
+      "Profile of a task that no routing rule matches; unset: HOOKS_PROFILE if the hook package has it, else `code`",
+  }),
   sharedFsRoot: variable("SERVICE_SHARED_FS_ROOT", optionalPath, null, {
     meaning:
       "Shared read-write file system; jobs' configuration goes under {root}/jobs/, and file_path must lie under it",
@@ -75,9 +64,7 @@ export const agentVariables = {
   agentCliKillGrace: variable("SERVICE_AGENT_CLI_KILL_GRACE", seconds, "10", {
     meaning: "Seconds between SIGTERM and SIGKILL",
   }),
-  agentHome: variable("AGENT_CLI_HOME_DIR", path, ({ home }) => home, {
-    meaning: "HOME of the agent CLI",
-  }),
+  agentHome: variable("AGENT_CLI_HOME_DIR", path, ({ home }) => home, { meaning: "HOME of the agent CLI" }),
   agentEnv: variable("SERVICE_AGENT_ENV", variableNames, "", {
     meaning: "Comma-separated names of further variables that the agent gets",
   }),

@@ -75,11 +75,7 @@ export const repositoryVariables = {
     "GIT_HOST",
     text.regex(/^[a-z0-9.-]+(:\d+)?$/, "must be a host name, lower-case, with an optional port"),
     "github.com",
-    {
-      meaning: "Host that the git host credentials belong to",
-      yaml: "github.host",
-      fallbacks: ["GH_HOST"],
-    },
+    { meaning: "Host that the git host credentials belong to", yaml: "github.host", fallbacks: ["GH_HOST"] },
   ),
   gitHostToken: variable("GIT_HOST_TOKEN", optional, null, {
     meaning: "Token for clone, push and pull requests on that host",
@@ -90,19 +86,13 @@ export const repositoryVariables = {
     "GIT_HOST_APP_ID",
     text.regex(/^[A-Za-z0-9._-]+$/, "must be the id of an app").nullable(),
     null,
-    {
-      meaning: "App id; an app's token is used before GIT_HOST_TOKEN",
-      yaml: "github.app_id",
-    },
+    { meaning: "App id; an app's token is used before GIT_HOST_TOKEN", yaml: "github.app_id" },
   ),
   gitHostAppInstallationId: variable(
     "GIT_HOST_APP_INSTALLATION_ID",
     text.regex(/^\d+$/, "must be a number").nullable(),
     null,
-    {
-      meaning: "Installation of the app",
-      yaml: "github.app_installation_id",
-    },
+    { meaning: "Installation of the app", yaml: "github.app_installation_id" },
   ),
   gitHostAppPrivateKeyPath: variable("GIT_HOST_APP_PRIVATE_KEY_PATH", optionalPath, null, {
     meaning: "PEM file of the app's key",

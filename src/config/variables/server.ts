@@ -22,9 +22,7 @@ export const serverVariables = {
     meaning:
       "Address to listen on, and to which the `svc` commands connect; beyond loopback it needs SERVICE_API_KEYS",
   }),
-  port: variable("SERVICE_PORT", integer(0, 65_535), "8200", {
-    meaning: "Port to listen on; 0: a free one",
-  }),
+  port: variable("SERVICE_PORT", integer(0, 65_535), "8200", { meaning: "Port to listen on; 0: a free one" }),
   transport: variable("SERVICE_TRANSPORT", oneOf(["sse", "stdio"]), "sse", {
     meaning:
       "How clients reach the service: `sse` (HTTP: REST, /mcp and /sse) or `stdio` (MCP on standard input and output)",
@@ -48,9 +46,7 @@ export const serverVariables = {
     "SERVICE_LOG_LEVEL",
     oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"]),
     "info",
-    {
-      meaning: "Least severe level that is logged: fatal, error, warn, info, debug, trace or silent",
-    },
+    { meaning: "Least severe level that is logged: fatal, error, warn, info, debug, trace or silent" },
   ),
   logFormat: variable("SERVICE_LOG_FORMAT", oneOf(["text", "json"]).nullable(), null, {
     meaning: "How the log is written: `text` for people, or `json`; unset: text on a terminal, else JSON",
@@ -162,9 +158,7 @@ export const clusterVariables = {
     "KV_KEY_PREFIX",
     text.regex(/^[A-Za-z0-9_.-]{1,64}$/, "must be 1 to 64 letters, digits and `_.-`"),
     "service",
-    {
-      meaning: "First part of every key in the key-value store",
-    },
+    { meaning: "First part of every key in the key-value store" },
   ),
   kvEventLogMaxBytes: variable("SERVICE_KV_EVENT_LOG_MAX_BYTES", integer(65_536, 1_073_741_824), "4194304", {
     meaning:
