@@ -121,6 +121,9 @@ export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Ho
 export const socketPath = (directory: string): string =>
   join(`/proc/self/fd/${openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY)}`, "service.sock");
 
+/** A service that listens on all addresses is reached on loopback by programs of this machine. */
+export const onLoopback = (url: string): string => url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//127.0.0.1:");
+
 /** The file that a service of this directory holds locked. */
 const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");
 
