@@ -45,12 +45,14 @@ export const createBookings = (deps: Dependencies) => {
     await add(jobRun(record, imputed));
     await store.update(record.id, { status: finalStatuses }, { booked: true }, { lazy: true });
   };
-  const bookTurn = async (run: EndedRun): Promise<void> => {
-    await add(run);
-    turns.delete(run.id);
+  const bookTurns = async (): Promise<void> => {
+    for (const run of turns.values()) {
+      await add(run);
+      turns.delete(run.id);
+    }
   };
   const bookLeft = async (signal: AbortSignal): Promise<void> => {
-    for (const run of turns.values()) if (!signal.aborted) await bookTurn(run);
+    await bookTurns();
     // Those that are left to another instance must not hide the others; what moves up meanwhile is the next round's.
     for (let seen = 0, ids: string[] = []; !signal.aborted; seen += ids.length) {
       ids = await store.due("unbooked", now().getTime() - settlingMs, seen);
@@ -80,12 +82,9 @@ export const createBookings = (deps: Dependencies) => {
     turnEnded: (turn: EndedTurn): void => {
       const run = turnRun(turn, imputed);
       turns.set(run.id, run);
-      void inBackground(bookTurn(run));
-      for (const [oldest] of turns) {
-        if (turns.size <= maxTurns) break;
-        turns.delete(oldest);
-        dropped(1);
-      }
+      void inBackground(bookTurns());
+      const [oldest = ""] = turns.keys();
+      if (turns.size > maxTurns && turns.delete(oldest)) dropped(1);
     },
     /** Rejects while the database or the store is unreachable. */
     bookJob,

@@ -17,26 +17,18 @@ export const startWarnings = async (
     findExecutable("gh", env["PATH"] ?? ""),
     selfTest({ settings, env, signal }),
   ]);
-  const problem = modelProblem(settings);
   const hasToken = settings.gitHostToken !== null || settings.gitHostAppId !== null;
+  const broken = (await profiles.list()).filter(({ error }) => error !== null);
   return [
-    ...(process.getuid?.() === 0
-      ? [
-          "The service runs as root, and so does every agent: give it a user of its own without rights elsewhere",
-        ]
-      : []),
-    ...(agentCli.ok
-      ? []
-      : [
-          `${agentCli.message} Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it`,
-        ]),
-    ...(problem === null ? [] : [problem]),
-    ...(hasToken && !gh.ok
-      ? [`${gh.message} Branches will be pushed, but no pull request opened: install gh, the git host's CLI`]
-      : []),
-    ...(await profiles.list()).flatMap(({ name, error }) =>
-      error === null ? [] : [`Profile ${name} cannot be used: ${error}`],
-    ),
+    process.getuid?.() === 0 &&
+      "The service runs as root, and so does every agent: give it a user of its own without rights elsewhere",
+    !agentCli.ok &&
+      `${agentCli.message} Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it`,
+    modelProblem(settings),
+    hasToken &&
+      !gh.ok &&
+      `${gh.message} Branches will be pushed, but no pull request opened: install gh, the git host's CLI`,
+    ...broken.map(({ name, error }) => `Profile ${name} cannot be used: ${error}`),
     ...repositories.map((problem) => `${problem} Jobs with a repository will fail`),
-  ];
+  ].filter((warning) => typeof warning === "string");
 };
