@@ -7,7 +7,15 @@ const root = join(import.meta.dirname, "..");
 const docs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".md"))
   .map((file) => `docs/${file}`);
-const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "test/fake-agent/README.md", ...docs];
+const pages = [
+  "README.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  "test/fake-agent/README.md",
+  "test/fake-model/README.md",
+  "test/fake-git-host/README.md",
+  ...docs,
+];
 
 const longestLine = 120;
 /** Pages written by hand: those that tools/docs.ts makes are looked up, not read from top to bottom. */
@@ -54,6 +62,17 @@ test.each(pages)("%s names files of the repository that exist", (page) => {
   const paths = [...read(page).matchAll(/`((?:src|test|tools|deploy|bench|demo|docs)\/[\w./-]+)`/g)];
   const missing = paths.flatMap(([, path = ""]) => (existsSync(join(root, path)) ? [] : path));
   expect(missing).toEqual([]);
+});
+
+test("the pages that people write have at most 25,000 words", () => {
+  const written = pages.filter(
+    (page) => (page === "README.md" || page.startsWith("docs/")) && !page.startsWith("docs/decisions/"),
+  );
+  const words = written
+    .map(read)
+    .filter((text) => !text.startsWith(mark))
+    .flatMap((text) => text.match(/\S+/g) ?? []);
+  expect(words.length).toBeLessThanOrEqual(25_000);
 });
 
 const source = join(root, "src");

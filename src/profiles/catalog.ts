@@ -1,4 +1,6 @@
-import { FileFault, isUnchanged, type Trail } from "./contained.ts";
+import { lstat, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { FileFault } from "./contained.ts";
 import type { Definition } from "./definition.ts";
 import { isBroken, loadRoot, type BrokenLayer, type Layer } from "./load.ts";
 import type { Root } from "./roots.ts";
@@ -9,52 +11,67 @@ export type Layers = ReadonlyMap<string, readonly (Layer | BrokenLayer)[]>;
 type CatalogRequest<Value> = {
   /** Later wins. */
   roots: () => Promise<readonly Root[]>;
-  /** What it reads besides the layers it notes in the trail. */
-  make: (layers: Layers, from: { roots: readonly Root[]; trail: Trail }) => Value | Promise<Value>;
+  make: (layers: Layers, roots: readonly Root[]) => Value | Promise<Value>;
   /** Milliseconds. */
   now: () => number;
 };
 
-/** `paths`: of the roots. A sync moves a root: what it brought is in force at once. */
-type Reading<Value> = { paths: string; at: number; loaded: Promise<Loaded<Value>> };
-
-type Loaded<Value> = { trail: Trail; result: { value: Value } | { fault: FileFault } };
+/** `stamp`: of the files it was made from. */
+type Loaded<Value> = { stamp: string; value: Value } | { stamp: string; fault: FileFault };
 
 /** Milliseconds for which a result is reused without looking at the disk. */
 const maxAge = 1000;
 
 /**
- * Returns what `make` makes of the layers: the same value until a file that it was read from has changed. A `FileFault` is
+ * Returns what `make` makes of the layers: the same value until a file below the roots has changed. A `FileFault` is
  * remembered likewise. Concurrent callers share one look at the disk.
  */
 export const catalogReader = <Value>({ roots, make, now }: CatalogRequest<Value>): (() => Promise<Value>) => {
-  let latest: Reading<Value> | null = null;
+  let latest: { paths: string; at: number; loaded: Promise<Loaded<Value>> } | null = null;
 
-  const load = async (from: readonly Root[], before: Reading<Value> | null): Promise<Loaded<Value>> => {
+  const load = async (from: readonly Root[], before: typeof latest): Promise<Loaded<Value>> => {
+    const stamp = (await Promise.all(from.map(stampOf))).join("\n");
     const previous = await before?.loaded.catch(() => null);
-    if (previous && (await isUnchanged(previous.trail))) return previous;
-    const trail: Trail = new Map();
-    const layers = byName((await Promise.all(from.map((root) => loadRoot(root, trail)))).flat());
+    if (previous?.stamp === stamp) return previous;
+    const layers = byName((await Promise.all(from.map(loadRoot))).flat());
     try {
-      return { trail, result: { value: await make(layers, { roots: from, trail }) } };
+      return { stamp, value: await make(layers, from) };
     } catch (fault) {
-      if (fault instanceof FileFault) return { trail, result: { fault } };
+      if (fault instanceof FileFault) return { stamp, fault };
       throw fault;
     }
   };
 
   return async () => {
     const from = await roots();
+    // A sync moves a root: what it brought is in force at once.
     const paths = from.map(({ path }) => path).join("\n");
-    const before = latest?.paths === paths ? latest : null;
     // A clock that was set back must not prolong the reuse.
-    const isFresh = before !== null && now() >= before.at && now() < before.at + maxAge;
-    const reading = isFresh ? before : { paths, at: now(), loaded: load(from, before) };
-    latest = reading;
-    const { result } = await reading.loaded;
-    if ("fault" in result) throw result.fault;
-    return result.value;
+    const isFresh = latest?.paths === paths && now() >= latest.at && now() < latest.at + maxAge;
+    if (latest === null || !isFresh) latest = { paths, at: now(), loaded: load(from, latest) };
+    const loaded = await latest.loaded;
+    if ("fault" in loaded) throw loaded.fault;
+    return loaded.value;
   };
+};
+
+/** Changes with every file below the directory, and with the hub's aliases; a commit's checkout never changes. */
+const stampOf = async ({ name, path, label }: Root): Promise<string> => {
+  if (label !== undefined) return path;
+  const aliases = name === "hub" ? await marksBelow(join(path, "..", "aliases.yaml")) : [];
+  // Enters the root also if it is a link.
+  return [...(await marksBelow(`${path}/.`)), ...aliases].join("\n");
+};
+
+/** A write, a rename into place and a change of permissions alter a mark. Links are not followed: what they lead to is below the root. */
+const marksBelow = async (path: string): Promise<string[]> => {
+  const status = await lstat(path, { bigint: true }).catch(() => null);
+  if (status === null) return [];
+  const names = status.isDirectory() ? await readdir(path).catch(() => []) : [];
+  const below = await Promise.all(
+    names.filter((name) => name !== ".git").map((name) => marksBelow(join(path, name))),
+  );
+  return [`${path} ${status.ctimeNs} ${status.ino}`, ...below.flat()];
 };
 
 const byName = (loaded: readonly (Layer | BrokenLayer)[]): Layers => {

@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { open, readlink, realpath, stat } from "node:fs/promises";
+import { open, readlink, realpath } from "node:fs/promises";
 import { sep } from "node:path";
 import { z } from "zod";
 
@@ -8,32 +8,11 @@ export class FileFault extends Error {
   override name = "FileFault";
 }
 
-/**
- * Paths that something was read from, each with a mark that was taken before. A write, a rename into place and a change
- * of permissions all alter the mark, and so does a file that comes or goes.
- */
-export type Trail = Map<string, string>;
-
-/** To be called before a path is looked at. The first mark counts: what was read then may be in use. */
-export const note = async (trail: Trail | undefined, path: string): Promise<void> => {
-  if (trail?.has(path) === false) trail.set(path, await markOf(path));
-};
-
-/** Whether all paths are as they were. */
-export const isUnchanged = async (trail: Trail): Promise<boolean> =>
-  (await Promise.all([...trail].map(async ([path, mark]) => (await markOf(path)) === mark))).every(Boolean);
-
-const markOf = async (path: string): Promise<string> => {
-  const status = await stat(path, { bigint: true }).catch(() => null);
-  return status === null ? "-" : `${status.ctimeNs} ${status.ino}`;
-};
-
 type Request = {
   /** Directory that must contain the file, after all links. */
   root: string;
   path: string;
   maxBytes: number;
-  trail?: Trail | undefined;
 };
 
 export type ContainedFile = { bytes: Buffer; executable: boolean };
@@ -43,13 +22,7 @@ export type ContainedFile = { bytes: Buffer; executable: boolean };
  * and asks the descriptor for its path, so that nothing can be swapped in between.
  * @throws FileFault
  */
-export const readContained = async ({
-  root,
-  path,
-  maxBytes,
-  trail,
-}: Request): Promise<ContainedFile | null> => {
-  await note(trail, path);
+export const readContained = async ({ root, path, maxBytes }: Request): Promise<ContainedFile | null> => {
   // Without O_NONBLOCK, opening a named pipe would wait for its writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
     if (isMissing(error)) return null;
@@ -76,12 +49,8 @@ export type JsonObject = Record<string, unknown>;
 const maxJsonBytes = 1_048_576;
 
 /** The JSON object in a file under `root`, null when the file is missing. @throws FileFault */
-export const readJsonObject = async (
-  root: string,
-  path: string,
-  trail?: Trail,
-): Promise<JsonObject | null> => {
-  const file = await readContained({ root, path, maxBytes: maxJsonBytes, trail });
+export const readJsonObject = async (root: string, path: string): Promise<JsonObject | null> => {
+  const file = await readContained({ root, path, maxBytes: maxJsonBytes });
   if (file === null) return null;
   const value = z.record(z.string(), z.unknown()).safeParse(parse(path, file.bytes.toString("utf8")));
   if (!value.success) throw new FileFault(`${path} must hold a JSON object`);
@@ -89,12 +58,8 @@ export const readJsonObject = async (
 };
 
 /** The `mcpServers` of an MCP configuration file, null when the file is missing. @throws FileFault */
-export const readMcpServers = async (
-  root: string,
-  path: string,
-  trail?: Trail,
-): Promise<JsonObject | null> => {
-  const object = await readJsonObject(root, path, trail);
+export const readMcpServers = async (root: string, path: string): Promise<JsonObject | null> => {
+  const object = await readJsonObject(root, path);
   if (object === null) return null;
   const servers = z.record(z.string(), z.record(z.string(), z.unknown())).safeParse(object.mcpServers);
   if (!servers.success)

@@ -1,7 +1,6 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { FileFault, isInside, isMissing, note, outside, readContained, unreadable } from "./contained.ts";
-import type { Trail } from "./contained.ts";
+import { FileFault, isInside, isMissing, outside, readContained, unreadable } from "./contained.ts";
 import type { Layer, Source } from "./load.ts";
 
 /** A file of `.claude/` that is copied unchanged; `to` is relative to the config directory. */
@@ -22,14 +21,11 @@ const maxEntries = 2 * maxFiles;
  * skill), the later one replaces it as a whole. Not `fs.cp`: it has no limits, and follows links anywhere.
  * @throws FileFault for a link that leads out of the profiles directory, a special file, or too much
  */
-export const copiedFiles = async (
-  layers: readonly Pick<Layer, "source">[],
-  trail?: Trail,
-): Promise<CopiedFile[]> => {
+export const copiedFiles = async (layers: readonly Pick<Layer, "source">[]): Promise<CopiedFile[]> => {
   const byEntry = new Map<string, CopiedFile[]>();
   for (const { source } of layers) {
-    const walk = { root: source.root.path, trail, entries: 0, bytes: 0 };
-    for (const entry of await entriesOf(source, trail)) byEntry.set(entry.to, await filesUnder(walk, entry));
+    const walk = { root: source.root.path, entries: 0, bytes: 0 };
+    for (const entry of await entriesOf(source)) byEntry.set(entry.to, await filesUnder(walk, entry));
   }
   const files = [...byEntry.values()].flat();
   if (files.length > maxFiles)
@@ -41,23 +37,20 @@ const limits = `at most ${maxFiles} files and ${maxBytes} bytes are taken`;
 
 type Entry = { from: string; to: string };
 
-const entriesOf = async ({ root, parts }: Source, trail: Trail | undefined): Promise<Entry[]> => {
+const entriesOf = async ({ root, parts }: Source): Promise<Entry[]> => {
   if (parts === null) return [];
   const memories: string[] = [];
-  for (const path of root.layout.memories.map((memory) => join(parts, memory))) {
-    await note(trail, path);
+  for (const path of root.layout.memories.map((memory) => join(parts, memory)))
     if ((await stat(path).catch(() => null)) !== null) memories.push(path);
-  }
   if (memories.length > 1) throw new FileFault(`there are ${memories.join(" and ")}; keep one of them`);
   const listed = await Promise.all(
-    copiedDirectories.map((name) => list({ from: join(parts, ".claude", name), to: name }, trail)),
+    copiedDirectories.map((name) => list({ from: join(parts, ".claude", name), to: name })),
   );
   return [...memories.map((from) => ({ from, to: "CLAUDE.md" })), ...listed.flat()];
 };
 
 /** A mounted configuration map stores its versions under names that begin with `..`. */
-const list = async ({ from, to }: Entry, trail: Trail | undefined): Promise<Entry[]> => {
-  await note(trail, from);
+const list = async ({ from, to }: Entry): Promise<Entry[]> => {
   const names = await readdir(from).catch((error: unknown) => {
     if (isMissing(error)) return [];
     throw unreadable(from, error);
@@ -68,10 +61,10 @@ const list = async ({ from, to }: Entry, trail: Trail | undefined): Promise<Entr
     .map((name) => ({ from: join(from, name), to: join(to, name) }));
 };
 
-type Walk = { root: string; trail: Trail | undefined; entries: number; bytes: number };
+type Walk = { root: string; entries: number; bytes: number };
 
 const filesUnder = async (walk: Walk, { from, to }: Entry): Promise<CopiedFile[]> => {
-  const { root, trail } = walk;
+  const { root } = walk;
   walk.entries += 1;
   if (walk.entries > maxEntries)
     throw new FileFault(`${from} is one too many: at most ${maxEntries} files and directories are looked at`);
@@ -81,11 +74,11 @@ const filesUnder = async (walk: Walk, { from, to }: Entry): Promise<CopiedFile[]
   if (status.isDirectory()) {
     if (!isInside(await realpath(root), await realpath(from))) throw outside(root, from);
     const files: CopiedFile[] = [];
-    for (const entry of await list({ from, to }, trail)) files.push(...(await filesUnder(walk, entry)));
+    for (const entry of await list({ from, to })) files.push(...(await filesUnder(walk, entry)));
     return files;
   }
   walk.bytes += status.size;
   if (walk.bytes > maxBytes) throw new FileFault(`${from} is one file too many: ${limits}`);
-  const file = await readContained({ root, path: from, maxBytes, trail });
+  const file = await readContained({ root, path: from, maxBytes });
   return file === null ? [] : [{ to, ...file }];
 };

@@ -7,7 +7,7 @@ import { suggestion } from "../lib/nearest.ts";
 import type { AgentPackage, LoadedAgent } from "./agent-package.ts";
 import { catalogReader, lineage, type Layers } from "./catalog.ts";
 import { toArguments } from "./claude-block.ts";
-import { FileFault, type Trail } from "./contained.ts";
+import { FileFault } from "./contained.ts";
 import { copiedFiles, type CopiedFile } from "./copied-files.ts";
 import { isBroken, type Layer } from "./load.ts";
 import {
@@ -62,9 +62,9 @@ export const createAgentPackage = ({
       const profiles = await profileRoots({ home, sharedFsRoot, companions });
       return hub === null ? profiles : [...profiles, hub];
     },
-    make: (layers, { roots, trail }) => {
+    make: (layers, roots) => {
       const hub = roots.find((root) => root.name === "hub");
-      return load(name, settings, { layers, hubPath: hub === undefined ? null : dirname(hub.path), trail });
+      return load(name, settings, { layers, hubPath: hub === undefined ? null : dirname(hub.path) });
     },
     now,
   });
@@ -167,7 +167,7 @@ const defaultChain = (layers: Layers): Layer[] => {
 const load = async (
   name: string,
   settings: AgentSettings,
-  { layers, hubPath, trail }: { layers: Layers; hubPath: string | null; trail: Trail },
+  { layers, hubPath }: { layers: Layers; hubPath: string | null },
 ): Promise<LoadedPackage> => {
   const chain = chainOf(layers, hubPath, settings);
   const operators = {
@@ -188,8 +188,8 @@ const load = async (
   const appended = definition.claude?.append_system_prompt ?? null;
   const prompt = chain.findLast((layer) => layer.prompt !== null)?.prompt ?? null;
   const systemPrompt = [appended, prompt].filter((text) => text !== null).join("\n\n") || null;
-  const files = await copiedFiles(chain, trail);
-  const models = await modelNames(name, hubPath, trail);
+  const files = await copiedFiles(chain);
+  const models = await modelNames(name, hubPath);
   return {
     agent: {
       fingerprint: fingerprintOf({ plan, systemPrompt, files }),

@@ -3,13 +3,12 @@ import { basename, dirname, join } from "node:path";
 import {
   FileFault,
   isMissing,
-  note,
   readContained,
   readJsonObject,
   readMcpServers,
   unreadable,
 } from "./contained.ts";
-import type { JsonObject, Trail } from "./contained.ts";
+import type { JsonObject } from "./contained.ts";
 import { copiedFiles } from "./copied-files.ts";
 import { nameForm, parseDefinition } from "./definition.ts";
 import type { Definition } from "./definition.ts";
@@ -45,22 +44,21 @@ export type BrokenLayer = { name: string; source: Source; fault: FileFault };
 export const isBroken = (layer: Layer | BrokenLayer): layer is BrokenLayer => "fault" in layer;
 
 /** Reads what the directory defines. Any error in the files of a profile or agent becomes its fault. */
-export const loadRoot = async (root: Root, trail?: Trail): Promise<(Layer | BrokenLayer)[]> =>
+export const loadRoot = async (root: Root): Promise<(Layer | BrokenLayer)[]> =>
   Promise.all(
-    (await sourcesIn(root, trail)).map((source) =>
-      readLayer(source, trail).catch((fault: unknown) => {
+    (await sourcesIn(root)).map((source) =>
+      readLayer(source).catch((fault: unknown) => {
         if (fault instanceof FileFault) return { name: source.name, source, fault };
         throw fault;
       }),
     ),
   );
 
-const sourcesIn = async (root: Root, trail: Trail | undefined): Promise<Source[]> => {
+const sourcesIn = async (root: Root): Promise<Source[]> => {
   const { path } = root;
-  await note(trail, path);
   try {
     const entries = (await readdir(path)).filter((entry) => !entry.startsWith(".")).toSorted();
-    return (await Promise.all(entries.map((entry) => sourceAt(root, entry, trail)))).flat();
+    return (await Promise.all(entries.map((entry) => sourceAt(root, entry)))).flat();
   } catch (error) {
     if (isMissing(error)) return [];
     // Otherwise its profiles would silently be missing: the directory itself is listed, with the error.
@@ -68,9 +66,8 @@ const sourcesIn = async (root: Root, trail: Trail | undefined): Promise<Source[]
   }
 };
 
-const sourceAt = async (root: Root, entry: string, trail: Trail | undefined): Promise<Source[]> => {
+const sourceAt = async (root: Root, entry: string): Promise<Source[]> => {
   const path = join(root.path, entry);
-  await note(trail, path);
   const { definition, parts, loose } = root.layout;
   if ((await stat(path).catch(() => null))?.isDirectory() === true)
     return [{ root, name: entry, file: join(path, definition), parts: join(path, parts), fault: null }];
@@ -84,11 +81,11 @@ const sourceAt = async (root: Root, entry: string, trail: Trail | undefined): Pr
 /** Of a definition and of a prompt: 256 KiB. */
 const maxBytes = 262_144;
 
-const readLayer = async (source: Source, trail: Trail | undefined): Promise<Layer> => {
+const readLayer = async (source: Source): Promise<Layer> => {
   if (source.fault !== null) throw source.fault;
   const { file: path, parts } = source;
   const { path: root, layout } = source.root;
-  const file = await readContained({ root, path, maxBytes, trail });
+  const file = await readContained({ root, path, maxBytes });
   if (file === null) throw new FileFault(`${dirname(path)} has no ${basename(path)}`);
   const definition = parseDefinition(path, file.bytes.toString("utf8"));
   const name = definition.name ?? source.name;
@@ -102,15 +99,13 @@ const readLayer = async (source: Source, trail: Trail | undefined): Promise<Laye
   if (parts === null) return layer;
 
   // Checks now what will be copied for a job, so that a bad link shows before a job needs it.
-  await copiedFiles([layer], trail);
+  await copiedFiles([layer]);
   const prompt =
-    layout.prompt === null
-      ? null
-      : await readContained({ root, path: join(parts, layout.prompt), maxBytes, trail });
+    layout.prompt === null ? null : await readContained({ root, path: join(parts, layout.prompt), maxBytes });
   return {
     ...layer,
-    settings: (await readJsonObject(root, join(parts, ".claude", "settings.json"), trail)) ?? {},
-    mcpServers: (await readMcpServers(root, join(parts, ".mcp.json"), trail)) ?? {},
+    settings: (await readJsonObject(root, join(parts, ".claude", "settings.json"))) ?? {},
+    mcpServers: (await readMcpServers(root, join(parts, ".mcp.json"))) ?? {},
     prompt: prompt?.bytes.toString("utf8").trim() || null,
   };
 };

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { FileFault, readContained, type Trail } from "./contained.ts";
+import { FileFault, readContained } from "./contained.ts";
 import { parseYamlMap } from "./definition.ts";
 
 /** Models that every agent can use, in the CLI's terms. */
@@ -22,15 +22,11 @@ const ownModelNames = (agent: string): ModelNames =>
  * agents are omitted.
  * @throws FileFault for a cycle, an alias that hides an own name, and a tier that the agent does not have
  */
-export const modelNames = async (
-  agent: string,
-  hubPath: string | null,
-  trail: Trail,
-): Promise<ModelNames> => {
+export const modelNames = async (agent: string, hubPath: string | null): Promise<ModelNames> => {
   const own = ownModelNames(agent);
   if (hubPath === null) return own;
   const path = join(hubPath, "aliases.yaml");
-  const aliases = await readAliases(hubPath, path, trail);
+  const aliases = await readAliases(hubPath, path);
   const refuse = (fault: string): FileFault => new FileFault(`${path}: ${fault}`);
   const hidden = [...own.keys()].find((name) => aliases.has(name));
   if (hidden !== undefined) throw refuse(`${hidden} is a model's own name; give the alias another one`);
@@ -62,12 +58,8 @@ const maxBytes = 65_536;
 const nameForm = /^[^\s\p{Cc}]{1,200}$/u;
 
 /** Targets by alias; none when the file is missing. */
-const readAliases = async (
-  root: string,
-  path: string,
-  trail: Trail,
-): Promise<ReadonlyMap<string, string>> => {
-  const file = await readContained({ root, path, maxBytes, trail });
+const readAliases = async (root: string, path: string): Promise<ReadonlyMap<string, string>> => {
+  const file = await readContained({ root, path, maxBytes });
   const content = file === null ? {} : parseYamlMap(path, file.bytes.toString("utf8"));
   return new Map(
     Object.entries(content as Record<string, unknown>).map(([alias, target]) => {

@@ -50,7 +50,7 @@ export const createTranscriptHome = ({ root, now, log }: Options): TranscriptHom
     const names = await readdir(join(configDir, "plans")).catch(() => []);
     const plans = names.filter((name) => name.endsWith(".md"));
     const steps = [
-      ...plans.slice(0, maxPlans).map((name) => () => keepPlan(root, configDir, name, id)),
+      ...plans.slice(0, maxPlans).map((name) => () => keepPlan(root, configDir, name)),
       () => keepHistory(root, configDir),
     ];
     const faults = plans.length > maxPlans ? [`only ${maxPlans} of ${plans.length} plans are kept`] : [];
@@ -65,28 +65,20 @@ const maxPlans = 1000;
 const maxPlanBytes = 1_048_576;
 const maxHistoryBytes = 16_777_216;
 
-/** Another plan of this name stays: this one then gets the beginning of the job's id, and of its digest. */
-const keepPlan = async (root: string, configDir: string, name: string, id: string): Promise<void> => {
-  const plan = await readContained({
-    root: configDir,
-    path: join(configDir, "plans", name),
-    maxBytes: maxPlanBytes,
-  });
-  if (plan === null) return;
-  const { bytes } = plan;
+/** Another plan of this name stays: this one then gets the beginning of its digest. */
+const keepPlan = async (root: string, configDir: string, name: string): Promise<void> => {
+  const source = { root: configDir, path: join(configDir, "plans", name), maxBytes: maxPlanBytes };
+  const bytes = (await readContained(source))?.bytes;
+  if (bytes === undefined) return;
   const directory = join(root, "plans");
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  // The id of a process of agent mode ends with a UUID.
-  const unique = `${name.slice(0, -".md".length)}-${id.slice(-36).slice(0, 8)}`;
-  const digest = hash("sha256", bytes).slice(0, 8);
-  for (const candidate of [name, `${unique}.md`, `${unique}-${digest}.md`]) {
+  for (const candidate of [name, `${name.slice(0, -".md".length)}-${hash("sha256", bytes).slice(0, 8)}.md`]) {
     const path = join(directory, candidate);
-    const known = await readContained({ root: directory, path, maxBytes: maxPlanBytes }).catch(
-      () => undefined,
-    );
+    if (await createNew(path, bytes)) return;
+    const known = await readContained({ root: directory, path, maxBytes: maxPlanBytes }).catch(() => null);
     if (known?.bytes.equals(bytes) === true) return;
-    if (known === null && (await createNew(path, bytes))) return;
   }
+  throw new Error(`${source.path}: files of its names in ${directory} are others`);
 };
 
 /** False: a file of that name has appeared. A crash may leave a torn one: the next try then takes another name. */

@@ -239,21 +239,12 @@ describe.each(Object.keys(databases))("%s", (name) => {
 
   test("the questions in docs/operate/telemetry.md can be asked", async () => {
     const { sink, database } = await openSink();
-    const batch = sampleBatch();
-    const [metric = expect.fail()] = batch.metrics;
-    metric.name = "claude_code.token.usage";
-    metric.attributes = { model: "sonnet", type: "input" };
-    await sink.append(batch, "b1");
     await sink.addRun(sampleRun({ id: "job-1" }));
-    await sink.addRun(sampleRun({ id: "job-2", status: "failed", failure_reason: "timeout" }));
+    await sink.addRun(sampleRun({ id: "job-2" }));
     const page = await readFile(join(import.meta.dirname, "../../docs/operate/telemetry.md"), "utf8");
     const questions = [...page.matchAll(/```sql\n([^`]*)```/g)].map(([, sql = ""]) => sql);
     const answers = await Promise.all(questions.map((sql) => database.query<Record<string, unknown>>(sql)));
-    expect(answers).toMatchObject([
-      [{ repo_url: "https://github.com/acme/app", usd: 0.5 }],
-      [{ failure_reason: "timeout", usd: 0.25 }],
-      [{ profile: "code", model: "sonnet", type: "input", tokens: 0.5 }],
-    ]);
+    expect(answers).toMatchObject([[{ repo_url: "https://github.com/acme/app", usd: 0.5 }]]);
     await sink.close();
   });
 
