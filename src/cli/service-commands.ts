@@ -54,8 +54,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Check git, the agent CLI, the model credential, gh and its rights, disk, store, clock and service, with the settings that svc serve would have. Exit 1 when there is a fault.",
     )
-    .option("-y, --yes", "send the model one short message without asking")
-    .option("--offline", "ask neither the model nor the git host, and write nothing")
+    .option("--offline", "do not ask the git host, and write nothing")
     .option("--json", "print the checks as JSON")
     .addHelpText("after", doctorEnd)
     .action(lazily(async () => (await import("./commands/doctor.ts")).doctor));
@@ -147,12 +146,11 @@ Exit: 0 success, 1 failure, 2 invalid input.
 `;
 
 const doctorEnd = `
-Run it as the service's user, in the service's environment. On a terminal it
-asks before it sends the model a message; otherwise only with --yes.
+Run it as the service's user, in the service's environment.
 
 Examples:
   svc doctor
-  svc doctor --yes --json
+  svc doctor --offline --json
 `;
 
 const drainEnd = `

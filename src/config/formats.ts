@@ -80,6 +80,13 @@ export const directoryNames = list.refine(
   "must be names of directories without a slash, separated by commas",
 );
 
+export const profileName = text.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be the name of a profile");
+
+export const instanceName = text.regex(
+  /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/,
+  "must be letters, digits and `._-`, beginning with a letter or digit",
+);
+
 /** The name of a directory, and part of keys and model names. */
 export const agentName = text.regex(
   /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,

@@ -43,17 +43,19 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
     ),
   });
   const { values: parsed, sources, faults } = resolveVariables(variables, { env, home, file: configFile });
-  const together = checkTogether(parsed, role);
-  faults.push(...together.faults);
+  const findings = ({ all, server }: typeof faultRules): string[] =>
+    [...all, ...(role === "server" ? server : [])].flatMap((check) => check(parsed));
+  faults.push(...findings(faultRules));
   if (faults.length > 0) throw new ConfigError(faults);
 
   const settings = parsed as Settings;
   settings.allowLocalRepos ??= isLoopbackHost(settings.host);
-  if (hasTracingKeys(settings)) settings.tracingHost ??= vendorCloud;
+  if (settings.tracingPublicKey !== null && settings.tracingSecretKey !== null)
+    settings.tracingHost ??= vendorCloud;
   return {
     settings,
     sources,
-    warnings: [...environmentWarnings(env), ...together.warnings, ...modeWarning(configFile)],
+    warnings: [...environmentWarnings(env), ...findings(warningRules), ...modeWarning(configFile)],
   };
 };
 
@@ -65,115 +67,90 @@ const modeWarning = ({ path, values }: ConfigFile): string[] => {
   return warning === null ? [] : [warning];
 };
 
-type Findings = { faults: string[]; warnings: string[] };
+/** Sentences about more than one setting. */
+type Rule = (settings: Partial<Settings>) => string[];
 
-/**
- * Rules over more than one setting. A rule is skipped when one of its settings is itself at fault, so that no
- * consequences are reported. `role` client: only what the `svc` commands need.
- */
-const checkTogether = (settings: Partial<Settings>, role: "server" | "client"): Findings => {
-  const findings = [
-    keyStrength(settings),
-    appKey(settings),
-    tracingKeys(settings),
-    agentEnvironment(settings),
-  ];
-  if (role === "server") findings.push(openDoor(settings), idleHub(settings), sharedBudgets(settings));
-  return {
-    faults: findings.flatMap(({ faults }) => faults),
-    warnings: findings.flatMap(({ warnings }) => warnings),
-  };
-};
-
+/** A rule is skipped when one of its settings is itself at fault, so that no consequences are reported. */
 const rule =
   <Needed extends SettingName>(
     needs: readonly Needed[],
-    check: (settings: Pick<Settings, Needed>) => Findings,
-  ) =>
-  (settings: Partial<Settings>): Findings =>
-    hasAll(settings, needs) ? check(settings) : { faults: [], warnings: [] };
+    check: (settings: Pick<Settings, Needed>) => string[],
+  ): Rule =>
+  (settings) =>
+    needs.every((name) => settings[name] !== undefined) ? check(settings as Pick<Settings, Needed>) : [];
 
-const hasAll = <Needed extends SettingName>(
-  settings: Partial<Settings>,
-  needs: readonly Needed[],
-): settings is Partial<Settings> & Pick<Settings, Needed> =>
-  needs.every((name) => settings[name] !== undefined);
+const reachOf = (host: string): string =>
+  `SERVICE_HOST is ${host}, which other machines can reach, and SERVICE_API_KEYS is not set`;
 
-const openDoor = rule(["host", "apiKeys", "allowOpen"], ({ host, apiKeys, allowOpen }) => {
-  if (isLoopbackHost(host) || apiKeys.length > 0) return { faults: [], warnings: [] };
-  const reach = `SERVICE_HOST is ${host}, which other machines can reach, and SERVICE_API_KEYS is not set`;
-  if (allowOpen) {
-    return {
-      faults: [],
-      warnings: [`${reach}: whoever reaches it can run code here (SERVICE_ALLOW_OPEN is true)`],
-    };
-  }
-  const wayOut =
-    "set SERVICE_API_KEYS, or SERVICE_HOST=127.0.0.1, or SERVICE_ALLOW_OPEN=true to serve without keys";
-  return { faults: [`${reach}; ${wayOut}`], warnings: [] };
-});
+const openDoor = rule(["host", "apiKeys", "allowOpen"], ({ host, apiKeys, allowOpen }) =>
+  isLoopbackHost(host) || apiKeys.length > 0 || allowOpen
+    ? []
+    : [
+        `${reachOf(host)}; set SERVICE_API_KEYS, or SERVICE_HOST=127.0.0.1, or SERVICE_ALLOW_OPEN=true to serve without keys`,
+      ],
+);
 
-const idleHub = rule(["agentMode", "hubAgent"], ({ agentMode, hubAgent }) => ({
-  faults: [],
-  warnings:
-    agentMode || hubAgent === null
-      ? []
-      : ["HUB_AGENT has no effect without agent mode: set AGENT_MODE=true as well"],
-}));
+const openOnPurpose = rule(["host", "apiKeys", "allowOpen"], ({ host, apiKeys, allowOpen }) =>
+  isLoopbackHost(host) || apiKeys.length > 0 || !allowOpen
+    ? []
+    : [`${reachOf(host)}: whoever reaches it can run code here (SERVICE_ALLOW_OPEN is true)`],
+);
 
-const sharedBudgets = rule(["kvUrl", "telemetryDb", "budgetDayUsd", "budgetKeyDayUsd"], (settings) => {
-  const { kvUrl, telemetryDb, budgetDayUsd, budgetKeyDayUsd } = settings;
-  const isSet = budgetDayUsd !== null || budgetKeyDayUsd !== null;
-  if (!isSet || kvUrl === null || telemetryDb !== null) return { faults: [], warnings: [] };
-  const wayOut = "set SERVICE_TELEMETRY_DB to a PostgreSQL that all instances share";
-  return { faults: [`A budget of several instances (KV_URL) needs one database: ${wayOut}`], warnings: [] };
-});
+const idleHub = rule(["agentMode", "hubAgent"], ({ agentMode, hubAgent }) =>
+  agentMode || hubAgent === null
+    ? []
+    : ["HUB_AGENT has no effect without agent mode: set AGENT_MODE=true as well"],
+);
 
-const keyStrength = rule(["apiKeys"], ({ apiKeys }) => ({
-  faults: [],
-  warnings: shortKeys("SERVICE_API_KEYS", apiKeys),
-}));
+const sharedBudgets = rule(["kvUrl", "telemetryDb", "budgetDayUsd", "budgetKeyDayUsd"], (settings) =>
+  settings.kvUrl === null ||
+  settings.telemetryDb !== null ||
+  (settings.budgetDayUsd === null && settings.budgetKeyDayUsd === null)
+    ? []
+    : [
+        "A budget of several instances (KV_URL) needs one database: set SERVICE_TELEMETRY_DB to a PostgreSQL that all instances share",
+      ],
+);
+
+const keyStrength = rule(["apiKeys"], ({ apiKeys }) => shortKeys("SERVICE_API_KEYS", apiKeys));
 
 const keyForms = ["gitHostAppPrivateKeyPath", "gitHostAppPrivateKey", "gitHostAppPrivateKeyBase64"] as const;
 
-const appKey = rule(
-  ["gitHostAppId", "gitHostAppInstallationId", ...keyForms],
-  ({ gitHostAppId, gitHostAppInstallationId, ...rest }) => {
-    const given = keyForms.filter((form) => rest[form] !== null).map((form) => variables[form].name);
-    const installation = variables.gitHostAppInstallationId.name;
-    const faults: string[] = [];
-    if (gitHostAppId === null) {
-      const orphans = [...(gitHostAppInstallationId === null ? [] : [installation]), ...given];
-      if (orphans.length > 0)
-        faults.push(`${orphans.join(" and ")} set without GIT_HOST_APP_ID; set it as well`);
-      return { faults, warnings: [] };
-    }
-    if (gitHostAppInstallationId === null) {
-      faults.push(`GIT_HOST_APP_ID is set without ${installation}; set it as well`);
-    }
-    const names = keyForms.map((form) => variables[form].name).join(", ");
-    if (given.length === 0) faults.push(`GIT_HOST_APP_ID is set without the app's key; set one of ${names}`);
-    if (given.length > 1) faults.push(`${given.join(" and ")} are set; keep exactly one of them`);
-    return { faults, warnings: [] };
-  },
-);
-
-const tracingNames = ["tracingHost", "tracingPublicKey", "tracingSecretKey", "tracingBasicAuth"] as const;
+const appKey = rule(["gitHostAppId", "gitHostAppInstallationId", ...keyForms], (settings) => {
+  const namesOf = (keys: readonly SettingName[]): string[] => keys.map((key) => variables[key].name);
+  const given = namesOf(keyForms.filter((form) => settings[form] !== null));
+  const installation = namesOf(["gitHostAppInstallationId"]);
+  const hasInstallation = settings.gitHostAppInstallationId !== null;
+  if (settings.gitHostAppId === null) {
+    const orphans = [...(hasInstallation ? installation : []), ...given];
+    return orphans.length === 0
+      ? []
+      : [`${orphans.join(" and ")} set without GIT_HOST_APP_ID; set it as well`];
+  }
+  return [
+    ...(hasInstallation ? [] : [`GIT_HOST_APP_ID is set without ${installation.join()}; set it as well`]),
+    ...(given.length > 0
+      ? []
+      : [`GIT_HOST_APP_ID is set without the app's key; set one of ${namesOf(keyForms).join(", ")}`]),
+    ...(given.length > 1 ? [`${given.join(" and ")} are set; keep exactly one of them`] : []),
+  ];
+});
 
 /** The hosted cloud of the tracing vendor. */
 const vendorCloud = "https://cloud.langfuse.com";
 
-const hasTracingKeys = (settings: Pick<Settings, "tracingPublicKey" | "tracingSecretKey">): boolean =>
-  settings.tracingPublicKey !== null && settings.tracingSecretKey !== null;
-
-const tracingKeys = rule(tracingNames, (settings) => {
-  const { tracingHost, tracingPublicKey, tracingSecretKey, tracingBasicAuth } = settings;
-  const isHalf = (tracingPublicKey === null) !== (tracingSecretKey === null);
-  const isLost = tracingHost === null && tracingBasicAuth !== null && !hasTracingKeys(settings);
-  const half = "Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both";
-  const lost = `TRACING_BASIC_AUTH is set without TRACING_HOST, so no trace is sent: name its address, as in ${vendorCloud}`;
-  return { faults: [], warnings: isHalf ? [half] : isLost ? [lost] : [] };
-});
+const tracingKeys = rule(
+  ["tracingHost", "tracingPublicKey", "tracingSecretKey", "tracingBasicAuth"],
+  ({ tracingHost, tracingPublicKey, tracingSecretKey, tracingBasicAuth }) => {
+    if ((tracingPublicKey === null) !== (tracingSecretKey === null))
+      return ["Only one of TRACING_PUBLIC_KEY and TRACING_SECRET_KEY is set, which has no effect: set both"];
+    return tracingHost === null && tracingBasicAuth !== null && tracingPublicKey === null
+      ? [
+          `TRACING_BASIC_AUTH is set without TRACING_HOST, so no trace is sent: name its address, as in ${vendorCloud}`,
+        ]
+      : [];
+  },
+);
 
 const neverForAgents = [
   variables.apiKeys.name,
@@ -187,13 +164,15 @@ const neverForAgents = [
 ];
 
 /** A repository's content can make the agent reveal what it can read. */
-const agentEnvironment = rule(["agentEnv"], ({ agentEnv }) => {
-  const asked = agentEnv.filter((name) => neverForAgents.includes(name) || name.startsWith("TRACING_"));
-  const faults = asked.map(
-    (name) => `SERVICE_AGENT_ENV names ${name}, which is never handed to the agent; take it out`,
-  );
-  return { faults, warnings: [] };
-});
+const agentEnvironment = rule(["agentEnv"], ({ agentEnv }) =>
+  agentEnv
+    .filter((name) => neverForAgents.includes(name) || name.startsWith("TRACING_"))
+    .map((name) => `SERVICE_AGENT_ENV names ${name}, which is never handed to the agent; take it out`),
+);
+
+/** `server`: not for commands that call a service. */
+const faultRules = { all: [appKey, agentEnvironment], server: [openDoor, sharedBudgets] };
+const warningRules = { all: [keyStrength, tracingKeys], server: [openOnPurpose, idleHub] };
 
 /** Variables without effect: deprecated, or probably misspelt. */
 const environmentWarnings = (env: NodeJS.ProcessEnv): string[] =>

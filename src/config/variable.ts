@@ -23,15 +23,14 @@ export type Variable<Schema extends z.ZodType = z.ZodType> = {
 /** What defaults are made from. */
 export type Machine = { home: string; hostname: string };
 
-type Options = { yaml?: string; secret?: boolean; fallbacks?: string[] };
+type Options = Pick<Variable, "meaning"> & Partial<Pick<Variable, "yaml" | "secret" | "fallbacks">>;
 
 /** The YAML key defaults to `name` in lower case without `SERVICE_`. */
 export const variable = <Schema extends z.ZodType>(
   name: string,
   schema: Schema,
   defaultText: Variable["default"],
-  meaning: string,
-  { yaml = yamlKey(name), secret = false, fallbacks = [] }: Options = {},
+  { meaning, yaml = yamlKey(name), secret = false, fallbacks = [] }: Options,
 ): Variable<Schema> => ({
   name,
   yaml,

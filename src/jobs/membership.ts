@@ -129,4 +129,4 @@ export const createInstanceLease = (instances: Instances, leaseSeconds: number) 
   };
 };
 
-export type InstanceLease = ReturnType<typeof createInstanceLease>;
+type InstanceLease = ReturnType<typeof createInstanceLease>;

@@ -112,7 +112,7 @@ const start = ({ command, args, cwd, env, input, inheritFd }: Command): ChildPro
 
 const end = async (child: ChildProcess, closed: Promise<unknown>): Promise<void> => {
   if (child.pid === undefined) return;
-  await endGroup(child.pid, { graceSeconds: 2 });
+  await endGroup(child.pid, 2);
   await closed;
 };
 

@@ -17,60 +17,38 @@ export const createLineSplitter = ({
   onOversized,
   maxBytes = 16 * 1024 * 1024,
 }: LineSplitterOptions): LineSplitter => {
-  let pending = empty;
+  /** The line so far; nothing of it is held once it is too long. */
+  let pieces: Buffer[] = [];
   let length = 0;
-  let dropped = 0;
 
-  const append = (piece: Buffer): void => {
-    if (dropped > 0 || length + piece.length > maxBytes) {
-      dropped += length + piece.length;
-      length = 0;
-      return;
-    }
-    if (length + piece.length > pending.length) {
-      const larger = Buffer.allocUnsafe(Math.max(minCapacity, pending.length * 2, length + piece.length));
-      pending.copy(larger, 0, 0, length);
-      pending = larger;
-    }
-    length += piece.copy(pending, length);
+  const add = (piece: Buffer): void => {
+    length += piece.length;
+    if (length > maxBytes) pieces = [];
+    else pieces.push(piece);
   };
-
-  const finishLine = (): void => {
-    if (dropped > 0) onOversized(dropped);
-    else onLine(pending.toString("utf8", 0, length));
+  const finish = (): void => {
+    const [only = empty] = pieces;
+    if (length > maxBytes) onOversized(length);
+    else onLine((pieces.length > 1 ? Buffer.concat(pieces) : only).toString());
+    pieces = [];
     length = 0;
-    dropped = 0;
-    // A large buffer is released: there may be hundreds of streams.
-    if (pending.length > maxRetained) pending = empty;
-  };
-
-  const onWholeLine = (line: Buffer): void => {
-    if (line.length > maxBytes) onOversized(line.length);
-    else onLine(line.toString("utf8"));
   };
 
   return {
     push: (chunk) => {
       let from = 0;
       for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
-        const piece = chunk.subarray(from, at);
+        add(chunk.subarray(from, at));
+        finish();
         from = at + 1;
-        if (length === 0 && dropped === 0) {
-          onWholeLine(piece);
-        } else {
-          append(piece);
-          finishLine();
-        }
       }
-      if (from < chunk.length) append(chunk.subarray(from));
+      if (from < chunk.length) add(chunk.subarray(from));
     },
     end: () => {
-      if (length > 0 || dropped > 0) finishLine();
+      if (length > 0) finish();
     },
   };
 };
 
 const newline = 10;
 const empty = Buffer.alloc(0);
-const minCapacity = 4096;
-const maxRetained = 64 * 1024;

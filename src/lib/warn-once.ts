@@ -1,9 +1,9 @@
-/** Warns once of each subject until it is cleared, and of at most `max` subjects. */
-export const createWarnOnce = (max = 1000) => {
+/** Warns once of each subject until it is cleared, and of at most 1,000 subjects. */
+export const createWarnOnce = () => {
   const warned = new Set<string>();
   return {
     once: (subject: string, warn: () => void): void => {
-      if (warned.has(subject) || warned.size >= max) return;
+      if (warned.has(subject) || warned.size >= 1000) return;
       warned.add(subject);
       warn();
     },

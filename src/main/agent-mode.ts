@@ -1,40 +1,19 @@
-import { randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Agent } from "../agents/agent.ts";
 import { openCompletionSpool } from "../chat/completion-writer.ts";
-import { createCompletions, type Completions } from "../chat/completions.ts";
-import type { Chat } from "../chat/chat.ts";
+import { createCompletions } from "../chat/completions.ts";
 import { createChat } from "../chat/create-chat.ts";
 import type { ObserveTurn, RequireAgent } from "../chat/engine.ts";
 import { createEngine } from "../chat/run-engine.ts";
 import { ServiceError } from "../contract/errors.ts";
-import type { Settings } from "../config/variables.ts";
-import type { Log } from "../lib/log.ts";
-import type { EventBus } from "../store/event-bus.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
 import type { CompanionReader } from "../profiles/roots.ts";
-import { createClockCheck } from "./clock-check.ts";
-import { startRepeating } from "./retention.ts";
+import type { ServiceContext } from "./context.ts";
+import { startRetention } from "./retention.ts";
 import type { Stores } from "./stores.ts";
 
-/** The part of the service that answers chat completions. */
-export type AgentMode = {
-  chat: Chat;
-  completions: Completions;
-  bus: EventBus;
-  /** For metrics: turns in flight, and agent processes. */
-  counts: () => { turns: number; processes: number };
-  /** Prewarms processes; begins to settle what lost instances left and to end outdated processes. */
-  start: () => void;
-  /** Resolves when no turn is in flight, or the signal aborts. */
-  idle: (signal: AbortSignal) => Promise<void>;
-  /** Ends all turns and processes. */
-  stop: () => Promise<void>;
-};
-
-type Dependencies = {
-  settings: Settings;
+type Dependencies = ServiceContext & {
   companions: CompanionReader;
   /** Starts the processes that answer. */
   cli: Agent;
@@ -48,80 +27,61 @@ type Dependencies = {
   isAlive: (podName: string) => Promise<boolean>;
   observeTurn: ObserveTurn;
   requireAgent: RequireAgent;
-  now: () => Date;
-  log: Log;
 };
+
+/** The part of the service that answers chat completions. */
+export type AgentMode = NonNullable<Awaited<ReturnType<typeof openAgentMode>>>;
 
 /**
  * Null: agent mode is off.
  * @throws ServiceError with a sentence for the operator when the agent cannot be loaded
  */
-export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | null> => {
-  const { settings, companions, cli, stores, self, mark, directory, isDraining, isAlive } = deps;
-  const { observeTurn, requireAgent, now, log } = deps;
+export const openAgentMode = async (deps: Dependencies) => {
+  const { settings, companions, stores, self, directory, now, log } = deps;
   if (stores.agentMode === null) return null;
-  const { conversations, completions: completionStore, visibilities, bus } = stores.agentMode;
+  const { conversations, completions: store, visibilities, bus } = stores.agentMode;
   const agent = createAgentPackage({ settings, companions, home: homedir(), log });
   await agent.read().catch((error: unknown) => {
     if (!(error instanceof ServiceError) || error.code !== "starting") throw error;
     log.warn(error.message);
   });
-  const newId = randomUUID;
-  const engine = createEngine({
-    cli,
-    agent,
-    conversations,
-    locks: stores.locks,
-    settings,
-    isDraining,
-    observeTurn,
-    now,
-    newId,
-    idPrefix: `agent-${mark}-`,
-    log,
-  });
+  const parts = { ...deps, locks: stores.locks, conversations, visibilities, bus, agent };
+  const engine = createEngine({ ...parts, idPrefix: `agent-${deps.mark}-` });
   await engine.prepare();
-  const chat = createChat({ engine, agent, requireAgent, visibilities, bus, settings, now, newId, log });
+  const spool = await openCompletionSpool(join(directory, "spool", "completions"), log);
+  const chat = createChat({ ...parts, engine });
   const completions = createCompletions({
+    ...parts,
     engine,
-    store: completionStore,
-    spool: await openCompletionSpool(join(directory, "spool", "completions"), log),
-    bus,
+    store,
+    spool,
     agentPackage: agent,
-    visibilities,
-    requireAgent,
-    settings,
     instance: self,
-    now,
-    log,
   });
-  let housekeeper: ReturnType<typeof startRepeating> | null = null;
-  const mayDelete = createClockCheck({ now, log });
-  const applyRetention = async (): Promise<void> => {
-    const isSure = mayDelete();
-    await engine.prune(isSure);
-    await completions.settleLost(({ podName, epoch }) =>
-      podName === self.podName ? epoch === self.epoch : isAlive(podName),
-    );
-    if (isSure) await completionStore.expire(now());
-  };
+  const isLiving = ({ podName, epoch }: { podName: string; epoch: string }) =>
+    podName === self.podName ? epoch === self.epoch : deps.isAlive(podName);
+  let retention: ReturnType<typeof startRetention> | null = null;
 
   return {
     chat,
     completions,
     bus,
+    /** For metrics: turns in flight, and agent processes. */
     counts: engine.counts,
-    start: () => {
+    /** Prewarms processes; begins to settle what lost instances left and to end outdated processes. */
+    start: (): void => {
       engine.start();
-      housekeeper = startRepeating(
-        () =>
-          applyRetention().catch((err: unknown) => log.debug({ err }, "retention of agent mode was put off")),
-        5000,
-      );
+      retention = startRetention(deps, 5000, async (_, isSure) => {
+        await engine.prune(isSure);
+        await completions.settleLost(isLiving);
+        if (isSure) await store.expire(now());
+      });
     },
+    /** Resolves when no turn is in flight, or the signal aborts. */
     idle: engine.idle,
-    stop: async () => {
-      await housekeeper?.stop();
+    /** Ends all turns and processes. */
+    stop: async (): Promise<void> => {
+      await retention?.stop();
       await Promise.all([engine.stop(), completions.stop()]);
     },
   };

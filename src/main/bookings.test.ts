@@ -23,7 +23,7 @@ const bookingsOf = (left: JobRecord[], refuses: string[] = []) => {
         world.added.push(id);
       },
     },
-    imputed: false,
+    settings: { agentOauthToken: null },
     isOurs: ({ pod_name }) => pod_name !== "b",
     dropped: () => undefined,
     now: () => new Date(),

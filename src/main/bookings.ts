@@ -1,24 +1,22 @@
 import type { EndedTurn } from "../chat/engine.ts";
+import type { Settings } from "../config/variables.ts";
 import { finalStatuses } from "../contract/job.ts";
-import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { orAborted } from "../lib/wait.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { EndedRun, TelemetrySink } from "../telemetry/sink.ts";
+import type { ServiceContext } from "./context.ts";
 import { startRepeating } from "./retention.ts";
 
-type Dependencies = {
+type Dependencies = Pick<ServiceContext, "now" | "log"> & {
+  settings: Pick<Settings, "agentOauthToken">;
   store: Pick<JobStore, "due" | "get" | "update">;
   telemetry: Pick<TelemetrySink, "addRun">;
-  /** Costs are computed, not billed. */
-  imputed: boolean;
   /** Whether a job that another instance left unbooked belongs into the database of this one. */
   isOurs: (record: JobRecord) => boolean;
   /** Counts turns of agent mode that are lost. */
   dropped: (turns: number) => void;
-  now: () => Date;
-  log: Log;
 };
 
 /**
@@ -29,7 +27,9 @@ type Dependencies = {
  * - a turn of agent mode at its end. It waits in memory while the database is unreachable.
  */
 export const createBookings = (deps: Dependencies) => {
-  const { store, telemetry, imputed, dropped, now, log } = deps;
+  const { store, telemetry, dropped, now, log } = deps;
+  // With a subscription, costs are computed, not billed.
+  const imputed = deps.settings.agentOauthToken !== null;
   const turns = new Map<string, EndedRun>();
   const booking = new Set<Promise<void>>();
   const warnings = createWarnOnce();
@@ -45,12 +45,14 @@ export const createBookings = (deps: Dependencies) => {
     await add(jobRun(record, imputed));
     await store.update(record.id, { status: finalStatuses }, { booked: true }, { lazy: true });
   };
-  const bookTurn = async (run: EndedRun): Promise<void> => {
-    await add(run);
-    turns.delete(run.id);
+  const bookTurns = async (): Promise<void> => {
+    for (const run of turns.values()) {
+      await add(run);
+      turns.delete(run.id);
+    }
   };
   const bookLeft = async (signal: AbortSignal): Promise<void> => {
-    for (const run of turns.values()) if (!signal.aborted) await bookTurn(run);
+    await bookTurns();
     // Those that are left to another instance must not hide the others; what moves up meanwhile is the next round's.
     for (let seen = 0, ids: string[] = []; !signal.aborted; seen += ids.length) {
       ids = await store.due("unbooked", now().getTime() - settlingMs, seen);
@@ -80,12 +82,9 @@ export const createBookings = (deps: Dependencies) => {
     turnEnded: (turn: EndedTurn): void => {
       const run = turnRun(turn, imputed);
       turns.set(run.id, run);
-      void inBackground(bookTurn(run));
-      for (const [oldest] of turns) {
-        if (turns.size <= maxTurns) break;
-        turns.delete(oldest);
-        dropped(1);
-      }
+      void inBackground(bookTurns());
+      const [oldest = ""] = turns.keys();
+      if (turns.size > maxTurns && turns.delete(oldest)) dropped(1);
     },
     /** Rejects while the database or the store is unreachable. */
     bookJob,

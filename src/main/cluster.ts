@@ -1,75 +1,46 @@
-import type { Settings } from "../config/variables.ts";
+import type { Overview } from "../contract/instance.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createMembership } from "../jobs/membership.ts";
 import { createOwnership } from "../jobs/ownership.ts";
 import { createSweep } from "../jobs/sweep.ts";
 import type { Worker } from "../jobs/worker.ts";
-import type { Log } from "../lib/log.ts";
 import type { InstanceFacts, Instances } from "../store/instances.ts";
 import type { JobRecord } from "../store/job-record.ts";
+import type { JobStore } from "../store/job-store.ts";
+import type { ServiceContext } from "./context.ts";
 import { startRepeating } from "./retention.ts";
 import type { Stores } from "./stores.ts";
-import type { Overview } from "../contract/instance.ts";
-import type { JobStore } from "../store/job-store.ts";
 
-type Dependencies = {
+type Dependencies = Pick<ServiceContext, "settings" | "now" | "log"> & {
   stores: Stores;
   worker: Worker;
   onEnded: (record: JobRecord) => void;
-  settings: Settings;
   /** This start of the instance. */
   self: { epoch: string; startedAt: Date; version: string };
-  /** Whether the instance accepts no more jobs, whatever others ask of it. */
-  isEnding: () => boolean;
+  /** Aborted when the instance accepts no more jobs, whatever others ask of it. */
+  ending: AbortSignal;
   /** Called when another process has taken over this instance's name: this one must end. */
   onSuperseded: (error: Error) => void;
-  now: () => Date;
-  log: Log;
 };
 
 /** Makes the service one of several instances. A single instance runs the same code. */
-export const createCluster = ({
-  stores,
-  worker,
-  onEnded,
-  settings,
-  self,
-  isEnding,
-  onSuperseded,
-  now,
-  log,
-}: Dependencies) => {
-  const { instances, lease, presence, queue, isLiving } = stores;
+export const createCluster = (deps: Dependencies) => {
+  const { stores, worker, settings, self, ending, log } = deps;
+  const { lease, presence, isLiving } = stores;
   const { podName } = settings;
-  const ownership = createOwnership({
-    store: stores.jobs,
-    worker,
-    epoch: self.epoch,
-    leaseMayHaveLapsed: lease.mayHaveLapsed,
-    log,
-  });
+  const parts = { ...stores, ...deps, store: stores.jobs, epoch: self.epoch };
+  const ownership = createOwnership({ ...parts, leaseMayHaveLapsed: lease.mayHaveLapsed });
+  const superseded = `another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`;
   const membership = createMembership({
-    instances,
-    lease,
+    ...parts,
     ownership,
-    queue,
-    onSuperseded: () => onSuperseded(new Superseded(podName)),
-    log,
+    onSuperseded: () => deps.onSuperseded(new Error(superseded)),
   });
-  const isDraining = (): boolean => isEnding() || membership.isDraining();
+  const isDraining = (): boolean => ending.aborted || membership.isDraining();
   const sweep = createSweep({
-    store: stores.jobs,
-    events: stores.events,
-    queue,
-    presence,
-    jobEnds: stores.jobEnds,
-    onEnded,
-    settings,
-    epoch: self.epoch,
+    ...parts,
     // While the service ends, some runs end here whose outcome the next start writes.
-    ownRuns: () => (isEnding() ? null : new Set(worker.runs().map(({ id }) => id))),
-    now,
-    log,
+    ownRuns: () => (ending.aborted ? null : new Set(worker.runs().map(({ id }) => id))),
   });
   /** Reads it afresh: the last reading may be a second old, and the instance may have come back. */
   const isAlive = async (name: string): Promise<boolean> => {
@@ -77,47 +48,47 @@ export const createCluster = ({
     await presence.refresh();
     return isLiving(name);
   };
-
+  const factsOf = (turns: number, address: string | null): InstanceFacts => ({
+    name: podName,
+    epoch: self.epoch,
+    version: self.version,
+    started_at: self.startedAt.toISOString(),
+    running: worker.runningCount(),
+    max_parallel_jobs: settings.maxParallelJobs,
+    turns,
+    draining: isDraining(),
+    address,
+    agent_mode: settings.agentMode,
+  });
   let sweeper: ReturnType<typeof startRepeating> | null = null;
 
-  return {
-    /**
-     * Takes this instance's name; `turns`: chat turns and completions in flight here.
-     * @throws Error with a sentence for the operator when the name is in use
-     */
-    join: async (turns: () => number): Promise<() => InstanceFacts> => {
-      const facts = (): InstanceFacts => ({
-        name: podName,
-        epoch: self.epoch,
-        version: self.version,
-        started_at: self.startedAt.toISOString(),
-        running: worker.runningCount(),
-        max_parallel_jobs: settings.maxParallelJobs,
-        turns: turns(),
-        draining: isDraining(),
-        address: null,
-        agent_mode: settings.agentMode,
+  /** Looks for lost runs every second. Without any run it looks less often: one that begins is seen in time. */
+  const startSweep = (): void => {
+    const [round, restful] = stores.shared
+      ? [sweep.round, Math.floor(settings.instanceLease / 4)]
+      : [sweep.ownRound, 0];
+    let rest = 0;
+    sweeper = startRepeating(async () => {
+      if (rest-- > 0) return;
+      const areRuns = await round().catch((err: unknown) => {
+        log.debug({ err }, "lost runs could not be looked for");
+        return true;
       });
-      await lease.join(facts());
+      rest = areRuns === false ? restful : 0;
+    }, 1000);
+  };
+
+  return {
+    /** Takes this instance's name. @throws Error with a sentence for the operator when it is in use */
+    join: async (): Promise<void> => {
+      await lease.join(factsOf(0, null));
       // Without a first reading, other instances would seem to be missing.
       await presence.refresh();
-      return facts;
     },
-    /** Begins to renew the lease and to check its runs. */
-    start: (facts: () => InstanceFacts): void => {
-      membership.start(facts);
-      const round = stores.shared ? sweep.round : sweep.ownRound;
-      // Without runs it looks less often: one that begins is seen long before the lease of a lost instance expires.
-      const restful = stores.shared ? Math.floor(settings.instanceLease / 4) : 0;
-      let rest = 0;
-      sweeper = startRepeating(async () => {
-        if (rest-- > 0) return;
-        const areRuns = await round().catch((err: unknown) => {
-          log.debug({ err }, "lost runs could not be looked for");
-          return true;
-        });
-        rest = areRuns === false ? restful : 0;
-      }, 1000);
+    /** Begins to renew the lease and to check its runs. `turns`: chat turns and completions in flight here. */
+    start: (turns: () => number, address: string | null): void => {
+      membership.start(() => factsOf(turns(), address));
+      startSweep();
     },
     /** Whether it accepts no new work. */
     isDraining,
@@ -141,14 +112,10 @@ export const createCluster = ({
       return isLiving(pod_name) ? "other" : "lost";
     },
     /** The instance on whose disk the worktree of a job is; null: any instance may continue it. */
-    instanceWith: async ({
-      pod_name,
-      worktree_path,
-      worktree_removed_at,
-    }: JobRecord): Promise<string | null> => {
-      const stands = worktree_path !== null && worktree_removed_at === null;
-      if (!stores.shared || !stands || pod_name === null) return null;
-      return (await isAlive(pod_name)) ? pod_name : null;
+    instanceWith: async (job: JobRecord): Promise<string | null> => {
+      const stands = job.worktree_path !== null && job.worktree_removed_at === null;
+      if (!stores.shared || !stands || job.pod_name === null) return null;
+      return (await isAlive(job.pod_name)) ? job.pod_name : null;
     },
     stop: async (): Promise<void> => {
       await sweeper?.stop();
@@ -156,14 +123,6 @@ export const createCluster = ({
     },
   };
 };
-
-/** Another process has taken over this instance's name: two of one name would treat each other's jobs as their own. */
-class Superseded extends Error {
-  override name = "Superseded";
-  constructor(podName: string) {
-    super(`another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`);
-  }
-}
 
 type ViewDependencies = {
   store: Pick<JobStore, "counts" | "ids" | "get" | "tally" | "unsettled">;

@@ -1,8 +1,5 @@
-import { randomUUID } from "node:crypto";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { agentEnvironment, createClaudeAgent } from "../agents/claude/claude.ts";
 import { modelCredential, modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
@@ -10,7 +7,7 @@ import type { Check } from "../contract/instance.ts";
 import { connectKv } from "../kv/connect.ts";
 import { runCommand } from "../lib/command.ts";
 import { locksWork } from "../lib/file-lock.ts";
-import { git } from "../lib/git.ts";
+import { git, pickEnvironment } from "../lib/git.ts";
 import { createLog } from "../lib/log.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
@@ -20,141 +17,89 @@ import { inFiles, inKv, requireFormat } from "../store/format.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { freeRoom, minRoom } from "./readiness.ts";
 
-type Patient = {
+type Diagnosis = {
   settings: Settings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
-  /** Asks neither model nor git host, and writes nothing. */
+  /** Does not ask the git host, and writes nothing. */
   offline: boolean;
 };
 
-/** `askModel`: sends the model one message. */
-type Examination = Patient & { askModel: boolean };
-
 /** Not as it should be, but jobs can run. Any other error is a fault. */
-class Doubt extends Error {
-  override name = "Doubt";
-}
-
-const redactorOf = ({ settings, env }: Patient) => createRedactor(secretValues(settings, env));
+class Warning extends Error {}
 
 /** Checks what jobs need on this machine, as the service would use it. No message has a secret in it. */
-export const examine = async ({ askModel, ...patient }: Examination): Promise<Check[]> => {
-  const directory = askModel ? await mkdtemp(join(tmpdir(), "service-doctor-")) : null;
-  const redact = redactorOf(patient);
-  const check = (name: string, look: Promise<string>): Promise<Check> =>
+export const diagnose = async (request: Diagnosis): Promise<Check[]> => {
+  const redact = createRedactor(secretValues(request.settings, request.env));
+  const host = request.offline ? Promise.resolve(null) : askGitHost(request);
+  const checks = {
+    git: gitVersion(request),
+    agent: agentVersion(request),
+    model: modelAccess(request),
+    "git host": rights(request, host),
+    disk: room(request),
+    store: store(request),
+    clock: clock(host),
+  };
+  const found = Object.entries(checks).map(([name, look]) =>
     look.then(
-      (message) => ({ name, status: "ok", message: redact(message) }),
-      (error: unknown) => ({
+      (message): Check => ({ name, status: "ok", message: redact(message) }),
+      (error: unknown): Check => ({
         name,
-        status: error instanceof Doubt ? "warning" : "fault",
+        status: error instanceof Warning ? "warning" : "fault",
         message: redact(error instanceof Error ? error.message : String(error)),
       }),
-    );
-  const host = patient.offline ? Promise.resolve(null) : askGitHost(patient);
-  try {
-    const found = await Promise.all([
-      check("git", gitVersion(patient)),
-      check("agent", agentVersion(patient)),
-      check("model", modelAnswer(patient, directory)),
-      check("git host", rights(patient, host)),
-      check("disk", room(patient)),
-      check("store", store(patient)),
-      check("clock", clock(host)),
-    ]);
-    patient.signal.throwIfAborted();
-    return found;
-  } finally {
-    if (directory !== null) await rm(directory, { recursive: true, force: true });
-  }
+    ),
+  );
+  return await Promise.all(found).finally(() => request.signal.throwIfAborted());
 };
 
-const gitVersion = async (patient: Patient): Promise<string> => {
-  const problems = await selfTest({ ...patient, readOnly: patient.offline });
+const gitVersion = async (request: Diagnosis): Promise<string> => {
+  const problems = await selfTest({ ...request, readOnly: request.offline });
   if (problems.length > 0) throw new Error(problems.join(" "));
-  return (await git(["version"], { ...patient, timeoutSeconds: 10 })).stdout.trim();
+  return (await git(["version"], { ...request, timeoutSeconds: 10 })).stdout.trim();
 };
 
-/** A home in which nothing can be made, not even by root. */
+/** A home in which nothing can be made, not even by root: nothing of the user's own is read. */
 const nowhere = "/dev/null";
 
-/** Home and configuration of the agent are this directory: nothing of the user's own is read. */
-const agentOf = ({ settings }: Patient, directory: string) => ({
-  settings: { ...settings, agentHome: directory, otelEnabled: false },
-  request: {
-    id: randomUUID(),
-    attempt: 1,
-    launch: {
-      configDir: directory,
-      args: ["--model", "sonnet", "--max-turns", "1", "--tools="],
-      model: "sonnet",
-      settingsFile: null,
-      mcpConfigFile: null,
-      worktreeName: null,
-      bypassPermissions: false,
-      profile: "doctor",
-      repoKey: null,
-      timeoutSeconds: 60,
-      maxBudgetUsd: null,
-    },
-  },
-});
-
-const agentVersion = async (patient: Patient): Promise<string> => {
-  const { env, signal } = patient;
-  const { settings, request: start } = agentOf(patient, nowhere);
+const agentVersion = async ({ settings, env, signal }: Diagnosis): Promise<string> => {
   const wayOut = "install the agent CLI, or point SERVICE_AGENT_CLI_BINARY at it";
   const found = await findExecutable(settings.agentCliBinary, env["PATH"] ?? "");
   if (!found.ok) throw new Error(`${found.message} Every job will fail: ${wayOut}`);
-  const { variables } = agentEnvironment({ settings, env, start, receiver: null, root: false });
-  const place = { cwd: "/", env: variables, timeoutSeconds: 30, signal };
-  const said = await runCommand({ command: found.path, args: ["--version"], ...place });
+  const listed = Object.fromEntries(settings.agentEnv.map((name) => [name, env[name]]));
+  const said = await runCommand({
+    command: found.path,
+    args: ["--version"],
+    cwd: "/",
+    env: { ...pickEnvironment(env), ...listed, HOME: nowhere, CLAUDE_CONFIG_DIR: nowhere },
+    timeoutSeconds: 30,
+    signal,
+  });
   if (said.exitCode === 0) return `${said.stdout.trim().slice(0, 100)} (${found.path})`;
   throw new Error(`${found.path} --version fails: ${said.stderr.trim().slice(0, 300)}; ${wayOut}`);
 };
 
-/** `directory` null: nothing is sent. */
-const modelAnswer = async (patient: Patient, directory: string | null): Promise<string> => {
-  const credential = modelCredential(patient.settings);
-  const problem = modelProblem(patient.settings);
+const modelAccess = async ({ settings }: Diagnosis): Promise<string> => {
+  const problem = modelProblem(settings);
   if (problem !== null) throw new Error(problem);
-  if (credential === null)
-    throw new Doubt("No model credential is known here; svc run shows whether agents need one");
-  if (directory === null)
-    throw new Doubt(`${credential} is set, but was not tried; svc doctor --yes tries it`);
-  const { settings: own, request } = agentOf(patient, directory);
-  // Its login may be there. The rest of what the CLI reads is in the configuration directory.
-  const settings = { ...own, agentHome: patient.settings.agentHome };
-  const session = { id: request.id, resumeFrom: null };
-  const agent = createClaudeAgent({ settings, env: patient.env, redact: redactorOf(patient) });
-  const started = await agent.start({ ...request, cwd: directory, session });
-  const outcome = !started.ok
-    ? started.outcome
-    : await started.process.turn({
-        content: [{ type: "text", text: "Answer with the word ok." }],
-        appendSystemPrompt: null,
-        effort: null,
-        timeoutSeconds: request.launch.timeoutSeconds,
-        onEvents: () => undefined,
-        signal: patient.signal,
-        isLast: true,
-      });
-  if (!outcome.ok) throw new Error(`${credential}: ${outcome.error ?? "the agent was ended"}`);
-  return `${outcome.model ?? "The model"} answered (${credential}, $${(outcome.costUsd ?? 0).toFixed(4)})`;
+  const credential = modelCredential(settings);
+  if (credential !== null) return `${credential} is set; the first job shows whether the model accepts it`;
+  throw new Warning("No model credential is known here; svc run shows whether agents need one");
 };
 
-const rights = async ({ settings, env }: Patient, asked: Promise<HostAnswer | null>): Promise<string> => {
+const rights = async ({ settings, env }: Diagnosis, asked: Promise<HostAnswer | null>): Promise<string> => {
   const { gitHost, gitHostToken, gitHostAppId } = settings;
   const gh = await findExecutable("gh", env["PATH"] ?? "");
   const isSet = gitHostToken !== null || gitHostAppId !== null;
-  if (isSet && !gh.ok) throw new Doubt(`${gh.message} Install gh: without it no pull request is opened`);
+  if (isSet && !gh.ok) throw new Warning(`${gh.message} Install gh: without it no pull request is opened`);
   const answer = await asked.catch((error: unknown) => {
     const said = error instanceof Error ? error.message : String(error);
     throw new Error(`${gitHost} could not be asked: ${said}. Check the credential, GIT_HOST and the network`);
   });
   if (answer !== null) return answerText(gitHost, answer);
-  throw new Doubt(
+  throw new Warning(
     isSet
       ? `A credential for ${gitHost} is set, but was not tried`
       : `No token for ${gitHost}: only public repositories can be cloned, and nothing is pushed. Set GIT_HOST_TOKEN`,
@@ -165,18 +110,18 @@ const answerText = (gitHost: string, { owner, scopes }: HostAnswer): string => {
   const who = `${gitHost}, as ${owner}`;
   if (scopes === null) return `${who}; each repository needs contents and pull requests: write`;
   if (!scopes.includes("repo"))
-    throw new Doubt(`${who}: the token lacks the scope repo, so private repositories and pushes fail`);
+    throw new Warning(`${who}: the token lacks the scope repo, so private repositories and pushes fail`);
   const lack = "; without workflow, files under .github/workflows cannot be pushed";
   return `${who}, with ${scopes.join(", ")}${scopes.includes("workflow") ? "" : lack}`;
 };
 
-const room = async ({ settings }: Patient): Promise<string> => {
+const room = async ({ settings }: Diagnosis): Promise<string> => {
   const disks = createDisks(settings, () => new Date());
   await disks.requireRoom(minRoom);
   return await freeRoom(disks);
 };
 
-const store = async ({ settings, signal, offline }: Patient): Promise<string> => {
+const store = async ({ settings, signal, offline }: Diagnosis): Promise<string> => {
   const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, jobsDir } = settings;
   if (url !== null) {
     const kv = await connectKv({
@@ -206,5 +151,5 @@ const clock = async (asked: Promise<HostAnswer | null>): Promise<string> => {
   const late = Math.round((Date.now() - date.getTime()) / 1000);
   // From about a minute on, hosts refuse what an app signs.
   if (Math.abs(late) <= 60) return "As the git host's";
-  throw new Doubt(`${Math.abs(late)} s ${late > 0 ? "ahead of" : "behind"} the git host: set the time`);
+  throw new Warning(`${Math.abs(late)} s ${late > 0 ? "ahead of" : "behind"} the git host: set the time`);
 };

@@ -11,7 +11,7 @@ import { createServerFactory } from "../mcp/server.ts";
 import { completionEventsRoute } from "../openai/completion-events-route.ts";
 import { openaiRoutes } from "../openai/routes.ts";
 import type { AgentMode } from "./agent-mode.ts";
-import { socketPath, stateDirectory } from "./instance-lock.ts";
+import { onLoopback, socketPath, stateDirectory } from "./instance-lock.ts";
 import { mcpProgram } from "./mcp-program.ts";
 
 export type Doors = {
@@ -53,7 +53,7 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
     const socket = await listenOnSocket(app, socketPath(stateDirectory(settings)));
     return {
       url: null,
-      otlpUrl: server && otlpUrl(server.url),
+      otlpUrl: server && `${onLoopback(server.url)}/otlp`,
       answer,
       close: async (graceMs) => {
         await socket.close(graceMs);
@@ -78,17 +78,12 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const server = await listen(createApp({ ...deps, routes }), settings);
   return {
     url: server.url,
-    otlpUrl: receiver && otlpUrl(server.url),
+    otlpUrl: receiver && `${onLoopback(server.url)}/otlp`,
     answer: null,
     close: server.close,
   };
 };
 
-/** A service that listens on all addresses is reached on loopback. */
-export const otlpUrl = (url: string): string => `${url.replace(everywhere, "//127.0.0.1:")}/otlp`;
-
 /** Where others reach the service: SERVICE_ADDRESS, else where it listens; null: it listens on all addresses. */
 export const publicAddress = ({ address }: Pick<Settings, "address">, url: string | null): string | null =>
-  address ?? (url === null || everywhere.test(url) ? null : url);
-
-const everywhere = /\/\/(0\.0\.0\.0|\[::\]):/;
+  address ?? (url === null || onLoopback(url) !== url ? null : url);

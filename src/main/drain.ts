@@ -1,43 +1,39 @@
 import type { Settings } from "../config/variables.ts";
+import { ServiceError } from "../contract/errors.ts";
+import type { Worker } from "../jobs/worker.ts";
 import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
+import { poll } from "../lib/wait.ts";
 import { inKv, requireFormat } from "../store/format.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
-import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
-import { openRedisRecords } from "../store/redis-records.ts";
-import { setTimeout as delay } from "node:timers/promises";
-import { ServiceError } from "../contract/errors.ts";
 import type { Instances } from "../store/instances.ts";
-import type { Worker } from "../jobs/worker.ts";
+import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
+import { createRedisInstances } from "../store/redis-instances.ts";
+import { openRedisRecords } from "../store/redis-records.ts";
 
 type Named = Pick<Settings, "kvOptionsFile" | "kvKeyPrefix" | "podName" | "instanceLease"> & {
   kvUrl: string;
 };
+/** `timeout` in seconds. */
 type Request = { timeout: number; signal: AbortSignal; say: (sentence: string) => void };
 
 /**
- * Asks the instance of this name to accept no new jobs and waits until it runs none, at most `timeout` seconds. Loads
- * only the store: shutdown hooks, which have little time, run it.
+ * Asks the instance of this name to accept no new jobs and waits until it runs none. Loads only the store: shutdown hooks,
+ * which have little time, run it.
  * @throws Error with a sentence for the operator when the store cannot be used
  */
 export const drainInstance = async (
-  { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, podName, instanceLease }: Named,
-  { timeout, signal, say }: Request,
+  { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, podName: name, instanceLease }: Named,
+  request: Request,
 ): Promise<Drained> => {
+  const { timeout, signal } = request;
   const patience = Math.min(timeout * 1000, longestConnect);
   const kv = await connectKv({ url, optionsFile, prefix, log: silent, signal, patience });
   try {
     await requireFormat(inKv(kv), { mark: false });
-    const records = openRedisRecords(jobKind(podName), { kv, now: kv.now, log: silent });
-    const store = createJobStore(records, podName);
-    const instances = createRedisInstances({
-      kv,
-      name: podName,
-      self: null,
-      leaseSeconds: instanceLease,
-      log: silent,
-    });
-    return await untilDrained({ store, instances }, { name: podName, timeout, signal, say });
+    const store = createJobStore(openRedisRecords(jobKind(name), { kv, now: kv.now, log: silent }), name);
+    const lease = { self: null, leaseSeconds: instanceLease };
+    const instances = createRedisInstances({ kv, name, ...lease, log: silent });
+    return await untilDrained({ store, instances }, { ...request, name });
   } finally {
     await kv.close();
   }
@@ -69,61 +65,60 @@ const interval = 500;
 const progressEvery = 10_000;
 
 /**
- * Asks an instance to accept no new jobs and waits until it runs no job and no turn, also while the store is away. Then,
- * or when interrupted, withdraws the request. After a timeout the request lapses by itself, so that no job begins just
- * before the stop.
+ * Waits until the instance runs no job and no turn, also while the store is away. Then, or when interrupted, withdraws the
+ * request. After a timeout the request lapses by itself, so that no job begins just before the stop.
  */
 const untilDrained = async (
-  { store, instances }: Dependencies,
+  deps: Dependencies,
   { name, timeout, signal, say }: Request & { name: string },
 ): Promise<Drained> => {
   const began = performance.now();
-  const seconds = (): number => (performance.now() - began) / 1000;
+  const secondsLeft = (): number => Math.max(0, Math.ceil(timeout - (performance.now() - began) / 1000));
   const seen = new Set<string>();
   let exists = false;
   let work: string | null = null;
   let told = { what: "", at: 0 };
 
-  const tell = (what: string): void => {
+  const tell = (what: string): null => {
     const at = performance.now();
-    if (told.what === what && at - told.at < progressEvery) return;
-    say(`Waiting for ${what}, at most ${Math.ceil(timeout - seconds())} s`);
+    if (told.what === what && at - told.at < progressEvery) return null;
+    say(`Waiting for ${what}, at most ${secondsLeft()} s`);
     told = { what, at };
+    return null;
   };
-  // Asked each time: a restarted store may have forgotten it, and another drain may have withdrawn it.
-  const look = async (left: number): Promise<Reading | null> => {
-    try {
-      await instances.askToDrain(name, Math.ceil(left) + flagMargin);
-      return await read({ store, instances }, name);
-    } catch (error) {
-      if (error instanceof ServiceError && error.code === "store_unavailable") return null;
+  const look = async (): Promise<Drained | null> => {
+    // Asked each time: a restarted store may have forgotten it, and another drain may have withdrawn it.
+    await deps.instances.askToDrain(name, secondsLeft() + flagMargin);
+    const { living, jobs, turns, isAlive, isUnconfirmed } = await read(deps, name);
+    const counts = [
+      ...(jobs.length === 0 ? [] : [jobList(jobs)]),
+      ...(turns === 0 ? [] : [turnCount(turns)]),
+    ];
+    work = counts.length === 0 ? null : counts.join(" and ");
+    exists ||= isAlive || work !== null;
+    for (const id of jobs) seen.add(id);
+    if (work !== null || isUnconfirmed) return tell(work ?? `${name} to take no new jobs`);
+    if (!exists) return { outcome: "absent", living };
+    return { outcome: "drained", jobs: [...seen], seconds: (performance.now() - began) / 1000 };
+  };
+  const lookAgain = (): Promise<Drained | null> =>
+    look().catch((error: unknown) => {
+      if (error instanceof ServiceError && error.code === "store_unavailable")
+        return tell("the key-value store");
       throw error;
-    }
-  };
+    });
   const withdraw = (): Promise<boolean> =>
-    instances.askToDrain(name, 0).then(
+    deps.instances.askToDrain(name, 0).then(
       () => true,
       () => false,
     );
 
   try {
-    for (;;) {
-      const left = Math.max(0, timeout - seconds());
-      const found = await look(left);
-      if (found !== null) {
-        work = workOf(found);
-        exists ||= found.alive || work !== null;
-        for (const id of found.jobs) seen.add(id);
-        if (work === null && !found.unconfirmed) {
-          await withdraw();
-          if (!exists) return { outcome: "absent", living: found.living };
-          return { outcome: "drained", jobs: [...seen], seconds: seconds() };
-        }
-      }
-      if (left === 0) return { outcome: "late", left: work };
-      tell(found === null ? "the key-value store" : (work ?? `${name} to take no new jobs`));
-      await delay(Math.min(interval, left * 1000), undefined, { signal });
-    }
+    const pauses = { first: interval, longest: interval, deadline: began + timeout * 1000 };
+    const end = await poll(lookAgain, { ...pauses, signal });
+    if (end === null) return { outcome: "late", left: work };
+    await withdraw();
+    return end;
   } catch (error) {
     const withdrawn = await withdraw();
     if (signal.aborted) return { outcome: "interrupted", withdrawn };
@@ -135,19 +130,10 @@ const untilDrained = async (
 export const jobList = (ids: readonly string[]): string =>
   `${ids.length} ${ids.length === 1 ? "job" : "jobs"} (${ids.join(", ")})`;
 
-/** `unconfirmed`: it is alive and has not yet reported that it accepts and runs nothing. */
-type Reading = { living: string[]; alive: boolean; jobs: string[]; turns: number; unconfirmed: boolean };
+const turnCount = (turns: number): string => `${turns} ${turns === 1 ? "turn" : "turns"}`;
 
-/** Null: it runs nothing. */
-const workOf = ({ jobs, turns }: Reading): string | null => {
-  const parts = [
-    ...(jobs.length === 0 ? [] : [jobList(jobs)]),
-    ...(turns === 0 ? [] : [`${turns} ${turns === 1 ? "turn" : "turns"}`]),
-  ];
-  return parts.length === 0 ? null : parts.join(" and ");
-};
-
-const read = async ({ store, instances }: Dependencies, name: string): Promise<Reading> => {
+/** What the store knows of the instance. `isUnconfirmed`: it lives and has not said yet that it accepts and runs nothing. */
+const read = async ({ store, instances }: Dependencies, name: string) => {
   // Its report first: once it says that it claims no more, the runs found afterwards are the last.
   const all = await instances.list();
   const living = all.map((each) => each.name);
@@ -155,13 +141,13 @@ const read = async ({ store, instances }: Dependencies, name: string): Promise<R
   const runs = (await store.unsettled()).filter(({ podName }) => podName === name).map(({ id }) => id);
   if (self !== undefined) {
     const { draining, running, turns } = self;
-    return { living, alive: true, jobs: runs, turns, unconfirmed: !draining || running + turns > 0 };
+    return { living, jobs: runs, turns, isAlive: true, isUnconfirmed: !draining || running + turns > 0 };
   }
   // A lost instance cleans up ended jobs at its next start. What counts as running may really run, on a machine that
   // is cut off.
   const records = await Promise.all(runs.map((id) => store.get(id)));
   const jobs = runs.filter((_, index) => records[index]?.status === "running");
-  return { living, alive: false, jobs, turns: 0, unconfirmed: false };
+  return { living, jobs, turns: 0, isAlive: false, isUnconfirmed: false };
 };
 
 type FinishDependencies = {

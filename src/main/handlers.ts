@@ -14,7 +14,7 @@ import { toJob } from "../store/job-record.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import type { createBudgets } from "../telemetry/budgets.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
-import { acceptBeginnings, type IdStores } from "./beginnings.ts";
+import { resolveIdPrefixes, type IdStores } from "./id-prefixes.ts";
 import { waitForJob } from "./wait-for-job.ts";
 import type { RunTaskInput } from "../contract/job.ts";
 import type { RunOptions } from "../contract/run-options.ts";
@@ -39,80 +39,76 @@ type Dependencies = {
 
 /** The operations as the doors call them. */
 export const createHandlers = (deps: Dependencies): Handlers<Operations> =>
-  acceptBeginnings(handlersOf(deps), deps.stores);
+  resolveIdPrefixes(handlersOf(deps), deps.stores);
 
-const handlersOf = ({
-  jobs,
-  submit,
-  profiles,
-  companions,
-  worktrees,
-  disks,
-  instances,
-  telemetry,
-  budgets,
-  settings,
-  agentMode,
-}: Omit<Dependencies, "stores">): Handlers<Operations> => ({
-  run_task: async (input, context) => {
-    const record = await submit(input, context);
-    const answered = input.wait ? await jobs.untilFinal(record.id, context.signal) : record;
-    return { success: true, job: toJob(answered) };
-  },
-  get_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.get(job_id)) }),
-  wait_for_job: async (input, context) => ({
-    success: true,
-    job: toJob(await waitForJob(jobs, input, context)),
-  }),
-  list_jobs: async (input) => {
-    const { records, next } = await jobs.list(input);
-    return { success: true, count: records.length, jobs: records.map(toJob), next_cursor: next };
-  },
-  cancel_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.cancel(job_id)) }),
-  get_diff: async ({ job_id, ...asked }, { signal }) => {
-    const record = await jobs.get(job_id);
-    return { success: true, ...(await worktrees.diff({ ...asked, record, signal })) };
-  },
-  list_profiles: async () => {
-    const all = await profiles.list();
-    return { success: true, count: all.length, profiles: all };
-  },
-  prepare_worktree: async (input, context) => {
-    const worktree = await worktrees.prepare(input, context);
-    return { success: true, worktree_id: worktree.worktree_id, worktree };
-  },
-  get_worktree: async ({ worktree_id }) => ({ success: true, worktree: await worktrees.get(worktree_id) }),
-  list_worktrees: async () => {
-    const all = await worktrees.list();
-    return { success: true, count: all.length, worktrees: all };
-  },
-  cleanup_worktrees: async (input, context) => {
-    const { removed, results } = await worktrees.cleanup(input, context);
-    return { success: true, removed, dry_run: input.dry_run, results };
-  },
-  get_disk_usage: async () => {
-    const [volumes, repositories] = await Promise.all([disks.volumes(), worktrees.usage()]);
-    return { success: true, min_free_bytes: settings.minFreeDiskBytes, volumes, repositories };
-  },
-  list_instances: async () => {
-    const overview = await instances.overview();
-    return { success: true, count: overview.instances.length, ...overview, answered_by: settings.podName };
-  },
-  sync_companions: ({ target }, { signal }) => companions.sync(targetsOf(target), signal),
-  get_usage: async (input, { principal }) => {
-    const [usage, all] = await Promise.all([telemetry.usage(input), profiles.list()]);
-    return { ...usage, budgets: await budgets.list(principal, all) };
-  },
-  agent_completions: (input, context) => required(agentMode).completions.submit(input, context),
-  get_completion: (input, context) => required(agentMode).completions.get(input, context),
-  list_completions: (input, context) => required(agentMode).completions.list(input, context),
-  cancel_completion: (input, context) => required(agentMode).completions.cancel(input, context),
-  get_visibility: async () => ({ success: true, visibility: await required(agentMode).chat.visibility() }),
-  set_visibility: async (changes) => ({
-    success: true,
-    visibility: await required(agentMode).chat.setVisibility(changes),
-  }),
-});
+const handlersOf = (deps: Dependencies): Handlers<Operations> => {
+  const { jobs, profiles, worktrees, agentMode } = deps;
+  return {
+    run_task: async (input, context) => {
+      const record = await deps.submit(input, context);
+      const answered = input.wait ? await jobs.untilFinal(record.id, context.signal) : record;
+      return { success: true, job: toJob(answered) };
+    },
+    get_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.get(job_id)) }),
+    wait_for_job: async (input, context) => ({
+      success: true,
+      job: toJob(await waitForJob(jobs, input, context)),
+    }),
+    list_jobs: async (input) => {
+      const { records, next } = await jobs.list(input);
+      return { success: true, count: records.length, jobs: records.map(toJob), next_cursor: next };
+    },
+    cancel_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.cancel(job_id)) }),
+    get_diff: async ({ job_id, ...asked }, { signal }) => {
+      const record = await jobs.get(job_id);
+      return { success: true, ...(await worktrees.diff({ ...asked, record, signal })) };
+    },
+    list_profiles: async () => {
+      const all = await profiles.list();
+      return { success: true, count: all.length, profiles: all };
+    },
+    prepare_worktree: async (input, context) => {
+      const worktree = await worktrees.prepare(input, context);
+      return { success: true, worktree_id: worktree.worktree_id, worktree };
+    },
+    get_worktree: async ({ worktree_id }) => ({ success: true, worktree: await worktrees.get(worktree_id) }),
+    list_worktrees: async () => {
+      const all = await worktrees.list();
+      return { success: true, count: all.length, worktrees: all };
+    },
+    cleanup_worktrees: async (input, context) => {
+      const { removed, results } = await worktrees.cleanup(input, context);
+      return { success: true, removed, dry_run: input.dry_run, results };
+    },
+    get_disk_usage: async () => {
+      const [volumes, repositories] = await Promise.all([deps.disks.volumes(), worktrees.usage()]);
+      return { success: true, min_free_bytes: deps.settings.minFreeDiskBytes, volumes, repositories };
+    },
+    list_instances: async () => {
+      const overview = await deps.instances.overview();
+      return {
+        success: true,
+        count: overview.instances.length,
+        ...overview,
+        answered_by: deps.settings.podName,
+      };
+    },
+    sync_companions: ({ target }, { signal }) => deps.companions.sync(targetsOf(target), signal),
+    get_usage: async (input, { principal }) => {
+      const [usage, all] = await Promise.all([deps.telemetry.usage(input), profiles.list()]);
+      return { ...usage, budgets: await deps.budgets.list(principal, all) };
+    },
+    agent_completions: (input, context) => required(agentMode).completions.submit(input, context),
+    get_completion: (input, context) => required(agentMode).completions.get(input, context),
+    list_completions: (input, context) => required(agentMode).completions.list(input, context),
+    cancel_completion: (input, context) => required(agentMode).completions.cancel(input, context),
+    get_visibility: async () => ({ success: true, visibility: await required(agentMode).chat.visibility() }),
+    set_visibility: async (changes) => ({
+      success: true,
+      visibility: await required(agentMode).chat.setVisibility(changes),
+    }),
+  };
+};
 
 /** The doors do not offer these operations when agent mode is off. */
 const required = <Part>(agentMode: Part | null): Part => {

@@ -1,93 +1,81 @@
+import { createHash } from "node:crypto";
 import { constants, fsyncSync, ftruncateSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { mkdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
-import { createHash } from "node:crypto";
 import type { Settings } from "../config/variables.ts";
+import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
 
 /** What the holder says about itself; `url` is null when it serves a client on its stdin, and others on its Unix socket. */
 const Holder = z.object({ url: z.string().nullable(), pid: z.int() });
-export type Holder = z.infer<typeof Holder>;
-
-export type InstanceLock = FileLock & {
-  /** Publishes the holder's address to processes that find the lock held. */
-  publish: (url: string | null) => void;
-};
+type Holder = z.infer<typeof Holder>;
 
 /** Another service holds the directory. */
 export class InstanceHeldError extends Error {
   override name = "InstanceHeldError";
 }
 
+type Wanted = { directory: string; variable: "SERVICE_JOBS_DIR" | "SERVICE_WORKTREE_ROOT" };
+
 /**
- * Locks the directory of job files: two services would overwrite each other's records. The kernel releases the lock
- * when the process ends, however it ends.
+ * Locks a directory: two services would overwrite each other's records. The kernel releases the lock when the process
+ * ends, however it ends.
  * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
-const lockInstance = async (
-  jobsDir: string,
+const lockDirectory = async (
+  { directory, variable }: Wanted,
   signal: AbortSignal,
   timeoutSeconds = 1,
-  variable = "SERVICE_JOBS_DIR",
-): Promise<InstanceLock> => {
+): Promise<FileLock> => {
   try {
-    await mkdir(jobsDir, { recursive: true, mode: 0o700 });
-    const lock = await lockFile({ path: lockPath(jobsDir), timeoutSeconds, signal });
-    return { ...lock, publish: (url) => void writeSync(lock.fd, JSON.stringify({ url, pid: process.pid })) };
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    return await lockFile({ path: lockPath(directory), timeoutSeconds, signal });
   } catch (cause) {
     signal.throwIfAborted();
-    if (cause instanceof LockTimeoutError) {
+    if (cause instanceof LockTimeoutError)
       throw new InstanceHeldError(
-        `${described(await readHolder(jobsDir))} uses ${jobsDir}; stop it, or give this one a directory of its own with ${variable}`,
+        `${described(await readHolder(directory))} uses ${directory}; stop it, or give this one a directory of its own with ${variable}`,
         { cause },
       );
-    }
     throw new Error(
-      `The job records cannot be kept in ${jobsDir} (${cause instanceof Error ? cause.message : String(cause)}); make it a directory that the service may write to, or name another with SERVICE_JOBS_DIR`,
+      `The job records cannot be kept in ${directory} (${cause instanceof Error ? cause.message : String(cause)}); make it a directory that the service may write to, or name another with SERVICE_JOBS_DIR`,
       { cause },
     );
   }
 };
 
 /**
- * Locks the directory of worktrees as well: two services would remove each other's as orphans. Where it cannot be
- * locked, each job reports why no worktree can be made.
+ * Locks the directory of job files, and that of worktrees: two services would remove each other's as orphans. Where the
+ * latter cannot be locked, each job reports why no worktree can be made. `publish`: the address for whoever finds it held.
  */
-export const lockDirectories = async (
-  directory: string,
-  worktreeRoot: string,
-  signal: AbortSignal,
-): Promise<InstanceLock> => {
-  const state = await lockInstance(directory, signal);
+export const lockDirectories = async (directory: string, worktreeRoot: string, signal: AbortSignal) => {
+  await using opened = new AsyncDisposableStack();
+  const jobs = { directory, variable: "SERVICE_JOBS_DIR" } as const;
+  const state = opened.use(await lockDirectory(jobs, signal));
   // An earlier holder's address is no longer valid. Only a start removes it: who looks for a holder writes nothing.
   ftruncateSync(state.fd);
-  const worktrees = await lockInstance(worktreeRoot, signal, 1, "SERVICE_WORKTREE_ROOT").catch(
-    async (error: unknown) => {
-      if (!(error instanceof InstanceHeldError)) return null;
-      await state.release();
-      // Not an `InstanceHeldError`: the holder has other jobs, so it cannot answer for this process.
-      throw new Error(error.message, { cause: error });
+  const root = { directory: worktreeRoot, variable: "SERVICE_WORKTREE_ROOT" } as const;
+  const worktrees = await lockDirectory(root, signal).catch((error: unknown) => {
+    if (!(error instanceof InstanceHeldError)) return null;
+    // Not an `InstanceHeldError`: the holder has other jobs, so it cannot answer for this process.
+    throw new Error(error.message, { cause: error });
+  });
+  if (worktrees !== null) opened.use(worktrees);
+  requireRoom(state, jobs);
+  if (worktrees !== null) requireRoom(worktrees, root);
+  const locks = opened.move();
+  return {
+    publish: (url: string | null): void => {
+      for (const lock of [state, worktrees])
+        if (lock !== null) writeSync(lock.fd, JSON.stringify({ url, pid: process.pid }));
     },
-  );
-  const release = async (): Promise<void> => {
-    await worktrees?.release();
-    await state.release();
+    release: (): Promise<void> => locks.disposeAsync(),
   };
-  try {
-    requireRoom(state, directory, "SERVICE_JOBS_DIR");
-    if (worktrees !== null) requireRoom(worktrees, worktreeRoot, "SERVICE_WORKTREE_ROOT");
-  } catch (error) {
-    await release();
-    throw error;
-  }
-  const publish = (url: string | null): void => [state, worktrees].forEach((lock) => lock?.publish(url));
-  return { ...state, publish, release };
 };
 
 /** Room for a record; what stays of it is room for the address. On a full disk, empty files can still be made. */
-const requireRoom = ({ fd }: InstanceLock, directory: string, variable: string): void => {
+const requireRoom = ({ fd }: FileLock, { directory, variable }: Wanted): void => {
   try {
     ftruncateSync(fd);
     writeFileSync(fd, " ".repeat(65_536));
@@ -113,7 +101,7 @@ export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Ho
   const started = performance.now();
   for (;;) {
     try {
-      const lock = await lockInstance(jobsDir, signal, 0.05);
+      const lock = await lockDirectory({ directory: jobsDir, variable: "SERVICE_JOBS_DIR" }, signal, 0.05);
       await lock.release();
       return null;
     } catch (error) {
@@ -132,6 +120,9 @@ export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Ho
  */
 export const socketPath = (directory: string): string =>
   join(`/proc/self/fd/${openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY)}`, "service.sock");
+
+/** A service that listens on all addresses is reached on loopback by programs of this machine. */
+export const onLoopback = (url: string): string => url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//127.0.0.1:");
 
 /** The file that a service of this directory holds locked. */
 const lockPath = (jobsDir: string): string => join(jobsDir, ".lock");

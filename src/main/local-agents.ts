@@ -49,20 +49,14 @@ export const localAgents = async ({ settings, home, directory }: Request): Promi
 
 const agentOf = (layer: Layer | BrokenLayer): LocalAgent => {
   const { name, source } = layer;
-  const path = source.parts === null ? source.file : dirname(source.file);
-  if (isBroken(layer)) {
-    const { message: error } = layer.fault;
-    return { name, path, description: null, error, config: null, mcp_servers: [], system_prompt: null };
-  }
-  const { definition: config, mcpServers, prompt } = layer;
-  const { description = null } = config;
+  const usable = isBroken(layer) ? null : layer;
   return {
     name,
-    path,
-    description,
-    error: null,
-    config,
-    mcp_servers: Object.keys(mcpServers),
-    system_prompt: prompt,
+    path: source.parts === null ? source.file : dirname(source.file),
+    description: usable?.definition.description ?? null,
+    error: isBroken(layer) ? layer.fault.message : null,
+    config: usable?.definition ?? null,
+    mcp_servers: Object.keys(usable?.mcpServers ?? {}),
+    system_prompt: usable?.prompt ?? null,
   };
 };

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { createClaudeAgent } from "../agents/claude/claude.ts";
+import { createClaudeAgent, type TelemetryReceiver } from "../agents/claude/claude.ts";
 import type { ObserveTurn } from "../chat/engine.ts";
 import { modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
@@ -9,32 +9,35 @@ import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { queueWaiting, recover } from "../jobs/recovery.ts";
+import { applyRetention } from "../jobs/retention.ts";
 import { openOutcomeSpool } from "../jobs/outcomes.ts";
 import { createSubmit } from "../jobs/submit.ts";
 import { createWorker } from "../jobs/worker.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createLog } from "../lib/log.ts";
 import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
-import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import { createRetries } from "../lib/retries.ts";
+import type { Answer } from "../mcp/answer.ts";
 import { transcriptRoot } from "../profiles/materialise.ts";
 import { createRunner } from "../runner/runner.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createBudgets } from "../telemetry/budgets.ts";
-import type { Answer } from "../mcp/answer.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { createWorktrees } from "../worktrees/worktrees.ts";
 import { openAgentMode } from "./agent-mode.ts";
 import { createBookings } from "./bookings.ts";
-import { createTaskCheck, createHandlers } from "./handlers.ts";
-import { withCosts } from "./costs.ts";
 import { createCluster, createInstancesView } from "./cluster.ts";
+import type { ServiceContext } from "./context.ts";
+import { withCosts } from "./costs.ts";
 import { openDoors, publicAddress } from "./doors.ts";
-import { lockDirectories, instanceMark, stateDirectory } from "./instance-lock.ts";
-import { createReadiness } from "./readiness.ts";
 import { finish } from "./drain.ts";
+import { createHandlers, createTaskCheck } from "./handlers.ts";
+import { instanceMark, lockDirectories, stateDirectory } from "./instance-lock.ts";
+import { createReadiness } from "./readiness.ts";
 import { startRetention } from "./retention.ts";
 import { openSources } from "./sources.ts";
 import { startWarnings } from "./start-warnings.ts";
@@ -60,8 +63,7 @@ export type Orchestrator = {
 type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /** The composition root of the job orchestrator: reading it shows the system. */
-export const startOrchestrator = async (start: Start): Promise<Orchestrator> => {
-  const { settings, warnings, env: given } = start;
+export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
   // No text ends in `~`: masking holds back an end of a text that may be the beginning of a secret.
   const telemetryToken = `~${randomBytes(32).toString("hex")}`;
   const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
@@ -70,21 +72,26 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const closing = new AbortController();
   const ending = new AbortController();
   const mustEnd = new AbortController();
+  // Closed in reverse, also when the service cannot start: nothing may keep the process alive then.
+  await using starting = new AsyncDisposableStack();
+
   const directory = stateDirectory(settings);
   const lock = await lockDirectories(directory, settings.worktreeRoot, closing.signal);
+  starting.defer(lock.release);
   const mark = await instanceMark(directory);
   // First, because this start's own processes will carry the same mark.
   await killOrphans(null, instanceMarker(mark), { graceSeconds: orphanGrace });
-  const env = { ...given, [instanceVariable]: mark };
   const self = { podName: settings.podName, epoch: randomUUID(), startedAt: new Date(), version };
-  const stores = await openStores({ settings, epoch: self.epoch, log }).catch(async (error: unknown) => {
-    await lock.release();
-    throw error;
-  });
-  const { jobs: store, events, queue, jobEnds, now } = stores;
-  const { repos, companions, profiles } = await openSources({ settings, env, stores, redact, now, log });
+  const stores = await openStores({ settings, epoch: self.epoch, log });
+  starting.defer(stores.close);
+  const { jobs: store, events, queue, jobEnds, shared, now } = stores;
+  const env = { ...given, [instanceVariable]: mark };
+  const { signal } = closing;
+  const context: ServiceContext = { settings, env, now, newId: randomUUID, redact, log, signal };
+  const { repos, companions, profiles } = await openSources(context, stores);
   const disks = createDisks(settings, now);
   const view = createInstancesView({ store, instances: stores.instances, now });
+
   const metrics = createMetrics({
     jobCounts: store.counts,
     overview: view.overview,
@@ -94,55 +101,20 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   });
   const dropped = (what: Parameters<typeof metrics.dropped>[0]) => (count: number) =>
     metrics.dropped(what, count);
-  const telemetry = openTelemetry({ settings, directory, redact, dropped: dropped("records"), now, log });
-  const imputed = settings.agentOauthToken !== null;
+  const telemetry = openTelemetry(context, { directory, dropped: dropped("records") });
+  starting.defer(telemetry.close);
   const bookings = createBookings({
+    ...context,
     store,
     telemetry,
-    imputed,
     // Instances that share a store, and have a SQLite file each, do not share their costs.
     isOurs: ({ pod_name }) =>
-      !stores.shared || settings.telemetryDb !== null || (pod_name ?? self.podName) === self.podName,
+      !shared || settings.telemetryDb !== null || (pod_name ?? self.podName) === self.podName,
     dropped: dropped("turns"),
-    now,
-    log,
   });
-
-  /** Nothing may keep the process alive when it cannot start. */
-  const giveUp = async (error: unknown): Promise<never> => {
-    await bookings.close();
-    await telemetry.close();
-    await stores.close();
-    await lock.release();
-    throw error;
-  };
-
-  /** Known once the doors are open. */
-  let receiver: { endpoint: string; token: string } | null = null;
-  const claude = createClaudeAgent({ settings, env, redact, receiver: () => receiver });
-  const agent = withCosts(claude, { telemetry, log });
-  const runner = createRunner({
-    profiles,
-    repos,
-    taskFiles: stores.taskFiles,
-    agent,
-    newId: randomUUID,
-    redact,
-    log,
-    instance: mark,
-    orphanGrace,
-    salvageTimeout: 60,
-  });
-
-  const tracing = await openTracing({
-    settings,
-    service,
-    events,
-    redact,
-    dropped: dropped("spans"),
-    now,
-    log,
-  });
+  starting.defer(bookings.close);
+  const tracing = await openTracing({ ...context, events, dropped: dropped("spans") });
+  starting.defer(async () => await tracing?.close());
   const onEnded = (record: JobRecord): void => {
     metrics.jobEnded(record);
     bookings.jobEnded(record);
@@ -158,42 +130,54 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
       },
     };
   };
-  const budgets = createBudgets({ settings, telemetry, now, log });
+  const budgets = createBudgets({ ...context, telemetry });
   /** What every request that starts an agent needs. Throws a `ServiceError`. */
   const requireAgent: typeof budgets.require = async (asked) => {
     const problem = modelProblem(settings);
     if (problem !== null) throw new ServiceError("no_model_credential", problem, { retryAfter: 60 });
     await budgets.require(asked);
   };
+
+  /** The one thing that is known late: the address of this service, once it listens. */
+  let receiver: TelemetryReceiver | null = null;
+  const claude = createClaudeAgent({ settings, env, redact, receiver: () => receiver });
+  const agent = withCosts(claude, { telemetry, log });
+  const runner = createRunner({
+    ...context,
+    profiles,
+    repos,
+    taskFiles: stores.taskFiles,
+    agent,
+    instance: mark,
+    orphanGrace,
+    salvageTimeout: 60,
+  });
   const settling = { store, events, queue, jobEnds, onEnded, now, log };
   const spool = await openOutcomeSpool(join(directory, "spool"), log);
   const worker = createWorker({
+    ...context,
     ...settling,
     locks: stores.locks,
     spool,
     execute: runner.execute,
     instance: self,
-    settings,
-    redact,
   });
   const cluster = createCluster({
+    ...context,
     stores,
     worker,
     onEnded,
-    settings,
     self,
-    isEnding: () => ending.signal.aborted,
+    ending: ending.signal,
     onSuperseded: (error) => mustEnd.abort(error),
-    now,
-    log,
   });
   const admit = async (): Promise<void> => {
     cluster.requireOpen();
     await disks.requireRoom();
   };
-
   const jobs = createJobs({ ...settling, interrupt: cluster.interrupt });
   const worktrees = createWorktrees({
+    ...context,
     records: stores.worktrees,
     jobs: store,
     repos,
@@ -205,31 +189,23 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     isAlive: cluster.isAlive,
     admit,
     mutex: createKeyedMutex(),
-    settings: { ...settings, shared: stores.shared },
-    now,
-    newId: randomUUID,
-    redact,
-    log,
-    closing: closing.signal,
+    settings: { ...settings, shared },
+    closing: signal,
   });
-
   const submit = createSubmit({
+    ...context,
     store,
     queue,
-    settings,
-    now,
-    newId: randomUUID,
     check: createTaskCheck({ repos, profiles, requireAgent }),
     hasTranscript: async (id) => (await profiles.findTranscript(id)) !== null,
     putFiles: stores.taskFiles.put,
     admit,
     joinWorktree: (id, accept) =>
-      worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
+      worktrees.join(id, (named) => accept({ ...named, boundTo: shared ? named.boundTo : null })),
     instanceWith: cluster.instanceWith,
   });
-
   const agentMode = await openAgentMode({
-    settings,
+    ...context,
     companions: companions.files,
     cli: agent,
     stores,
@@ -240,15 +216,15 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     isAlive: cluster.isAlive,
     observeTurn,
     requireAgent,
-    now,
-    log,
-  }).catch(giveUp);
-  const user = { root: process.getuid?.() === 0, signal: closing.signal };
-  for (const warning of await startWarnings({ settings, env, profiles, ...user })) log.warn(warning);
-  const chat = (): { turns: number; processes: number } | null => agentMode?.counts() ?? null;
+  });
+  for (const warning of await startWarnings(context, profiles)) log.warn(warning);
+  const chat = agentMode?.counts ?? (() => null);
   metrics.watch({ running: worker.runningCount, chat });
-  const facts = await cluster.join(() => chat()?.turns ?? 0).catch(giveUp);
+
+  await cluster.join();
+  starting.defer(cluster.stop);
   const doors = await openDoors({
+    ...context,
     handlers: createHandlers({
       stores,
       jobs,
@@ -266,7 +242,6 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     agentMode,
     events,
     changes: stores.changes,
-    settings,
     readiness: createReadiness({
       store,
       disks,
@@ -278,53 +253,58 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     metrics: metrics.read,
     receiver: settings.otelEnabled ? { token: telemetryToken, store: telemetry.append } : null,
     service,
-    log,
     newRequestId: randomUUID,
-    closing: closing.signal,
-  }).catch(async (error: unknown) => {
-    await cluster.stop();
-    return await giveUp(error);
+    closing: signal,
   });
+  starting.defer(() => doors.close(5000));
   if (doors.otlpUrl !== null) receiver = { endpoint: doors.otlpUrl, token: telemetryToken };
   const { url, answer } = doors;
   lock.publish(url);
 
-  const wasOurs = ({ podName, epoch }: UnsettledRun): boolean =>
-    epoch !== self.epoch && (!stores.shared || podName === settings.podName);
+  const wasOwn = ({ podName, epoch }: UnsettledRun): boolean =>
+    epoch !== self.epoch && (!shared || podName === self.podName);
   const recovered = recover({
     ...settling,
     spool,
     settleLost: runner.settleLost,
-    wasOwn: wasOurs,
+    wasOwn,
     afterwards: [
-      async () => stores.shared || (await queueWaiting({ store, queue })),
+      async () => shared || (await queueWaiting({ store, queue })),
       async () => queue.start(worker.work),
       worktrees.recover,
     ],
     signal: ending.signal,
   });
-  cluster.start(() => ({ ...facts(), address: publicAddress(settings, url) }));
-  const retention = startRetention({
-    ...settling,
-    worktreeTtl: settings.worktreeTtl,
-    shared: stores.shared,
-    worktrees,
-    removeConfig: runner.removeConfig,
-    book: bookings.bookJob,
-    reserveWorktree: worker.reserveWorktree,
-    locationOf: cluster.locationOf,
+  cluster.start(() => chat()?.turns ?? 0, publicAddress(settings, url));
+  const retries = createRetries();
+  // Each round asks the store.
+  const retention = startRetention(context, shared ? 5000 : 1000, async (aborted, isSure) => {
+    if (!isSure) return;
+    const round = {
+      ...settling,
+      worktreeTtl: settings.worktreeTtl,
+      removeWorktree: worktrees.release,
+      removeConfig: runner.removeConfig,
+      book: bookings.bookJob,
+      reserveWorktree: worker.reserveWorktree,
+      locationOf: cluster.locationOf,
+      retries,
+    };
+    await applyRetention(round, aborted);
+    await worktrees.applyRetention(aborted);
   });
   agentMode?.start();
-  const kept = stores.shared ? "in the key-value store" : settings.jobsDir;
+  const kept = shared ? "in the key-value store" : settings.jobsDir;
   const transcripts = transcriptRoot({ home: homedir(), sharedFsRoot: settings.sharedFsRoot });
   const facing = url === null ? "serving on stdin and stdout" : "listening";
-  log.info({ url, version, instance: settings.podName, jobs: kept, transcripts }, facing);
+  log.info({ url, version, instance: self.podName, jobs: kept, transcripts }, facing);
 
+  const opened = starting.move();
   return {
     url,
     answer,
     mustEnd: mustEnd.signal,
-    stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: closing.signal }) => {
+    stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: signal }) => {
       ending.abort();
       queue.stop();
       await recovered;
@@ -335,13 +315,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
       await worker.stop();
       await retention.stop();
       await worktrees.settled();
-      await doors.close(5000);
-      await cluster.stop();
-      await tracing?.close();
-      await bookings.close();
-      await telemetry.close();
-      await stores.close();
-      await lock.release();
+      await opened.disposeAsync();
     },
   };
 };

@@ -8,16 +8,7 @@ import type { JobStore } from "../store/job-store.ts";
  */
 const cacheMs = 1000;
 
-/** Reports whether new jobs are accepted, and if not, why. */
-export const createReadiness = ({
-  store,
-  disks,
-  credentialProblem,
-  companions,
-  isDraining,
-  closing,
-  clock = () => performance.now(),
-}: {
+type Dependencies = {
   store: Pick<JobStore, "check">;
   disks: { requireRoom: (least?: number) => Promise<void>; volumes: () => Promise<Volume[]> };
   /** Why agents have no access to the model; null: they have a credential. */
@@ -27,7 +18,11 @@ export const createReadiness = ({
   closing: AbortSignal;
   /** Milliseconds of a monotonic clock. */
   clock?: () => number;
-}): (() => Promise<Omit<Readiness, "transcripts">>) => {
+};
+
+/** Reports whether new jobs are accepted, and if not, why. */
+export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readiness, "transcripts">>) => {
+  const { store, disks, isDraining, closing, clock = () => performance.now() } = deps;
   let last: { at: number; problem: Promise<string | null> } | null = null;
 
   const storeProblem = (): Promise<string | null> => {
@@ -48,10 +43,13 @@ export const createReadiness = ({
       check("jobs", shutdown ?? draining, "New jobs are accepted"),
       check("store", stored, "Jobs can be recorded"),
       check("disk", room, free),
-      check("model", credentialProblem(), "A credential is set, or none is asked for", "warning"),
+      check("model", deps.credentialProblem(), "A credential is set, or none is asked for", "warning"),
     ];
     const reasons = checks.filter(({ status }) => status === "fault").map(({ message }) => message);
-    const ages = (await companions()).map(({ target, ageSeconds }) => ({ target, age_seconds: ageSeconds }));
+    const ages = (await deps.companions()).map(({ target, ageSeconds }) => ({
+      target,
+      age_seconds: ageSeconds,
+    }));
     return { ready: reasons.length === 0, reasons, checks, companions: ages };
   };
 };

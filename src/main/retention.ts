@@ -1,28 +1,5 @@
-import { type Retention, applyRetention } from "../jobs/retention.ts";
-import { createRetries } from "../lib/retries.ts";
-import type { Worktrees } from "../worktrees/worktrees.ts";
+import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
-import { createClockCheck } from "./clock-check.ts";
-
-type Dependencies = Omit<Retention, "removeWorktree" | "retries"> & {
-  worktrees: Pick<Worktrees, "release" | "applyRetention">;
-  shared: boolean;
-};
-
-/** Applies the retention of jobs and worktrees: once a second, or every 5 s, because each round asks a shared store. */
-export const startRetention = ({ worktrees, shared, ...jobs }: Dependencies) => {
-  const retries = createRetries();
-  const mayDelete = createClockCheck(jobs);
-  return startRepeating(
-    async (signal) => {
-      if (!mayDelete()) return;
-      await applyRetention({ ...jobs, removeWorktree: worktrees.release, retries }, signal)
-        .then(() => worktrees.applyRetention(signal))
-        .catch((err: unknown) => jobs.log.debug({ err }, "retention was put off"));
-    },
-    shared ? 5000 : 1000,
-  );
-};
 
 /**
  * Repeats `round`, with `intervalMs` between the end of one and the start of the next. `stop` waits for the round in
@@ -41,5 +18,55 @@ export const startRepeating = (round: (signal: AbortSignal) => Promise<void>, in
       controller.abort();
       await loop;
     },
+  };
+};
+
+type Clock = { now: () => Date; log: Log };
+
+/**
+ * Repeats a round that deletes what is past its time; one that fails is put off to the next. `isSure` false: the clock is
+ * in doubt, so nothing may be deleted because of its age.
+ */
+export const startRetention = (
+  { now, log }: Clock,
+  intervalMs: number,
+  round: (signal: AbortSignal, isSure: boolean) => Promise<unknown>,
+) => {
+  const isSure = createClockCheck({ now, log });
+  return startRepeating(async (signal) => {
+    await round(signal, isSure()).catch((err: unknown) => log.debug({ err }, "retention was put off"));
+  }, intervalMs);
+};
+
+/** A step of the clock against the monotonic one that is no drift, ms. */
+const step = 120_000;
+
+/** How long a clock that was set is doubted, ms. */
+const doubt = 3_600_000;
+
+/**
+ * Tells whether what is old by the clock may be deleted. False for an hour after the clock was set, or the machine slept:
+ * one that was set forward by mistake makes everything old, and is set back.
+ */
+export const createClockCheck = (
+  { now, log }: { now: () => Date; log: Pick<Log, "warn"> },
+  monotonic = (): number => performance.now(),
+) => {
+  const offset = (): number => now().getTime() - monotonic();
+  let trusted = offset();
+  let doubted = { offset: trusted, since: 0 };
+  return (): boolean => {
+    const current = offset();
+    if (Math.abs(current - trusted) > step) {
+      if (Math.abs(current - doubted.offset) > step) {
+        doubted = { offset: current, since: monotonic() };
+        const seconds = Math.round((current - trusted) / 1000);
+        log.warn({ seconds }, "the clock was set: for an hour nothing is deleted because of its age");
+      }
+      if (monotonic() - doubted.since < doubt) return false;
+    }
+    trusted = current;
+    doubted = { offset: current, since: 0 };
+    return true;
   };
 };

@@ -1,54 +1,34 @@
 import { modelProblem } from "../config/model-credential.ts";
-import type { Settings } from "../config/variables.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { selfTest } from "../repos/self-test.ts";
-
-type Surroundings = {
-  settings: Settings;
-  /** The service's own environment. */
-  env: NodeJS.ProcessEnv;
-  profiles: Pick<Profiles, "list">;
-  root: boolean;
-  signal: AbortSignal;
-};
+import type { ServiceContext } from "./context.ts";
 
 /**
  * Faults that will fail jobs, and dangers, a sentence each. The service warns at start and starts all the same: jobs
  * can be read without any of it, and the faults can be fixed while it runs.
  */
-export const startWarnings = async ({
-  settings,
-  env,
-  profiles,
-  root,
-  signal,
-}: Surroundings): Promise<string[]> => {
+export const startWarnings = async (
+  { settings, env, signal }: ServiceContext,
+  profiles: Pick<Profiles, "list">,
+): Promise<string[]> => {
   const [agentCli, gh, repositories] = await Promise.all([
     findExecutable(settings.agentCliBinary, env["PATH"] ?? ""),
     findExecutable("gh", env["PATH"] ?? ""),
     selfTest({ settings, env, signal }),
   ]);
-  const problem = modelProblem(settings);
   const hasToken = settings.gitHostToken !== null || settings.gitHostAppId !== null;
+  const broken = (await profiles.list()).filter(({ error }) => error !== null);
   return [
-    ...(root
-      ? [
-          "The service runs as root, and so does every agent: give it a user of its own without rights elsewhere",
-        ]
-      : []),
-    ...(agentCli.ok
-      ? []
-      : [
-          `${agentCli.message} Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it`,
-        ]),
-    ...(problem === null ? [] : [problem]),
-    ...(hasToken && !gh.ok
-      ? [`${gh.message} Branches will be pushed, but no pull request opened: install gh, the git host's CLI`]
-      : []),
-    ...(await profiles.list()).flatMap(({ name, error }) =>
-      error === null ? [] : [`Profile ${name} cannot be used: ${error}`],
-    ),
+    process.getuid?.() === 0 &&
+      "The service runs as root, and so does every agent: give it a user of its own without rights elsewhere",
+    !agentCli.ok &&
+      `${agentCli.message} Every job will fail: install the agent CLI or point SERVICE_AGENT_CLI_BINARY at it`,
+    modelProblem(settings),
+    hasToken &&
+      !gh.ok &&
+      `${gh.message} Branches will be pushed, but no pull request opened: install gh, the git host's CLI`,
+    ...broken.map(({ name, error }) => `Profile ${name} cannot be used: ${error}`),
     ...repositories.map((problem) => `${problem} Jobs with a repository will fail`),
-  ];
+  ].filter((warning) => typeof warning === "string");
 };

@@ -13,7 +13,7 @@ import { createRedactor } from "../lib/redact.ts";
 import { pause } from "../lib/wait.ts";
 import { failedBy, toolInput, type Answer } from "../mcp/answer.ts";
 import { openStdio } from "../mcp/stdio.ts";
-import { holderOf, InstanceHeldError, socketPath, stateDirectory } from "./instance-lock.ts";
+import { holderOf, InstanceHeldError, onLoopback, socketPath, stateDirectory } from "./instance-lock.ts";
 import { mcpProgram } from "./mcp-program.ts";
 import type { Orchestrator } from "./orchestrator.ts";
 import { heartbeat, progressOf, waitingUntil } from "./wait-for-job.ts";
@@ -39,8 +39,7 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Run
   const log = createLog(settings.logLevel, createRedactor(secretValues(settings, env)));
   const stopping = new AbortController();
   const mustEnd = new AbortController();
-  const socket = lazily(() => socketPath(stateDirectory(settings)));
-  let backend = await join(start, socket, log, signal);
+  let backend = await join(start, log, signal);
   let moving: Promise<void> | null = null;
   const own = (): Orchestrator | null => backend.orchestrator;
   const follow = (): void =>
@@ -50,7 +49,7 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Run
 
   const moveOn = (): Promise<void> =>
     (moving ??= (async () => {
-      backend = await join(start, socket, log, stopping.signal);
+      backend = await join(start, log, stopping.signal);
       follow();
     })().finally(() => (moving = null)));
 
@@ -67,9 +66,12 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Run
       );
     }
   };
-  const program = mcpProgram({ agent: settings.agentMode });
-  const newAnswer = (inputEnd: AbortSignal): Answer => waitingUntil(inputEnd, answer);
-  const stdio = openStdio({ program, newAnswer, log, newRequestId: randomUUID });
+  const stdio = openStdio({
+    program: mcpProgram({ agent: settings.agentMode }),
+    newAnswer: (inputEnd) => waitingUntil(inputEnd, answer),
+    log,
+    newRequestId: randomUUID,
+  });
   stdio.clientLeft.addEventListener("abort", () => mustEnd.abort(), { once: true });
 
   const watching = (async () => {
@@ -93,12 +95,6 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Run
   };
 };
 
-/** The path is opened once, when the directory is there. */
-const lazily = (open: () => string): (() => string) => {
-  let path: string | null = null;
-  return () => (path ??= open());
-};
-
 /** How long a call waits for a process that is ending, ms: it ends its agents first. */
 const longestMoveMs = 20_000;
 
@@ -116,7 +112,7 @@ type Backend = {
 };
 
 /** Becomes the service, or finds the one that has the directory. */
-const join = async (start: Start, socket: () => string, log: Log, signal: AbortSignal): Promise<Backend> => {
+const join = async (start: Start, log: Log, signal: AbortSignal): Promise<Backend> => {
   const { settings } = start;
   const directory = stateDirectory(settings);
   let holder = await holderOf(directory, signal);
@@ -137,8 +133,8 @@ const join = async (start: Start, socket: () => string, log: Log, signal: AbortS
   const apiKey = settings.apiKey ?? settings.apiKeys[0];
   const client =
     url === null
-      ? createClient({ baseUrl: "http://localhost", fetch: fetchThrough(socket()) })
-      : createClient({ baseUrl: reachable(url), apiKey });
+      ? createClient({ baseUrl: "http://localhost", fetch: fetchThrough(socketPath(directory)) })
+      : createClient({ baseUrl: onLoopback(url), apiKey });
   log.info({ url }, "serving on stdin and stdout for the service that runs already");
   return {
     answer: answerThrough({ client, log }),
@@ -193,10 +189,6 @@ const pollProgress = (client: Client, { name, given, progress }: Polling): (() =
   const timer = setInterval(pollQuietly, heartbeat);
   return () => clearInterval(timer);
 };
-
-/** A service that listens on all addresses is reached on loopback. */
-const reachable = (url: string): string =>
-  url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
 
 /** `fetch` over a Unix socket: as much of it as the client uses. */
 const fetchThrough =

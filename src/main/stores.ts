@@ -2,21 +2,20 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { isFinal } from "../contract/job.ts";
-import type { ReadChanges } from "../http/changes-route.ts";
 import { announcing, createJobChanges } from "../jobs/changes.ts";
-import { createInstanceLease, type InstanceLease } from "../jobs/membership.ts";
+import { createInstanceLease } from "../jobs/membership.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
-import { createPresence, type Presence } from "../jobs/presence.ts";
+import { createPresence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
-import { createEventBus, eventBusLog, type EventBus } from "../store/event-bus.ts";
-import { createEventLog, eventLogName, type EventLog } from "../store/event-log.ts";
+import { createEventBus, eventBusLog } from "../store/event-bus.ts";
+import { createEventLog, eventLogName } from "../store/event-log.ts";
 import { inFiles, inKv, keepMarked, requireFormat } from "../store/format.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { createLocalInstances, type Instances } from "../store/instances.ts";
-import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
+import { createJobStore, jobKind } from "../store/job-store.ts";
 import { createFileLogs, createMemoryLogs } from "../store/local-logs.ts";
 import type { Logs } from "../store/logs.ts";
 import { createLocalLocks, type Locks } from "../store/locks.ts";
@@ -26,41 +25,11 @@ import type { OpenRecords, OpenValues } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
 import { openRedisValues } from "../store/redis-values.ts";
-import { createWorktreeStore, worktreeKind, type WorktreeStore } from "../store/worktree-store.ts";
-import { completionKind, createCompletionStore, type CompletionStore } from "../store/completion-store.ts";
-import {
-  conversationKind,
-  createConversationStore,
-  type ConversationStore,
-} from "../store/conversation-store.ts";
-import { createTaskFiles, taskFilesKind, type TaskFiles } from "../store/task-files.ts";
-import { createVisibilityStore, visibilityKind, type VisibilityStore } from "../store/visibility-store.ts";
-
-/** The stores, and how instances find each other. */
-export type Stores = {
-  jobs: JobStore;
-  worktrees: WorktreeStore;
-  taskFiles: TaskFiles;
-  events: EventLog;
-  queue: Queue;
-  /** Notified with its id when a job has ended, and of each change of one: see `jobs/changes.ts`. */
-  jobEnds: Notifier;
-  changes: ReadChanges;
-  locks: Locks;
-  instances: Instances;
-  /** The lease on this instance's name. */
-  lease: InstanceLease;
-  presence: Presence;
-  /** Whether an instance of that name is alive; a single instance has done everything itself. */
-  isLiving: (podName: string) => boolean;
-  /** The stores of agent mode; null: it is off. */
-  agentMode: AgentStores | null;
-  /** Whether other instances share them. */
-  shared: boolean;
-  /** The clock that all instances use. */
-  now: () => Date;
-  close: () => Promise<void>;
-};
+import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
+import { completionKind, createCompletionStore } from "../store/completion-store.ts";
+import { conversationKind, createConversationStore } from "../store/conversation-store.ts";
+import { createTaskFiles, taskFilesKind } from "../store/task-files.ts";
+import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
 
 type Request = {
   settings: Settings;
@@ -69,8 +38,18 @@ type Request = {
   log: Log;
 };
 
+/** The stores, and how instances find each other. */
+export type Stores = Awaited<ReturnType<typeof openStores>>;
+
 /** What differs between files and the key-value store. */
-type Backend = Pick<Stores, "queue" | "locks" | "instances" | "shared" | "now" | "close"> & {
+type Backend = {
+  queue: Queue;
+  locks: Locks;
+  instances: Instances;
+  /** Whether other instances share the stores. */
+  shared: boolean;
+  /** The clock that all instances use. */
+  now: () => Date;
   /** The instance that its jobs name; null: there is one only. */
   podName: string | null;
   open: OpenRecords;
@@ -80,33 +59,44 @@ type Backend = Pick<Stores, "queue" | "locks" | "instances" | "shared" | "now" |
   /** The logs of the bus: in memory, or in the key-value store. */
   busLogs: Logs;
   maxEventBytes: number;
+  /** Notified with its id when a job has ended, and of each change of one: see `jobs/changes.ts`. */
   notifier: Notifier;
   /** When the store last became reachable again, ms of `performance.now()`. */
   backSince: () => number;
+  close: () => Promise<void>;
 };
 
 /** In files, or in the key-value store that `KV_URL` names. */
-export const openStores = async (request: Request): Promise<Stores> => {
+export const openStores = async (request: Request) => {
   const { settings, log } = request;
-  const { jobsDir, kvUrl } = settings;
+  const { jobsDir, jobTtl, kvUrl } = settings;
   const backend = kvUrl === null ? await openFiles(request) : await openShared(request, kvUrl);
   const { podName, open, openValues, notifier, now } = backend;
   const lease = createInstanceLease(backend.instances, settings.instanceLease);
   const presence = createPresence({ ...backend, settings, renewingSince: lease.renewingSince });
+  // A single instance has done everything itself.
   const isLiving = backend.shared ? presence.isLiving : () => true;
   const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const taskFiles = createTaskFiles(await openValues(taskFilesKind, join(jobsDir, "files")));
+  /** What the event log needs of a job's record; null: there is none. */
+  const describe = async (id: string) => {
+    const record = await jobs.get(id);
+    if (record === null) return null;
+    const { created_at: createdAt, status, unsettled, pod_name } = record;
+    // A job that has ended gets no more events once it is cleaned up, or its instance is lost.
+    const over = isFinal(status) && (!unsettled || (pod_name !== null && !isLiving(pod_name)));
+    return { createdAt, over };
+  };
   const events = createEventLog({
     logs: backend.eventLogs,
     maxBytes: backend.maxEventBytes,
-    ttlSeconds: settings.jobTtl,
-    describe: describer(jobs, isLiving),
+    ttlSeconds: jobTtl,
+    describe,
     log,
     now,
   });
   const bus = createEventBus({ logs: backend.busLogs, now, log });
-  const agentMode = settings.agentMode ? await openAgentStores(settings, openValues, bus) : null;
   return {
     ...backend,
     jobs,
@@ -115,12 +105,15 @@ export const openStores = async (request: Request): Promise<Stores> => {
     events,
     jobEnds: notifier,
     changes: createJobChanges({ store: jobs, notifier }),
+    /** The lease on this instance's name. */
     lease,
     presence,
+    /** Whether an instance of that name is alive. */
     isLiving,
-    agentMode,
-    close: async () => {
-      await agentMode?.bus.close();
+    /** Null: it is off. */
+    agentMode: settings.agentMode ? { ...(await openAgentStores(settings, openValues)), bus } : null,
+    close: async (): Promise<void> => {
+      await bus.close();
       await backend.queue.close();
       await events.close();
       await jobs.close();
@@ -198,41 +191,17 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
   };
 };
 
-/** What the event log needs of a job's record. */
-const describer =
-  (jobs: Pick<JobStore, "get">, isLiving: (podName: string) => boolean) => async (id: string) => {
-    const record = await jobs.get(id);
-    if (record === null) return null;
-    const { created_at: createdAt, status, unsettled, pod_name } = record;
-    // A job that has ended gets no more events once it is cleaned up, or its instance is lost.
-    const over = isFinal(status) && (!unsettled || (pod_name !== null && !isLiving(pod_name)));
-    return { createdAt, over };
-  };
-
 const failedWorker =
   (log: Log) =>
   (err: unknown, job: string): void =>
     log.error({ err, job }, "the worker failed; the job is tried again");
 
-/** The stores of agent mode. */
-type AgentStores = {
-  conversations: ConversationStore;
-  completions: CompletionStore;
-  visibilities: VisibilityStore;
-  bus: EventBus;
-};
-
-const openAgentStores = async (
-  { jobsDir, jobTtl, agentModeConversationTtl }: Settings,
-  open: OpenValues,
-  bus: EventBus,
-): Promise<AgentStores> => {
+const openAgentStores = async ({ jobsDir, jobTtl, agentModeConversationTtl }: Settings, open: OpenValues) => {
   const conversations = conversationKind(agentModeConversationTtl);
   const visibilities = join(homedir(), ".service", "stream_config");
   return {
     conversations: createConversationStore(await open(conversations, join(jobsDir, "conversations"))),
     completions: createCompletionStore(await open(completionKind(jobTtl), join(jobsDir, "completions"))),
     visibilities: createVisibilityStore(await open(visibilityKind, visibilities)),
-    bus,
   };
 };

@@ -1,48 +1,35 @@
 import { hash } from "node:crypto";
 import { join } from "node:path";
-import type { Settings } from "../config/variables.ts";
-import type { Log } from "../lib/log.ts";
-import { redactDeep, type Redactor } from "../lib/redact.ts";
+import { redactDeep } from "../lib/redact.ts";
 import { openPostgres } from "../telemetry/postgres.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import { createSqlSink } from "../telemetry/sql-sink.ts";
 import { openSqlite } from "../telemetry/sqlite.ts";
-import { createClockCheck } from "./clock-check.ts";
-import { startRepeating } from "./retention.ts";
+import { startRetention } from "./retention.ts";
+import type { ServiceContext } from "./context.ts";
 
-type Dependencies = {
-  settings: Pick<Settings, "telemetryDb" | "telemetryRetention">;
+type Options = {
   /** Of this instance alone. */
   directory: string;
-  redact: Redactor;
   /** Counts records of agents that are not stored. */
   dropped: (records: number) => void;
-  now: () => Date;
-  log: Log;
 };
 
 /** The sink of the service, and the retention of what it holds. */
-export const openTelemetry = ({
-  settings,
-  directory,
-  redact,
-  dropped,
-  now,
-  log,
-}: Dependencies): TelemetrySink => {
+export const openTelemetry = (
+  { settings, redact, now, log }: Pick<ServiceContext, "settings" | "redact" | "now" | "log">,
+  { directory, dropped }: Options,
+): TelemetrySink => {
   const { telemetryDb: url, telemetryRetention } = settings;
   const sink = createSqlSink({
     open: () => (url === null ? openSqlite(join(directory, "telemetry.db")) : openPostgres(url)),
     now,
   });
   const before = (seconds: number): Date => new Date(now().getTime() - seconds * 1000);
-  const mayDelete = createClockCheck({ now, log });
-  const retention = startRepeating(async (signal) => {
-    if (!mayDelete()) return;
-    await sink
-      .prune({ telemetry: before(telemetryRetention), runs: before(runRetention) }, signal)
-      .catch((err: unknown) => log.debug({ err }, "the retention of telemetry was put off"));
-  }, 600_000);
+  const retention = startRetention({ now, log }, 600_000, async (signal, isSure) => {
+    if (isSure)
+      await sink.prune({ telemetry: before(telemetryRetention), runs: before(runRetention) }, signal);
+  });
 
   return {
     ...sink,

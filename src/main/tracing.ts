@@ -1,73 +1,60 @@
 import pLimit from "p-limit";
 import type { ObserveTurn } from "../chat/engine.ts";
-import type { Settings } from "../config/variables.ts";
-import type { Log } from "../lib/log.ts";
-import type { Redactor } from "../lib/redact.ts";
 import { orAborted } from "../lib/wait.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { toJob, type JobRecord } from "../store/job-record.ts";
 import { traceJob, traceTurn } from "../telemetry/trace.ts";
 import { createTracer, tracingBackend } from "../telemetry/tracing.ts";
+import type { ServiceContext } from "./context.ts";
+import { service } from "./version.ts";
 
-type Dependencies = {
-  settings: Settings;
-  service: { name: string; version: string };
+type Dependencies = ServiceContext & {
   events: Pick<EventLog, "read">;
-  redact: Redactor;
   /** Counts what the backend does not get. */
   dropped: (spans: number) => void;
-  now: () => Date;
-  log: Log;
-};
-
-export type Tracing = {
-  /** Ships the trace of an ended job in the background. */
-  jobEnded: (record: JobRecord) => void;
-  observeTurn: ObserveTurn;
-  close: () => Promise<void>;
 };
 
 /** Ships what agents did to the tracing backend; null: none is set. Nothing waits for the backend. */
-export const openTracing = async (deps: Dependencies): Promise<Tracing | null> => {
+export const openTracing = async (deps: Dependencies) => {
   const { settings, events, dropped, now, log } = deps;
   const backend = tracingBackend(settings);
   if (backend === null) return null;
-  const tracer = await createTracer({ ...deps, backend });
+  const tracer = await createTracer({ ...deps, service, backend });
   const contents = { prompts: settings.otelLogPrompts, tools: settings.otelLogToolDetails };
   const atOnce = pLimit(2);
   const made = new Set<Promise<void>>();
 
+  const trace = async (record: JobRecord): Promise<void> => {
+    const read = events.read(record.id, 0, AbortSignal.timeout(readMs));
+    await traceJob(tracer.start, toJob(record), read, contents);
+  };
+  const observeTurn: ObserveTurn = ({ agent, prompt }) => {
+    const turn = traceTurn(tracer.start, { agent, prompt, at: now().toISOString(), contents });
+    return {
+      events: (all) => all.forEach((event) => turn.take(event, now().toISOString())),
+      ended: ({ outcome, endedAt, model }) =>
+        turn.end(endedAt.toISOString(), {
+          isError: !outcome.ok,
+          model: outcome.model ?? model,
+          output: outcome.text,
+          usage: outcome.usage,
+          costUsd: outcome.costUsd,
+          sessionId: outcome.sessionId,
+        }),
+    };
+  };
+
   return {
-    jobEnded: (record) => {
+    observeTurn,
+    /** Ships the trace of an ended job in the background. */
+    jobEnded: (record: JobRecord): void => {
       if (made.size >= maxWaiting) return dropped(1);
-      const done = atOnce(() =>
-        traceJob(
-          tracer.start,
-          toJob(record),
-          events.read(record.id, 0, AbortSignal.timeout(readMs)),
-          contents,
-        ),
-      )
+      const done = atOnce(trace, record)
         .catch((err: unknown) => log.warn({ err }, "a trace could not be made"))
         .finally(() => made.delete(done));
       made.add(done);
     },
-    observeTurn: ({ agent, prompt }) => {
-      const trace = traceTurn(tracer.start, { agent, prompt, at: now().toISOString(), contents });
-      return {
-        events: (all) => all.forEach((event) => trace.take(event, now().toISOString())),
-        ended: ({ outcome, endedAt, model }) =>
-          trace.end(endedAt.toISOString(), {
-            isError: !outcome.ok,
-            model: outcome.model ?? model,
-            output: outcome.text,
-            usage: outcome.usage,
-            costUsd: outcome.costUsd,
-            sessionId: outcome.sessionId,
-          }),
-      };
-    },
-    close: async () => {
+    close: async (): Promise<void> => {
       const closing = AbortSignal.timeout(closeMs);
       await orAborted(Promise.all(made).then(tracer.close), closing).catch(() => undefined);
     },

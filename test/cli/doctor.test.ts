@@ -22,15 +22,15 @@ const checksOf = (stdout: string): Record<string, string> =>
     (JSON.parse(stdout) as Report).checks.map(({ name, status, message }) => [name, `${status}: ${message}`]),
   );
 
-test("svc doctor tries model and git host as jobs use them, and shows no secret", async () => {
+test("svc doctor tries the programs and the git host as jobs use them, and shows no secret", async () => {
   const host = await startHost();
   const env = { ...(await machine()), ...hostVariables(host, host.createToken()) };
-  const { code, stdout, stderr } = await svc(["doctor", "--yes", "--json"], { env });
+  const { code, stdout, stderr } = await svc(["doctor", "--json"], { env });
   const checks = checksOf(stdout);
   expect(checks).toMatchObject({
     git: expect.stringMatching(/^ok: git version \d/) as string,
     agent: expect.stringMatching(/^ok: \d.* \(fake agent\)/) as string,
-    model: expect.stringMatching(/^ok: fake-sonnet answered \(ANTHROPIC_API_KEY, \$0\.\d+\)$/) as string,
+    model: expect.stringMatching(/^ok: ANTHROPIC_API_KEY is set/) as string,
     "git host": expect.stringMatching(/as robot, with repo, read:org; without workflow/) as string,
     disk: expect.stringMatching(/^ok: .* GiB free at /) as string,
     store: expect.stringMatching(/^ok: Files in /) as string,
@@ -42,9 +42,8 @@ test("svc doctor tries model and git host as jobs use them, and shows no secret"
   expect(stdout).not.toContain(env["GIT_HOST_TOKEN"]);
 
   const asked = host.requests.length;
-  const offline = await svc(["doctor", "--yes", "--offline", "--json"], { env });
+  const offline = await svc(["doctor", "--offline", "--json"], { env });
   expect(checksOf(offline.stdout)).toMatchObject({
-    model: expect.stringMatching(/^warning: .* was not tried/) as string,
     "git host": expect.stringMatching(/^warning: .* was not tried/) as string,
   });
   expect(host.requests).toHaveLength(asked);
@@ -80,16 +79,5 @@ test("svc doctor names each fault with what to do, and ends with 1", async () =>
   expect(stdout).toMatch(/^Model +fault: No model credential is set.*claude setup-token/m);
   expect(stdout).toMatch(/^Git host +warning: No token for github\.com.*Set GIT_HOST_TOKEN/m);
   expect(stdout).toMatch(/^Store +fault: .*127\.0\.0\.1:9/m);
-  expect(code).toBe(1);
-});
-
-test("svc doctor says what the model's refusal is", async () => {
-  const env = {
-    ...(await machine()),
-    FAKE_AGENT_SCENARIO: "auth-error",
-    SERVICE_AGENT_ENV: "FAKE_AGENT_SCENARIO",
-  };
-  const { code, stdout } = await svc(["doctor", "--yes"], { env });
-  expect(stdout).toMatch(/^Model +fault: ANTHROPIC_API_KEY: The model provider refused/m);
   expect(code).toBe(1);
 });

@@ -158,7 +158,7 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
     `A usage limit of the model provider is reached.\nTry again ${limitResetsAt ? `when it resets, at ${limitResetsAt}` : "later"}.`,
   api_error: ({ verdict, observed, profile, settings }) =>
     isUnreachable(observed)
-      ? `The model could not be reached at ${settings.modelBaseUrl ?? "its provider"} (MODEL_API_BASE_URL).\nAsk it with svc doctor --yes on the service's machine.`
+      ? `The model could not be reached at ${settings.modelBaseUrl ?? "its provider"} (MODEL_API_BASE_URL).\nCheck that address and the network of the service's machine.`
       : `The model could not be used${status(observed.result?.api_status ?? null)}.\n${
           verdict.retryable
             ? "It may pass: try again."

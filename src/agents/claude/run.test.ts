@@ -138,7 +138,7 @@ describe("a bad end", () => {
     [
       'api-error {"status": null}',
       { reason: "api_error", retryable: true },
-      /could not be reached at its provider \(MODEL_API_BASE_URL\)\.\nWhat to do: Ask it with svc doctor --yes[^]*Connection refused/,
+      /could not be reached at its provider \(MODEL_API_BASE_URL\)\.\nWhat to do: Check that address[^]*Connection refused/,
     ],
     ["max-turns", { reason: "max_turns", retryable: false, text: "I work on it." }, /max_turns/],
     ["budget", { reason: "budget", retryable: false, text: "I work on it." }, /max_budget_usd/],

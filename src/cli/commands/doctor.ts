@@ -1,8 +1,6 @@
-import { modelCredential } from "../../config/model-credential.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { Check } from "../../contract/instance.ts";
-import { examine } from "../../main/doctor.ts";
-import { confirm } from "../confirm.ts";
+import { diagnose } from "../../main/doctor.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
@@ -10,19 +8,13 @@ import { printAnswer } from "../print.ts";
 import { factLines } from "../../view/columns.ts";
 import { checkFact } from "../../view/service.ts";
 
-export type DoctorOptions = { yes?: boolean; offline?: boolean; json?: boolean };
+export type DoctorOptions = { offline?: boolean; json?: boolean };
 
 /** `svc doctor`: exit 1 when there is a fault. */
-export const doctor = async ({ yes = false, offline = false, json }: DoctorOptions): Promise<ExitCode> => {
+export const doctor = async ({ offline = false, json }: DoctorOptions): Promise<ExitCode> => {
   const { settings, warnings } = loadSettings({ env: process.env });
-  const credential = modelCredential(settings);
-  const question = `Send the model one short message with ${credential}? [y/N] `;
-  const askModel = !offline && credential !== null && (yes || (await confirm(question, false)));
   return await interruptible(async (signal) => {
-    const found = await Promise.all([
-      examine({ settings, env: process.env, signal, offline, askModel }),
-      service(),
-    ]);
+    const found = await Promise.all([diagnose({ settings, env: process.env, signal, offline }), service()]);
     const checks: Check[] = [
       ...warnings.map((message) => ({ name: "settings", status: "warning" as const, message })),
       ...found.flat(),

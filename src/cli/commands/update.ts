@@ -1,5 +1,4 @@
-import { refusalAsRoot } from "../../main/update/as-root.ts";
-import { runUpdate } from "../../main/update/update.ts";
+import { refusalAsRoot, runUpdate } from "../../main/update.ts";
 import { CliError, isBug, usageError, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { note, printAnswer } from "../print.ts";

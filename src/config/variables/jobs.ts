@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import {
   flag,
+  instanceName,
   integer,
+  profileName,
   optionalPath,
   path,
   text,
@@ -14,119 +16,77 @@ import { variable } from "../variable.ts";
 
 /** Jobs: records, limits, profiles. */
 export const jobVariables = {
-  jobsDir: variable(
-    "SERVICE_JOBS_DIR",
-    path,
-    ({ home }) => join(home, ".service", "jobs"),
-    "Directory of the job records and event logs",
-  ),
-  jobTtl: variable(
-    "SERVICE_JOB_TTL",
-    integer(1, 31_536_000),
-    "86400",
-    "Seconds a job may wait, and seconds its record is kept after its end",
-  ),
-  maxParallelJobs: variable("SERVICE_MAX_PARALLEL_JOBS", integer(1, 1000), "3", "Jobs that run at once"),
-  maxQueuedJobs: variable(
-    "SERVICE_MAX_QUEUED_JOBS",
-    integer(1, 1_000_000),
-    "10000",
-    "Jobs that may wait; beyond it submissions get 503",
-  ),
-  eventLogMaxBytes: variable(
-    "SERVICE_EVENT_LOG_MAX_BYTES",
-    integer(65_536, 10_737_418_240),
-    "67108864",
-    "Size in bytes of a job's event log past which thinking and text are left out",
-  ),
-  podName: variable(
-    "SERVICE_POD_NAME",
-    text.regex(
-      /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/,
-      "must be letters, digits and `._-`, beginning with a letter or digit",
-    ),
-    ({ hostname }) => hostname,
-    "Name of this instance, recorded on each job",
-  ),
-  defaultProfile: variable(
-    "SERVICE_DEFAULT_PROFILE",
-    text.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be the name of a profile").nullable(),
-    null,
-    "Profile of a task that no routing rule matches; unset: HOOKS_PROFILE if the hook package has it, else `code`",
-  ),
-  sharedFsRoot: variable(
-    "SERVICE_SHARED_FS_ROOT",
-    optionalPath,
-    null,
-    "Shared read-write file system; jobs' configuration goes under {root}/jobs/, and file_path must lie under it",
-  ),
+  jobsDir: variable("SERVICE_JOBS_DIR", path, ({ home }) => join(home, ".service", "jobs"), {
+    meaning: "Directory of the job records and event logs",
+  }),
+  jobTtl: variable("SERVICE_JOB_TTL", integer(1, 31_536_000), "86400", {
+    meaning: "Seconds a job may wait, and seconds its record is kept after its end",
+  }),
+  maxParallelJobs: variable("SERVICE_MAX_PARALLEL_JOBS", integer(1, 1000), "3", {
+    meaning: "Jobs that run at once",
+  }),
+  maxQueuedJobs: variable("SERVICE_MAX_QUEUED_JOBS", integer(1, 1_000_000), "10000", {
+    meaning: "Jobs that may wait; beyond it submissions get 503",
+  }),
+  eventLogMaxBytes: variable("SERVICE_EVENT_LOG_MAX_BYTES", integer(65_536, 10_737_418_240), "67108864", {
+    meaning: "Size in bytes of a job's event log past which thinking and text are left out",
+  }),
+  podName: variable("SERVICE_POD_NAME", instanceName, ({ hostname }) => hostname, {
+    meaning: "Name of this instance, recorded on each job",
+  }),
+  defaultProfile: variable("SERVICE_DEFAULT_PROFILE", profileName.nullable(), null, {
+    meaning:
+      "Profile of a task that no routing rule matches; unset: HOOKS_PROFILE if the hook package has it, else `code`",
+  }),
+  sharedFsRoot: variable("SERVICE_SHARED_FS_ROOT", optionalPath, null, {
+    meaning:
+      "Shared read-write file system; jobs' configuration goes under {root}/jobs/, and file_path must lie under it",
+  }),
 };
 
 /** The agent CLI, its time limits and its model credentials. */
 export const agentVariables = {
-  agentCliBinary: variable("SERVICE_AGENT_CLI_BINARY", text, "claude", "Path or name of the agent CLI"),
-  agentCliTimeout: variable(
-    "SERVICE_AGENT_CLI_TIMEOUT",
-    integer(1, 604_800),
-    "3600",
-    "Seconds a job's agent may run, unless its profile says otherwise",
-  ),
-  agentCliFirstOutputTimeout: variable(
-    "SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT",
-    seconds,
-    "300",
-    "Seconds to the agent's first event; 0: no limit",
-  ),
-  agentCliIdleTimeout: variable(
-    "SERVICE_AGENT_CLI_IDLE_TIMEOUT",
-    seconds,
-    "1200",
-    "Longest silence of the agent in seconds; 0: no limit",
-  ),
-  agentCliResultGrace: variable(
-    "SERVICE_AGENT_CLI_RESULT_GRACE",
-    seconds,
-    "30",
-    "Seconds the agent has to exit after its result",
-  ),
-  agentCliKillGrace: variable(
-    "SERVICE_AGENT_CLI_KILL_GRACE",
-    seconds,
-    "10",
-    "Seconds between SIGTERM and SIGKILL",
-  ),
-  agentHome: variable("AGENT_CLI_HOME_DIR", path, ({ home }) => home, "HOME of the agent CLI"),
-  agentEnv: variable(
-    "SERVICE_AGENT_ENV",
-    variableNames,
-    "",
-    "Comma-separated names of further variables that the agent gets",
-  ),
-  agentOauthToken: variable(
-    "AGENT_CLI_OAUTH_TOKEN",
-    optional,
-    null,
-    "Model credential, long-lived token; takes precedence over MODEL_API_*",
-    { secret: true, fallbacks: ["CLAUDE_CODE_OAUTH_TOKEN"] },
-  ),
-  modelAuthToken: variable("MODEL_API_AUTH_TOKEN", optional, null, "Model credential, static key", {
+  agentCliBinary: variable("SERVICE_AGENT_CLI_BINARY", text, "claude", {
+    meaning: "Path or name of the agent CLI",
+  }),
+  agentCliTimeout: variable("SERVICE_AGENT_CLI_TIMEOUT", integer(1, 604_800), "3600", {
+    meaning: "Seconds a job's agent may run, unless its profile says otherwise",
+  }),
+  agentCliFirstOutputTimeout: variable("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT", seconds, "300", {
+    meaning: "Seconds to the agent's first event; 0: no limit",
+  }),
+  agentCliIdleTimeout: variable("SERVICE_AGENT_CLI_IDLE_TIMEOUT", seconds, "1200", {
+    meaning: "Longest silence of the agent in seconds; 0: no limit",
+  }),
+  agentCliResultGrace: variable("SERVICE_AGENT_CLI_RESULT_GRACE", seconds, "30", {
+    meaning: "Seconds the agent has to exit after its result",
+  }),
+  agentCliKillGrace: variable("SERVICE_AGENT_CLI_KILL_GRACE", seconds, "10", {
+    meaning: "Seconds between SIGTERM and SIGKILL",
+  }),
+  agentHome: variable("AGENT_CLI_HOME_DIR", path, ({ home }) => home, { meaning: "HOME of the agent CLI" }),
+  agentEnv: variable("SERVICE_AGENT_ENV", variableNames, "", {
+    meaning: "Comma-separated names of further variables that the agent gets",
+  }),
+  agentOauthToken: variable("AGENT_CLI_OAUTH_TOKEN", optional, null, {
+    meaning: "Model credential, long-lived token; takes precedence over MODEL_API_*",
+    secret: true,
+    fallbacks: ["CLAUDE_CODE_OAUTH_TOKEN"],
+  }),
+  modelAuthToken: variable("MODEL_API_AUTH_TOKEN", optional, null, {
+    meaning: "Model credential, static key",
     secret: true,
     fallbacks: ["ANTHROPIC_AUTH_TOKEN"],
   }),
-  modelApiKey: variable("ANTHROPIC_API_KEY", optional, null, "Model credential in its native name", {
+  modelApiKey: variable("ANTHROPIC_API_KEY", optional, null, {
+    meaning: "Model credential in its native name",
     secret: true,
   }),
-  allowNoModelCredential: variable(
-    "SERVICE_ALLOW_NO_MODEL_CREDENTIAL",
-    flag,
-    "false",
-    "Accept jobs and chats although no model credential is known here",
-  ),
-  modelBaseUrl: variable(
-    "MODEL_API_BASE_URL",
-    httpUrl.nullable(),
-    null,
-    "Model endpoint other than the provider's",
-    { fallbacks: ["ANTHROPIC_BASE_URL"] },
-  ),
+  allowNoModelCredential: variable("SERVICE_ALLOW_NO_MODEL_CREDENTIAL", flag, "false", {
+    meaning: "Accept jobs and chats although no model credential is known here",
+  }),
+  modelBaseUrl: variable("MODEL_API_BASE_URL", httpUrl.nullable(), null, {
+    meaning: "Model endpoint other than the provider's",
+    fallbacks: ["ANTHROPIC_BASE_URL"],
+  }),
 };

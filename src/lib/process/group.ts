@@ -1,28 +1,19 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { familyOf, processTable, type ProcessRow } from "./table.ts";
 
-export type EndGroupOptions = {
-  /** Seconds between TERM and KILL; 0: KILL at once. */
-  graceSeconds: number;
-  signal?: AbortSignal | undefined;
-};
-
 /**
- * Ends a process group: TERM, then KILL for what is left after the grace. Resolves when no member is alive (zombies do not
+ * Ends a process group: TERM, then KILL for what is left after the grace (0: at once). Resolves when no member is alive (zombies do not
  * count), or 2 s after the KILL. Returns the family before the first signal: processes that had left the group lose their
  * parent by it and cannot be found afterwards.
  */
-export const endGroup = async (
-  group: number,
-  { graceSeconds, signal }: EndGroupOptions,
-): Promise<ProcessRow[]> => {
+export const endGroup = async (group: number, graceSeconds: number): Promise<ProcessRow[]> => {
   const family = await familyOfGroup(group);
   if (graceSeconds > 0) {
     signalGroup(group, "SIGTERM");
-    if (await emptied(group, graceSeconds, signal)) return family;
+    if (await emptied(group, graceSeconds)) return family;
   }
   signalGroup(group, "SIGKILL");
-  await emptied(group, 2, signal);
+  await emptied(group, 2);
   return family;
 };
 
@@ -46,11 +37,11 @@ const signalGroup = (group: number, name: NodeJS.Signals | 0): boolean => {
   }
 };
 
-const emptied = async (group: number, seconds: number, signal: AbortSignal | undefined): Promise<boolean> => {
+const emptied = async (group: number, seconds: number): Promise<boolean> => {
   const deadline = performance.now() + seconds * 1000;
   for (let wait = 5; ; wait = Math.min(wait * 1.5, 100)) {
     // No signal takes effect at once.
-    await delay(Math.min(wait, Math.max(0, deadline - performance.now())), undefined, { signal });
+    await delay(Math.min(wait, Math.max(0, deadline - performance.now())));
     // Asking the kernel is cheap but counts zombies: /proc is read only when a member is left.
     if (!signalGroup(group, 0)) return true;
     const rows = await processTable();

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import { readRow } from "./table.ts";
 
 /** Identifies a process for certain: a pid may be reused, a pid with its start time and boot may not. */
 export type ProcessIdentity = {
@@ -11,12 +12,8 @@ export type ProcessIdentity = {
 
 /** The identity of a living process; null when it has ended (also a zombie), or without /proc. */
 export const identify = async (pid: number): Promise<ProcessIdentity | null> => {
-  const stat = await readFile(`/proc/${pid}/stat`, "latin1").catch(() => null);
-  if (stat === null) return null;
-  // The command name in parentheses may contain anything: fields are counted after the last parenthesis.
-  const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  if (state === "Z" || state === "X") return null;
-  return { pid, start_time: fields[18] ?? "", boot_id: await bootId() };
+  const row = readRow(pid);
+  return row && { pid, start_time: row.startTime, boot_id: await bootId() };
 };
 
 /**

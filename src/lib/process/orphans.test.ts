@@ -91,11 +91,3 @@ test("the sweep takes exactly NAME=VALUE: not a longer value, not a longer name,
   expect(await isAlive(own)).toBe(false);
   expect(await Promise.all(strangers.map(isAlive))).toEqual(strangers.map(() => true));
 });
-
-test("the wait for the grace can be aborted", async () => {
-  const marker = newMarker();
-  const identity = await start({ [marker.name]: marker.value }, `${deaf}; echo up; ${forever}`);
-  const stop = AbortSignal.timeout(100);
-  await expect(killOrphans(identity, marker, { graceSeconds: 60, signal: stop })).rejects.toThrow(/abort/i);
-  expect(await isAlive(identity)).toBe(true);
-});

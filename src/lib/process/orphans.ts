@@ -1,5 +1,5 @@
 import { realpath } from "node:fs/promises";
-import { endGroup, type EndGroupOptions } from "./group.ts";
+import { endGroup } from "./group.ts";
 import { bootId, isAlive, type ProcessIdentity } from "./identity.ts";
 import { sweep, type SweepReport } from "./sweep.ts";
 import { readRow, type Marker, type ProcessRow } from "./table.ts";
@@ -12,20 +12,20 @@ import { readRow, type Marker, type ProcessRow } from "./table.ts";
 export const killOrphans = async (
   identity: ProcessIdentity | null,
   marker: Marker,
-  { graceSeconds, signal, directories = [] }: EndGroupOptions & { directories?: readonly string[] },
+  { graceSeconds, directories = [] }: { graceSeconds: number; directories?: readonly string[] },
 ): Promise<SweepReport> => {
   const row = identity !== null && (await isAlive(identity)) ? readRow(identity.pid) : null;
   let known: ProcessRow[] = [];
   if (row !== null && row.startTime === identity?.start_time) {
     // The service's processes lead their groups. One that does not is ended alone: its group may not be the job's.
-    known = row.group === row.pid ? await endGroup(row.group, { graceSeconds, signal }) : [row];
+    known = row.group === row.pid ? await endGroup(row.group, graceSeconds) : [row];
   }
   const isThisBoot = identity !== null && identity.boot_id === (await bootId());
   const workplace =
     isThisBoot && directories.length > 0
       ? { since: identity.start_time, directories: await Promise.all(directories.map(realPathOf)) }
       : undefined;
-  return await sweep(marker, { known, workplace, ...(signal && { signal }) });
+  return await sweep(marker, { known, workplace });
 };
 
 const realPathOf = (path: string): Promise<string> => realpath(path).catch(() => path);

@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
-import { followDescendants } from "./descendants.ts";
 import { findExecutable } from "./executable.ts";
 import { endGroup, familyOfGroup } from "./group.ts";
 import { identifyChild, type ProcessIdentity } from "./identity.ts";
@@ -92,7 +91,6 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const ended = watchEnd(child, child.pid, {
     exited,
     marker,
-    descendants: leader === null ? undefined : followDescendants(leader),
     workplace: leader === null ? undefined : { since: leader.startTime, directories },
   });
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
@@ -113,14 +111,13 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 type Watched = Pick<SweepOptions, "workplace"> & {
   exited: Promise<void>;
   marker: Marker;
-  descendants: ReturnType<typeof followDescendants> | undefined;
 };
 
 /** Follows the process until nothing that it started is left. */
 const watchEnd = (
   child: ChildProcessWithoutNullStreams,
   pid: number,
-  { exited, marker, descendants, workplace }: Watched,
+  { exited, marker, workplace }: Watched,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
@@ -128,10 +125,8 @@ const watchEnd = (
 
   const end = async (): Promise<EndedProcess> => {
     await Promise.race([exited, overdue.promise]);
-    const seen = descendants?.end() ?? [];
     // Read at once: while the group has members its number cannot be reused.
-    const members = await familyOfGroup(pid);
-    const known = [...seen, ...members, ...(await groupEnded)];
+    const known = [...(await familyOfGroup(pid)), ...(await groupEnded)];
     using late = timer(patience.pipesMs);
     const [report, pipesHeldOpen] = await Promise.all([
       sweep(marker, { known, workplace }),
@@ -146,7 +141,7 @@ const watchEnd = (
   const stop = async ({ graceSeconds }: { graceSeconds: number }): Promise<EndedProcess> => {
     if (stopped || child.exitCode !== null || child.signalCode !== null) return promise;
     stopped = true;
-    groupEnded = endGroup(pid, { graceSeconds });
+    groupEnded = endGroup(pid, graceSeconds);
     await groupEnded;
     // A process stuck in the kernel survives the KILL: it is reported.
     using late = timer(patience.exitMs);

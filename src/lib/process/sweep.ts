@@ -17,8 +17,6 @@ export type SweepReport = {
 type Named = Pick<ProcessRow, "pid" | "name">;
 
 export type SweepOptions = {
-  /** Ends the sweep, which rejects with its reason. */
-  signal?: AbortSignal;
   /** Processes of the run whose environment may lack the marker. */
   known?: readonly ProcessRow[];
   /** Daemons of the run there are ended, too; processes that started before the run are left alone then. */
@@ -34,7 +32,7 @@ const milliseconds = { betweenScans: 15, fromTermToKill: 200, patience: 1000, li
  * `workplace` are ended.
  */
 export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise<SweepReport> => {
-  const { signal, known = [], workplace } = options;
+  const { known = [], workplace } = options;
   const checkDaemon = workplace && (await createDaemonCheck(workplace));
   const startedAt = performance.now();
   const termSent = new Map<string, number>();
@@ -62,7 +60,6 @@ export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise
   };
 
   for (let quiet = 0; quiet < 2;) {
-    signal?.throwIfAborted();
     alive = [];
     hidden = [];
     const unseen = await visitMarked(marker, end, workplace?.since, visitOther);
@@ -72,7 +69,7 @@ export const sweep = async (marker: Marker, options: SweepOptions = {}): Promise
       hidden.push(...unseen.map(named));
       break;
     }
-    if (quiet < 2) await delay(milliseconds.betweenScans, undefined, { signal });
+    if (quiet < 2) await delay(milliseconds.betweenScans);
   }
   return { swept: termSent.size, survivors: [...new Set(alive)].map(named), hidden };
 };

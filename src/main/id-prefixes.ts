@@ -8,53 +8,49 @@ import type { WorktreeStore } from "../store/worktree-store.ts";
 export type IdStores = { jobs: Pick<JobStore, "startingWith">; worktrees: Pick<WorktreeStore, "list"> };
 
 /** What has an id that begins so. `task`: what tells it from others. */
-type Find = (
-  beginning: string,
-) => Promise<{ id: string; created_at: string; status: string; task: string }[]>;
+type Find = (digits: string) => Promise<{ id: string; created_at: string; status: string; task: string }[]>;
 
 /**
- * Handlers that take the beginning of an id for it wherever an operation takes one, as it is or in the name of a branch:
- * `d21c2bea`, `service/d21c2bea`, at least four digits of it. The operation itself answers that there is none.
+ * Handlers that resolve id prefixes wherever an operation takes an id, as it is or in the name of a branch: `d21c2bea`,
+ * `service/d21c2bea`, at least four digits of it. The operation itself answers that there is none.
  */
-export const acceptBeginnings = (
+export const resolveIdPrefixes = (
   handlers: Handlers<Operations>,
   { jobs, worktrees }: IdStores,
 ): Handlers<Operations> => {
-  const findJobs = (beginning: string): Promise<JobRecord[]> => jobs.startingWith(beginning, mostRead);
-  const findWorktrees: Find = async (beginning) => [
+  const findJobs = (digits: string): Promise<JobRecord[]> => jobs.startingWith(digits, mostRead);
+  const findWorktrees: Find = async (digits) => [
     ...(await worktrees.list())
       .map(({ worktree_id: id, repo_url: task, ...rest }) => ({ ...rest, id, task }))
-      .filter(({ id }) => id.startsWith(beginning)),
-    ...(await findJobs(beginning)).filter(hasOwnWorktree),
+      .filter(({ id }) => id.startsWith(digits)),
+    ...(await findJobs(digits)).filter(hasOwnWorktree),
   ];
-  const fields: Record<string, (value: string) => Promise<string>> = {
-    job_id: (word) => complete(findJobs, word),
-    worktree_id: (word) => complete(findWorktrees, word),
-    paths: async (list) => {
-      const names: string[] = [];
-      for (const word of list.split(",")) names.push(await complete(findWorktrees, word.trim()));
-      return names.join(",");
-    },
+  const finders: Record<string, Find> = {
+    job_id: findJobs,
+    worktree_id: findWorktrees,
+    paths: findWorktrees,
   };
-  const completed = async (input: Record<string, unknown>): Promise<Record<string, unknown>> => {
-    const changed = { ...input };
-    for (const [name, completeField] of Object.entries(fields))
-      if (typeof input[name] === "string") changed[name] = await completeField(input[name]);
-    return changed;
+  const resolved = async (input: object): Promise<object> => {
+    const fields = Object.entries(input).map(async ([name, value]: [string, unknown]) => {
+      const find = finders[name];
+      if (find === undefined || typeof value !== "string") return [name, value];
+      const ids = await Promise.all(value.split(",").map((word) => resolve(find, word.trim())));
+      return [name, ids.join(",")];
+    });
+    return Object.fromEntries(await Promise.all(fields)) as object;
   };
   const wrapped = Object.entries(handlers).map(([name, handle]) => [
     name,
     // Each gets the input it had, which the compiler cannot see in a loop.
-    async (input: never, context: never) =>
-      (handle as (input: unknown, context: never) => unknown)(await completed(input), context),
+    async (input: object, context: never) => await handle((await resolved(input)) as never, context),
   ]);
   return Object.fromEntries(wrapped) as Handlers<Operations>;
 };
 
-/** Most jobs that are looked at for one beginning, and candidates that are named. */
+/** Most jobs that are looked at for one prefix, and candidates that are named. */
 const [mostRead, mostNamed] = [50, 5];
 
-const complete = async (find: Find, word: string): Promise<string> => {
+const resolve = async (find: Find, word: string): Promise<string> => {
   const [, digits] = /^(?:service\/)?(?:wt-)?([0-9a-f]{4}[0-9a-f-]{0,31})$/i.exec(word) ?? [];
   if (digits === undefined) return word;
   const found = await find(digits.toLowerCase());
