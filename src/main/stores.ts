@@ -22,10 +22,9 @@ import type { Logs } from "../store/logs.ts";
 import { createLocalLocks, type Locks } from "../store/locks.ts";
 import { createRedisInstances } from "../store/redis-instances.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
-import type { OpenRecords, OpenValues } from "../store/records.ts";
+import type { OpenRecords } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
-import { openRedisValues } from "../store/redis-values.ts";
 import { createWorktreeStore, worktreeKind, type WorktreeStore } from "../store/worktree-store.ts";
 import { completionKind, createCompletionStore, type CompletionStore } from "../store/completion-store.ts";
 import {
@@ -74,8 +73,6 @@ type Backend = Pick<Stores, "queue" | "locks" | "instances" | "shared" | "now" |
   /** The instance that its jobs name; null: there is one only. */
   podName: string | null;
   open: OpenRecords;
-  /** For kinds whose keys are documented. */
-  openValues: OpenValues;
   eventLogs: Logs;
   /** The logs of the bus: in memory, or in the key-value store. */
   busLogs: Logs;
@@ -90,13 +87,13 @@ export const openStores = async (request: Request): Promise<Stores> => {
   const { settings, log } = request;
   const { jobsDir, kvUrl } = settings;
   const backend = kvUrl === null ? await openFiles(request) : await openShared(request, kvUrl);
-  const { podName, open, openValues, notifier, now } = backend;
+  const { podName, open, notifier, now } = backend;
   const lease = createInstanceLease(backend.instances, settings.instanceLease);
   const presence = createPresence({ ...backend, settings, renewingSince: lease.renewingSince });
   const isLiving = backend.shared ? presence.isLiving : () => true;
   const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
-  const taskFiles = createTaskFiles(await openValues(taskFilesKind, join(jobsDir, "files")));
+  const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
   const events = createEventLog({
     logs: backend.eventLogs,
     maxBytes: backend.maxEventBytes,
@@ -106,7 +103,7 @@ export const openStores = async (request: Request): Promise<Stores> => {
     now,
   });
   const bus = createEventBus({ logs: backend.busLogs, now, log });
-  const agentMode = settings.agentMode ? await openAgentStores(settings, openValues, bus) : null;
+  const agentMode = settings.agentMode ? await openAgentStores(settings, open, bus) : null;
   return {
     ...backend,
     jobs,
@@ -139,7 +136,6 @@ const openFiles = async ({ settings, log }: Request): Promise<Backend> => {
     podName: null,
     now,
     open: (kind, directory) => openFilesRecords(kind, { directory, now, log }),
-    openValues: (kind, directory) => openFilesRecords(kind, { directory, now, log }),
     eventLogs: createFileLogs(join(settings.jobsDir, "events")),
     busLogs: createMemoryLogs({ ...eventBusLog, now }),
     maxEventBytes: settings.eventLogMaxBytes,
@@ -174,7 +170,6 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     podName,
     now,
     open: async (kind) => openRedisRecords(kind, { kv, now, log }),
-    openValues: async (kind) => openRedisValues(kind, { kv, now, log }),
     eventLogs: createRedisLogs({ kv, notifier, name: eventLogName, maxEntries: Number.MAX_SAFE_INTEGER }),
     busLogs: createRedisLogs({ kv, notifier, ...eventBusLog }),
     maxEventBytes: settings.kvEventLogMaxBytes,
@@ -224,7 +219,7 @@ type AgentStores = {
 
 const openAgentStores = async (
   { jobsDir, jobTtl, agentModeConversationTtl }: Settings,
-  open: OpenValues,
+  open: OpenRecords,
   bus: EventBus,
 ): Promise<AgentStores> => {
   const conversations = conversationKind(agentModeConversationTtl);

@@ -18,7 +18,7 @@ import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
 import { createEventBus, eventBusLog } from "./event-bus.ts";
 import { createRedisLogs } from "./redis-logs.ts";
-import { openRedisValues } from "./redis-values.ts";
+import { openRedisRecords } from "./redis-records.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 
 let redis: TestRedis;
@@ -33,10 +33,10 @@ const begin = new Date("2026-01-01T00:00:00Z");
 
 const now = (): Date => begin;
 const completionsOn = (kv: Kv) =>
-  createCompletionStore(openRedisValues(completionKind(completionTtl), { kv, now, log }));
+  createCompletionStore(openRedisRecords(completionKind(completionTtl), { kv, now, log }));
 const conversationsOn = (kv: Kv) =>
-  createConversationStore(openRedisValues(conversationKind(conversationTtl), { kv, now, log }));
-const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisValues(visibilityKind, { kv, now, log }));
+  createConversationStore(openRedisRecords(conversationKind(conversationTtl), { kv, now, log }));
+const visibilitiesOn = (kv: Kv) => createVisibilityStore(openRedisRecords(visibilityKind, { kv, now, log }));
 const busOn = (kv: Kv) =>
   createEventBus({
     logs: createRedisLogs({ ...eventBusLog, kv, notifier: createRedisNotifier({ kv, log }) }),

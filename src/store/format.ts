@@ -6,7 +6,7 @@ import { nonBlocking } from "../lib/non-blocking.ts";
 import { isJobId } from "./job-record.ts";
 
 /** Raise it with every change of what is stored: a store of another number is refused, nothing is converted. */
-const storeFormat = 2;
+const storeFormat = 3;
 
 /** A store and its number. `elsewhere`: how to begin with an empty one. */
 type Place = {
