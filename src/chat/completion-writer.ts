@@ -20,7 +20,7 @@ export const openCompletionSpool = (directory: string, log: Log): Promise<Spool<
     directory,
     nameOf: ({ uuid, epoch }) => hash("sha256", `${epoch} ${uuid}`),
     parse: (text) => SpooledEnd.parse(JSON.parse(text)),
-    what: "the end of a completion",
+    what: "end of a completion",
     log,
   });
 

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import type { z } from "zod";
 
 /**
  * PORT. Records of one kind (jobs, completions, …): JSON texts by id, and indexes over them. Adapters: `files-records.ts` and
