@@ -162,6 +162,7 @@ test("past the limit of waiting jobs submissions are refused with queue_full", a
 test("an execution that throws fails the job as internal, without secrets, and the next one runs", async () => {
   let first = true;
   const engine = await startEngine({
+    concurrency: 1,
     execute: async (record, run) => {
       if (!first) return await succeed(record, run);
       first = false;

@@ -50,7 +50,6 @@ export const createPresence = ({ instances, settings, backSince, renewingSince }
     noteMissing,
     missingFor,
     isLost,
-    isHere: (name: string): boolean => living.has(name),
     /**
      * An instance that was alive stays so until it is lost: one reading, just after an outage, proves little. One's
      * own name is always alive.

@@ -86,7 +86,7 @@ export const createWorker = (deps: Dependencies) => {
 
   const claimAs = async (found: JobRecord): Promise<Claim | "later" | null> => {
     const isClaimed = found.status !== "queued";
-    await Promise.all(lockNames(found).map((name) => releases.get(name)));
+    await Promise.all(lockNames(found).flatMap((name) => releases.get(name) ?? []));
     const locks = await jobLocks.acquire(found);
     if (locks === null) return "later" as const;
     // Registered before the claim: a cancel at the same moment must find the run.

@@ -84,8 +84,9 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     /** Jobs whose run has not been cleaned up, of all instances, oldest first. */
     unsettled: async (): Promise<UnsettledRun[]> =>
       (await records.list(unsettledRuns)).map(({ id, value = "" }) => {
-        const [podName = "", epoch = ""] = parsed<[string, string]>(value) ?? [];
-        return { id, podName, epoch };
+        const [podName = "", epoch = "", keptUntil = null] =
+          parsed<[string, string, number | null]>(value) ?? [];
+        return { id, podName, epoch, keptUntil };
       }),
 
     /** How many jobs there are of each status. */
@@ -153,8 +154,8 @@ export type JobStore = ReturnType<typeof createJobStore>;
 /** `full`: too many jobs wait; `prefix`: another job's id begins with the same eight digits, which name branches. */
 export type Creation = { record: JobRecord; created: boolean } | { refused: "full" | "prefix" };
 
-/** The instance and start of a run that has not been cleaned up. */
-export type UnsettledRun = { id: string; podName: string; epoch: string };
+/** The instance and start of a run that has not been cleaned up; how long the record of an ended job is kept, ms since the epoch. */
+export type UnsettledRun = { id: string; podName: string; epoch: string; keptUntil: number | null };
 
 /** `lost`: jobs that failed with their instance; `recovered`: jobs that were queued again after its loss. */
 type Tally = { lost: number; recovered: number };
@@ -197,7 +198,7 @@ export const jobKind = (podName: string | null): Kind<JobRecord> => ({
 const prefixClaim = "prefix";
 
 const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
-  const { id, status, unsettled, session_id, worktree_id, pod_name, instance_epoch } = record;
+  const { id, status, unsettled, session_id, worktree_id } = record;
   const at = Date.parse(record.created_at);
   const ended = record.ended_at === null ? null : Date.parse(record.ended_at);
   const lifetime = record.ttl_seconds * 1000;
@@ -209,11 +210,7 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     when(status === "queued", { index: expiring, at: at + lifetime }),
     when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? at) + lifetime }),
     when(isUnbooked(record), { index: unbooked, at: ended ?? at }),
-    when(unsettled, {
-      index: unsettledRuns,
-      at,
-      value: JSON.stringify([pod_name ?? "", instance_epoch ?? ""]),
-    }),
+    when(unsettled, { index: unsettledRuns, at, value: runOf(record) }),
     when(hasWorktree && !unsettled, { index: endedWorktrees(pod), at: ended ?? Number.NaN }),
     // The job that made the worktree is found by its id.
     when(worktree_id !== null && worktree_id !== id, {
@@ -224,6 +221,12 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     when(session_id !== null, { index: ofSession(session_id ?? ""), at }),
     when(session_id !== null, { index: ofSession(session_id ?? "", status), at }),
   ].flat();
+};
+
+/** A run that has not been cleaned up: see `UnsettledRun`. */
+const runOf = ({ pod_name, instance_epoch, ended_at, ttl_seconds }: JobRecord): string => {
+  const keptUntil = ended_at === null ? null : Date.parse(ended_at) + ttl_seconds * 1000;
+  return JSON.stringify([pod_name ?? "", instance_epoch ?? "", keptUntil]);
 };
 
 /** What a cancelled job cost is known once nothing of it runs. */
