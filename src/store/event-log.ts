@@ -30,24 +30,17 @@ const longestText = 65_536;
 
 /**
  * The append-only event log of each job. The log numbers the events: 1, 2, 3 … without gaps, also across restarts. The first
- * event, that the job was queued, comes from the record: it is written with the second, so that accepting a job costs no
- * other write. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
+ * event, that the job was queued, comes from the record, so that accepting a job costs no other write. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
  */
 export const createEventLog = (options: Options) => {
   const { logs, maxBytes, describe, log, now } = options;
   const closing = new AbortController();
 
-  const firstOf = async (jobId: string): Promise<Fields | null> => {
-    const job = await describe(jobId);
-    return job && itemOf(job.createdAt, 0, { type: "stage", stage: "queued", detail: null }).fields;
-  };
-
   const buffers = createLogBuffers({
     logs,
     noun: "job",
     limit: { text: maxBytes, all: maxBytes * 4 },
-    start: () => 1,
-    first: firstOf,
+    start: () => 2,
     seconds: () => options.ttlSeconds + week,
     leftOut: ({ fields, weight }, why) => {
       const { at, attempt } = JSON.parse(fields["e"] ?? "") as { at: string; attempt: number };
@@ -92,24 +85,22 @@ export const createEventLog = (options: Options) => {
     ): AsyncGenerator<JobEvent, void, void> {
       if (!isJobId(jobId)) return;
       const isOver = createIsOver(jobId);
-      // The first event of an empty log is given before it is written.
-      const isEmpty = after === 0 && (await logs.tail(jobId).catch(() => undefined)) === null;
-      const first = isEmpty ? await firstOf(jobId).catch(() => null) : null;
-      if (first !== null) yield eventOf(1, first) as JobEvent;
-      const begin = first === null ? after : 1;
+      const job = after === 0 ? await describe(jobId).catch(() => null) : null;
+      if (job !== null)
+        yield { seq: 1, at: job.createdAt, attempt: 0, type: "stage", stage: "queued", detail: null };
       let hasEnded = false;
       const entries = follow({
         logs,
         id: jobId,
         // From the last event that the reader has, which may be the end of the job.
-        after: Math.max(0, begin - 1),
+        after: Math.max(0, after - 1),
         isOver: async () => once || hasEnded || (await isOver()),
         signal: AbortSignal.any([signal, closing.signal]),
       });
       for await (const { number, fields } of entries) {
         const event = eventOf(number, fields);
         hasEnded = event?.type === "stage" && event.stage === "ended";
-        if (event !== null && number > begin) yield event;
+        if (event !== null && number > after) yield event;
       }
     },
 

@@ -9,12 +9,8 @@ import type { Batch, Entry, Fields, Logs } from "./logs.ts";
 const maxWait = 2000;
 
 /** The entries of a batch, numbered. */
-const numbered = ({ known, start, first, entries }: Batch): Entry[] => {
-  const isEmpty = known.number === 0;
-  const next = isEmpty ? start : known.number + 1;
-  const all = isEmpty && first !== null ? [first, ...entries] : entries;
-  return all.map((fields, at) => ({ number: next + at, fields }));
-};
+const numbered = ({ known, start, entries }: Batch): Entry[] =>
+  entries.map((fields, at) => ({ number: (known.number === 0 ? start : known.number + 1) + at, fields }));
 
 /**
  * A file `{id}.ndjson` per log, a line per entry: its field `e`, which is JSON, with its number in front. One server writes

@@ -19,8 +19,6 @@ export type Batch = {
   known: Tail;
   /** Number of the first entry of an empty log. */
   start: number;
-  /** Written before the others when the log is empty. */
-  first: Fields | null;
   entries: readonly Fields[];
   /** Seconds until the log expires. */
   seconds: number;
@@ -104,9 +102,8 @@ type Options = {
   noun: string;
   /** Most of the whole log. */
   limit?: Limit;
-  /** Number of the first entry of an empty log, and the entry written before the others there. */
+  /** Number of the first entry of an empty log. */
   start: () => number;
-  first?: (id: string) => Promise<Fields | null>;
   /** Seconds until the log expires after these entries. */
   seconds: (entries: readonly Fields[]) => number;
   /** An item that says in the log that others beside `left` are left out. */
@@ -141,7 +138,7 @@ const unlimited: Limit = { text: Infinity, all: Infinity };
  * retried for as long as it takes; one that a file refuses is given up.
  */
 export const createLogBuffers = (options: Options) => {
-  const { logs, noun, limit = unlimited, first, leftOut, log } = options;
+  const { logs, noun, limit = unlimited, leftOut, log } = options;
   const writer = randomUUID();
   let batches = 0;
   const buffers = new Map<string, Buffer>();
@@ -190,8 +187,7 @@ export const createLogBuffers = (options: Options) => {
   const send = async (buffer: Buffer): Promise<void> => {
     const { id } = buffer;
     buffer.end ??= (await logs.tail(id)) ?? { number: 0, size: 0 };
-    const begin = buffer.end.number === 0 ? ((await first?.(id)) ?? null) : null;
-    buffer.batch ??= nextBatch(buffer, buffer.end, begin);
+    buffer.batch ??= nextBatch(buffer, buffer.end);
     const { batch } = buffer;
     if (batch !== null) buffer.end = await logs.append(id, batch);
     // `discard` may have replaced it meanwhile.
@@ -200,7 +196,7 @@ export const createLogBuffers = (options: Options) => {
   };
 
   /** The oldest items; null: all of them are left out. */
-  const nextBatch = (buffer: Buffer, known: Tail, begin: Fields | null): Batch | null => {
+  const nextBatch = (buffer: Buffer, known: Tail): Batch | null => {
     const entries: Fields[] = [];
     let [{ size }, taken] = [known, 0];
     for (const item of buffer.items) {
@@ -215,7 +211,7 @@ export const createLogBuffers = (options: Options) => {
     buffer.items.splice(0, taken);
     if (entries.length === 0) return null;
     const [name, seconds] = [`${writer}:${(batches += 1)}`, options.seconds(entries)];
-    return { name, known, start: options.start(), first: begin, entries, seconds };
+    return { name, known, start: options.start(), entries, seconds };
   };
 
   const logOnce = (buffer: Buffer, err: unknown, message: string): void => {
