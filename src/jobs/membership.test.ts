@@ -5,7 +5,7 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
+import { createRedisInstances } from "../store/instances.ts";
 import { createInstanceLease, createMembership } from "./membership.ts";
 
 const log = createLog("silent", (text) => text);

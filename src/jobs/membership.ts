@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Log } from "../lib/log.ts";
-import type { InstanceFacts, Instances, Renewal } from "../store/instances.ts";
+import type { InstanceFacts, Instances } from "../store/instances.ts";
+import type { Renewal } from "../store/redis-leases.ts";
 import type { Ownership } from "./ownership.ts";
 import type { Queue } from "./queue.ts";
 

@@ -4,7 +4,7 @@ import { createNotifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
+import { createRedisInstances } from "../store/instances.ts";
 import { openFilesEventLog, openRedisJobStore } from "../../test/open-stores.ts";
 import { openKv } from "../../test/kv.ts";
 import type { TestRedis } from "../../test/redis.ts";

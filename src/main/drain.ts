@@ -2,12 +2,11 @@ import type { Settings } from "../config/variables.ts";
 import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
 import { inKv, requireFormat } from "../store/format.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
+import { createRedisInstances, type Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
 import { setTimeout as delay } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
-import type { Instances } from "../store/instances.ts";
 import type { Worker } from "../jobs/worker.ts";
 
 type Named = Pick<Settings, "kvOptionsFile" | "kvKeyPrefix" | "podName" | "instanceLease"> & {

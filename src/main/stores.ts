@@ -15,12 +15,11 @@ import { createEventBus, eventBusLog, type EventBus } from "../store/event-bus.t
 import { createEventLog, eventLogName, type EventLog } from "../store/event-log.ts";
 import { inFiles, inKv, keepMarked, requireFormat } from "../store/format.ts";
 import { openFilesRecords } from "../store/files-records.ts";
-import { createLocalInstances, type Instances } from "../store/instances.ts";
+import { createLocalInstances, createRedisInstances, type Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
 import { createFileLogs, createMemoryLogs } from "../store/local-logs.ts";
 import type { Logs } from "../store/logs.ts";
 import { createLocalLocks, type Locks } from "../store/locks.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
 import type { OpenRecords } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";

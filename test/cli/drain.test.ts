@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { createLog } from "../../src/lib/log.ts";
-import type { InstanceFacts } from "../../src/store/instances.ts";
-import { createRedisInstances } from "../../src/store/redis-instances.ts";
+import { createRedisInstances, type InstanceFacts } from "../../src/store/instances.ts";
 import { openRedisJobStore } from "../open-stores.ts";
 import { openKv } from "../kv.ts";
 import { sampleRecord } from "../ports/job-record-sample.ts";
