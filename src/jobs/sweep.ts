@@ -3,7 +3,7 @@ import { failureOf } from "../kv/failure.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
-import type { Presence } from "./presence.ts";
+import type { Presence } from "./membership.ts";
 import type { QueueEntry } from "./queue.ts";
 import { endJob, settle, type Settling } from "./settle.ts";
 

@@ -39,18 +39,19 @@ export const createCluster = ({
   now,
   log,
 }: Dependencies) => {
-  const { instances, lease, presence, queue, isLiving } = stores;
+  const { instances, presence, queue, isLiving } = stores;
   const { podName } = settings;
   const ownership = createOwnership({
     store: stores.jobs,
     worker,
     epoch: self.epoch,
-    leaseMayHaveLapsed: lease.mayHaveLapsed,
+    leaseMayHaveLapsed: presence.mayHaveLapsed,
     log,
   });
   const membership = createMembership({
     instances,
-    lease,
+    presence,
+    settings,
     ownership,
     queue,
     onSuperseded: () => onSuperseded(new Superseded(podName)),
@@ -98,7 +99,7 @@ export const createCluster = ({
         address: null,
         agent_mode: settings.agentMode,
       });
-      await lease.join(facts());
+      await presence.join(facts());
       // Without a first reading, other instances would seem to be missing.
       await presence.refresh();
       return facts;

@@ -4,9 +4,8 @@ import type { Settings } from "../config/variables.ts";
 import { isFinal } from "../contract/job.ts";
 import type { ReadChanges } from "../http/changes-route.ts";
 import { announcing, createJobChanges } from "../jobs/changes.ts";
-import { createInstanceLease, type InstanceLease } from "../jobs/membership.ts";
+import { createPresence, type Presence } from "../jobs/membership.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
-import { createPresence, type Presence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
@@ -46,8 +45,6 @@ export type Stores = {
   changes: ReadChanges;
   locks: Locks;
   instances: Instances;
-  /** The lease on this instance's name. */
-  lease: InstanceLease;
   presence: Presence;
   /** Whether an instance of that name is alive; a single instance has done everything itself. */
   isLiving: (podName: string) => boolean;
@@ -87,8 +84,7 @@ export const openStores = async (request: Request): Promise<Stores> => {
   const { jobsDir, kvUrl } = settings;
   const backend = kvUrl === null ? await openFiles(request) : await openShared(request, kvUrl);
   const { podName, open, notifier, now } = backend;
-  const lease = createInstanceLease(backend.instances, settings.instanceLease);
-  const presence = createPresence({ ...backend, settings, renewingSince: lease.renewingSince });
+  const presence = createPresence({ ...backend, settings });
   const isLiving = backend.shared ? presence.isLiving : () => true;
   const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
@@ -111,7 +107,6 @@ export const openStores = async (request: Request): Promise<Stores> => {
     events,
     jobEnds: notifier,
     changes: createJobChanges({ store: jobs, notifier }),
-    lease,
     presence,
     isLiving,
     agentMode,
