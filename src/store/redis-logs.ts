@@ -1,6 +1,6 @@
 import { createScript, type Kv } from "../kv/kv.ts";
 import type { Notifier } from "../lib/notifier.ts";
-import type { Batch, Entry, Fields, Logs } from "./logs.ts";
+import type { Batch, Entry, Logs } from "./logs.ts";
 
 type Options = {
   kv: Kv;
