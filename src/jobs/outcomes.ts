@@ -43,15 +43,17 @@ export type Spooled = { id: string; attempt: number; at: string; outcome: Outcom
 
 /** Outcomes that the store has not taken yet. */
 export const openOutcomeSpool = (directory: string, log: Log): Promise<Spool<Spooled>> =>
-  openSpool({
-    directory,
-    nameOf: ({ id, attempt }) => `${id}.${attempt}`,
-    parse: (text) => {
-      const { id, attempt, at, outcome } = JSON.parse(text) as Spooled;
-      const isWhole =
-        typeof id === "string" && Number.isInteger(attempt) && Object.hasOwn(triggers, outcome.kind);
-      return isWhole ? { id, attempt, at, outcome } : null;
-    },
-    what: "outcome of a job",
-    log,
-  });
+  openSpool({ directory, nameOf, parse: parseSpooled, noun: "outcome of a job", log });
+
+const nameOf = ({ id, attempt }: Spooled): string => `${id}.${attempt}`;
+
+const parseSpooled = (text: string, name: string): Spooled | string => {
+  try {
+    const { id, attempt, at, outcome } = JSON.parse(text) as Spooled;
+    const spooled = { id, attempt, at, outcome };
+    if (nameOf(spooled) === name && Object.hasOwn(triggers, outcome.kind)) return spooled;
+  } catch {
+    // Torn.
+  }
+  return "it holds no outcome";
+};

@@ -25,6 +25,9 @@ export const isUnfinished = (record: Pick<CompletionRecord, "status">): boolean 
 /** Indexes by creation. */
 const [all, unfinished] = ["completions", "completions:unfinished"];
 
+/** No turn is longer, s. */
+const longestTurn = 8 * 86_400;
+
 /** A file each; or `{prefix}:completion:{uuid}` in the key-value store, where it expires by itself. */
 export const completionKind = (ttlSeconds: number): Kind<CompletionRecord> => ({
   noun: "completion",
@@ -40,7 +43,7 @@ export const completionKind = (ttlSeconds: number): Kind<CompletionRecord> => ({
   literal: {
     seconds: (record) => (isUnfinished(record) ? 0 : Math.max(1, Math.ceil(ttlSeconds))),
     indexes: [all, unfinished],
-    longest: ttlSeconds,
+    longest: longestTurn + ttlSeconds,
   },
 });
 

@@ -33,8 +33,8 @@ export type Kind<T extends object> = {
   /** In the key-value store: a text field that has a key of its own when it is long, and seconds until that expires. */
   long?: { field: keyof T & string; key: string; seconds: (record: T) => number };
   /**
-   * In the key-value store: a documented key in a slot of its own, which expires `seconds` after a write (0: never). Entries
-   * without a record are removed from these indexes, once they are older than any record that expires.
+   * In the key-value store: a documented key in a slot of its own, which expires `seconds` after a write (0: never). From
+   * `indexes` entries are removed that are `longest` seconds old: no record lives longer.
    */
   literal?: { seconds: (record: T) => number; indexes?: readonly string[]; longest?: number };
 };

@@ -6,7 +6,6 @@ import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import {
   entriesOf,
-  maxBatch,
   requireId,
   type CreateOptions,
   type Creation,
@@ -89,20 +88,11 @@ export const openRedisRecords = <T extends object>(kind: Kind<T>, { kv, now, log
     list,
     count: (index) => kv.ask((client) => client.zcard(kv.jobKey(index))),
 
-    /** Removes entries of records that have expired, but none that a writer may be about to write. */
     expire: async (at) => {
       const { indexes = [], longest = 0 } = kind.literal ?? {};
-      const until = at.getTime() - Math.max(longest * 1000, writersGrace);
-      for (const index of indexes) {
-        for (let kept = 0; ;) {
-          const page = await list(index, { until, skip: kept, limit: maxBatch });
-          for (const { id, at: time } of page) {
-            if ((await kv.ask((client) => client.exists(kv.key(kind.key, id)))) === 1) kept += 1;
-            else await kv.ask((client) => client.zrem(kv.jobKey(index), memberOf({ id, at: time })));
-          }
-          if (page.length < maxBatch) break;
-        }
-      }
+      const end = `(${timeOf(at.getTime() - longest * 1000)}`;
+      for (const index of indexes)
+        await kv.ask((client) => client.zremrangebylex(kv.jobKey(index), "-", end));
     },
 
     increment: async (counter) => {
@@ -229,9 +219,6 @@ for _, fact in ipairs(plan.added) do
 end
 return 'done'
 `);
-
-/** A writer adds the index entry before the record; within this time, ms, an entry without a record may be one of those. */
-const writersGrace = 600_000;
 
 /**
  * Records with documented keys: the string `{prefix}:{key}:{id}`, and indexes elsewhere. An entry is added before the record

@@ -2,42 +2,25 @@ import { failureOf } from "../kv/failure.ts";
 import type { Log } from "../lib/log.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { openFilesRecords } from "./files-records.ts";
+import type { Kind } from "./records.ts";
 
-type Options<Item> = {
+type Options<Item extends object> = {
   directory: string;
   /** Name of the item's file, without a suffix. */
   nameOf: (item: Item) => string;
-  /** Null or an exception: the text is none. */
-  parse: (text: string) => Item | null;
+  parse: Kind<Item>["parse"];
   /** For the log: what an item is. */
-  what: string;
+  noun: string;
   log: Log;
 };
 
 /** Items that the store does not take at present: a file each on this instance's disk, until it does. */
-export const openSpool = async <Item extends object>({
-  directory,
-  nameOf,
-  parse,
-  what,
-  log,
-}: Options<Item>) => {
+export const openSpool = async <Item extends object>(options: Options<Item>) => {
+  const { directory, nameOf, parse, noun, log } = options;
   const warnings = createWarnOnce();
-  const parseItem = (text: string, name: string): Item | string => {
-    try {
-      const item = parse(text);
-      if (item !== null && nameOf(item) === name) return item;
-    } catch {
-      // Torn.
-    }
-    return "it is torn, or holds something else";
-  };
   const isId = (name: string): boolean => /^[\w-][\w.-]*$/.test(name);
-  const entries = () => [{ index: "all", at: 0 }];
-  const records = await openFilesRecords<Item>(
-    { noun: what, key: "", isId, parse: parseItem, entries },
-    { directory, now: () => new Date(), log },
-  );
+  const kind = { noun, key: "", isId, parse, entries: () => [{ index: "all", at: 0 }] };
+  const records = await openFilesRecords<Item>(kind, { directory, now: () => new Date(), log });
   const drop = async (item: Item): Promise<void> => void (await records.change(nameOf(item), () => null));
 
   return {
@@ -45,7 +28,7 @@ export const openSpool = async <Item extends object>({
     add: async (item: Item): Promise<void> => {
       await records
         .change(nameOf(item), () => item)
-        .catch((err: unknown) => log.error({ err }, `${what} cannot be kept on disk either`));
+        .catch((err: unknown) => log.error({ err }, `the ${noun} cannot be kept on disk either`));
     },
     drop,
     /**
@@ -63,9 +46,7 @@ export const openSpool = async <Item extends object>({
         } catch (err) {
           if (isOfStore(err)) failures.push(err);
           else
-            warnings.once(id, () =>
-              log.warn({ err, name: id, directory }, `${what} cannot be stored; it stays`),
-            );
+            warnings.once(id, () => log.warn({ err, id }, `the ${noun} cannot be stored; it stays on disk`));
         }
       }
       if (failures.length > 0) throw failures[0];
