@@ -141,8 +141,8 @@ test("thousands that have to wait neither keep others from their turn nor spin",
     const ahead = looks;
     await queue.add(anywhere(`late-${n}`));
     await until(() => seen.has(`late-${n}`));
-    // Those that were put in front a moment ago go before it.
-    expect(looks - ahead).toBeLessThan(250);
+    // Those that are due by then go before it, not all.
+    expect(looks - ahead).toBeLessThan(2000);
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
   const perSecond = ((looks - before) / (performance.now() - begun)) * 1000;

@@ -42,7 +42,8 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
   /** This connection waits for an unreachable store. */
   const connection = kv.dedicated();
   const running = new Map<string, { worker: Worker; answer: Promise<Answer> }>();
-  const delayed = new Set<string>();
+  /** When those that rest are redelivered, here or elsewhere, ms since the epoch. */
+  let dueTimes: number[] = [];
   let work: Work | null = null;
   let paused = false;
 
@@ -85,7 +86,6 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
 
   const deliver = async (worker: Worker, job: Job, token: string): Promise<void> => {
     const id = job.id ?? "";
-    delayed.delete(id);
     const known = running.get(id);
     const isRefused = known === undefined && (work === null || paused || running.size >= concurrency);
     const answer = isRefused
@@ -96,9 +96,16 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
       await job.moveToWait(token);
       throw new WaitingError();
     }
-    delayed.add(id);
-    await job.moveToDelayed(Date.now() + restMs * (1 + Math.floor(delayed.size / redeliveredAtOnce)), token);
+    await job.moveToDelayed(nextDueTime(), token);
     throw new DelayedError();
+  };
+
+  const nextDueTime = (): number => {
+    const now = Date.now();
+    dueTimes = dueTimes.filter((due) => due > now);
+    const due = now + restMs * (1 + Math.floor(dueTimes.length / redeliveredAtOnce));
+    dueTimes.push(due);
+    return due;
   };
 
   const begin = (worker: Worker, id: string): Promise<Answer> => {

@@ -48,7 +48,7 @@ export const inFiles = (jobsDir: string): Place => ({
   hasRecords: async () => {
     const namesIn = async (directory: string): Promise<string[]> =>
       ((await readdir(join(jobsDir, directory)).catch(nullIfMissing)) ?? []).filter((name) =>
-        /\.json$/.test(name),
+        name.endsWith(".json"),
       );
     const others = await Promise.all(["worktrees", "files", "conversations", "completions"].map(namesIn));
     return others.flat().length > 0 || (await namesIn("")).some((name) => isJobId(name.slice(0, -5)));
