@@ -4,6 +4,7 @@ import { z } from "zod";
 import { completionIdForm } from "../contract/completion.ts";
 import type { Log } from "../lib/log.ts";
 import { CompletionRecord, type CompletionStore } from "../store/completion-store.ts";
+import { parseWith } from "../store/records.ts";
 import { openSpool, type Spool } from "../store/spool.ts";
 
 /** How a completion ended. */
@@ -18,11 +19,13 @@ export type SpooledEnd = z.infer<typeof SpooledEnd>;
 export const openCompletionSpool = (directory: string, log: Log): Promise<Spool<SpooledEnd>> =>
   openSpool({
     directory,
-    nameOf: ({ uuid, epoch }) => hash("sha256", `${epoch} ${uuid}`),
-    parse: (text) => SpooledEnd.parse(JSON.parse(text)),
-    what: "the end of a completion",
+    nameOf,
+    parse: parseWith(SpooledEnd, (end, name) => nameOf(end) === name),
+    noun: "end of a completion",
     log,
   });
+
+const nameOf = ({ uuid, epoch }: SpooledEnd): string => hash("sha256", `${epoch} ${uuid}`);
 
 /** How long to retry a write that the store refuses, and the first and longest pause in between, ms. */
 export type Patience = { forMs: number; firstPause: number; longestPause: number };

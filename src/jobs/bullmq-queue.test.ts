@@ -55,7 +55,7 @@ test("no key stays of the queue of an instance that never comes back", async () 
   expect((await keys(here)).length).toBeGreaterThan(0);
 });
 
-test("bound ids go to their instance only, whoever adds them, and wait for it; they go first", async () => {
+test("bound ids go to their instance only, whoever adds them, and wait for it", async () => {
   const kv = await openKv(redis.url);
   const one = openOn({ kv });
   const two = await another(kv, redis.url, { podName: "a:{b} c" });
@@ -65,18 +65,18 @@ test("bound ids go to their instance only, whoever adds them, and wait for it; t
   await until(() => first.running.has("a"));
   await one.queue.add(anywhere("b"), { id: "c", boundTo: "a:{b} c" }, { id: "d", boundTo: here });
   first.end("a");
-  await until(() => first.running.has("d"));
-  first.end("d");
-  await until(() => first.running.has("b"));
+  for (const at of [1, 2]) {
+    await until(() => first.handed.length === at + 1);
+    first.end(first.handed[at] ?? "");
+  }
   const second = handWork();
   two.queue.start(second.work);
   await until(() => second.running.has("c"));
   second.end("c");
-  first.end("b");
   await two.queue.add({ id: "e", boundTo: here });
   await until(() => first.running.has("e"));
   first.end("e");
-  expect([first.handed, second.handed]).toEqual([["a", "d", "b", "e"], ["c"]]);
+  expect([first.handed.toSorted(), second.handed]).toEqual([["a", "b", "d", "e"], ["c"]]);
 });
 
 test("a bound id is removed by another instance", async () => {
@@ -141,8 +141,8 @@ test("thousands that have to wait neither keep others from their turn nor spin",
     const ahead = looks;
     await queue.add(anywhere(`late-${n}`));
     await until(() => seen.has(`late-${n}`));
-    // Those that were put in front a moment ago go before it.
-    expect(looks - ahead).toBeLessThan(250);
+    // Those that are due by then go before it, not all.
+    expect(looks - ahead).toBeLessThan(2000);
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
   const perSecond = ((looks - before) / (performance.now() - begun)) * 1000;

@@ -4,11 +4,11 @@ import type { Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
 
-/** Interval of the queue's own upkeep, and about how long an entry that could not begin rests, ms. */
+/** Shortest delay of an entry that could not begin, and pause of a worker whose store refuses, ms. */
 const restMs = 1000;
 
-/** Rested entries that return at once. Thousands may wait for one worktree; they must not delay all others. */
-const maxReturned = 50;
+/** Delayed entries that are redelivered each second: thousands may wait for one worktree. */
+const redeliveredAtOnce = 50;
 
 /** Finished entries that a dashboard still shows. */
 const retained = { age: 86_400, count: 10_000 };
@@ -34,23 +34,21 @@ type Options = {
 };
 
 /**
- * BullMQ on the shared store: one queue for all instances and one per instance. Both workers share the slots. The
- * instance's own queue has priority: its entry that finds no free slot returns to the front. A redelivered entry (its
- * lock has lapsed) only makes a worker read the record again.
+ * BullMQ on the shared store: one queue for all instances, and one for each, with the entries that are bound to it. Both
+ * workers share the slots: one that got an entry too many returns it to the front. The record decides what a delivery means,
+ * so a redelivered entry (its lock has lapsed) does no harm.
  */
 export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError, log }: Options): Queue => {
   /** This connection waits for an unreachable store. */
   const connection = kv.dedicated();
-  const running = new Map<string, Promise<Answer>>();
-  const resting = new Set<{ job: Job; since: number }>();
+  const running = new Map<string, { worker: Worker; answer: Promise<Answer> }>();
+  /** When those that rest are redelivered, here or elsewhere, ms since the epoch. */
+  let dueTimes: number[] = [];
   let work: Work | null = null;
   let paused = false;
-  /** An entry of the instance's own queue found no free slot. */
-  let ownWaits = false;
-  let timer: NodeJS.Timeout | undefined;
 
-  const consume = (pod: string | null): Consumer => {
-    const worker: Worker = new Worker(nameOf(pod), (job, token = "") => deliver(consumer, job, token), {
+  const consume = (pod: string | null): Worker => {
+    const worker: Worker = new Worker(nameOf(pod), (job, token = "") => deliver(worker, job, token), {
       ...optionsOf(kv),
       connection,
       name: encodeURIComponent(podName),
@@ -65,107 +63,75 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
       removeOnComplete: retained,
       removeOnFail: retained,
     });
-    const consumer: Consumer = { worker, busy: 0 };
-    // A worker retries at once when the store refuses. It rests until the next tick instead.
+    // A worker whose store refuses retries at once.
     worker.on("error", (err) => {
       log.debug({ err }, "the queue's worker failed; it retries in a moment");
       void worker.pause(true);
+      setTimeout(steer, restMs).unref();
     });
-    return consumer;
+    return worker;
   };
 
-  const own = consume(podName);
-  const shared = consume(null);
+  const workers = [consume(podName), consume(null)];
   const sharedQueue = openQueue(kv, null);
-  own.worker.on("drained", () => {
-    ownWaits = false;
-    steer();
-  });
 
-  const deliver = async (consumer: Consumer, job: Job, token: string): Promise<void> => {
+  /** The workers fetch while there is a free slot. One that has all slots in use fetches nothing by itself. */
+  const steer = (): void => {
+    for (const worker of workers) {
+      const isFree =
+        running.size < concurrency || [...running.values()].every((run) => run.worker === worker);
+      void (work !== null && !paused && isFree ? worker.resume() : worker.pause(true));
+    }
+  };
+
+  const deliver = async (worker: Worker, job: Job, token: string): Promise<void> => {
     const id = job.id ?? "";
     const known = running.get(id);
-    if (known !== undefined) return await conclude(job, token, await again(consumer, known));
-    if (paused || work === null || own.busy + shared.busy >= concurrency) {
-      ownWaits ||= consumer === own;
-      steer();
-      return await returnToFront(job, token);
-    }
-    return await conclude(job, token, await begin(consumer, id, work));
-  };
-
-  const conclude = async (job: Job, token: string, answer: Answer): Promise<void> => {
+    const isRefused = known === undefined && (work === null || paused || running.size >= concurrency);
+    const answer = isRefused
+      ? "refused"
+      : await (known === undefined ? begin(worker, id) : again(worker, known.answer));
     if (answer === "done") return;
-    if (paused || work === null) return await returnToFront(job, token);
-    // It returns to the front before that; BullMQ itself would put it last.
-    const latest = restMs * (2 + Math.floor(resting.size / maxReturned));
-    await job.moveToDelayed(Date.now() + latest, token);
-    resting.add({ job, since: performance.now() });
+    if (answer === "refused" || work === null || paused) {
+      await job.moveToWait(token);
+      throw new WaitingError();
+    }
+    await job.moveToDelayed(nextDueTime(), token);
     throw new DelayedError();
   };
 
-  /** To the front. */
-  const returnToFront = async (job: Job, token: string): Promise<never> => {
-    await job.moveToWait(token);
-    throw new WaitingError();
+  const nextDueTime = (): number => {
+    const now = Date.now();
+    dueTimes = dueTimes.filter((due) => due > now);
+    const due = now + restMs * (1 + Math.floor(dueTimes.length / redeliveredAtOnce));
+    dueTimes.push(due);
+    return due;
   };
 
-  const begin = (consumer: Consumer, id: string, handle: Work): Promise<Answer> => {
-    if (consumer === own) ownWaits = false;
-    consumer.busy += 1;
-    steer();
+  const begin = (worker: Worker, id: string): Promise<Answer> => {
     const run = async (): Promise<Answer> => {
       try {
-        return await handle(id);
+        return (await work?.(id)) ?? "later";
       } catch (error) {
         onError(error, id);
         return "later";
       } finally {
         running.delete(id);
-        consumer.busy -= 1;
         steer();
       }
     };
     const answer = run();
-    running.set(id, answer);
+    running.set(id, { worker, answer });
+    steer();
     return answer;
   };
 
   /** Its lock lapsed while this instance works on it. It stays active until that work ends, in a slot of its own. */
-  const again = async ({ worker }: Consumer, known: Promise<Answer>): Promise<Answer> => {
+  const again = async (worker: Worker, answer: Promise<Answer>): Promise<Answer> => {
     worker.concurrency += 1;
-    const answer = await known;
+    await answer;
     worker.concurrency -= 1;
-    return answer;
-  };
-
-  /** Chooses which worker may fetch: the shared one pauses while an entry of the instance's own queue waits. */
-  const steer = (): void => {
-    const busy = own.busy + shared.busy;
-    const hasRoom = busy < concurrency;
-    set(own, hasRoom || !ownWaits);
-    // A worker whose slots are all in use fetches nothing by itself.
-    set(shared, !ownWaits && (hasRoom || shared.busy === busy));
-    if (paused || work === null) returnRested(Infinity, Infinity);
-  };
-
-  const set = ({ worker }: Consumer, mayTake: boolean): void =>
-    void (mayTake && !paused && work !== null ? worker.resume() : worker.pause(true));
-
-  /** Returns the oldest rested entries to the front. */
-  const returnRested = (before: number, most: number): void => {
-    const rested = [...resting].filter(({ since }) => since <= before).slice(0, most);
-    for (const one of rested) resting.delete(one);
-    // One connection keeps this order. An entry that was removed, or is active, stays as it is.
-    void Promise.allSettled([
-      ...rested.map(({ job }) => job.promote()),
-      ...rested.toReversed().map(({ job }) => job.changePriority({ priority: 0, lifo: true })),
-    ]);
-  };
-
-  const tick = (): void => {
-    steer();
-    returnRested(performance.now() - restMs / 2, maxReturned);
+    return await answer;
   };
 
   const use = async (pod: string | null, work: (queue: BullQueue) => Promise<unknown>): Promise<void> => {
@@ -210,7 +176,6 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     },
     start: (handle) => {
       work = handle;
-      timer ??= setInterval(tick, restMs);
       steer();
     },
     pause: () => {
@@ -227,11 +192,10 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
     },
     close: async () => {
       work = null;
-      clearInterval(timer);
       steer();
       // Lets jobs that have just ended acknowledge their entries.
       await setImmediate();
-      await Promise.all([own.worker.close(true), shared.worker.close(true), sharedQueue.close()]);
+      await Promise.all([...workers.map((worker) => worker.close(true)), sharedQueue.close()]);
       // The answer comes after those of all earlier commands.
       const quit = connection.quit().catch(() => undefined);
       await Promise.race([quit, sleep(closeTimeout, null, { ref: false })]);
@@ -243,9 +207,6 @@ export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError
 type Work = Parameters<Queue["start"]>[0];
 
 type Answer = Awaited<ReturnType<Work>>;
-
-/** A BullMQ worker and the number of its active entries. */
-type Consumer = { worker: Worker; busy: number };
 
 /** Characters that a queue name may not contain are percent-encoded. */
 const nameOf = (pod: string | null): string => (pod === null ? "jobs" : `jobs.${encodeURIComponent(pod)}`);

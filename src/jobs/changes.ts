@@ -1,5 +1,6 @@
 import type { JobChange } from "../contract/job-list.ts";
 import { missed, type Notifier } from "../lib/notifier.ts";
+import { orAborted } from "../lib/wait.ts";
 import { toJob } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 
@@ -72,18 +73,17 @@ export const createJobChanges = ({ store, notifier, gatherMs = 200 }: Dependenci
       waiting = waiting.length + changes.length > limit ? [...behind] : [...waiting, ...changes];
       wake.resolve();
     };
-    const end = (): void => wake.resolve();
     readers.add(reader);
-    signal.addEventListener("abort", end, { once: true });
     try {
-      while (!signal.aborted) {
-        await wake.promise;
+      for (;;) {
+        await orAborted(wake.promise, signal);
         wake = Promise.withResolvers();
         yield* waiting.splice(0);
       }
+    } catch (error) {
+      if (!signal.aborted) throw error;
     } finally {
       readers.delete(reader);
-      signal.removeEventListener("abort", end);
     }
   };
 };

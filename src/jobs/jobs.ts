@@ -1,8 +1,9 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { ListJobsInput } from "../contract/job-list.ts";
 import { isFinal } from "../contract/job.ts";
+import { jobFilter } from "../lib/job-filter.ts";
+import type { ListQuery } from "../store/job-list.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import { queryOf } from "./list-query.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 type Dependencies = Settling & {
@@ -64,3 +65,13 @@ export const createJobs = (deps: Dependencies) => {
 };
 
 export type Jobs = ReturnType<typeof createJobs>;
+
+/** What a caller asks for as the store's query. */
+const queryOf = ({ status, since, limit, session_id, cursor, ...wanted }: ListJobsInput): ListQuery => ({
+  limit,
+  session_id,
+  cursor,
+  status: status === "all" ? "" : status,
+  ...(since !== "" && { since: Date.parse(since) }),
+  ...(Object.values(wanted).some((text) => text.trim() !== "") && { isWanted: jobFilter(wanted) }),
+});

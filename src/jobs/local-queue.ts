@@ -1,52 +1,43 @@
 import type { Queue } from "./queue.ts";
 
-/** Longest rest of an id that could not begin, or whose worker threw (the store was unreachable), ms. */
+/** How long an id rests that could not begin, or whose worker threw (the store was unreachable), ms. */
 const rest = 1000;
+
+type Options = { concurrency: number; onError: (error: unknown, id: string) => void };
 
 /**
  * In process, for a single instance: bound ids wait with all others. Calls `onError` when a worker throws. A rested id
- * goes ahead of those added after it.
+ * goes ahead of those added after it, also when another id is done: what it needs may be free then.
  */
-export const createLocalQueue = ({
-  concurrency,
-  onError,
-}: {
-  concurrency: number;
-  onError: (error: unknown, id: string) => void;
-}): Queue => {
+export const createLocalQueue = ({ concurrency, onError }: Options): Queue => {
   /** In order. Sets, because thousands may wait and each addition checks membership. */
   let waiting = new Set<string>();
-  let restingIds = new Set<string>();
+  let resting = new Set<string>();
   const active = new Set<string>();
-  let work: ((id: string) => Promise<"done" | "later">) | null = null;
+  let work: Parameters<Queue["start"]>[0] | null = null;
   let paused = false;
+  let timer: NodeJS.Timeout | null = null;
 
-  const takeBack = (): void => {
-    if (restingIds.size === 0) return;
-    waiting = new Set([...restingIds, ...waiting]);
-    restingIds = new Set();
+  const wake = (): void => {
+    if (resting.size > 0) waiting = new Set([...resting, ...waiting]);
+    resting = new Set();
   };
 
-  let resting: NodeJS.Timeout | null = null;
-
-  /**
-   * What it needs may have been freed in the meantime, or be in use by something other than a job: it is tried again.
-   */
-  const hold = (id: string): void => {
-    restingIds.add(id);
-    resting ??= setTimeout(() => {
-      resting = null;
-      takeBack();
+  const restAWhile = (id: string): void => {
+    resting.add(id);
+    timer ??= setTimeout(() => {
+      timer = null;
+      wake();
       pump();
     }, rest).unref();
   };
 
   const run = async (id: string, handle: NonNullable<typeof work>): Promise<void> => {
     try {
-      if ((await handle(id)) === "later") hold(id);
-      else takeBack();
+      if ((await handle(id)) === "later") restAWhile(id);
+      else wake();
     } catch (error) {
-      hold(id);
+      restAWhile(id);
       onError(error, id);
     } finally {
       active.delete(id);
@@ -64,16 +55,14 @@ export const createLocalQueue = ({
     }
   };
 
-  const isKnown = (id: string): boolean => active.has(id) || waiting.has(id) || restingIds.has(id);
-
   return {
     add: async (...entries) => {
-      for (const { id } of entries) if (!isKnown(id)) waiting.add(id);
+      for (const { id } of entries) if (!active.has(id) && !resting.has(id)) waiting.add(id);
       pump();
     },
     remove: async ({ id }) => {
       waiting.delete(id);
-      restingIds.delete(id);
+      resting.delete(id);
     },
     start: (handle) => {
       work = handle;

@@ -5,18 +5,19 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
-import { createInstanceLease, createMembership } from "./membership.ts";
+import { createRedisInstances } from "../store/instances.ts";
+import { createMembership, createPresence } from "./membership.ts";
 
 const log = createLog("silent", (text) => text);
 
-test("an instance knows since when its own renewals have succeeded: not while they are refused, and again from when they are taken again", async () => {
+test("another instance is lost while this one renews its own lease: not while that is refused, and counted anew from when it is taken again", async () => {
   const redis = await startRedis();
   const kv = await openKv(redis.url);
   const leaseSeconds = 1;
   const epoch = randomUUID();
   const instances = createRedisInstances({ kv, name: "here", self: null, leaseSeconds, log });
-  const lease = createInstanceLease(instances, leaseSeconds);
+  const settings = { podName: "here", instanceLease: leaseSeconds };
+  const presence = createPresence({ instances, settings, backSince: () => 0 });
   const facts = () => ({
     name: "here",
     epoch,
@@ -31,34 +32,22 @@ test("an instance knows since when its own renewals have succeeded: not while th
   });
   const membership = createMembership({
     instances,
-    lease,
+    presence,
+    settings,
     ownership: { checkAll: async () => true },
     queue: { pause: () => undefined, resume: () => undefined },
     onSuperseded: () => expect.fail("nobody else has the name"),
     log,
   });
-  await lease.join(facts());
+  await presence.join(facts());
   membership.start(facts);
   afterFile(membership.stop);
-  const first = lease.renewingSince();
-  expect(lease.renewingSince()).toBe(first);
-
+  presence.noteMissing(["other"]);
+  await until(() => presence.isLost("other"), { what: "the other to be lost" });
   await kv.client.config("SET", "min-replicas-to-write", "1");
-  const failing = await until(
-    () => {
-      const [one, other] = [lease.renewingSince(), lease.renewingSince()];
-      return other > one ? one : null;
-    },
-    { what: "a renewal to fail" },
-  );
-  expect(failing).toBeGreaterThan(first);
+  await until(() => presence.missingFor("other") === 0, { what: "a renewal to fail" });
   await kv.client.config("SET", "min-replicas-to-write", "0");
-  const again = await until(
-    () => {
-      const one = lease.renewingSince();
-      return performance.now() > one + 100 && lease.renewingSince() === one ? one : null;
-    },
-    { what: "renewals to succeed" },
-  );
-  expect(again).toBeGreaterThan(failing);
+  const again = await until(() => presence.missingFor("other") || null, { what: "renewals to succeed" });
+  // It counts from then.
+  expect(again).toBeLessThan(leaseSeconds * 500);
 });

@@ -104,12 +104,15 @@ test("a job that cannot be cleaned up after for a reason of its own is tried aga
   expect(await world.get()).toMatchObject({ status: "failed", unsettled: false });
 });
 
-test("no outcome in the spool waits for another; what can never be stored is set aside with a warning", async () => {
+test("no outcome in the spool waits for another; what is none stays with a warning", async () => {
   const engine = await startEngine();
   const { store, events, queue } = engine;
   const warnings: string[] = [];
   const warn = (_: unknown, said: string): void => void warnings.push(said);
   const directory = join(engine.directory, "spool");
+  const odd = { id: "0", attempt: 1, at: "", outcome: { kind: "odd", patch: {} } };
+  await writeFile(join(directory, "0.1.json"), JSON.stringify(odd));
+  await writeFile(join(directory, "torn.json"), "{");
   const spool = await openOutcomeSpool(directory, { ...log, warn } as unknown as Log);
   const begun = { status: "running" as const, attempt: 1, unsettled: true };
   const ids = [(await engine.submit()).id, (await engine.submit()).id].toSorted();
@@ -122,9 +125,6 @@ test("no outcome in the spool waits for another; what can never be stored is set
       outcome: { kind: "succeeded", patch: {} },
     });
   }
-  const odd = { id: "0", attempt: 1, at: "", outcome: { kind: "odd", patch: {} } };
-  await writeFile(join(directory, "0.1.json"), JSON.stringify(odd));
-  await writeFile(join(directory, "torn.json"), "{");
   const [first, second] = ids;
   let isUp = false;
   const update: typeof store.update = (id, ...rest) =>
@@ -150,8 +150,8 @@ test("no outcome in the spool waits for another; what can never be stored is set
   isUp = true;
   await done;
   expect((await store.get(first ?? ""))?.status).toBe("succeeded");
-  expect((await readdir(directory)).toSorted()).toEqual(["0.1.aside", "torn.aside"]);
-  expect(warnings).toEqual([1, 2].map(() => expect.stringContaining("is set aside: it can never be stored")));
+  expect((await readdir(directory)).toSorted()).toEqual(["0.1.json", "torn.json"]);
+  expect(warnings).toEqual([1, 2].map(() => expect.stringContaining("file skipped")));
 });
 
 test("it ends when the service stops", async () => {

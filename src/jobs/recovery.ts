@@ -86,18 +86,18 @@ const cleanUp = async (deps: Recovery, record: JobRecord): Promise<void> => {
   await settle(deps, record, { kind: "lost", cleaned: await deps.settleLost(record) });
 };
 
+/** Resolves to their number. */
 const forEachEarlier = async (
-  deps: Recovery,
+  { store, wasOwn }: Recovery,
   step: (record: JobRecord) => Promise<void>,
 ): Promise<number> => {
-  const unsettled = (await deps.store.unsettled()).filter(deps.wasOwn);
-  const done = await Promise.allSettled(
-    unsettled.map(async ({ id }) => {
-      const record = await deps.store.get(id);
-      if (record !== null) await step(record);
-    }),
-  );
+  const earlier = (await store.unsettled()).filter(wasOwn);
+  const settleOne = async (id: string): Promise<void> => {
+    const record = await store.get(id);
+    if (record !== null) await step(record);
+  };
+  const done = await Promise.allSettled(earlier.map(({ id }) => settleOne(id)));
   const failures = done.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} jobs could not be settled`);
-  return unsettled.length;
+  return earlier.length;
 };

@@ -4,15 +4,16 @@ import { createNotifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
+import { createRedisInstances } from "../store/instances.ts";
 import { openFilesEventLog, openRedisJobStore } from "../../test/open-stores.ts";
 import { openKv } from "../../test/kv.ts";
 import type { TestRedis } from "../../test/redis.ts";
+import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { newRecord } from "./new-record.ts";
 import type { Queue, QueueEntry } from "./queue.ts";
-import { createPresence } from "./presence.ts";
+import { createPresence } from "./membership.ts";
 import { createSweep } from "./sweep.ts";
 
 /** As short as it may be, s. */
@@ -22,19 +23,14 @@ type Options = {
   /** Over what the store does. */
   store?: (real: JobStore) => Partial<JobStore>;
   lostInstanceGrace?: number;
-  renewingSince?: () => number;
+  backSince?: () => number;
   isEnding?: boolean;
 };
 
 /** The sweep of the instance `here` over a real store, with jobs as the test makes them, and a queue that notes what it is told. */
 export const startSweep = async (
   redis: TestRedis,
-  {
-    store: over = () => ({}),
-    lostInstanceGrace = 1,
-    renewingSince = () => 0,
-    isEnding = false,
-  }: Options = {},
+  { store: over = () => ({}), lostInstanceGrace = 1, backSince = () => 0, isEnding = false }: Options = {},
 ) => {
   const kv = await openKv(redis.url);
   const warnings: string[] = [];
@@ -60,9 +56,24 @@ export const startSweep = async (
   const presence = createPresence({
     instances,
     settings: { podName: "here", instanceLease: lease },
-    backSince: () => 0,
-    renewingSince,
+    backSince,
   });
+  const facts = (name: string) => ({
+    name,
+    epoch: randomUUID(),
+    version: "1",
+    started_at: new Date().toISOString(),
+    running: 0,
+    max_parallel_jobs: 1,
+    turns: 0,
+    draining: false,
+    address: null,
+    agent_mode: false,
+  });
+  const ownFacts = facts("here");
+  await presence.join(ownFacts);
+  const renewals = setInterval(() => void presence.renew(ownFacts).catch(() => undefined), 200);
+  afterFile(() => clearInterval(renewals));
   const sweep = createSweep({
     store,
     events,
@@ -113,18 +124,7 @@ export const startSweep = async (
     make,
     get,
     instanceOf,
-    facts: (name: string) => ({
-      name,
-      epoch: randomUUID(),
-      version: "1",
-      started_at: new Date().toISOString(),
-      running: 0,
-      max_parallel_jobs: 1,
-      turns: 0,
-      draining: false,
-      address: null,
-      agent_mode: false,
-    }),
+    facts,
     running: (podName: string, of: string, patch: Partial<JobRecord> = {}): Promise<string> =>
       make({
         status: "running",

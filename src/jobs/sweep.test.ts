@@ -126,7 +126,7 @@ test.concurrent("a run of a lost instance is not read again, once its job has en
 
 test.concurrent("others do not count as missing while this instance cannot renew its own lease", async () => {
   let since: number | null = null;
-  const world = await startSweep(redis, { renewingSince: () => since ?? performance.now() });
+  const world = await startSweep(redis, { backSince: () => since ?? performance.now() });
   const id = await world.running("gone", "e", { process: someProcess });
   const own = await world.running("here", world.epoch);
   await world.sweepUntil(own, ({ status }) => status === "queued", "of its own to be queued");
@@ -138,7 +138,7 @@ test.concurrent("others do not count as missing while this instance cannot renew
 describe("whether an instance lives", () => {
   test.concurrent("one that was seen lives until it has been missing for half a lease, and one that never was does not", async () => {
     let since = Number.POSITIVE_INFINITY;
-    const world = await startSweep(redis, { renewingSince: () => Math.min(since, performance.now()) });
+    const world = await startSweep(redis, { backSince: () => Math.min(since, performance.now()) });
     const other = world.instanceOf("other");
     await other.join(world.facts("other"));
     await world.presence.refresh();

@@ -6,7 +6,7 @@ import type { Locks } from "../store/locks.ts";
 import type { Spool } from "../store/spool.ts";
 import { type Execute, type Interruption, type Outcome, createRun } from "./run.ts";
 import { createJobLocks, lockNames, type HeldLocks } from "./job-locks.ts";
-import { createOutcomes, type Spooled } from "./outcomes.ts";
+import { writeOutcome, type Spooled } from "./outcomes.ts";
 import type { Settling } from "./settle.ts";
 import { claimed } from "./state.ts";
 
@@ -36,25 +36,12 @@ export const createWorker = (deps: Dependencies) => {
   const releases = new Map<string, Promise<unknown>>();
   const stopping = new AbortController();
   const jobLocks = createJobLocks(deps);
-  const outcomes = createOutcomes({ ...deps, stopping: stopping.signal });
 
   /** Passed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
-    const line = enterLine();
-    try {
-      const claim = await trackClaim(id, tryClaim(id, line.leave));
-      if (claim === "later" || claim === null) return claim ?? "done";
-      // Claims run side by side; claimed jobs begin in the order of their delivery.
-      await line.ready;
-      const run = runClaimed(claim.record, claim.entry);
-      line.leave();
-      return await conclude(claim, await run);
-    } finally {
-      line.leave();
-    }
-  };
-
-  const conclude = async (claim: Claim, outcome: Outcome): Promise<"done" | "later"> => {
+    const claim = await trackClaim(id, tryClaim(id));
+    if (claim === "later" || claim === null) return claim ?? "done";
+    const outcome = await runClaimed(claim.record, claim.entry);
     const ending = ended(claim, outcome);
     // A job to be run again keeps its queue entry. For any other, the outcome is written while the slot already works
     // on the next job.
@@ -64,7 +51,7 @@ export const createWorker = (deps: Dependencies) => {
   /** Writes the outcome, then releases the locks. Never rejects. Resolves to the job's state; null: unknown. */
   const ended = ({ record, locks, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
     const finish = async (): Promise<JobStatus | null> => {
-      const status = await outcomes.write(record, outcome).catch((err: unknown) => {
+      const status = await writeOutcome(deps, record, outcome, stopping.signal).catch((err: unknown) => {
         log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
         return null;
       });
@@ -82,16 +69,6 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   const claims = new Map<Promise<unknown>, string>();
-  let lastLeft: Promise<unknown> = Promise.resolve();
-
-  /** Keeps the order of deliveries. `ready` resolves when all earlier ones have begun or left. */
-  const enterLine = () => {
-    const ready = lastLeft;
-    const { promise: left, resolve: leave } = Promise.withResolvers<void>();
-    // Keeps no earlier result: the promises would form an endless chain.
-    lastLeft = left.then(() => ready);
-    return { ready, leave };
-  };
 
   /** A stop must wait for it: a claim in flight is a run a moment later. */
   const trackClaim = <Value>(id: string, claim: Promise<Value>): Promise<Value> => {
@@ -100,18 +77,16 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   /** The claimed job; null: there is nothing to do; later: something it needs is in use. */
-  const tryClaim = async (id: string, leaveLine: () => void): Promise<Claim | "later" | null> => {
+  const tryClaim = async (id: string): Promise<Claim | "later" | null> => {
     const found = await store.get(id);
     // While the service stops no run begins: the next start recovers the job.
     if (found === null || stopping.signal.aborted || isBoundToAnother(found)) return null;
-    return found.status === "queued" || wasClaimed(found) ? await claimAs(found, leaveLine) : null;
+    return found.status === "queued" || wasClaimed(found) ? await claimAs(found) : null;
   };
 
-  const claimAs = async (found: JobRecord, leaveLine: () => void): Promise<Claim | "later" | null> => {
+  const claimAs = async (found: JobRecord): Promise<Claim | "later" | null> => {
     const isClaimed = found.status !== "queued";
-    const awaited = lockNames(found).flatMap((name) => releases.get(name) ?? []);
-    if (awaited.length > 0) leaveLine();
-    await Promise.all(awaited);
+    await Promise.all(lockNames(found).flatMap((name) => releases.get(name) ?? []));
     const locks = await jobLocks.acquire(found);
     if (locks === null) return "later" as const;
     // Registered before the claim: a cancel at the same moment must find the run.

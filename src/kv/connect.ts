@@ -2,7 +2,7 @@ import { Cluster, Redis, type RedisOptions } from "ioredis";
 import { kvAddress, type KvAddress } from "../config/kv-url.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
-import { orAborted } from "../lib/wait.ts";
+import { poll } from "../lib/wait.ts";
 import { commandFailure, connectFailure, isRefusal, namesOf, reasonOf } from "./failure.ts";
 import type { Kv, KvClient } from "./kv.ts";
 
@@ -29,7 +29,8 @@ const blockedTimeout = 15_000;
  * @throws Error with a sentence for the operator, without credentials
  */
 export const connectKv = async (request: Request): Promise<Kv> => {
-  const { url, optionsFile = null, prefix, log, signal, patience = 15_000 } = request;
+  const { url, optionsFile = null, prefix, log, patience = 15_000 } = request;
+  const { signal = new AbortController().signal } = request;
   const address = kvAddress(url, optionsFile);
   const dedicated = new Set<KvClient>();
   const client = open(address, "commands", log);
@@ -48,7 +49,7 @@ export const connectKv = async (request: Request): Promise<Kv> => {
     }
   };
 
-  const clock = createStoreClock({ client, key: probe, log });
+  const clock = createStoreClock(client, probe, log);
 
   const close = async (): Promise<void> => {
     clock.stop();
@@ -149,32 +150,21 @@ const optionsOf = (
 
 const retryDelay = (times: number): number => Math.min(50 * times, 500);
 
-type Wait = { address: KvAddress; patience: number; signal: AbortSignal | undefined };
+type Wait = { address: KvAddress; patience: number; signal: AbortSignal };
 
 /** Waits for the first connection; refused credentials end the wait. */
 const ready = async (client: KvClient, { address, patience, signal }: Wait): Promise<void> => {
-  if (client.status === "ready") return;
   let last: unknown;
-  const limit = AbortSignal.any([AbortSignal.timeout(patience), ...(signal ? [signal] : [])]);
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const onError = (error: unknown): void => {
-    last = error;
-    if (isRefusal(reasonOf(error))) reject(new Error("refused"));
-  };
+  const onError = (error: unknown): void => void (last = error);
   client.on("error", onError);
-  client.once("ready", resolve);
-  try {
-    await orAborted(promise, limit);
-  } catch {
-    signal?.throwIfAborted();
-    throw connectFailure(address, last);
-  } finally {
-    client.off("error", onError);
-  }
+  const isOver = (): true | null => client.status === "ready" || isRefusal(reasonOf(last)) || null;
+  await poll(isOver, { first: 5, longest: 100, signal, deadline: performance.now() + patience });
+  client.off("error", onError);
+  if (client.status !== "ready") throw connectFailure(address, last);
 };
 
 /** Streams, `LMOVE` and the queue's scripts need this version. */
-const oldestVersion = [6, 2] as const;
+const oldestVersion = 6.2;
 
 /**
  * Checks that the store does not lose jobs: one that may evict keys when its memory is full would. Resolves to warnings for
@@ -191,40 +181,27 @@ const checkServer = async (client: KvClient, { database }: KvAddress): Promise<s
       );
     });
   for (const node of client instanceof Cluster ? client.nodes("master") : [client]) {
-    const info = parseInfo(await node.info());
-    checkVersion(info.get("redis_version") ?? "");
-    const policy = info.get("maxmemory_policy") ?? "noeviction";
-    if (policy !== "noeviction") {
+    const info = await node.info();
+    const valueOf = (name: string): string => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1] ?? "";
+    const version = valueOf("redis_version");
+    if (Number.parseFloat(version) < oldestVersion)
+      throw new Error(`The key-value store is Redis ${version}; at least ${oldestVersion} is needed`);
+    const policy = valueOf("maxmemory_policy") || "noeviction";
+    if (policy !== "noeviction")
       throw new Error(
         `The key-value store has maxmemory-policy ${policy}, which may evict jobs; set maxmemory-policy noeviction`,
       );
-    }
-    if (client instanceof Redis && info.get("cluster_enabled") === "1")
+    if (client instanceof Redis && valueOf("cluster_enabled") === "1")
       throw new Error(
         "The key-value store is a node of a Cluster; name its nodes as cluster in KV_OPTIONS_FILE",
       );
-    if (info.get("aof_enabled") === "0") {
+    if (valueOf("aof_enabled") === "0")
       warnings.add(
         "the key-value store keeps no append-only file: jobs are lost when it restarts; set appendonly yes and appendfsync always",
       );
-    }
   }
   return [...warnings];
 };
-
-const checkVersion = (version: string): void => {
-  const [major = 0, minor = 0] = version.split(".").map(Number);
-  if (major < oldestVersion[0] || (major === oldestVersion[0] && minor < oldestVersion[1]))
-    throw new Error(`The key-value store is Redis ${version}; at least ${oldestVersion.join(".")} is needed`);
-};
-
-const parseInfo = (info: string): Map<string, string> =>
-  new Map(
-    info.split(/\r?\n/).flatMap((line) => {
-      const colon = line.indexOf(":");
-      return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)] as const];
-    }),
-  );
 
 /** How often the store's time is read, and by how much this machine's clock may differ without a warning, ms. */
 const clockInterval = 10_000;
@@ -234,7 +211,7 @@ const tolerableDrift = 5000;
  * The store's time, which all instances use: one with a wrong clock would expire the jobs of all. Between two readings a
  * monotonic clock continues it. `key` selects the node of a Cluster.
  */
-const createStoreClock = ({ client, key, log }: { client: KvClient; key: string; log: Log }) => {
+const createStoreClock = (client: KvClient, key: string, log: Log) => {
   /** The store's time minus `performance.now()`, ms. */
   let offset = Date.now() - performance.now();
   let isLogged = false;
@@ -247,20 +224,13 @@ const createStoreClock = ({ client, key, log }: { client: KvClient; key: string;
     offset = Math.min(Math.max(offset, time - performance.now()), time - start);
     const drift = Date.now() - performance.now() - offset;
     const isWrong = Math.abs(drift) > tolerableDrift;
-    if (isWrong && !isLogged)
-      log.warn(
-        { seconds: Math.round(drift / 1000) },
-        "the clock of this machine differs from the key-value store's, whose time is used; set it right",
-      );
+    const said =
+      "the clock of this machine differs from the key-value store's, whose time is used; set it right";
+    if (isWrong && !isLogged) log.warn({ seconds: Math.round(drift / 1000) }, said);
     isLogged = isWrong;
   };
 
-  const timer = setInterval(() => void set().catch(() => undefined), clockInterval);
-  timer.unref();
-
-  return {
-    set,
-    now: (): Date => new Date(performance.now() + offset),
-    stop: (): void => clearInterval(timer),
-  };
+  const timer = setInterval(() => void set().catch(() => undefined), clockInterval).unref();
+  const now = (): Date => new Date(performance.now() + offset);
+  return { set, now, stop: (): void => clearInterval(timer) };
 };

@@ -26,10 +26,10 @@ type Dependencies = Pick<ServiceContext, "settings" | "now" | "log"> & {
 /** Makes the service one of several instances. A single instance runs the same code. */
 export const createCluster = (deps: Dependencies) => {
   const { stores, worker, settings, self, ending, log } = deps;
-  const { lease, presence, isLiving } = stores;
+  const { presence, isLiving } = stores;
   const { podName } = settings;
   const parts = { ...stores, ...deps, store: stores.jobs, epoch: self.epoch };
-  const ownership = createOwnership({ ...parts, leaseMayHaveLapsed: lease.mayHaveLapsed });
+  const ownership = createOwnership({ ...parts, leaseMayHaveLapsed: presence.mayHaveLapsed });
   const superseded = `another instance has started as ${podName}; give each instance a SERVICE_POD_NAME of its own`;
   const membership = createMembership({
     ...parts,
@@ -81,7 +81,7 @@ export const createCluster = (deps: Dependencies) => {
   return {
     /** Takes this instance's name. @throws Error with a sentence for the operator when it is in use */
     join: async (): Promise<void> => {
-      await lease.join(factsOf(0, null));
+      await presence.join(factsOf(0, null));
       // Without a first reading, other instances would seem to be missing.
       await presence.refresh();
     },

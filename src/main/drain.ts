@@ -5,9 +5,8 @@ import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
 import { poll } from "../lib/wait.ts";
 import { inKv, requireFormat } from "../store/format.ts";
-import type { Instances } from "../store/instances.ts";
+import { createRedisInstances, type Instances } from "../store/instances.ts";
 import { createJobStore, jobKind, type JobStore } from "../store/job-store.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
 
 type Named = Pick<Settings, "kvOptionsFile" | "kvKeyPrefix" | "podName" | "instanceLease"> & {

@@ -3,9 +3,8 @@ import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { isFinal } from "../contract/job.ts";
 import { announcing, createJobChanges } from "../jobs/changes.ts";
-import { createInstanceLease } from "../jobs/membership.ts";
+import { createPresence } from "../jobs/membership.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
-import { createPresence } from "../jobs/presence.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
@@ -14,17 +13,15 @@ import { createEventBus, eventBusLog } from "../store/event-bus.ts";
 import { createEventLog, eventLogName } from "../store/event-log.ts";
 import { inFiles, inKv, keepMarked, requireFormat } from "../store/format.ts";
 import { openFilesRecords } from "../store/files-records.ts";
-import { createLocalInstances, type Instances } from "../store/instances.ts";
+import { createLocalInstances, createRedisInstances, type Instances } from "../store/instances.ts";
 import { createJobStore, jobKind } from "../store/job-store.ts";
 import { createFileLogs, createMemoryLogs } from "../store/local-logs.ts";
 import type { Logs } from "../store/logs.ts";
 import { createLocalLocks, type Locks } from "../store/locks.ts";
-import { createRedisInstances } from "../store/redis-instances.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
-import type { OpenRecords, OpenValues } from "../store/records.ts";
+import type { OpenRecords } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
-import { openRedisValues } from "../store/redis-values.ts";
 import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
 import { completionKind, createCompletionStore } from "../store/completion-store.ts";
 import { conversationKind, createConversationStore } from "../store/conversation-store.ts";
@@ -53,8 +50,6 @@ type Backend = {
   /** The instance that its jobs name; null: there is one only. */
   podName: string | null;
   open: OpenRecords;
-  /** For kinds whose keys are documented. */
-  openValues: OpenValues;
   eventLogs: Logs;
   /** The logs of the bus: in memory, or in the key-value store. */
   busLogs: Logs;
@@ -71,14 +66,13 @@ export const openStores = async (request: Request) => {
   const { settings, log } = request;
   const { jobsDir, jobTtl, kvUrl } = settings;
   const backend = kvUrl === null ? await openFiles(request) : await openShared(request, kvUrl);
-  const { podName, open, openValues, notifier, now } = backend;
-  const lease = createInstanceLease(backend.instances, settings.instanceLease);
-  const presence = createPresence({ ...backend, settings, renewingSince: lease.renewingSince });
+  const { podName, open, notifier, now } = backend;
+  const presence = createPresence({ ...backend, settings });
   // A single instance has done everything itself.
   const isLiving = backend.shared ? presence.isLiving : () => true;
   const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
-  const taskFiles = createTaskFiles(await openValues(taskFilesKind, join(jobsDir, "files")));
+  const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
   /** What the event log needs of a job's record; null: there is none. */
   const describe = async (id: string) => {
     const record = await jobs.get(id);
@@ -105,13 +99,11 @@ export const openStores = async (request: Request) => {
     events,
     jobEnds: notifier,
     changes: createJobChanges({ store: jobs, notifier }),
-    /** The lease on this instance's name. */
-    lease,
     presence,
     /** Whether an instance of that name is alive. */
     isLiving,
     /** Null: it is off. */
-    agentMode: settings.agentMode ? { ...(await openAgentStores(settings, openValues)), bus } : null,
+    agentMode: settings.agentMode ? { ...(await openAgentStores(settings, open)), bus } : null,
     close: async (): Promise<void> => {
       await bus.close();
       await backend.queue.close();
@@ -132,7 +124,6 @@ const openFiles = async ({ settings, log }: Request): Promise<Backend> => {
     podName: null,
     now,
     open: (kind, directory) => openFilesRecords(kind, { directory, now, log }),
-    openValues: (kind, directory) => openFilesRecords(kind, { directory, now, log }),
     eventLogs: createFileLogs(join(settings.jobsDir, "events")),
     busLogs: createMemoryLogs({ ...eventBusLog, now }),
     maxEventBytes: settings.eventLogMaxBytes,
@@ -167,7 +158,6 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     podName,
     now,
     open: async (kind) => openRedisRecords(kind, { kv, now, log }),
-    openValues: async (kind) => openRedisValues(kind, { kv, now, log }),
     eventLogs: createRedisLogs({ kv, notifier, name: eventLogName, maxEntries: Number.MAX_SAFE_INTEGER }),
     busLogs: createRedisLogs({ kv, notifier, ...eventBusLog }),
     maxEventBytes: settings.kvEventLogMaxBytes,
@@ -196,7 +186,7 @@ const failedWorker =
   (err: unknown, job: string): void =>
     log.error({ err, job }, "the worker failed; the job is tried again");
 
-const openAgentStores = async ({ jobsDir, jobTtl, agentModeConversationTtl }: Settings, open: OpenValues) => {
+const openAgentStores = async ({ jobsDir, jobTtl, agentModeConversationTtl }: Settings, open: OpenRecords) => {
   const conversations = conversationKind(agentModeConversationTtl);
   const visibilities = join(homedir(), ".service", "stream_config");
   return {

@@ -69,7 +69,7 @@ export const createRunner = (deps: Dependencies) => {
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
       options: record.options,
-      taskFiles: record.options.files.length === 0 ? [] : await filesOf(record.id),
+      taskFiles: await filesOf(record),
     });
     const agent = await runJobAgent({
       record,
@@ -93,8 +93,8 @@ export const createRunner = (deps: Dependencies) => {
     return { kind: "succeeded", patch: { ...agentFacts(record, agent), ...delivered } };
   };
 
-  const filesOf = async (id: string): Promise<TaskFile[]> => {
-    const files = await deps.taskFiles.get(id);
+  const filesOf = async ({ id, options }: JobRecord): Promise<TaskFile[]> => {
+    const files = options.files.length === 0 ? [] : await deps.taskFiles.get(id);
     if (files === null) throw new Error("The files of the task are missing; submit it again with them");
     return files;
   };
@@ -106,13 +106,9 @@ export const createRunner = (deps: Dependencies) => {
     progress: Progress,
     outcome: Outcome,
   ): Promise<Outcome> => {
-    const { worktree, agent } = progress;
-    const known = { ...(agent === null ? {} : agentFacts(record, agent)), ...outcome.patch };
-    if (worktree === null) return { ...outcome, patch: known };
-    return {
-      ...outcome,
-      patch: { ...known, ...(await saveWork(record, { ...progress, worktree }, run.warn)) },
-    };
+    const spent = progress.agent === null ? {} : agentFacts(record, progress.agent);
+    const saved = await saveWork(record, progress, run.warn);
+    return { ...outcome, patch: { ...spent, ...outcome.patch, ...saved } };
   };
 
   /** A read-only agent works in a copy of what earlier jobs left, under the id of its own job. */
@@ -120,14 +116,10 @@ export const createRunner = (deps: Dependencies) => {
     const { id: worktreeId } = record;
     // Left by a lost attempt.
     await repos.removeWorktree({ worktreeId }, signal);
-    const commit = await repos.capture(worktree, signal);
+    const source = { worktree, commit: await repos.capture(worktree, signal) };
     const branch = `service/${worktreeId.slice(0, 8)}`;
-    const { baseRef } = worktree;
-    const repo =
-      worktree.repoKey === null
-        ? null
-        : { url: worktree.repoUrl, key: worktree.repoKey, gitDir: worktree.cacheDir, warnings: [] };
-    const source = { worktree, commit };
+    const { baseRef, repoUrl: url, repoKey: key, cacheDir: gitDir } = worktree;
+    const repo = key === null ? null : { url, key, gitDir, warnings: [] };
     return await repos.addWorktree({ repo, worktreeId, jobId: worktreeId, branch, baseRef, source, signal });
   };
 
@@ -145,9 +137,10 @@ export const createRunner = (deps: Dependencies) => {
 
   const saveWork = async (
     record: JobRecord,
-    { worktree, isThrowaway }: Omit<Progress, "agent"> & { worktree: Worktree },
+    { worktree, isThrowaway }: Omit<Progress, "agent">,
     warn: (message: string) => void,
   ): Promise<JobPatch> => {
+    if (worktree === null) return {};
     if (isThrowaway) {
       await discard(record, { isThrowaway });
       return {};
@@ -159,13 +152,10 @@ export const createRunner = (deps: Dependencies) => {
         warn(`The worktree ${worktree.path} is kept, because git cannot save all of it: ${kept.join(", ")}`);
       return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
     } catch (error) {
-      log.error(
-        { err: error, job: record.id },
-        "the job's unfinished work could not be saved; its worktree is kept",
-      );
-      warn(
-        `The unfinished work could not be saved (${message(error).replace(/\nWhat to do: .*/, "")}); it is still in ${worktree.path}, which is kept`,
-      );
+      const said = "the job's unfinished work could not be saved; its worktree is kept";
+      log.error({ err: error, job: record.id }, said);
+      const why = message(error).replace(/\nWhat to do: .*/, "");
+      warn(`The unfinished work could not be saved (${why}); it is still in ${worktree.path}, which is kept`);
       return {};
     }
   };
@@ -183,10 +173,7 @@ export const createRunner = (deps: Dependencies) => {
     if (record.status === "running" && again) return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
     const isThrowaway = record.read_only === true;
-    const saved =
-      worktree === null
-        ? {}
-        : await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
+    const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
     return { requeue: false, patch: { ...saved, warnings } };
   };
 

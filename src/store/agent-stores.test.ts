@@ -13,7 +13,7 @@ import { completionKind, createCompletionStore } from "./completion-store.ts";
 import { conversationKind, createConversationStore } from "./conversation-store.ts";
 import { createEventBus, eventBusLog } from "./event-bus.ts";
 import { createRedisLogs } from "./redis-logs.ts";
-import { openRedisValues } from "./redis-values.ts";
+import { openRedisRecords } from "./redis-records.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 
 const log = createLog("silent", (line) => line);
@@ -40,7 +40,7 @@ const instances = async (url: () => Promise<string>): Promise<[Kv, Kv]> => {
 };
 
 const visibilitiesOn = (kv: Kv) =>
-  createVisibilityStore(openRedisValues(visibilityKind, { kv, now: () => new Date(), log }));
+  createVisibilityStore(openRedisRecords(visibilityKind, { kv, now: () => new Date(), log }));
 
 const kinds = redisKinds();
 
@@ -50,7 +50,7 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createConversationStore(
-          openRedisValues(conversationKind(conversationTtl), { kv, now: () => clock.now, log }),
+          openRedisRecords(conversationKind(conversationTtl), { kv, now: () => clock.now, log }),
         );
       return { store: on(a), reopen: async () => on(b) };
     },
@@ -69,7 +69,7 @@ for (const [kind, url] of kinds) {
       const [a, b] = await instances(url);
       const on = (kv: Kv) =>
         createCompletionStore(
-          openRedisValues(completionKind(completionTtl), { kv, now: () => clock.now, log }),
+          openRedisRecords(completionKind(completionTtl), { kv, now: () => clock.now, log }),
         );
       return { store: on(a), rival: on(b), reopen: async () => on(b) };
     },

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseWith, type Kind, type Values } from "./records.ts";
+import { parseWith, type Kind, type Records } from "./records.ts";
 
 const Instant = z.iso.datetime();
 
@@ -23,29 +23,23 @@ export const conversationKind = (ttlSeconds: number): Kind<ConversationRecord> =
   noun: "conversation",
   key: "conv",
   isId: isConversationKey,
-  parse: parseWith((value) => ConversationRecord.parse(value)),
+  parse: parseWith(ConversationRecord),
   expires: ({ updated_at }) => Date.parse(updated_at) + ttlSeconds * 1000,
-  seconds: () => ttlSeconds,
+  literal: { seconds: () => ttlSeconds },
 });
 
 /**
  * Conversations by a key of 64 hex digits. Records expire by their `updated_at`. Every function rejects with
  * `ServiceError("store_unavailable")` when the store cannot be reached; an unreadable record counts as missing.
  */
-export type ConversationStore = {
-  get: (key: string) => Promise<ConversationRecord | null>;
-  put: (key: string, record: ConversationRecord) => Promise<void>;
-  remove: (key: string) => Promise<void>;
-  /** Deletes expired records, where the store does not do that itself. */
-  expire: (now: Date) => Promise<void>;
-};
-
-export const createConversationStore = (records: Values<ConversationRecord>): ConversationStore => ({
+export const createConversationStore = (records: Records<ConversationRecord>) => ({
   get: records.get,
-  put: async (key, record) => {
+  put: async (key: string, record: ConversationRecord): Promise<void> => {
     if (!isConversationKey(key)) throw new Error("the key of a conversation is 64 hex digits");
     await records.change(key, () => record);
   },
-  remove: async (key) => void (await records.change(key, () => null)),
+  remove: async (key: string): Promise<void> => void (await records.change(key, () => null)),
   expire: records.expire,
 });
+
+export type ConversationStore = ReturnType<typeof createConversationStore>;

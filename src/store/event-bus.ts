@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { Log } from "../lib/log.ts";
-import { createLogWriters } from "./log-writers.ts";
-import { cutText, follow, type Logs } from "./logs.ts";
+import { createLogBuffers, cutText, follow, type Logs } from "./logs.ts";
 
 /** An event of a completion, for subscribers. */
 export const BusEvent = z.object({
@@ -24,20 +23,6 @@ type Reading = {
   once: boolean;
 };
 
-/** The newest 2000 events of each completion, until an hour after `done`. */
-export type EventBus = {
-  /** Never waits and never throws: an event that cannot be written is left out with a warning in the log. Order is preserved. */
-  publish: (event: BusEvent) => void;
-  /** Events of a turn, each with its position, then new ones, until `done` or the signal. */
-  read: (
-    correlationId: string,
-    reading: Reading,
-    signal: AbortSignal,
-  ) => AsyncIterable<{ position: string; event: BusEvent }>;
-  /** Writes what waits, or gives it up when the store is unreachable. */
-  close: () => Promise<void>;
-};
-
 /** Name of the logs in the key-value store, and how many events of each are retained. */
 export const eventBusLog = { name: "events", maxEntries: 2000 };
 
@@ -53,31 +38,35 @@ const overhead = 200;
 const afterDone = 3600;
 const withoutDone = 8 * 86_400;
 
-export const createEventBus = ({ logs, now, log }: Options): EventBus => {
-  const writers = createLogWriters({
+/** The newest 2000 events of each completion, until an hour after `done`. */
+export const createEventBus = ({ logs, now, log }: Options) => {
+  const buffers = createLogBuffers({
     logs,
     noun: "completion",
-    limit: { text: Infinity, all: Infinity },
     // No number is used twice: a reader may have one of an earlier turn, whose events have expired.
     start: () => now().getTime(),
-    first: async () => null,
     seconds: (entries) => (entries.at(-1)?.["event_type"] === "done" ? afterDone : withoutDone),
-    leftOut: () => null,
     log,
   });
 
   return {
-    publish: (event) => {
+    /** Never waits and never throws: an event that cannot be written is left out with a warning in the log. */
+    publish: (event: BusEvent): void => {
       const { event_type: type, correlation_id: id } = event;
       const content = cutText(event.content, longest);
       const isText = type === "thinking" || type === "assistant_text";
       const weight = isText ? "text" : type === "done" ? "needed" : "other";
-      writers.append(id, { fields: { ...event, content }, size: content.length + overhead, weight });
-      if (type === "done") void writers.flush(id);
+      buffers.append(id, { fields: { ...event, content }, size: content.length + overhead, weight });
+      if (type === "done") void buffers.flush(id);
     },
 
-    read: async function* (id, { after, since, once }, signal) {
-      const isOver = (): boolean => once && writers.isIdle(id);
+    /** Events of a turn, each with its position, then new ones, until `done` or the signal. */
+    read: async function* (
+      id: string,
+      { after, since, once }: Reading,
+      signal: AbortSignal,
+    ): AsyncGenerator<{ position: string; event: BusEvent }, void, void> {
+      const isOver = (): boolean => once && buffers.isIdle(id);
       for await (const entry of follow({ logs, id, after: numberOf(after), isOver, signal })) {
         const { data: event } = BusEvent.safeParse(entry.fields);
         if (event === undefined || event.ts < since) continue;
@@ -86,9 +75,12 @@ export const createEventBus = ({ logs, now, log }: Options): EventBus => {
       }
     },
 
-    close: writers.close,
+    /** Writes what waits, or gives it up when the store is unreachable. */
+    close: buffers.close,
   };
 };
+
+export type EventBus = ReturnType<typeof createEventBus>;
 
 /** The number of a position; every position begins with one. */
 const numberOf = (position: string | null): number => (position === null ? 0 : Number.parseInt(position, 10));

@@ -219,7 +219,6 @@ test("a batch that the client sends again after later ones is not appended again
     name: `writer:${number}`,
     known: { number: number - 1, size: 0 },
     start: 1,
-    first: null,
     entries: [{ e: JSON.stringify({ number }) }],
     seconds: 60,
   });

@@ -1,30 +1,9 @@
 import type { AgentEvent, JobEvent, StageEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
 import { isJobId } from "./job-record.ts";
-import { createLogWriters, type Item } from "./log-writers.ts";
-import { cutText, follow, type Fields, type Logs } from "./logs.ts";
+import { createLogBuffers, cutText, follow, type Fields, type Item, type Logs } from "./logs.ts";
 
 type Event = AgentEvent | StageEvent;
-
-/**
- * The append-only event log of each job. The log numbers the events: 1, 2, 3 … without gaps, also across restarts. The first
- * event, that the job was queued, comes from the record: it is written with the second, so that accepting a job costs no
- * other write. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
- */
-export type EventLog = {
-  /** Appends without waiting. Events of one job stay in order. Never throws: a log that cannot be written is logged once per job. */
-  append: (jobId: string, attempt: number, event: Event) => void;
-  /**
-   * Events with `seq > after`, then new ones, until the job has ended or the signal aborts. A log of an ended job ends at its
-   * last event. `once`: only what is there.
-   */
-  read: (jobId: string, after: number, signal: AbortSignal, once?: boolean) => AsyncIterable<JobEvent>;
-  /** Writes what waits, after the last event of this instance. Does not wait for an unreachable store. */
-  finish: (jobId: string) => Promise<void>;
-  /** Deletes the log of a job. */
-  remove: (jobId: string) => Promise<void>;
-  close: () => Promise<void>;
-};
 
 type Options = {
   logs: Logs;
@@ -49,29 +28,25 @@ const describeEvery = 2000;
 /** Longest text of one event, characters. */
 const longestText = 65_536;
 
-export const createEventLog = (options: Options): EventLog => {
+/**
+ * The append-only event log of each job. The log numbers the events: 1, 2, 3 … without gaps, also across restarts. The first
+ * event, that the job was queued, comes from the record, so that accepting a job costs no other write. Readers hold a position, not a buffer: a slow or stalled one costs no memory.
+ */
+export const createEventLog = (options: Options) => {
   const { logs, maxBytes, describe, log, now } = options;
   const closing = new AbortController();
 
-  const firstOf = async (jobId: string): Promise<Fields | null> => {
-    const job = await describe(jobId);
-    return job && itemOf(job.createdAt, 0, { type: "stage", stage: "queued", detail: null }).fields;
-  };
-
-  const writers = createLogWriters({
+  const buffers = createLogBuffers({
     logs,
     noun: "job",
     limit: { text: maxBytes, all: maxBytes * 4 },
-    start: () => 1,
-    first: firstOf,
+    start: () => 2,
     seconds: () => options.ttlSeconds + week,
     leftOut: ({ fields, weight }, why) => {
       const { at, attempt } = JSON.parse(fields["e"] ?? "") as { at: string; attempt: number };
       const what = weight === "text" ? "thinking and text" : "all but stages";
-      return itemOf(at, attempt, {
-        type: "warning",
-        message: `${why}: from here on ${what} may be left out`,
-      });
+      const message = `${why}: from here on ${what} may be left out`;
+      return itemOf(at, attempt, { type: "warning", message });
     },
     log,
   });
@@ -82,7 +57,7 @@ export const createEventLog = (options: Options): EventLog => {
     let wasOver = false;
 
     return async (): Promise<boolean> => {
-      if (!writers.isIdle(jobId) || performance.now() - askedAt < describeEvery) return false;
+      if (!buffers.isIdle(jobId) || performance.now() - askedAt < describeEvery) return false;
       const job = await describe(jobId).catch(() => undefined);
       if (job === undefined) return false;
       askedAt = performance.now();
@@ -94,46 +69,59 @@ export const createEventLog = (options: Options): EventLog => {
   };
 
   return {
-    append: (jobId, attempt, event) => writers.append(jobId, itemOf(now().toISOString(), attempt, event)),
+    /** Appends without waiting, in order. Never throws: a log that cannot be written is logged once per job. */
+    append: (jobId: string, attempt: number, event: Event): void =>
+      buffers.append(jobId, itemOf(now().toISOString(), attempt, event)),
 
-    read: async function* (jobId, after, signal, once = false) {
+    /**
+     * Events with `seq > after`, then new ones, until the job has ended or the signal aborts. A log of an ended job ends at
+     * its last event. `once`: only what is there.
+     */
+    read: async function* (
+      jobId: string,
+      after: number,
+      signal: AbortSignal,
+      once = false,
+    ): AsyncGenerator<JobEvent, void, void> {
       if (!isJobId(jobId)) return;
       const isOver = createIsOver(jobId);
-      // The first event of an empty log is given before it is written.
-      const isEmpty = after === 0 && (await logs.tail(jobId).catch(() => undefined)) === null;
-      const first = isEmpty ? await firstOf(jobId).catch(() => null) : null;
-      if (first !== null) yield eventOf(1, first) as JobEvent;
-      const begin = first === null ? after : 1;
+      const job = after === 0 ? await describe(jobId).catch(() => null) : null;
+      if (job !== null)
+        yield { seq: 1, at: job.createdAt, attempt: 0, type: "stage", stage: "queued", detail: null };
       let hasEnded = false;
       const entries = follow({
         logs,
         id: jobId,
         // From the last event that the reader has, which may be the end of the job.
-        after: Math.max(0, begin - 1),
+        after: Math.max(0, after - 1),
         isOver: async () => once || hasEnded || (await isOver()),
         signal: AbortSignal.any([signal, closing.signal]),
       });
       for await (const { number, fields } of entries) {
         const event = eventOf(number, fields);
         hasEnded = event?.type === "stage" && event.stage === "ended";
-        if (event !== null && number > begin) yield event;
+        if (event !== null && number > after) yield event;
       }
     },
 
-    finish: writers.flush,
+    /** Writes what waits, after the last event of this instance. Does not wait for an unreachable store. */
+    finish: buffers.flush,
 
-    remove: async (jobId) => {
+    /** Deletes the log of a job. */
+    remove: async (jobId: string): Promise<void> => {
       if (!isJobId(jobId)) return;
-      writers.drop(jobId);
+      buffers.drop(jobId);
       await logs.remove(jobId);
     },
 
-    close: async () => {
+    close: async (): Promise<void> => {
       closing.abort();
-      await writers.close();
+      await buffers.close();
     },
   };
 };
+
+export type EventLog = ReturnType<typeof createEventLog>;
 
 const eventOf = (seq: number, fields: Fields): JobEvent | null => {
   try {

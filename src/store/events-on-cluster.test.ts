@@ -22,7 +22,7 @@ import { createLog } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
 import { createEventLog, eventLogName } from "./event-log.ts";
 import { createRedisLogs } from "./redis-logs.ts";
-import { createRedisInstances } from "./redis-instances.ts";
+import { createRedisInstances } from "./instances.ts";
 import { createRedisLocks } from "./redis-leases.ts";
 
 let cluster: Awaited<ReturnType<typeof startRedisCluster>>;

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { access, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as yieldToEvents } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
@@ -12,12 +12,12 @@ import {
   entriesOf,
   maxBatch,
   requireId,
+  type Creation,
   type IndexEntry,
   type Kind,
   type Position,
   type Query,
   type Records,
-  type Values,
 } from "./records.ts";
 
 type Options = { directory: string; now: () => Date; log: Log };
@@ -29,17 +29,16 @@ type Options = { directory: string; now: () => Date; log: Log };
 export const openFilesRecords = async <T extends object>(
   kind: Kind<T>,
   { directory, now, log }: Options,
-): Promise<Records<T> & Values<T>> => {
+): Promise<Records<T>> => {
   const known = new Map<string, { entries: IndexEntry[]; expires: number }>();
   const cache = new Map<string, T>();
   const index = createMemoryIndex();
-  const claims = new Map<string, { id: string; written: Promise<unknown> }>();
-  /** Ids of records that are being created: they count for limits before they are indexed. */
-  const inFlight = new Set<string>();
+  /** Ids by claim, and those of records that are being created, which count for limits before they are indexed. */
+  const claims = new Map<string, string>();
+  const creating = new Set<string>();
   const counters = new Map<string, number>();
   const warnings = createWarnOnce();
   const { runExclusive, idle } = createKeyedMutex();
-  const { inMemory, editable = false } = kind.files ?? {};
   const file = (id: string): string => join(directory, `${fileNameOf(id)}.json`);
 
   const guarded = async <Value>(work: () => Promise<Value>): Promise<Value> => {
@@ -51,10 +50,9 @@ export const openFilesRecords = async <T extends object>(
   };
 
   const remember = (id: string, record: T): void => {
-    inFlight.delete(id);
-    if (inMemory?.(record) === true) cache.set(id, record);
+    creating.delete(id);
+    if (kind.inMemory?.(record) === true) cache.set(id, record);
     else cache.delete(id);
-    if (editable) return;
     const entries = entriesOf(kind, record);
     index.replace(id, known.get(id)?.entries ?? [], entries);
     known.set(id, { entries, expires: kind.expires?.(record) ?? Infinity });
@@ -67,14 +65,9 @@ export const openFilesRecords = async <T extends object>(
   };
 
   const claimsOf = (record: T): readonly string[] => kind.claims?.(record) ?? [];
-
-  const claim = (id: string, record: T, written: Promise<unknown>): void => {
-    for (const name of claimsOf(record)) claims.set(name, { id, written });
-  };
-
-  const unclaim = (id: string, record: T): void => {
-    for (const name of claimsOf(record)) if (claims.get(name)?.id === id) claims.delete(name);
-  };
+  const claim = (id: string, record: T): void => claimsOf(record).forEach((name) => claims.set(name, id));
+  const unclaim = (id: string, record: T): void =>
+    claimsOf(record).forEach((name) => claims.get(name) === id && claims.delete(name));
 
   /** One damaged file must not break the lists that its record is in. */
   const skip = (id: string, why: string): null => {
@@ -85,9 +78,9 @@ export const openFilesRecords = async <T extends object>(
 
   const read = async (id: string): Promise<T | null> => {
     const cached = cache.get(id);
-    if (cached !== undefined) return cached;
+    if (cached !== undefined || !kind.isId(id)) return cached ?? null;
     const before = known.get(id);
-    if (!kind.isId(id) || (before === undefined && !editable)) return null;
+    if (before === undefined && kind.editable !== true) return null;
     const record = await guarded(() => readRecord(id));
     if (record === null && known.get(id) === before) forget(id);
     return record;
@@ -95,8 +88,7 @@ export const openFilesRecords = async <T extends object>(
 
   const readRecord = async (id: string): Promise<T | null> => {
     try {
-      const text = await readFile(file(id), { encoding: "utf8", flag: nonBlocking.read });
-      const record = kind.parse(text, id);
+      const record = kind.parse(await readFile(file(id), { encoding: "utf8", flag: nonBlocking.read }), id);
       if (typeof record === "string") return skip(id, record);
       warnings.clear(file(id));
       return record;
@@ -104,9 +96,9 @@ export const openFilesRecords = async <T extends object>(
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EISDIR") return skip(id, "it is a directory");
       if (code !== "ENOENT") throw error;
-      if (editable || !known.has(id)) return null;
+      if (kind.editable === true || !known.has(id)) return null;
       // Throws when the whole directory is missing.
-      await readdir(directory);
+      await access(directory);
       return skip(id, "it is missing");
     }
   };
@@ -114,7 +106,7 @@ export const openFilesRecords = async <T extends object>(
   const write = async (id: string, record: T): Promise<void> => {
     requireId(kind, id);
     await guarded(async () => {
-      if (editable) await mkdir(directory, { recursive: true, mode: 0o700 });
+      if (kind.editable === true) await mkdir(directory, { recursive: true, mode: 0o700 });
       await writeFileAtomic(file(id), JSON.stringify(record));
     });
     remember(id, record);
@@ -147,7 +139,7 @@ export const openFilesRecords = async <T extends object>(
     // Oldest first, so that most entries are added at the end of their index.
     for (const { id, record } of loaded.toSorted((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1))) {
       remember(id, record);
-      claim(id, record, Promise.resolve());
+      claim(id, record);
     }
   };
 
@@ -159,36 +151,34 @@ export const openFilesRecords = async <T extends object>(
     }
   };
 
-  /** The first claim that the record may not have. */
-  const findTaken = (record: T, ignored?: string) =>
-    claimsOf(record)
-      .flatMap((name) => ({ name, ...claims.get(name) }))
-      .find(({ id }) => id !== undefined && id !== ignored);
+  const findTaken = (record: T, ignored?: string): string | undefined =>
+    claimsOf(record).find((name) => claims.has(name) && claims.get(name) !== ignored);
 
-  if (!editable) await load();
+  if (kind.editable !== true) await load();
   return {
     get: async (id) => (isExpired(id, now()) ? null : await read(id)),
 
-    create: async (id, record, { limit, ignored } = {}) => {
-      for (let taken; (taken = findTaken(record, ignored));) {
-        await taken.written?.catch(() => undefined);
-        // A record that could not be written has lost its claim.
-        if (findTaken(record, ignored)?.written === taken.written)
-          return { taken: taken.name, by: taken.id ?? "" };
+    create: async (id, record, { limit, ignored } = {}): Promise<Creation> => {
+      for (let taken; (taken = findTaken(record, ignored)) !== undefined;) {
+        const by = claims.get(taken) ?? "";
+        // A record that could not be written loses its claim.
+        await runExclusive(by, async () => undefined);
+        if (claims.get(taken) === by) return { taken, by };
       }
       // No await from here until the claims are made.
-      if (limit !== undefined && index.list(limit.index).length + inFlight.size >= limit.max) return "full";
-      inFlight.add(id);
-      const written = runExclusive(id, () => write(id, record));
-      claim(id, record, written);
-      try {
-        await written;
-        return "created";
-      } catch (error) {
-        inFlight.delete(id);
-        unclaim(id, record);
-        throw error;
-      }
+      if (limit !== undefined && index.list(limit.index).length + creating.size >= limit.max) return "full";
+      creating.add(id);
+      claim(id, record);
+      return await runExclusive(id, async (): Promise<Creation> => {
+        try {
+          await write(id, record);
+          return "created";
+        } catch (error) {
+          creating.delete(id);
+          unclaim(id, record);
+          throw error;
+        }
+      });
     },
 
     change: (id, next, { lazy = false } = {}) =>
@@ -204,7 +194,7 @@ export const openFilesRecords = async <T extends object>(
         return { after, changed: true };
       }),
 
-    list: async (name, query = {}) => pageOf(index.list(name, query.and), query),
+    list: async (name, query = {}) => pageOf(index.list(name), query),
     count: async (name) => index.list(name).length,
 
     expire: async (at) => {
@@ -252,11 +242,7 @@ const createMemoryIndex = () => {
   const lists = new Map<string, Entry[]>();
   const list = (name: string) => lists.get(name) ?? [];
   return {
-    /** Entries of an index that are also in `and`. */
-    list: (name: string, and: string = name) =>
-      and === name
-        ? list(name)
-        : list(name).filter((each) => list(and)[countBefore(list(and), each)]?.id === each.id),
+    list,
     replace: (id: string, before: readonly IndexEntry[], after: readonly IndexEntry[]): void => {
       for (const { index, at } of before) {
         const entries = list(index);

@@ -6,7 +6,7 @@ import { nonBlocking } from "../lib/non-blocking.ts";
 import { isJobId } from "./job-record.ts";
 
 /** Raise it with every change of what is stored: a store of another number is refused, nothing is converted. */
-const storeFormat = 2;
+const storeFormat = 3;
 
 /** A store and its number. `elsewhere`: how to begin with an empty one. */
 type Place = {
@@ -31,8 +31,8 @@ export const requireFormat = async (place: Place, { mark }: { mark: boolean }): 
     // Read again also because another instance may have begun the store meanwhile.
     found = await place.read();
   }
-  if (found === String(storeFormat)) return;
-  const has = found === null ? "records and no format number" : `the format ${found}`;
+  if (found?.trim() === String(storeFormat)) return;
+  const has = found === null ? "records and no format number" : `the format ${shortened(found)}`;
   throw new Error(
     `The ${place.name} has ${has}, this program's format is ${storeFormat}: drain it with the version that made it, or start with an empty ${place.elsewhere}`,
   );
@@ -43,18 +43,15 @@ export const inFiles = (jobsDir: string): Place => ({
   name: `store in ${jobsDir}`,
   elsewhere: "directory (SERVICE_JOBS_DIR)",
   read: () =>
-    readFile(formatFile(jobsDir), { encoding: "utf8", flag: nonBlocking.read }).then(
-      shortened,
-      nullIfMissing,
-    ),
+    readFile(formatFile(jobsDir), { encoding: "utf8", flag: nonBlocking.read }).catch(nullIfMissing),
   write: (number) => writeFileAtomic(formatFile(jobsDir), `${number}\n`),
   hasRecords: async () => {
-    for (const name of ["", "worktrees", "files", "conversations", "completions"]) {
-      const entries = (await readdir(join(jobsDir, name)).catch(nullIfMissing)) ?? [];
-      const ids = entries.filter((entry) => entry.endsWith(".json")).map((entry) => entry.slice(0, -5));
-      if (name === "" ? ids.some(isJobId) : ids.length > 0) return true;
-    }
-    return false;
+    const namesIn = async (directory: string): Promise<string[]> =>
+      ((await readdir(join(jobsDir, directory)).catch(nullIfMissing)) ?? []).filter((name) =>
+        name.endsWith(".json"),
+      );
+    const others = await Promise.all(["worktrees", "files", "conversations", "completions"].map(namesIn));
+    return others.flat().length > 0 || (await namesIn("")).some((name) => isJobId(name.slice(0, -5)));
   },
 });
 
@@ -64,7 +61,7 @@ const formatFile = (jobsDir: string): string => join(jobsDir, ".format");
 export const inKv = (kv: Kv): Place => ({
   name: `key-value store (KV_KEY_PREFIX ${kv.prefix})`,
   elsewhere: "one (KV_URL, or another KV_KEY_PREFIX)",
-  read: () => kv.ask((client) => client.get(kv.key("format"))).then((text) => text && shortened(text)),
+  read: () => kv.ask((client) => client.get(kv.key("format"))),
   write: (number) => kv.ask((client) => client.set(kv.key("format"), number, "NX")),
   // By the indexes that have all of a kind.
   hasRecords: async () => {

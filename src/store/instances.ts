@@ -1,4 +1,12 @@
+import { readlink } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
+import { failureOf } from "../kv/failure.ts";
+import type { Kv } from "../kv/kv.ts";
+import type { Log } from "../lib/log.ts";
+import { isAlive, type ProcessIdentity } from "../lib/process/identity.ts";
+import { createWarnOnce } from "../lib/warn-once.ts";
+import { createRedisLeases, type Renewal } from "./redis-leases.ts";
 
 /** What an instance publishes about itself with each renewal of its lease. */
 export const InstanceFacts = z.object({
@@ -17,33 +25,152 @@ export const InstanceFacts = z.object({
 });
 export type InstanceFacts = z.infer<typeof InstanceFacts>;
 
-/**
- * `lapsed`: the lease had expired and was taken anew in the same step; other instances may have settled this one's jobs.
- * `taken`: another start has the name now, and keeps it.
- */
-export type Renewal = "renewed" | "lapsed" | "taken";
+type Options = {
+  kv: Kv;
+  /** Name of this instance. */
+  name: string;
+  /** Identity of this process; null: unknown. */
+  self: ProcessIdentity | null;
+  leaseSeconds: number;
+  log: Log;
+};
+
+/** Names of instances without a lease for this long are removed, and the name is announced so often, ms. */
+const forgetAfter = 86_400_000;
+const announceEvery = 60_000;
 
 /**
- * PORT. The instances that share the store. An instance has its name by a lease that it renews. One whose lease has
- * expired is dead, frozen or cut off, and the others settle its jobs.
+ * PORT. The instances that share the store. An instance has its name by a lease, whose text holds its facts and which it
+ * renews; a sorted set has all names. One whose lease has expired is dead, frozen or cut off, and the others settle its jobs.
  *
  * Every function rejects with `ServiceError("store_unavailable")` when the store cannot be reached.
  */
-export type Instances = {
-  /**
-   * Takes this instance's name.
-   * @throws Error with a sentence for the operator when another living instance has it
-   */
-  join: (facts: InstanceFacts) => Promise<void>;
-  renew: (facts: InstanceFacts) => Promise<Renewal>;
-  /** Releases the name, unless another start has it. */
-  leave: () => Promise<void>;
-  /** Instances whose lease is valid, by name. */
-  list: () => Promise<InstanceFacts[]>;
-  /** Asks an instance to take no new jobs for this long, in seconds; 0 withdraws the request. */
-  askToDrain: (name: string, seconds: number) => Promise<void>;
-  /** Whether this instance is asked to take no new jobs. */
-  isAskedToDrain: () => Promise<boolean>;
+export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Options) => {
+  const ms = leaseSeconds * 1000;
+  const leases = createRedisLeases(kv, (instance) => kv.key("pod", instance));
+  const names = kv.jobKey("pods");
+  const flagOf = (instance: string): string => kv.key("pod", instance, "draining");
+  const warnings = createWarnOnce();
+  let epoch = "";
+  let announced = 0;
+
+  const markOf = (start: string): string => `"epoch":"${start}"`;
+  const textOf = async (facts: InstanceFacts): Promise<string> =>
+    JSON.stringify({ facts, process: self, pid_namespace: await pidNamespace() } satisfies Lease);
+
+  /** Other instances find the lease by its name. */
+  const announce = async (): Promise<void> => {
+    const at = kv.now().getTime();
+    await kv.ask((client) => client.zadd(names, String(at), name));
+    announced = at;
+  };
+
+  /** Null: there is no lease, or it is unreadable and counts as none. */
+  const factsOf = async (instance: string): Promise<InstanceFacts | null> => {
+    const text = await leases.get(instance).catch((error: unknown) => {
+      if (failureOf(error) !== "value") throw error;
+      return "";
+    });
+    const lease = text === null ? null : parseLease(text);
+    if (text !== null && lease === null)
+      warnings.once(instance, () =>
+        log.warn({ instance }, "the lease of an instance cannot be read; the instance counts as stopped"),
+      );
+    return lease?.facts ?? null;
+  };
+
+  /** @throws when the holder of the lease is alive */
+  const requireFree = async (found: string): Promise<void> => {
+    const holder = parseLease(found);
+    if (holder?.facts.epoch === epoch) return;
+    let alive = holder === null ? null : await isHolderAlive(holder, self);
+    if (alive === null) {
+      // A living holder renews every quarter of its lease.
+      await delay(0.3 * ms);
+      alive = (await leases.left(name)) > 0.7 * ms;
+    }
+    if (alive)
+      throw new Error(
+        `Another instance that is running has the name ${name}; give each instance a SERVICE_POD_NAME of its own`,
+      );
+  };
+
+  return {
+    /**
+     * Takes this instance's name.
+     * @throws Error with a sentence for the operator when another living instance has it
+     */
+    join: async (facts: InstanceFacts): Promise<void> => {
+      ({ epoch } = facts);
+      const text = await textOf(facts);
+      for (;;) {
+        const seen = await leases.get(name);
+        if (seen !== null) await requireFree(seen);
+        if (await leases.take(name, { seen, text, ms })) break;
+      }
+      await announce();
+      const before = kv.now().getTime() - forgetAfter;
+      await kv.ask((client) => client.zremrangebyscore(names, "-inf", String(before)));
+    },
+
+    renew: async (facts: InstanceFacts): Promise<Renewal> => {
+      const text = await textOf(facts);
+      const result = await leases.renew(name, { mark: markOf(facts.epoch), text, ms, anew: true });
+      const isDue = kv.now().getTime() - announced > announceEvery;
+      if (result === "lapsed" || (result === "renewed" && isDue)) await announce();
+      return result;
+    },
+
+    /** Releases the name, unless another start has it. */
+    leave: (): Promise<void> => leases.release(name, markOf(epoch)),
+
+    /** Instances whose lease is valid, by name. */
+    list: async (): Promise<InstanceFacts[]> => {
+      const known = await kv.ask((client) => client.zrange(names, "0", "-1"));
+      const found = await Promise.all(known.map(factsOf));
+      return found.filter((facts) => facts !== null).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    },
+
+    /** Asks an instance to take no new jobs for this long, in seconds; 0 withdraws the request. */
+    askToDrain: async (instance: string, seconds: number): Promise<void> => {
+      if (seconds > 0) await kv.ask((client) => client.set(flagOf(instance), "1", "EX", seconds));
+      else await kv.ask((client) => client.del(flagOf(instance)));
+    },
+
+    /** Whether this instance is asked to take no new jobs. */
+    isAskedToDrain: async (): Promise<boolean> =>
+      (await kv.ask((client) => client.exists(flagOf(name)))) === 1,
+  };
+};
+
+export type Instances = ReturnType<typeof createRedisInstances>;
+
+/** The text of an instance's lease. */
+const Lease = z.object({
+  facts: InstanceFacts,
+  /** Null: unknown. */
+  process: z.object({ pid: z.int(), start_time: z.string(), boot_id: z.string() }).nullable(),
+  pid_namespace: z.string(),
+});
+type Lease = z.infer<typeof Lease>;
+
+/** Null: this version does not know such a lease. */
+const parseLease = (text: string): Lease | null => {
+  try {
+    return Lease.parse(JSON.parse(text));
+  } catch {
+    return null;
+  }
+};
+
+/** Containers of one machine share its boot but not its pids: a pid of another namespace means nothing here. */
+const pidNamespace = async (): Promise<string> => await readlink("/proc/self/ns/pid").catch(() => "");
+
+/** Whether the lease's process is alive; null: this process cannot see it. */
+const isHolderAlive = async (holder: Lease, self: ProcessIdentity | null): Promise<boolean | null> => {
+  const { process, pid_namespace } = holder;
+  if (process === null || process.boot_id !== self?.boot_id) return null;
+  return pid_namespace !== "" && pid_namespace === (await pidNamespace()) ? await isAlive(process) : null;
 };
 
 /** Without a shared store this instance is the only one. */

@@ -23,7 +23,8 @@ const batch = 250;
 /** Indexes by creation. */
 export const all = "all";
 export const ofStatus = (status: JobStatus): string => `st:${status}`;
-export const ofSession = (session: string): string => `session:${session}`;
+export const ofSession = (session: string, status?: JobStatus): string =>
+  ["session", session, ...(status === undefined ? [] : [status])].join(":");
 
 /** See `JobStore.list`. */
 export const listJobs =
@@ -51,9 +52,7 @@ const newestOf = async (
   page: { limit: number; before: Position | null },
 ): Promise<Position[]> => {
   const pages = await Promise.all(
-    indexesOf(status, session_id).map(({ index, ...and }) =>
-      records.list(index, { newest: true, ...page, ...and }),
-    ),
+    indexesOf(status, session_id).map((index) => records.list(index, { newest: true, ...page })),
   );
   const sorted = pages.flat().toSorted((a, b) => byAge(b, a));
   return sorted
@@ -61,14 +60,12 @@ const newestOf = async (
     .slice(0, page.limit);
 };
 
-/** The indexes that together list these jobs, each narrowed by `and`. */
-const indexesOf = (status: ListQuery["status"], session: string): { index: string; and?: string }[] => {
+/** The indexes that together list these jobs. */
+const indexesOf = (status: ListQuery["status"], session: string): string[] => {
+  const any = session === "" ? all : ofSession(session);
+  const of = (one: JobStatus): string => (session === "" ? ofStatus(one) : ofSession(session, one));
   // Queued ones are read first: a job that begins to run in between is in at least one.
-  const statuses = status === "active" ? (["queued", "running"] as const) : status === "" ? [] : [status];
-  const narrow = statuses.map(ofStatus);
-  if (session === "") return narrow.length === 0 ? [{ index: all }] : narrow.map((index) => ({ index }));
-  const index = ofSession(session);
-  return narrow.length === 0 ? [{ index }] : narrow.map((and) => ({ index, and }));
+  return status === "" ? [any] : status === "active" ? [of("queued"), of("running")] : [of(status)];
 };
 
 export const byAge = (a: Position, b: Position): number => a.at - b.at || (a.id < b.id ? -1 : 1);

@@ -1,5 +1,5 @@
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
-import { all, byAge, listJobs, ofSession, ofStatus, type ListQuery } from "./job-list.ts";
+import { all, byAge, listJobs, ofSession, ofStatus } from "./job-list.ts";
 import { isJobId, parseRecord, type JobRecord } from "./job-record.ts";
 import { maxBatch, type IndexEntry, type Kind, type Query, type Records } from "./records.ts";
 
@@ -10,66 +10,152 @@ import { maxBatch, type IndexEntry, type Kind, type Query, type Records } from "
  * Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it (disk full, read-only,
  * missing); nothing is half done then.
  */
-export type JobStore = {
-  /**
-   * Durable when it resolves. Stores nothing when the idempotency key is known, and returns its record. Refuses when
-   * `maxQueued` jobs wait already, or when another job's id begins with the same eight digits.
-   */
-  create: (record: JobRecord, limits?: { maxQueued: number }) => Promise<Creation>;
-  /** The whole record, or null for an id that is unknown or malformed. */
-  get: (id: string) => Promise<JobRecord | null>;
-  /** Records whose id begins with this text, in no order. */
-  startingWith: (beginning: string, limit: number) => Promise<JobRecord[]>;
-  /**
-   * Newest first by `created_at`, then id. `cursor` is the `next` of the page before. With `isWanted` a call reads at most
-   * `maxRead` records: a page may be short, even empty, and the next one goes on.
-   */
-  list: (query: ListQuery) => Promise<{ records: JobRecord[]; next: string | null }>;
-  /**
-   * Applies `patch`, or what it makes of the current record, when the guard holds, and returns the new record. Null: the guard
-   * does not hold, the job is unknown, or `patch` returns null. Durable when it resolves; `lazy` changes are durable with the
-   * next change of the job (for progress that a crash may lose).
-   */
-  update: (
-    id: string,
-    guard: UpdateGuard,
-    patch: JobPatch | ((record: JobRecord) => JobPatch | null),
-    options?: { lazy?: boolean },
-  ) => Promise<JobRecord | null>;
-  /** Deletes a record in a final state. Unknown ids are ignored. */
-  remove: (id: string) => Promise<void>;
-  /** Ids of this status, oldest first, at most `limit`; the oldest `skip` are left out. */
-  ids: (status: JobStatus, limit?: number, skip?: number) => Promise<string[]>;
-  /** Jobs whose run has not been cleaned up, of all instances, oldest first. */
-  unsettled: () => Promise<UnsettledRun[]>;
-  /** How many jobs there are of each status. */
-  counts: () => Promise<Record<JobStatus, number>>;
-  /** The newest job that ran this agent session. */
-  findBySession: (sessionId: string) => Promise<JobRecord | null>;
-  /** Ids of the queued jobs that resume this agent session, oldest first. */
-  queuedInSession: (sessionId: string) => Promise<string[]>;
-  /** Jobs that have used this worktree, or wait for it, oldest first. */
-  usesOfWorktree: (worktreeId: string) => Promise<WorktreeUse[]>;
-  /**
-   * Ids of jobs that are due at `until` (ms since the epoch), oldest first, at most 500 after the first `skip`. `expired`:
-   * queued ones past their TTL; `removable`: settled final ones past it; `worktrees`: settled ones that ended before and
-   * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`.
-   */
-  due: (what: Due, until: number, skip?: number) => Promise<string[]>;
-  /** Counts a job that was lost or recovered. */
-  count: (what: keyof Tally) => Promise<void>;
-  /** The counts: in files since this start, in a key-value store since the first start. */
-  tally: () => Promise<Tally>;
-  /** Rejects when nothing can be stored at present. */
-  check: () => Promise<void>;
-  close: () => Promise<void>;
+export const createJobStore = (records: Records<JobRecord>, podName: string | null) => {
+  const getAll = async (ids: readonly string[]): Promise<JobRecord[]> =>
+    (await Promise.all(ids.map(records.get))).filter((record) => record !== null);
+
+  const idsIn = async (index: string, query: Query): Promise<string[]> =>
+    (await records.list(index, query)).map(({ id }) => id);
+
+  const create = async (record: JobRecord, max: number, ignored = ""): Promise<Creation> => {
+    const answer = await records.create(record.id, record, {
+      limit: { index: ofStatus("queued"), max },
+      ignored,
+    });
+    if (answer === "created") return { record, created: true };
+    if (answer === "full") return { refused: "full" };
+    if (!answer.taken.startsWith("idem:")) return { refused: "prefix" };
+    const earlier = await records.get(answer.by);
+    if (earlier !== null) return { record: earlier, created: false };
+    // The record is deleted or unreadable: the key is free.
+    return await create(record, max, answer.by);
+  };
+
+  return {
+    /**
+     * Stores nothing when the idempotency key is known, and returns its record. Refuses when `maxQueued` jobs wait already,
+     * or when another job's id begins with the same eight digits.
+     */
+    create: (record: JobRecord, limits?: { maxQueued: number }): Promise<Creation> =>
+      create(record, limits?.maxQueued ?? Infinity),
+
+    /** The whole record, or null for an id that is unknown or malformed. */
+    get: records.get,
+
+    /** Records whose id begins with this text, in no order. */
+    startingWith: async (beginning: string, limit: number): Promise<JobRecord[]> =>
+      getAll(await idsIn(ids, { beginning, limit })),
+
+    /**
+     * Newest first by `created_at`, then id. `cursor` is the `next` of the page before. With `isWanted` a call reads at most
+     * `maxRead` records: a page may be short, even empty, and the next one goes on.
+     */
+    list: listJobs(records, getAll),
+
+    /**
+     * Applies `patch`, or what it makes of the current record, when the guard holds, and returns the new record. Null: the
+     * guard does not hold, the job is unknown, or `patch` returns null. `lazy` changes are durable with the next change of
+     * the job (for progress that a crash may lose).
+     */
+    update: async (
+      id: string,
+      guard: UpdateGuard,
+      patch: JobPatch | ((record: JobRecord) => JobPatch | null),
+      options?: { lazy?: boolean },
+    ): Promise<JobRecord | null> => {
+      const next = (current: JobRecord | null): JobRecord | undefined => {
+        if (current === null || !matches(guard, current)) return undefined;
+        const changes = typeof patch === "function" ? patch(current) : patch;
+        return changes === null ? undefined : { ...current, ...changes };
+      };
+      const { after, changed } = await records.change(id, next, options);
+      return changed ? after : null;
+    },
+
+    /** Deletes a record in a final state. Unknown ids are ignored. */
+    remove: async (id: string): Promise<void> => {
+      await records.change(id, (current) => (current !== null && isFinal(current.status) ? null : undefined));
+    },
+
+    /** Ids of this status, oldest first, at most `limit`; the oldest `skip` are left out. */
+    ids: (status: JobStatus, limit = Infinity, skip = 0): Promise<string[]> =>
+      idsIn(ofStatus(status), { limit, skip }),
+
+    /** Jobs whose run has not been cleaned up, of all instances, oldest first. */
+    unsettled: async (): Promise<UnsettledRun[]> =>
+      (await records.list(unsettledRuns)).map(({ id, value = "" }) => {
+        const [podName = "", epoch = "", keptUntil = null] =
+          parsed<[string, string, number | null]>(value) ?? [];
+        return { id, podName, epoch, keptUntil };
+      }),
+
+    /** How many jobs there are of each status. */
+    counts: async (): Promise<Record<JobStatus, number>> => {
+      const counted = await Promise.all(
+        jobStatuses.map(async (status) => [status, await records.count(ofStatus(status))] as const),
+      );
+      return Object.fromEntries(counted) as Record<JobStatus, number>;
+    },
+
+    /** The newest job that ran this agent session. */
+    findBySession: async (sessionId: string): Promise<JobRecord | null> => {
+      const [newest] = await idsIn(ofSession(sessionId), { newest: true, limit: 1 });
+      return newest === undefined ? null : await records.get(newest);
+    },
+
+    /** Ids of the queued jobs that resume this agent session, oldest first. */
+    queuedInSession: (sessionId: string): Promise<string[]> => idsIn(ofSession(sessionId, "queued"), {}),
+
+    /** Jobs that have used this worktree, or wait for it, oldest first. */
+    usesOfWorktree: async (worktreeId: string): Promise<WorktreeUse[]> => {
+      if (!isJobId(worktreeId)) return [];
+      const [others, maker] = await Promise.all([
+        records.list(worktreeUses(worktreeId)),
+        records.get(worktreeId),
+      ]);
+      const uses = others.flatMap(({ value = "", ...position }) => {
+        const use = parsed<[JobStatus, boolean, number | null]>(value);
+        return use === null ? [] : { ...position, status: use[0], unsettled: use[1], ended: use[2] };
+      });
+      if (maker !== null) {
+        const { id, status, unsettled, ended_at, created_at } = maker;
+        const ended = ended_at === null ? null : Date.parse(ended_at);
+        uses.push({ id, at: Date.parse(created_at), status, unsettled, ended });
+      }
+      return uses.toSorted(byAge).map(({ id, at: _a, ...use }) => ({ jobId: id, ...use }));
+    },
+
+    /**
+     * Ids of jobs that are due at `until` (ms since the epoch), oldest first, at most 500 after the first `skip`. `expired`:
+     * queued ones past their TTL; `removable`: settled final ones past it; `worktrees`: settled ones that ended before and
+     * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`.
+     */
+    due: (what: Due, until: number, skip = 0): Promise<string[]> => {
+      const indexes = { expired: expiring, removable, unbooked, worktrees: endedWorktrees(podName ?? "") };
+      return idsIn(indexes[what], { until, skip, limit: maxBatch });
+    },
+
+    /** Counts a job that was lost or recovered. */
+    count: (what: keyof Tally): Promise<void> => records.increment(what),
+    /** The counts: in files since this start, in a key-value store since the first start. */
+    tally: async (): Promise<Tally> => {
+      const [lost = 0, recovered = 0] = await records.counters(["lost", "recovered"]);
+      return { lost, recovered };
+    },
+
+    /** Rejects when nothing can be stored at present. */
+    check: records.check,
+    close: records.close,
+  };
 };
+
+export type JobStore = ReturnType<typeof createJobStore>;
 
 /** `full`: too many jobs wait; `prefix`: another job's id begins with the same eight digits, which name branches. */
 export type Creation = { record: JobRecord; created: boolean } | { refused: "full" | "prefix" };
 
-/** The instance and start of a run that has not been cleaned up. */
-export type UnsettledRun = { id: string; podName: string; epoch: string };
+/** The instance and start of a run that has not been cleaned up; how long the record of an ended job is kept, ms since the epoch. */
+export type UnsettledRun = { id: string; podName: string; epoch: string; keptUntil: number | null };
 
 /** `lost`: jobs that failed with their instance; `recovered`: jobs that were queued again after its loss. */
 type Tally = { lost: number; recovered: number };
@@ -105,14 +191,14 @@ export const jobKind = (podName: string | null): Kind<JobRecord> => ({
     // It names branches.
     `${prefixClaim}:${id.slice(0, 8)}`,
   ],
-  files: { inMemory: ({ status, unsettled }) => !isFinal(status) || unsettled },
-  large: { field: "output", key: "out", seconds: (record) => record.ttl_seconds + outputGrace },
+  inMemory: ({ status, unsettled }) => !isFinal(status) || unsettled,
+  long: { field: "output", key: "out", seconds: (record) => record.ttl_seconds + outputGrace },
 });
 
 const prefixClaim = "prefix";
 
 const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
-  const { id, status, unsettled, session_id, worktree_id, pod_name, instance_epoch } = record;
+  const { id, status, unsettled, session_id, worktree_id } = record;
   const at = Date.parse(record.created_at);
   const ended = record.ended_at === null ? null : Date.parse(record.ended_at);
   const lifetime = record.ttl_seconds * 1000;
@@ -124,11 +210,7 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     when(status === "queued", { index: expiring, at: at + lifetime }),
     when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? at) + lifetime }),
     when(isUnbooked(record), { index: unbooked, at: ended ?? at }),
-    when(unsettled, {
-      index: unsettledRuns,
-      at,
-      value: JSON.stringify([pod_name ?? "", instance_epoch ?? ""]),
-    }),
+    when(unsettled, { index: unsettledRuns, at, value: runOf(record) }),
     when(hasWorktree && !unsettled, { index: endedWorktrees(pod), at: ended ?? Number.NaN }),
     // The job that made the worktree is found by its id.
     when(worktree_id !== null && worktree_id !== id, {
@@ -137,7 +219,14 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
       value: JSON.stringify([status, unsettled, ended]),
     }),
     when(session_id !== null, { index: ofSession(session_id ?? ""), at }),
+    when(session_id !== null, { index: ofSession(session_id ?? "", status), at }),
   ].flat();
+};
+
+/** A run that has not been cleaned up: see `UnsettledRun`. */
+const runOf = ({ pod_name, instance_epoch, ended_at, ttl_seconds }: JobRecord): string => {
+  const keptUntil = ended_at === null ? null : Date.parse(ended_at) + ttl_seconds * 1000;
+  return JSON.stringify([pod_name ?? "", instance_epoch ?? "", keptUntil]);
 };
 
 /** What a cancelled job cost is known once nothing of it runs. */
@@ -145,107 +234,6 @@ const isUnbooked = ({ booked, status, unsettled }: JobRecord): boolean =>
   booked === false && !(status === "cancelled" && unsettled);
 
 const when = (condition: boolean, entry: IndexEntry): IndexEntry | [] => (condition ? entry : []);
-
-export const createJobStore = (records: Records<JobRecord>, podName: string | null): JobStore => {
-  const getAll = async (ids: readonly string[]): Promise<JobRecord[]> => {
-    const found = await Promise.all(ids.map(records.get));
-    return found.filter((record) => record !== null);
-  };
-
-  const idsIn = async (index: string, query: Query): Promise<string[]> =>
-    (await records.list(index, query)).map(({ id }) => id);
-
-  const create = async (record: JobRecord, max: number, ignored?: string): Promise<Creation> => {
-    const limit = { index: ofStatus("queued"), max };
-    const answer = await records.create(record.id, record, {
-      limit,
-      ...(ignored !== undefined && { ignored }),
-    });
-    if (answer === "created") return { record, created: true };
-    if (answer === "full") return { refused: "full" };
-    if (!answer.taken.startsWith("idem:")) return { refused: "prefix" };
-    const earlier = await records.get(answer.by);
-    if (earlier !== null) return { record: earlier, created: false };
-    // The record is deleted or unreadable: the key is free.
-    return await create(record, max, answer.by);
-  };
-
-  return {
-    create: (record, limits) => create(record, limits?.maxQueued ?? Infinity),
-    get: records.get,
-
-    startingWith: async (beginning, limit) => getAll(await idsIn(ids, { beginning, limit })),
-
-    list: listJobs(records, getAll),
-
-    update: async (id, guard, patch, options) => {
-      const next = (current: JobRecord | null): JobRecord | undefined => {
-        if (current === null || !matches(guard, current)) return undefined;
-        const changes = typeof patch === "function" ? patch(current) : patch;
-        return changes === null ? undefined : { ...current, ...changes };
-      };
-      const { after, changed } = await records.change(id, next, options);
-      return changed ? after : null;
-    },
-
-    remove: async (id) => {
-      await records.change(id, (current) => (current !== null && isFinal(current.status) ? null : undefined));
-    },
-
-    ids: (status, limit = Infinity, skip = 0) => idsIn(ofStatus(status), { limit, skip }),
-
-    unsettled: async () =>
-      (await records.list(unsettledRuns)).map(({ id, value = "" }) => {
-        const [podName = "", epoch = ""] = parsed<[string, string]>(value) ?? [];
-        return { id, podName, epoch };
-      }),
-
-    counts: async () => {
-      const counted = await Promise.all(
-        jobStatuses.map(async (status) => [status, await records.count(ofStatus(status))] as const),
-      );
-      return Object.fromEntries(counted) as Record<JobStatus, number>;
-    },
-
-    findBySession: async (sessionId) => {
-      const [newest] = await idsIn(ofSession(sessionId), { newest: true, limit: 1 });
-      return newest === undefined ? null : await records.get(newest);
-    },
-    queuedInSession: (sessionId) => idsIn(ofSession(sessionId), { and: ofStatus("queued") }),
-
-    usesOfWorktree: async (worktreeId) => {
-      if (!isJobId(worktreeId)) return [];
-      const [others, maker] = await Promise.all([
-        records.list(worktreeUses(worktreeId)),
-        records.get(worktreeId),
-      ]);
-      const uses = others.flatMap(({ value = "", ...position }) => {
-        const use = parsed<[JobStatus, boolean, number | null]>(value);
-        return use === null ? [] : { ...position, status: use[0], unsettled: use[1], ended: use[2] };
-      });
-      if (maker !== null) {
-        const { id, status, unsettled, ended_at, created_at } = maker;
-        const ended = ended_at === null ? null : Date.parse(ended_at);
-        uses.push({ id, at: Date.parse(created_at), status, unsettled, ended });
-      }
-      return uses.toSorted(byAge).map(({ id, at: _a, ...use }) => ({ jobId: id, ...use }));
-    },
-
-    due: (what, until, skip = 0) => {
-      const indexes = { expired: expiring, removable, unbooked, worktrees: endedWorktrees(podName ?? "") };
-      return idsIn(indexes[what], { until, skip, limit: maxBatch });
-    },
-
-    count: records.increment,
-    tally: async () => {
-      const [lost = 0, recovered = 0] = await records.counters(["lost", "recovered"]);
-      return { lost, recovered };
-    },
-
-    check: records.check,
-    close: records.close,
-  };
-};
 
 const matches = (guard: UpdateGuard, record: JobRecord): boolean =>
   guard.status.includes(record.status) && (guard.attempt ?? record.attempt) === record.attempt;

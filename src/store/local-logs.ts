@@ -9,12 +9,8 @@ import type { Batch, Entry, Fields, Logs } from "./logs.ts";
 const maxWait = 2000;
 
 /** The entries of a batch, numbered. */
-const numbered = ({ known, start, first, entries }: Batch): Entry[] => {
-  const isEmpty = known.number === 0;
-  const next = isEmpty ? start : known.number + 1;
-  const all = isEmpty && first !== null ? [first, ...entries] : entries;
-  return all.map((fields, at) => ({ number: next + at, fields }));
-};
+const numbered = ({ known, start, entries }: Batch): Entry[] =>
+  entries.map((fields, at) => ({ number: (known.number === 0 ? start : known.number + 1) + at, fields }));
 
 /**
  * A file `{id}.ndjson` per log, a line per entry: its field `e`, which is JSON, with its number in front. One server writes
@@ -110,21 +106,20 @@ export const createMemoryLogs = (options: MemoryOptions): Logs => {
   const notifier = createNotifier(maxWait);
   /** In the order of their last entries. */
   const logs = new Map<string, MemoryLog>();
-  let total = 0;
-
-  const trim = (log: MemoryLog, max: number): void => {
-    const dropped = log.entries.splice(0, Math.max(0, log.entries.length - max));
-    total -= dropped.reduce((sum, { fields }) => sum + sizeOf(fields), 0);
-  };
-
-  const drop = (id: string): void => {
-    const log = logs.get(id);
-    if (log !== undefined) trim(log, 0);
-    logs.delete(id);
-  };
 
   const dropExpired = (): void => {
-    for (const [id, { expires }] of logs) if (expires <= now().getTime()) drop(id);
+    for (const [id, { expires }] of logs) if (expires <= now().getTime()) logs.delete(id);
+  };
+
+  const dropOldest = (): void => {
+    let total = [...logs.values()].reduce((sum, { size }) => sum + size, 0);
+    for (const [id, log] of logs) {
+      if (total <= maxCharacters) return;
+      const isLast = logs.size === 1;
+      if (!isLast) logs.delete(id);
+      total -= isLast ? 0 : log.size;
+      while (isLast && log.size > maxCharacters && log.entries.length > 1) cut(log, 1);
+    }
   };
 
   return {
@@ -133,19 +128,16 @@ export const createMemoryLogs = (options: MemoryOptions): Logs => {
     append: async (id, batch) => {
       dropExpired();
       const log = logs.get(id) ?? { entries: [], size: 0, expires: 0 };
+      const entries = numbered(batch);
+      log.entries.push(...entries);
+      for (const { fields } of entries) log.size += sizeOf(fields);
+      cut(log, Math.max(0, log.entries.length - maxEntries));
+      log.expires = now().getTime() + batch.seconds * 1000;
       logs.delete(id);
       logs.set(id, log);
-      for (const entry of numbered(batch)) {
-        log.entries.push(entry);
-        total += sizeOf(entry.fields);
-        log.size += sizeOf(entry.fields);
-      }
-      log.expires = now().getTime() + batch.seconds * 1000;
-      trim(log, maxEntries);
-      for (const other of logs.keys()) if (total > maxCharacters && other !== id) drop(other);
-      while (total > maxCharacters && log.entries.length > 1) trim(log, log.entries.length - 1);
+      dropOldest();
       notifier.notify(id);
-      return { number: log.entries.at(-1)?.number ?? batch.known.number, size: log.size };
+      return { number: entries.at(-1)?.number ?? batch.known.number, size: log.size };
     },
 
     tail: async (id) => {
@@ -161,8 +153,13 @@ export const createMemoryLogs = (options: MemoryOptions): Logs => {
 
     changed: notifier.waitFor,
 
-    remove: async (id) => drop(id),
+    remove: async (id) => void logs.delete(id),
   };
+};
+
+/** Removes the oldest entries. */
+const cut = (log: MemoryLog, count: number): void => {
+  for (const { fields } of log.entries.splice(0, count)) log.size -= sizeOf(fields);
 };
 
 const sizeOf = (fields: Fields): number => Object.values(fields).join("").length;

@@ -1,3 +1,7 @@
+import { randomUUID } from "node:crypto";
+import type { Log } from "../lib/log.ts";
+import { retry } from "../lib/wait.ts";
+
 /** Names and values of an entry. */
 export type Fields = Readonly<Record<string, string>>;
 
@@ -15,8 +19,6 @@ export type Batch = {
   known: Tail;
   /** Number of the first entry of an empty log. */
   start: number;
-  /** Written before the others when the log is empty. */
-  first: Fields | null;
   entries: readonly Fields[];
   /** Seconds until the log expires. */
   seconds: number;
@@ -84,4 +86,183 @@ export const follow = async function* ({ logs, id, after, isOver, signal }: Foll
   } finally {
     closed.abort();
   }
+};
+
+/** `text` is left out first when space is short, then `other`; `needed` stays. */
+type Weight = "text" | "other" | "needed";
+
+export type Item = { fields: Fields; size: number; weight: Weight };
+
+/** Sizes in bytes past which texts, and all but what is needed, are left out. */
+type Limit = { text: number; all: number };
+
+type Options = {
+  logs: Logs;
+  /** Whose events they are, in log messages. */
+  noun: string;
+  /** Most of the whole log. */
+  limit?: Limit;
+  /** Number of the first entry of an empty log. */
+  start: () => number;
+  /** Seconds until the log expires after these entries. */
+  seconds: (entries: readonly Fields[]) => number;
+  /** An item that says in the log that others beside `left` are left out. */
+  leftOut?: (left: Item, why: string) => Item;
+  log: Log;
+};
+
+type Buffer = {
+  id: string;
+  /** What waits, and its size in bytes. */
+  items: Item[];
+  waiting: number;
+  /** The end of the log; null: unknown. */
+  end: Tail | null;
+  /** What is being appended. */
+  batch: Batch | null;
+  /** Whether it was said that items are left out. */
+  isShort: boolean;
+  running: Promise<void> | null;
+  failed: PromiseWithResolvers<void>;
+  lastMessage: string;
+};
+
+/** Most that waits for the store, per log, and that is appended at once, in bytes. */
+const waitingLimit: Limit = { text: 3 * 1024 * 1024, all: 4 * 1024 * 1024 };
+const batchSize = 256 * 1024;
+
+const unlimited: Limit = { text: Infinity, all: Infinity };
+
+/**
+ * A bounded buffer before each log, which is written in the background, in order. A write that a shared store refuses is
+ * retried for as long as it takes; one that a file refuses is given up.
+ */
+export const createLogBuffers = (options: Options) => {
+  const { logs, noun, limit = unlimited, leftOut, log } = options;
+  const writer = randomUUID();
+  let batches = 0;
+  const buffers = new Map<string, Buffer>();
+  const closing = new AbortController();
+  const patience = logs.shared ? closing.signal : AbortSignal.abort();
+
+  const open = (id: string): Buffer => {
+    const [failed, empty] = [
+      Promise.withResolvers<void>(),
+      { items: [], waiting: 0, end: null, batch: null },
+    ];
+    const buffer = { id, ...empty, isShort: false, running: null, failed, lastMessage: "" };
+    buffers.set(id, buffer);
+    return buffer;
+  };
+
+  /** The item if it fits, or else, once, one that says that others are left out. */
+  const admit = (buffer: Buffer, item: Item, size: number, most: Limit, why: string): Item | null => {
+    const { weight } = item;
+    if (weight === "needed" || size <= most[weight === "text" ? "text" : "all"]) return item;
+    if (buffer.isShort) return null;
+    buffer.isShort = true;
+    log.warn({ [noun]: buffer.id }, `${why}: some are left out`);
+    return leftOut?.(item, why) ?? null;
+  };
+
+  const write = async (buffer: Buffer): Promise<void> => {
+    // Items that are added in the same tick go in one batch.
+    await Promise.resolve();
+    const onFailure = (err: unknown): void => {
+      logOnce(buffer, err, `events of a ${noun} cannot be written at present; they wait`);
+      buffer.failed.resolve();
+      buffer.failed = Promise.withResolvers();
+    };
+    while (!isEmpty(buffer)) {
+      await retry(() => send(buffer), { first: 100, longest: 2000, signal: patience, onFailure }).catch(
+        (err: unknown) => {
+          logOnce(buffer, err, `events of a ${noun} could not be written; they are missing`);
+          discard(buffer);
+        },
+      );
+    }
+    buffer.running = null;
+  };
+
+  const send = async (buffer: Buffer): Promise<void> => {
+    const { id } = buffer;
+    buffer.end ??= (await logs.tail(id)) ?? { number: 0, size: 0 };
+    buffer.batch ??= nextBatch(buffer, buffer.end);
+    const { batch } = buffer;
+    if (batch !== null) buffer.end = await logs.append(id, batch);
+    // `discard` may have replaced it meanwhile.
+    if (buffer.batch === batch) buffer.batch = null;
+    buffer.lastMessage = "";
+  };
+
+  /** The oldest items; null: all of them are left out. */
+  const nextBatch = (buffer: Buffer, known: Tail): Batch | null => {
+    const entries: Fields[] = [];
+    let [{ size }, taken] = [known, 0];
+    for (const item of buffer.items) {
+      if (size >= known.size + batchSize) break;
+      taken += 1;
+      buffer.waiting -= item.size;
+      const admitted = admit(buffer, item, size, limit, `The log has ${size} bytes`);
+      if (admitted === null) continue;
+      entries.push(admitted.fields);
+      size += admitted.size;
+    }
+    buffer.items.splice(0, taken);
+    if (entries.length === 0) return null;
+    const [name, seconds] = [`${writer}:${(batches += 1)}`, options.seconds(entries)];
+    return { name, known, start: options.start(), entries, seconds };
+  };
+
+  const logOnce = (buffer: Buffer, err: unknown, message: string): void => {
+    if (buffer.lastMessage !== message) log.warn({ err, [noun]: buffer.id }, message);
+    buffer.lastMessage = message;
+  };
+
+  return {
+    /** Never waits and never throws. */
+    append: (id: string, item: Item): void => {
+      const buffer = buffers.get(id) ?? open(id);
+      const why = "More events come than the store takes";
+      const admitted = admit(buffer, item, buffer.waiting, waitingLimit, why);
+      if (admitted === null) return;
+      buffer.items.push(admitted);
+      buffer.waiting += admitted.size;
+      buffer.running ??= write(buffer);
+    },
+    /** Resolves when all is written or given up, or when that has failed and is retried. Call it after the last event. */
+    flush: async (id: string): Promise<void> => {
+      const buffer = buffers.get(id);
+      if (buffer === undefined) return;
+      const done = (buffer.running ?? Promise.resolve()).then(() => {
+        if (isEmpty(buffer) && buffers.get(id) === buffer) buffers.delete(id);
+      });
+      await Promise.race([done, buffer.failed.promise]);
+    },
+    /** Whether this instance has nothing left to write to a log. */
+    isIdle: (id: string): boolean => {
+      const buffer = buffers.get(id);
+      return buffer === undefined || isEmpty(buffer);
+    },
+    /** Discards what waits for a log. */
+    drop: (id: string): void => {
+      const buffer = buffers.get(id);
+      if (buffer !== undefined) discard(buffer);
+      buffers.delete(id);
+    },
+    /** Tries a last time to write what waits. */
+    close: async (): Promise<void> => {
+      closing.abort();
+      await Promise.all(Array.from(buffers.values(), ({ running }) => running ?? Promise.resolve()));
+      buffers.clear();
+    },
+  };
+};
+
+const isEmpty = ({ items, batch }: Buffer): boolean => items.length === 0 && batch === null;
+
+/** The next batch measures the log again: an append that failed may have left something. */
+const discard = (buffer: Buffer): void => {
+  buffer.items = [];
+  [buffer.waiting, buffer.batch, buffer.end] = [0, null, null];
 };

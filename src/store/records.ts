@@ -1,7 +1,8 @@
+import type { z } from "zod";
+
 /**
- * Records of one kind (jobs, completions, …): JSON texts by id, and indexes over them. Adapters: `files-records.ts`,
- * `redis-records.ts` for kinds whose records are in one slot of a Cluster, and `redis-values.ts` for kinds whose keys are
- * documented, in slots of their own. Each kind has one file of its own (`job-store.ts`, …).
+ * PORT. Records of one kind (jobs, completions, …): JSON texts by id, and indexes over them. Adapters: `files-records.ts` and
+ * `redis-records.ts`. Each kind has one file of its own (`job-store.ts`, …).
  */
 
 /** A place in an index, which is sorted by `at` (ms since the epoch), then id. */
@@ -25,21 +26,18 @@ export type Kind<T extends object> = {
   claims?: (record: T) => string[];
   /** Time from which the record is unknown, ms since the epoch; null: never. */
   expires?: (record: T) => number | null;
-  files?: {
-    /** Whether the record stays in memory because it changes often; all others are read from their file. */
-    inMemory?: (record: T) => boolean;
-    /** Operators may write, edit and delete the files: each is read every time, and none is indexed. */
-    editable?: boolean;
-  };
-  /** In `redis-records.ts`: a text field that has a key of its own when it is long, and seconds until that expires. */
-  large?: { field: keyof T & string; key: string; seconds: (record: T) => number };
-  /** In `redis-values.ts`: seconds until a record expires after it was written; 0 and left out: never. */
-  seconds?: (record: T) => number;
-  /** There, too: indexes from which `expire` removes entries without a record; none expires within so many seconds. */
-  swept?: { indexes: readonly string[]; seconds: number };
+  /** In files: whether the record stays in memory because it changes often. */
+  inMemory?: (record: T) => boolean;
+  /** In files: operators may write, edit and delete them. They are not read at the start. */
+  editable?: boolean;
+  /** In the key-value store: a text field that has a key of its own when it is long, and seconds until that expires. */
+  long?: { field: keyof T & string; key: string; seconds: (record: T) => number };
+  /**
+   * In the key-value store: a documented key in a slot of its own, which expires `seconds` after a write (0: never). From
+   * `indexes` entries are removed that are `longest` seconds old: no record lives longer.
+   */
+  literal?: { seconds: (record: T) => number; indexes?: readonly string[]; longest?: number };
 };
-
-type Change<T> = { after: T | null; changed: boolean };
 
 /** `full`: the limit is reached; `taken`: the claim that another record has, and its id. */
 export type Creation = "created" | "full" | { taken: string; by: string };
@@ -53,16 +51,22 @@ export type Query = {
   until?: number;
   /** For entries at 0: ids that begin with this text. */
   beginning?: string;
-  /** Only those that are in this index, too. */
-  and?: string;
   skip?: number;
   limit?: number;
 };
 
-/** What every adapter does. */
-export type Values<T extends object> = {
+/** For a new record. `ignored`: a deleted or unreadable record, whose claims do not count. */
+export type CreateOptions = { limit?: { index: string; max: number }; ignored?: string };
+
+/**
+ * Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it; nothing is half done then. A
+ * change is durable when the function resolves.
+ */
+export type Records<T extends object> = {
   /** Null for an id that is unknown or malformed, and for an unreadable record (which is logged once). */
   get: (id: string) => Promise<T | null>;
+  /** Stores a new record unless one of its claims is taken, or `limit.index` has `limit.max` entries. */
+  create: (id: string, record: T, options?: CreateOptions) => Promise<Creation>;
   /**
    * Compare-and-set: writes what `next` makes of the current record (null: there is none). Null deletes the record,
    * undefined leaves it. After a concurrent change `next` is called again. `lazy`: durable only with the next change.
@@ -71,27 +75,11 @@ export type Values<T extends object> = {
     id: string,
     next: (current: T | null) => T | null | undefined,
     options?: { lazy?: boolean },
-  ) => Promise<Change<T>>;
+  ) => Promise<{ after: T | null; changed: boolean }>;
   list: (index: string, query?: Query) => Promise<(Position & { value?: string })[]>;
+  count: (index: string) => Promise<number>;
   /** Removes expired records, as far as the store does not do that itself; some 500 at once. */
   expire: (now: Date) => Promise<void>;
-};
-
-/**
- * PORT. Every function rejects with `ServiceError("store_unavailable")` when the store cannot do it; nothing is half done
- * then. A change is durable when the function resolves.
- */
-export type Records<T extends object> = Omit<Values<T>, "expire"> & {
-  /**
-   * Stores a new record unless one of its claims is taken, or `limit.index` has `limit.max` entries. `ignored`: a deleted or
-   * unreadable record, whose claims do not count.
-   */
-  create: (
-    id: string,
-    record: T,
-    options?: { limit?: { index: string; max: number }; ignored?: string },
-  ) => Promise<Creation>;
-  count: (index: string) => Promise<number>;
   increment: (counter: string) => Promise<void>;
   /** Counters by name: in files since this start, in a key-value store since the first start. */
   counters: (names: readonly string[]) => Promise<number[]>;
@@ -103,23 +91,21 @@ export type Records<T extends object> = Omit<Values<T>, "expire"> & {
 
 /** Opens a kind of records; `directory` is for files. */
 export type OpenRecords = <T extends object>(kind: Kind<T>, directory: string) => Promise<Records<T>>;
-export type OpenValues = <T extends object>(kind: Kind<T>, directory: string) => Promise<Values<T>>;
 
 /** Most ids that one call lists or removes. */
 export const maxBatch = 500;
 
-const noRecord = "it holds no such record";
-
-/** Reads the text with a schema's `parse`. */
+/** Reads the text with a schema. */
 export const parseWith =
-  <T>(parse: (value: unknown) => T, isRight: (record: T, id: string) => boolean = () => true) =>
+  <T>(schema: z.ZodType<T>, isRight: (record: T, id: string) => boolean = () => true) =>
   (text: string, id: string): T | string => {
     try {
-      const record = parse(JSON.parse(text));
-      return isRight(record, id) ? record : noRecord;
+      const record = schema.parse(JSON.parse(text));
+      if (isRight(record, id)) return record;
     } catch {
-      return noRecord;
+      // Torn, or somebody else's.
     }
+    return "it holds no such record";
   };
 
 /** For adapters, before they write: an invalid id could be a path to elsewhere. */

@@ -87,7 +87,7 @@ describe.each(kinds)("two instances on a %s", (_kind, url) => {
     expect(await b.get(record.id)).toEqual(winners[0]);
     expect(await kv.client.zcard(kv.jobKey("st:queued"))).toBe(0);
     expect(await a.unsettled()).toEqual([
-      { id: record.id, podName: "", epoch: winners[0]?.instance_epoch ?? "" },
+      { id: record.id, podName: "", epoch: winners[0]?.instance_epoch ?? "", keptUntil: null },
     ]);
   });
 

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { createScript, type Kv } from "../kv/kv.ts";
-import type { Renewal } from "./instances.ts";
 import type { Lock, Locks } from "./locks.ts";
 
 /** Arguments: the text seen (empty: none), the new text, ms. Answers 1, or 0 when the key holds something else. */
@@ -22,6 +21,12 @@ const release = createScript(`
 local found = redis.call('GET', KEYS[1])
 if found and string.find(found, ARGV[1], 1, true) then redis.call('DEL', KEYS[1]) end
 return 1`);
+
+/**
+ * `lapsed`: the lease had expired and was taken anew in the same step; other instances may have settled this one's jobs.
+ * `taken`: another start has the name now, and keeps it.
+ */
+export type Renewal = "renewed" | "lapsed" | "taken";
 
 /**
  * Leases: a key each, which expires unless it is renewed. Its text describes the holder, who recognizes its own lease by a

@@ -1,6 +1,6 @@
 import { createScript, type Kv } from "../kv/kv.ts";
 import type { Notifier } from "../lib/notifier.ts";
-import type { Batch, Entry, Fields, Logs } from "./logs.ts";
+import type { Batch, Entry, Logs } from "./logs.ts";
 
 type Options = {
   kv: Kv;
@@ -63,25 +63,24 @@ const entryOf = ([position, flat]: [string, string[]]): Entry => {
 
 /**
  * Key: the stream. Arguments: 1 the batch's name, 2 the last entry that its writer knows, 3 number of the first entry of an
- * empty log, 4 whether the first entry is for an empty log only, 5 most entries, 6 seconds until the stream expires, 7 length
- * of an entry, from 8 on the names and values of all entries. Answers the number of the last entry and the size of the log.
+ * empty log, 4 most entries, 5 seconds until the stream expires, 6 length of an entry, from 7 on the names and values of all
+ * entries. Answers the number of the last entry and the size of the log.
  *
  * The last entry of a batch has the batch's name and the size of the log. The client of a Cluster sends a command again when
  * the connection breaks before the reply, even after later ones: a batch that is there already is not appended again.
  */
 const append = createScript(`
-local width, from = tonumber(ARGV[7]), 8
+local width = tonumber(ARGV[6])
 local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 local number, size = tonumber(ARGV[3]) - 1, 0
 if newest then
   number = tonumber(string.match(newest[1], '^%d+'))
   size = tonumber(string.match(newest[2][#newest[2]], ' (%d+)$'))
-  if ARGV[4] == '1' then from = from + width end
 end
 for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '(' .. ARGV[2] .. '-0', '+')) do
   if string.find(entry[2][#entry[2]], ARGV[1] .. ' ', 1, true) == 1 then return {number, size} end
 end
-for at = from, #ARGV, width do
+for at = 7, #ARGV, width do
   number = number + 1
   local entry = {}
   for field = at, at + width - 1 do
@@ -92,17 +91,12 @@ for at = from, #ARGV, width do
     entry[#entry + 1] = 'batch'
     entry[#entry + 1] = string.format('%s %.0f', ARGV[1], size)
   end
-  redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[5], string.format('%.0f-0', number), unpack(entry))
+  redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[4], string.format('%.0f-0', number), unpack(entry))
 end
-redis.call('EXPIRE', KEYS[1], ARGV[6])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
 return {number, size}`);
 
-const argumentsOf = (
-  { name, known, start, first, entries, seconds }: Batch,
-  maxEntries: number,
-): string[] => {
-  const all = first === null ? entries : [first, ...entries];
-  const flat = (fields: Fields): string[] => Object.entries(fields).flat();
-  const numbers = [known.number, start, first === null ? 0 : 1, maxEntries, seconds];
-  return [name, ...numbers.map(String), String(flat(all[0] ?? {}).length), ...all.flatMap(flat)];
+const argumentsOf = ({ name, known, start, entries, seconds }: Batch, maxEntries: number): string[] => {
+  const flat = entries.map((fields) => Object.entries(fields).flat());
+  return [name, ...[known.number, start, maxEntries, seconds, flat[0]?.length].map(String), ...flat.flat()];
 };

@@ -6,7 +6,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { maxFileBytes, type TaskFile } from "../contract/run-options.ts";
 import { createLog } from "../lib/log.ts";
 import { openFilesRecords } from "./files-records.ts";
-import { openRedisValues } from "./redis-values.ts";
+import { openRedisRecords } from "./redis-records.ts";
 import { createTaskFiles, taskFilesKind, type TaskFiles } from "./task-files.ts";
 
 const log = createLog("silent", (line) => line);
@@ -25,7 +25,7 @@ const stores: (readonly [string, () => Promise<TaskFiles>])[] = [
       [
         name,
         async () =>
-          createTaskFiles(openRedisValues(taskFilesKind, { kv: await openKv(await url()), now, log })),
+          createTaskFiles(openRedisRecords(taskFilesKind, { kv: await openKv(await url()), now, log })),
       ] as const,
   ),
 ];

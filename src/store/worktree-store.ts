@@ -41,12 +41,9 @@ export const worktreeKind: Kind<WorktreeRecord> = {
   noun: "worktree",
   key: "prepared",
   isId: isJobId,
-  parse: parseWith(
-    (value) => WorktreeRecord.parse(value),
-    (record, id) => record.worktree_id === id,
-  ),
+  parse: parseWith(WorktreeRecord, (record, id) => record.worktree_id === id),
   entries: ({ created_at }) => [{ index: prepared, at: Date.parse(created_at) }],
-  files: { inMemory: () => true },
+  inMemory: () => true,
 };
 
 /**

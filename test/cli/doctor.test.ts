@@ -52,7 +52,7 @@ test("svc doctor tries the programs and the git host as jobs use them, and shows
 test("svc doctor --offline writes nothing, neither files nor keys", async () => {
   const redis = await startRedis();
   const { client } = await openKv(redis.url);
-  await client.set("service:format", "2");
+  await client.set("service:format", "3");
   const content = async () =>
     await Promise.all((await client.keys("*")).map(async (key) => [key, await client.dumpBuffer(key)]));
   const before = await content();

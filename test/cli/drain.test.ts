@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { createLog } from "../../src/lib/log.ts";
-import type { InstanceFacts } from "../../src/store/instances.ts";
-import { createRedisInstances } from "../../src/store/redis-instances.ts";
+import { createRedisInstances, type InstanceFacts } from "../../src/store/instances.ts";
 import { openRedisJobStore } from "../open-stores.ts";
 import { openKv } from "../kv.ts";
 import { sampleRecord } from "../ports/job-record-sample.ts";
@@ -26,7 +25,7 @@ type Played = { server?: TestRedis; prefix?: string; epoch?: string };
 /** An instance of the name `worker` in a store of its own. */
 const playedInstance = async ({ server = redis, prefix, epoch = randomUUID() }: Played = {}) => {
   const kv = await (prefix === undefined ? openKv(server.url) : openKv(server.url, prefix));
-  await kv.client.set(kv.key("format"), "2");
+  await kv.client.set(kv.key("format"), "3");
   const store = openRedisJobStore({ kv, podName: "worker", log });
   const instances = createRedisInstances({ kv, name: "worker", self: null, leaseSeconds: 300, log });
   const facts = (changes: Partial<InstanceFacts> = {}): InstanceFacts => ({

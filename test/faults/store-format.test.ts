@@ -21,14 +21,14 @@ const serve = async (env: Record<string, string>) => {
   return { code, said: stderr.trim() };
 };
 const advice = (empty: string): string =>
-  `this program's format is 2: drain it with the version that made it, or start with an empty ${empty}`;
+  `this program's format is 3: drain it with the version that made it, or start with an empty ${empty}`;
 
 test("a new directory gets the format number; it is refused with another one, or with records and none", async () => {
   const service = await startService();
   await service.stop();
   const directory = join(service.home, ".service", "jobs");
   const file = join(directory, ".format");
-  expect(await readFile(file, "utf8")).toBe("2\n");
+  expect(await readFile(file, "utf8")).toBe("3\n");
   const refused = (has: string) => ({
     code: 1,
     said: `svc: The store in ${directory} has ${has}, ${advice("directory (SERVICE_JOBS_DIR)")}`,
@@ -65,7 +65,7 @@ test("the same holds for a key-value store, for every command that opens it", as
   await kv.client.set("other:job:1", "of another program");
   const service = await startService({ env });
   await service.stop();
-  expect(await kv.client.get("service:format")).toBe("2");
+  expect(await kv.client.get("service:format")).toBe("3");
   const refused = (has: string) => ({
     code: 1,
     said: `svc: The key-value store (KV_KEY_PREFIX service) has ${has}, ${advice("one (KV_URL, or another KV_KEY_PREFIX)")}`,

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createLog } from "../../src/lib/log.ts";
 import { completionKind, createCompletionStore } from "../../src/store/completion-store.ts";
-import { openRedisValues } from "../../src/store/redis-values.ts";
+import { openRedisRecords } from "../../src/store/redis-records.ts";
 import { openKv } from "../kv.ts";
 import { sampleCompletion } from "../ports/completion-store-suite.ts";
 import { startRedis } from "../redis.ts";
@@ -17,7 +17,7 @@ test.each([0, 700])(
     const kv = await openKv(url, "service");
     await startService({ env: { KV_URL: url, KV_KEY_PREFIX: "service", AGENT_MODE: "true" } });
     const log = createLog("silent", String);
-    const store = createCompletionStore(openRedisValues(completionKind(86_400), { kv, now: kv.now, log }));
+    const store = createCompletionStore(openRedisRecords(completionKind(86_400), { kv, now: kv.now, log }));
     const at = kv.now().toISOString();
     const ended = { status: "completed", created_at: at, started_at: at, ended_at: at } as const;
     for (let n = 0; n < count; n += 1) await store.create(sampleCompletion({ ...ended, uuid: `c${n}` }));

@@ -37,8 +37,8 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     const first = run(1, { status: "failed", ended_at: at(3), pod_name: "a", instance_epoch: "e1" });
     for (const record of [second, first, sampleRecord()]) await store.create(record);
     const runs = [
-      { id: first.id, podName: "a", epoch: "e1" },
-      { id: second.id, podName: "b", epoch: "e2" },
+      { id: first.id, podName: "a", epoch: "e1", keptUntil: Date.parse(at(3)) + first.ttl_seconds * 1000 },
+      { id: second.id, podName: "b", epoch: "e2", keptUntil: null },
     ];
     expect(await store.unsettled()).toEqual(runs);
     await store.close();
@@ -46,7 +46,7 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await again.unsettled()).toEqual(runs);
     await again.update(first.id, { status: ["failed"] }, { unsettled: false });
     await again.update(second.id, { status: ["running"] }, { pod_name: "c", instance_epoch: "e3" });
-    expect(await again.unsettled()).toEqual([{ id: second.id, podName: "c", epoch: "e3" }]);
+    expect(await again.unsettled()).toEqual([{ id: second.id, podName: "c", epoch: "e3", keptUntil: null }]);
   });
 
   test("no more jobs wait than the limit, also concurrently; running ones do not count", async () => {

@@ -171,28 +171,6 @@ export const queueSuite = (name: string, { open }: Harness): void => {
       expect(handed).toEqual(["long", "a", "a"]);
     });
 
-    test("an id that had to wait is delivered before later ones, in its order", async () => {
-      const { queue } = await open({ concurrency: 1 });
-      const handed: string[] = [];
-      const early = ["a", "b", "c"];
-      let settled = false;
-      queue.start(async (id) => {
-        handed.push(id);
-        if (early.includes(id)) return settled ? "done" : "later";
-        // Each of the many others takes a while, until the resting ones are due.
-        await new Promise((resolve) => setTimeout(resolve, 20));
-        settled = true;
-        return "done";
-      });
-      const others = Array.from({ length: 500 }, (_, at) => `other-${at}`);
-      await queue.add(...[...early, ...others].map(anywhere));
-      await until(() => early.every((id) => handed.lastIndexOf(id) > 3));
-      const again = handed.slice(3).filter((id) => early.includes(id));
-      expect(again).toEqual(early);
-      expect(handed.length).toBeLessThan(others.length);
-      queue.stop();
-    });
-
     test("a resting id is forgotten when it is removed", async () => {
       const { queue } = await open({ concurrency: 2 });
       const { work, running, handed, end } = handWork();

@@ -10,7 +10,7 @@ import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createLog } from "../lib/log.ts";
 import { identify, type ProcessIdentity } from "../lib/process/identity.ts";
-import { createRedisInstances } from "./redis-instances.ts";
+import { createRedisInstances } from "./instances.ts";
 
 let redis: TestRedis;
 
