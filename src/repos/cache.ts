@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { cp, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { parseRepoUrl } from "../contract/repository-url.ts";
 import { GitError } from "../lib/git.ts";
 import { readAgentClone, readRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
@@ -23,7 +24,7 @@ import {
 import { listOwned, readOwner } from "./owner-file.ts";
 import { type CachedRepo, RepoError } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { parseRepoUrl, repoKey, shallowRepository } from "./url.ts";
+import { repoKey, shallowRepository } from "./url.ts";
 
 /**
  * Brings a repository's cached clone up to date, under its lock; makes the clone when there is none.

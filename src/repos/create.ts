@@ -1,4 +1,5 @@
 import { isLoopbackHost } from "../config/formats.ts";
+import { parseRepoUrl } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { addWorktree, removeWorktree } from "./add.ts";
@@ -19,18 +20,9 @@ import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { baseLeftOut, checkRef } from "./ref.ts";
-import type {
-  AddWorktree,
-  DiffRequest,
-  FilesRequest,
-  PullRequest,
-  Worktree,
-  WorktreeOnDisk,
-} from "./repos.ts";
+import type { Worktree, WorktreeOnDisk } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
-import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
-
-type Asked = { signal: AbortSignal };
+import { checkLocalRepository, repoKey } from "./url.ts";
 
 /** Everything that the service does with repositories. Steps of a job reject with a RepoError. */
 export type Repos = ReturnType<typeof createRepos>;
@@ -61,38 +53,44 @@ export const createRepos = ({
     signal: new AbortController().signal,
     ...(takeLease !== undefined && { takeLease }),
   };
+  /** A function that takes a request, with the signal and the job in it. */
+  const asked =
+    <Request, Result>(run: (context: GitContext, request: Request) => Result) =>
+    ({ signal, ...request }: Request & { signal: AbortSignal; jobId?: string }): Result =>
+      run({ ...context, signal, jobId: request.jobId }, request as Request);
+  /** A function that takes a worktree, or whatever it is about, and then the signal. */
+  const on =
+    <Subject, Result>(run: (context: GitContext, subject: Subject) => Result) =>
+    (subject: Subject, signal: AbortSignal): Result =>
+      run({ ...context, signal }, subject);
+  /** A worktree is made or removed by one call at a time. */
   const mutex = createKeyedMutex();
   const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
-  const on = (signal: AbortSignal, jobId?: string): GitContext => ({ ...context, signal, jobId });
   return {
-    /**
-     * Checks and normalises a repository URL. Empty stays empty.
-     * @throws ServiceError `invalid_repo_url`
-     */
     parseUrl: (url: string) => parseRepoUrl(url, { allowLocal }),
     checkLocalRepository,
     checkRef,
     baseLeftOut: (url: string) => baseLeftOut(context, url),
-    createMissing: ({ signal, ...request }: { url: string; private: boolean } & Asked) =>
-      createMissing(on(signal), request),
-    /** Clones or fetches into the cache, under the repository's lock. */
-    fetch: ({ url, jobId, signal }: { url: string; jobId: string } & Asked) =>
-      fetchRepo(on(signal, jobId), { url, allowLocal }),
-    checkOutFiles: ({ signal, ...request }: FilesRequest & Asked) => checkOutFiles(on(signal), request),
-    addWorktree: ({ signal, ...request }: AddWorktree & Asked) =>
-      mutex.runExclusive(request.worktreeId, () => addWorktree(on(signal, request.jobId), request)),
-    inspect: (worktree: Worktree, signal: AbortSignal) => inspectWorktree(on(signal), worktree),
+    createMissing: asked(createMissing),
+    fetch: asked((git, { url }: { url: string }) => fetchRepo(git, { url, allowLocal })),
+    checkOutFiles: asked(checkOutFiles),
+    addWorktree: asked((git, request: Parameters<typeof addWorktree>[1]) =>
+      mutex.runExclusive(request.worktreeId, () => addWorktree(git, request)),
+    ),
+    inspect: on(inspectWorktree),
     commitAll: (worktree: Worktree, message: string, signal: AbortSignal) =>
-      commitAll(on(signal), worktree, message),
-    saveBranch: (worktree: Worktree, signal: AbortSignal) => saveBranch(on(signal), worktree),
-    salvage: (worktree: Worktree, name: string, signal: AbortSignal) => salvage(on(signal), worktree, name),
-    capture: (worktree: Worktree, signal: AbortSignal) => captureCommit(on(signal), worktree),
-    diff: ({ signal, ...request }: DiffRequest & Asked) => diffChange(on(signal), request),
-    tryPush: (worktree: Worktree, signal: AbortSignal) => tryPush(on(signal), worktree),
-    push: (worktree: Worktree, signal: AbortSignal) => pushBranch(on(signal), worktree),
-    openPullRequest: ({ signal, ...request }: PullRequest & Asked) => openPullRequest(on(signal), request),
-    removeWorktree: ({ worktreeId }: Pick<Worktree, "worktreeId">, signal: AbortSignal) =>
-      mutex.runExclusive(worktreeId, () => removeWorktree(on(signal), worktreeId)),
+      commitAll({ ...context, signal }, worktree, message),
+    saveBranch: on(saveBranch),
+    salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
+      salvage({ ...context, signal }, worktree, name),
+    capture: on(captureCommit),
+    diff: asked(diffChange),
+    tryPush: on(tryPush),
+    push: on(pushBranch),
+    openPullRequest: asked(openPullRequest),
+    removeWorktree: on((git, { worktreeId }: Pick<Worktree, "worktreeId">) =>
+      mutex.runExclusive(worktreeId, () => removeWorktree(git, worktreeId)),
+    ),
     /** The worktree with this id as in its owner file, or null. */
     findWorktree: async (worktreeId: string): Promise<Worktree | null> =>
       (await readOwner(context, worktreeId))?.worktree ?? null,
@@ -103,25 +101,23 @@ export const createRepos = ({
     /** The path of a worktree with this id, whether it exists or not. */
     worktreePath: (worktreeId: string) => worktreePath(context, worktreeId),
     /** Git directory of the cached clone, whether it exists or not. Null: that of jobs without a repository. */
-    cachedClone: (repoKey: string | null) => cacheGitDir(context, repoKey),
+    cachedClone: (key: string | null) => cacheGitDir(context, key),
     /** `repo_key` of the contract. Takes a URL that `parseUrl` gave. */
     keyOf: repoKey,
     /** The worktree's state on disk; null: the service has none of this id under the root. Changes nothing. */
     readWorktree: async (worktreeId: string): Promise<WorktreeOnDisk | null> => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
-      const { worktree, ready, since, instance, kept } = owned;
-      const isThrowaway = owned.source !== null;
+      const { worktree, ready, since, instance, kept, source } = owned;
       const directoryExists = await hasDirectory(worktree);
-      return { worktree, ready, since, instance, kept, isThrowaway, directoryExists };
+      return { worktree, ready, since, instance, kept, isThrowaway: source !== null, directoryExists };
     },
-    expireRefs: (before: Date, signal: AbortSignal) => expireRefs(on(signal), before),
-    isPushed: (worktree: Worktree, signal: AbortSignal) => isPushed(on(signal), worktree),
-    /** What `salvage` would leave in the worktree, a few words each. No agent may run in it. */
-    unsavable: (worktree: Worktree, signal: AbortSignal) => unsavable(on(signal), worktree),
+    expireRefs: on(expireRefs),
+    isPushed: on(isPushed),
+    unsavable: on(unsavable),
     /** Size on disk in bytes, without the directories in SERVICE_WORKTREE_SIZE_EXCLUDE. */
     worktreeSize: ({ path }: Pick<Worktree, "path">, signal: AbortSignal) =>
       diskUsage(path, { exclude: settings.worktreeSizeExclude, signal }),
-    cacheUsage: (signal: AbortSignal) => cacheUsage(on(signal)),
+    cacheUsage: (signal: AbortSignal) => cacheUsage({ ...context, signal }),
   };
 };

@@ -1,9 +1,9 @@
 import { realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Settings } from "../config/variables.ts";
+import { onGitHost, takesToken } from "../contract/repository-url.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
-import { onGitHost, takesToken } from "./url.ts";
 
 export type RepoSettings = TokenSettings &
   Pick<

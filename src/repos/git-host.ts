@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import { onGitHost, type HostedRepo } from "../contract/repository-url.ts";
 import { runCommand } from "../lib/command.ts";
 import { pickEnvironment, withoutCredentials } from "../lib/git.ts";
 import { findExecutable } from "../lib/process/executable.ts";
@@ -10,7 +11,6 @@ import { cachedRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { RepoError, type PullRequest } from "./repos.ts";
-import { onGitHost, type HostedRepo } from "./url.ts";
 
 /**
  * Opens a pull request for the pushed branch, or finds the open one. `reason`: why there is none.
