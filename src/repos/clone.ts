@@ -1,4 +1,4 @@
-import { copyFile, lstat, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
+import { copyFile, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { pathBytes } from "./path-bytes.ts";
@@ -167,17 +167,16 @@ export const writeClone = async (
   if (here === null) await rm(gitDir, { recursive: true, force: true });
   // The agent's clone was elsewhere, and is not read any more.
   if (agent !== here && tip !== null) await bringObjects(context, worktree, { tip, without: cached });
-  const basics = basicsOf(context, worktree, false);
-  await restoreGitDirectory(gitDir, basics);
+  await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(context, worktree, source));
   const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));
   const refs = new Map([...own, ...Array.from(cached, ([name, { sha }]) => [name, sha] as const)]);
   if (tip !== null) refs.set(branchRef(worktree), tip);
   const lines = Array.from(refs, ([name, sha]) => `${sha} ${name}\n`);
-  await replace(join(gitDir, "packed-refs"), lines.join(""));
+  await replace(join(gitDir, "packed-refs"), lines.join(""), { durable: here !== null });
   await rm(join(gitDir, "refs"), { recursive: true, force: true });
-  await restoreGitDirectory(gitDir, basics);
+  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
   if (index === undefined) return;
   await replace(join(gitDir, "HEAD"), `ref: ${branchRef(worktree)}\n`);
   await copyIndex(index, join(gitDir, "index"));

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readFile, readdir, rm } from "node:fs/promises";
+import { lstat, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
@@ -56,11 +56,7 @@ export const restoreGitDirectory = async (
 ): Promise<void> => {
   await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
   await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
-  // Checks first: there is rarely anything, and a check is cheaper than a removal.
-  for (const path of planted.map((name) => join(gitDir, name)))
-    if ((await lstat(path).catch(unreadable)) !== null)
-      // Another job's agent may write there meanwhile.
-      await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
+  await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name))));
   if ((await textOf(join(gitDir, "config"))) !== config) await replace(join(gitDir, "config"), config);
   const head = await textOf(join(gitDir, "HEAD"));
   if (head === null || !/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(head))
@@ -70,9 +66,20 @@ export const restoreGitDirectory = async (
 /** The service never writes them. */
 const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/exclude", "info/grafts"];
 
-/** Replaces whatever is at the path, also a directory or a link. */
-export const replace = async (path: string, text: string): Promise<void> => {
+/** Checks first: there is rarely anything, and a check is cheaper than a removal. */
+const removeIfThere = async (path: string): Promise<void> => {
+  if ((await lstat(path).catch(unreadable)) === null) return;
+  // Another job's agent may write there meanwhile.
+  await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
+};
+
+/**
+ * Replaces whatever is at the path, also a directory or a link. Where nothing was, it is durable only if that is asked for:
+ * what is in a new git directory is made again after a crash.
+ */
+export const replace = async (path: string, text: string, { durable = false } = {}): Promise<void> => {
   const found = await lstat(path).catch(unreadable);
+  if (found === null && !durable) return writeFile(path, text, { flag: "wx" });
   if (found?.isDirectory() === true) await rm(path, { recursive: true, force: true });
   await writeFileAtomic(path, text, 0o644);
 };
