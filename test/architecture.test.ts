@@ -96,7 +96,7 @@ test("the page in the browser imports only what runs there", () => {
       ...readFileSync(join(page, file), "utf8").matchAll(/from "[./]+\/src\/([a-z-]+)\/[\w./-]+"/g),
     ])
     .map(([, room]) => room);
-  expect(new Set(entered)).toEqual(new Set(["client", "contract", "lib", "view"]));
+  expect(new Set(entered)).toEqual(new Set(["client", "contract", "view"]));
 });
 
 test("there are files to check", () => {

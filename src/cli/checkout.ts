@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { repositoryName, withoutUser } from "../contract/repository-url.ts";
 import type { Connection } from "./connect.ts";
 import { usageError } from "./failure.ts";
 import { counted } from "../view/columns.ts";
@@ -31,7 +32,7 @@ export const findCheckout = async (
   const isThere = await remoteHas(remote, branch);
   const base = baseRef ?? (isThere ? branch : "");
   const found = [
-    `${remote ?? "checkout"} ${nameOf(url)}`,
+    `${remote ?? "checkout"} ${repositoryName(url)}`,
     base === "" ? withoutBase(branch) : `branch ${base}`,
   ];
   return { repoUrl: url, baseRef: base, note: oneLine(found.join(", ") + (await leftOut(remote))) };
@@ -45,9 +46,6 @@ const remoteHas = async (remote: string | null, branch: string): Promise<boolean
 
 const withoutBase = (branch: string): string =>
   `${branch === "" ? "no branch is checked out" : `branch ${branch} is not there`}: the job begins at the default branch`;
-
-const nameOf = (url: string): string =>
-  url.startsWith("/") ? url : url.replace(/^[a-z]+:\/\/([^/@]*@)?|^[^/@]+@/i, "").replace(/\.git$/, "");
 
 /** @throws CliError when git refuses the checkout */
 const topDirectory = async (): Promise<string | null> => {
@@ -64,10 +62,9 @@ const chooseRemote = (remotes: string[]): string | null => {
   throw usageError(`This checkout has several remotes, and none is origin: give --repo with the URL of one`);
 };
 
-/** Credentials stay here: the service has its own. */
 const addressOf = (url: string, top: string): string => {
   if (/^\.{0,2}\//.test(url)) return resolve(top, url);
-  return url.replace(/^(https?:\/\/)[^/@]*@/i, "$1");
+  return /^https?:/i.test(url) ? withoutUser(url) : url;
 };
 
 const leftOut = async (remote: string | null): Promise<string> => {

@@ -1,4 +1,4 @@
-import { repositoryName } from "../lib/repository-name.ts";
+import { repositoryName } from "../contract/repository-url.ts";
 import type { Definition } from "./definition.ts";
 
 /**

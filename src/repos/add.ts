@@ -1,6 +1,5 @@
-import { lstat, mkdir, rename, writeFile } from "node:fs/promises";
+import { lstat, mkdir, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { GitError } from "../lib/git.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { replaceIfDamaged } from "./cache.ts";
 import { type Captured, capture } from "./capture.ts";
@@ -9,17 +8,16 @@ import {
   type Refs,
   branchRef,
   cachedRefs,
-  handOver,
+  emptyTree,
   hasDirectory,
   indexHiding,
-  makeClone,
   openWorktree,
   remoteRefs,
-  renewClone,
-  worktreeVariables,
+  writeClone,
 } from "./clone.ts";
-import { asRepoError } from "./failure.ts";
-import { type GitContext, gitDirVariables, runGit, runGitOrNull } from "./git-context.ts";
+import { attempt } from "./failure.ts";
+import { type GitContext, runGit, runGitOrNull, unlessRefused } from "./git-context.ts";
+import { replace } from "./git-directory.ts";
 import {
   type OwnerFile,
   isWorktreeId,
@@ -30,43 +28,47 @@ import {
   worktreePath,
   writeOwner,
 } from "./owner-file.ts";
-import { isAncestor, isRefName, resolveBase } from "./ref.ts";
+import { isAncestor, isRefName, remoteBranches, resolveBase } from "./ref.ts";
 import { type AddWorktree, RepoError, type Worktree } from "./repos.ts";
 
-/** See the port. @throws RepoError `worktree_failed` */
+/**
+ * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
+ * the tag `baseRef`. Empty `baseRef`: SERVICE_BASE_REF, else the remote's default branch. Without a repository it is empty.
+ *
+ * An existing worktree of this id is reused, and takes over what others have pushed to its branch where that is a
+ * fast-forward; where it is not, `behind` says so. If its directory is missing, it is made again at the same path, from its
+ * branch as it was saved or pushed. One of another instance, which the caller knows to be lost, becomes this instance's.
+ * @throws RepoError `worktree_failed`
+ */
 export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
-  const { repo, worktreeId, signal } = request;
-  try {
+  const { repo, worktreeId, branch } = request;
+  const doing = { reason: "worktree_failed", what: `make the worktree ${worktreeId}` } as const;
+  return attempt(context, doing, async () => {
     if (!isWorktreeId(worktreeId)) throw new Error(`"${worktreeId}" is no worktree id`);
-    if (!isRefName(request.branch)) throw new Error(`"${request.branch}" is no branch name`);
+    if (!isRefName(branch)) throw new Error(`"${branch}" is no branch name`);
     await mkdir(context.settings.worktreeRoot, { recursive: true, mode: 0o700 });
     const existing = await readOwner(context, worktreeId);
     if (existing !== null && existing.worktree.repoKey !== (repo?.key ?? null))
       throw new Error(`it exists already, for ${existing.worktree.repoUrl || "jobs without a repository"}`);
-    if (existing?.ready === true && (await hasDirectory(existing.worktree))) {
-      const { cacheDir } = existing.worktree;
-      const refs = await cachedRefs(context, { cacheDir, names: remoteRefs, signal });
-      await reuse(context, existing, { refs, signal });
-      return withBehind(existing.worktree, await catchUp(context, { owned: existing, refs, signal }));
-    }
-    return await makeOrRepair(context, request, existing);
-  } catch (error) {
-    throw asRepoError(error, { reason: "worktree_failed", what: `make the worktree ${worktreeId}`, signal });
-  }
+    if (existing?.ready !== true || !(await hasDirectory(existing.worktree)))
+      return makeOrRepair(context, request, existing);
+    await renew(context, existing);
+    return catchUp(context, existing);
+  });
 };
 
-const withBehind = (worktree: Worktree, behind: string | null): Worktree =>
-  behind === null ? worktree : { ...worktree, behind, warnings: [behind, ...worktree.warnings] };
-
-/** Reuses an existing worktree. If another instance had it, the caller has made sure that this one is lost. */
-const reuse = async (
-  context: GitContext,
-  existing: OwnerFile,
-  { refs, signal }: { refs: Refs; signal: AbortSignal },
-): Promise<void> => {
-  const { agent } = await openWorktree(context, existing.worktree);
-  await renewClone(context, existing, { agent, refs, signal });
-  if (existing.instance !== context.settings.podName) await writeOwner(context, existing);
+/** Readies an existing worktree for its next agent. */
+const renew = async (context: GitContext, existing: OwnerFile): Promise<void> => {
+  const { worktree, instance } = existing;
+  const { ownDir, gitDir, baseSha: tip } = worktree;
+  const { agent } = await openWorktree(context, worktree);
+  if ((await lstat(gitDir).catch(() => null))?.isDirectory() === true)
+    await writeClone(context, existing, { agent });
+  else {
+    await runGit(context, worktree, ["read-tree", "-i", "--reset", tip ?? emptyTree]);
+    await writeClone(context, existing, { agent: null, tip, index: join(ownDir, "index") });
+  }
+  if (instance !== context.settings.podName) await writeOwner(context, existing);
 };
 
 const makeOrRepair = async (
@@ -74,7 +76,7 @@ const makeOrRepair = async (
   request: AddWorktree,
   existing: OwnerFile | null,
 ): Promise<Worktree> => {
-  const { repo, worktreeId, jobId, signal } = request;
+  const { repo, worktreeId } = request;
   const { path } = locate(context, worktreeId, null);
   if (existing === null && (await lstat(path).catch(() => null)) !== null)
     throw new Error(`${path} exists and is not the service's; move it away`);
@@ -82,15 +84,13 @@ const makeOrRepair = async (
   try {
     return await make(context, request, existing);
   } catch (error) {
-    const mended = repo === null ? null : await replaceIfDamaged(context, { repo, error, jobId, signal });
-    if (mended !== null) {
-      await removeDirectory(context, worktreeId);
-      const worktree = await make(context, request, existing);
-      return { ...worktree, warnings: [mended, ...worktree.warnings] };
-    }
+    const mended = repo === null ? null : await replaceIfDamaged(context, repo, error);
     // The caller needs the first error. The next try removes what this removal leaves.
-    await removeDirectory(context, worktreeId).catch(() => undefined);
-    throw error;
+    if (mended === null) await removeDirectory(context, worktreeId).catch(() => undefined);
+    if (mended === null) throw error;
+    await removeDirectory(context, worktreeId);
+    const worktree = await make(context, request, existing);
+    return { ...worktree, warnings: [mended, ...worktree.warnings] };
   }
 };
 
@@ -99,202 +99,144 @@ const make = async (
   request: AddWorktree,
   existing: OwnerFile | null,
 ): Promise<Worktree> => {
-  const { repo, worktreeId, branch, source = null, signal } = request;
-  const paths = locate(context, worktreeId, repo?.key ?? null);
-  const own = `refs/heads/${branch}`;
-  const names = repo === null ? [own] : [...remoteRefs, own];
-  const found = await cachedRefs(context, { cacheDir: paths.cacheDir, names, signal });
-  const refs = found.filter(({ name }) => name !== own);
+  const { repo, worktreeId, branch } = request;
+  const repoKey = repo === null ? null : repo.key;
+  const paths = locate(context, worktreeId, repoKey);
+  const refs = await cachedRefs(context, paths.cacheDir, [...remoteRefs, `refs/heads/${branch}`]);
   const known = existing?.ready === true ? existing.worktree : null;
-  requireNew(found, request, existing);
-  const { baseRef, baseSha, start } = await startOf(context, {
-    ...request,
-    cacheDir: paths.cacheDir,
-    refs: found,
-    known,
-  });
-  const facts = { repoUrl: repo?.url ?? "", repoKey: repo?.key ?? null, branch, baseRef, baseSha };
+  if (request.mustBeNew === true && existing === null) requireNew(refs, request);
+  const { start, ...base } = await startOf(context, request, { refs, known, cacheDir: paths.cacheDir });
+  const facts = { repoUrl: repo === null ? "" : repo.url, repoKey, branch, ...base };
   const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [] };
-  const owned = { worktree, leftOut: [], source: source?.worktree.worktreeId ?? null };
+  const owned = { worktree, leftOut: [], source: request.source?.worktree.worktreeId ?? null };
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
   await openWorktree(context, worktree);
-  const leftOut = start === null ? [] : await checkOut(context, { request, worktree, start, refs });
-  const index = await indexHiding(context, { worktree, paths: leftOut, signal });
-  await makeClone(context, owned, { tip: start, index, refs });
+  const leftOut = start === null ? [] : await checkOut(context, worktree, start);
+  worktree.warnings.push(...branchInTheWay(refs, branch));
+  const index = await indexHiding(context, worktree, leftOut);
+  await writeClone(context, owned, { agent: null, tip: start, index });
   await writeOwner(context, { ...owned, leftOut, ready: true });
-  return lookBehind(context, { worktree, refs, source, signal });
-};
-
-/** One whose branch was pushed before is made from what was saved of it, which the remote's may not be a part of. */
-const lookBehind = async (
-  context: GitContext,
-  {
-    worktree,
-    refs,
-    source,
-    signal,
-  }: Pick<AddWorktree, "source" | "signal"> & { worktree: Worktree; refs: Refs },
-): Promise<Worktree> => {
-  if (source || !refs.some(({ name }) => name === `refs/remotes/origin/${worktree.branch}`)) return worktree;
-  const owned = await readOwner(context, worktree.worktreeId);
-  return owned === null ? worktree : withBehind(worktree, await catchUp(context, { owned, refs, signal }));
+  // One whose branch was pushed before is made from what was saved of it, which the remote's may not be a part of.
+  const made = owned.source === null ? await readOwner(context, worktreeId) : null;
+  return made === null ? worktree : catchUp(context, made);
 };
 
 /** A ref is a file: `a/b` cannot be beside `a`. */
-const requireNew = (
-  refs: Refs,
-  { branch, mustBeNew = false, baseRef, repo }: AddWorktree,
-  existing: OwnerFile | null,
-): void => {
-  if (!mustBeNew || existing !== null) return;
-  const taken = [...refs.map(({ name }) => name.replace(/^refs\/(remotes\/origin|heads)\//, "")), baseRef];
-  const other = taken.find((name) => `${name}/`.startsWith(`${branch}/`) || branch.startsWith(`${name}/`));
+const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void => {
+  const taken = Array.from(refs.keys(), (name) => name.replace(/^refs\/(remotes\/origin|heads)\//, ""));
+  const other = [...taken, baseRef].find(
+    (name) => `${name}/`.startsWith(`${branch}/`) || branch.startsWith(`${name}/`),
+  );
   if (other === undefined) return;
   const where = other === baseRef ? "is the base" : `exists already in ${repo?.url ?? "an earlier job"}`;
   const message = `The branch "${branch}" cannot be made: "${other}" ${where}.\nWhat to do: Choose another name for options.branch.`;
   throw new RepoError("worktree_failed", message);
 };
 
-type CheckOut = { request: AddWorktree; worktree: Worktree; start: string; refs: Refs };
-
 /** Checks out the files and adds to the worktree's warnings. Resolves to the links that were left out. */
-const checkOut = async (
-  context: GitContext,
-  { request: { jobId, branch, signal }, worktree, start, refs }: CheckOut,
-): Promise<string[]> => {
-  const special = await specialEntries(context, { worktree, commit: start, signal });
-  const call = { variables: worktreeVariables(worktree), cwd: worktree.path, jobId, signal };
-  await runGit(context, ["read-tree", "--reset", "-u", start], call);
+const checkOut = async (context: GitContext, worktree: Worktree, start: string): Promise<string[]> => {
+  const special = await specialEntries(context, { gitDir: worktree.ownDir, url: worktree.repoUrl }, start);
+  await runGit(context, worktree, ["read-tree", "--reset", "-u", start]);
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);
-  const care = await checkoutWarnings(worktree, special, leftOut);
-  worktree.warnings.push(...care, ...branchInTheWay(refs, branch));
+  worktree.warnings.push(...(await checkoutWarnings(worktree, special, leftOut)));
   return leftOut;
 };
 
-type StartRequest = AddWorktree & { cacheDir: string; refs: Refs; known: Worktree | null };
+type Start = { refs: Refs; known: Worktree | null; cacheDir: string };
 
 /** `start`: the commit to check out. `baseSha`: the commit at which the branch left its base. */
 const startOf = async (
   context: GitContext,
-  request: StartRequest,
+  { repo, source = null, branch, baseRef: asked }: AddWorktree,
+  { refs, known, cacheDir }: Start,
 ): Promise<{ baseRef: string; baseSha: string | null; start: string | null }> => {
-  const { repo, source = null, refs, known, cacheDir: gitDir, signal } = request;
   if (source !== null)
     return { baseRef: source.worktree.baseRef, baseSha: source.commit, start: source.commit };
-  const base =
-    known ??
-    (repo === null
-      ? { baseRef: request.baseRef, baseSha: null }
-      : await resolveBase(context, { repo, baseRef: request.baseRef, refs, signal }));
-  const { baseRef, baseSha } = base;
-  const saved = await commitOfBranch(context, request);
-  if (saved === null || known !== null || baseSha === null)
-    return { baseRef, baseSha, start: saved ?? baseSha };
-  return { baseRef, baseSha: await forkPoint(context, { gitDir, baseSha, saved, signal }), start: saved };
+  const tip = await tipOfBranch(context, cacheDir, { refs, branch });
+  if (known !== null) return { baseRef: known.baseRef, baseSha: known.baseSha, start: tip ?? known.baseSha };
+  if (repo === null) return { baseRef: asked, baseSha: null, start: tip };
+  const { baseRef, baseSha } = await resolveBase(context, { url: repo.url, baseRef: asked, refs });
+  if (tip === null || baseSha === null) return { baseRef, baseSha, start: tip ?? baseSha };
+  const fork = await runGitOrNull(context, cacheDir, ["merge-base", "--end-of-options", baseSha, tip]);
+  return { baseRef, baseSha: fork?.stdout.trim() ?? baseSha, start: tip };
 };
 
 /** The tip that an earlier worktree gave the branch: the saved one, or the pushed one if it is newer. */
-const commitOfBranch = async (context: GitContext, request: StartRequest): Promise<string | null> => {
-  const { refs, cacheDir, branch, signal } = request;
-  const named = (name: string): string | null => refs.find((ref) => ref.name === name)?.commit ?? null;
-  const saved = named(`refs/heads/${branch}`);
-  const pushed = named(`refs/remotes/origin/${branch}`);
+const tipOfBranch = async (
+  context: GitContext,
+  cacheDir: string,
+  { refs, branch }: { refs: Refs; branch: string },
+): Promise<string | null> => {
+  const saved = refs.get(`refs/heads/${branch}`)?.commit ?? null;
+  const pushed = refs.get(`${remoteBranches}${branch}`)?.commit ?? null;
   if (saved === null || pushed === null) return saved ?? pushed;
-  return (await isAncestor(context, { gitDir: cacheDir, ancestor: saved, of: pushed, signal }))
-    ? pushed
-    : saved;
-};
-
-type Fork = { gitDir: string; baseSha: string; saved: string; signal: AbortSignal };
-
-/** The commit at which an existing branch left its base. */
-const forkPoint = async (context: GitContext, { gitDir, baseSha, saved, signal }: Fork): Promise<string> => {
-  const args = ["merge-base", "--end-of-options", baseSha, saved];
-  const found = await runGitOrNull(context, args, { variables: gitDirVariables(gitDir), signal });
-  return found?.stdout.trim() ?? baseSha;
+  return (await isAncestor(context, cacheDir, { ancestor: saved, of: pushed })) ? pushed : saved;
 };
 
 /** A warning when the remote has a branch `service`, beside which git takes no `service/…`. */
 const branchInTheWay = (refs: Refs, branch: string): string[] => {
   const above = dirname(branch);
-  if (!refs.some(({ name }) => name === `refs/remotes/origin/${above}`)) return [];
+  if (!refs.has(`${remoteBranches}${above}`)) return [];
   return [
     `The remote has a branch "${above}", beside which git takes no branch "${branch}": it cannot be pushed until that one is renamed.`,
   ];
 };
 
 /**
- * Takes over what others have pushed to a worktree's branch, as last fetched: a fast-forward of a clean tree. Null: the
- * branch has all of it. Else a sentence for user and agent, and nothing is changed.
+ * Takes over what others have pushed to a worktree's branch, as last fetched: a fast-forward of a clean tree. Where that is
+ * not possible, nothing is changed, and `behind` is a sentence for user and agent.
  */
-const catchUp = async (
-  context: GitContext,
-  { owned, refs, signal }: { owned: OwnerFile; refs: Refs; signal: AbortSignal },
-): Promise<string | null> => {
+const catchUp = async (context: GitContext, owned: OwnerFile): Promise<Worktree> => {
   const { worktree } = owned;
-  const { ownDir: gitDir, branch } = worktree;
-  const theirs = refs.find(({ name }) => name === `refs/remotes/origin/${branch}`)?.commit;
-  if (theirs === undefined) return null;
+  const { ownDir, branch, cacheDir } = worktree;
+  const tracked = `${remoteBranches}${branch}`;
+  const theirs = (await cachedRefs(context, cacheDir, [tracked])).get(tracked)?.commit;
+  if (theirs === undefined) return worktree;
   const { agent } = await openWorktree(context, worktree);
   const ours = agent.refs.get(branchRef(worktree));
-  const has = (of: string, ancestor: string): Promise<boolean> =>
-    isAncestor(context, { gitDir, ancestor, of, signal });
-  if (ours !== undefined && (await has(ours, theirs))) return null;
-  if (ours !== undefined && agent.on === branchRef(worktree) && (await has(theirs, ours))) {
-    const state = await capture(context, { worktree, signal });
-    if (await fastForward(context, { owned, state, commit: theirs, signal })) return null;
-  }
-  return `The branch ${branch} has commits at the remote that this worktree lacks, up to ${theirs}: merge origin/${branch} before the work is done, or the push will be refused.`;
+  if (ours !== undefined && (await isAncestor(context, ownDir, { ancestor: theirs, of: ours })))
+    return worktree;
+  if (ours !== undefined && agent.on === branchRef(worktree))
+    if (await isAncestor(context, ownDir, { ancestor: ours, of: theirs })) {
+      const state = await capture(context, worktree);
+      if (await fastForward(context, { owned, state, commit: theirs })) return worktree;
+    }
+  const behind = `The branch ${branch} has commits at the remote that this worktree lacks, up to ${theirs}: merge origin/${branch} before the work is done, or the push will be refused.`;
+  return { ...worktree, behind, warnings: [behind, ...worktree.warnings] };
 };
-
-type FastForward = { owned: OwnerFile; state: Captured; commit: string; signal: AbortSignal };
 
 /** False: there are changes, or a file that git ignores is in the way. */
 const fastForward = async (
   context: GitContext,
-  { owned: { worktree, ...owned }, state, commit, signal }: FastForward,
+  { owned, state, commit }: { owned: OwnerFile; state: Captured; commit: string },
 ): Promise<boolean> => {
+  const { worktree } = owned;
+  const { path, ownDir } = worktree;
+  const { agent, head, index } = state;
   if (state.kept.length > 0 || state.isStaged || state.tree !== state.headTree) return false;
-  const { links } = await specialEntries(context, { worktree, commit, signal });
+  const { links } = await specialEntries(context, { gitDir: ownDir, url: worktree.repoUrl }, commit);
+  await replace(join(ownDir, "HEAD"), `${head}\n`);
   const args = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit];
-  const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: state.index };
-  await writeFile(join(worktree.ownDir, "HEAD"), `${state.head}\n`);
-  try {
-    await runGit(context, args, { variables, cwd: worktree.path, signal });
-  } catch (error) {
-    if (error instanceof GitError && error.ended === "exited") return false;
-    throw error;
-  }
+  const merged = await unlessRefused(runGit(context, { path, ownDir, index }, args), () => null);
+  if (merged === null) return false;
   const left = await leaveOutEscapingLinks(worktree, links);
   const leftOut = links.filter((link) => left.includes(link) || owned.leftOut.includes(link));
-  await writeOwner(context, { ...owned, worktree, leftOut });
-  const own = { variables: worktreeVariables(worktree), signal };
-  await runGit(context, ["read-tree", "-i", "--reset", commit], own);
-  const index = await indexHiding(context, { worktree, paths: leftOut, signal });
-  await handOver(context, worktree, { tip: commit, index, signal });
+  await writeOwner(context, { ...owned, leftOut });
+  await runGit(context, worktree, ["read-tree", "-i", "--reset", commit]);
+  const hiding = await indexHiding(context, worktree, leftOut);
+  await writeClone(context, owned, { agent, tip: commit, index: hiding });
   return true;
 };
 
 /**
- * Removes a worktree that has an owner file, and nothing else. Each step can be repeated. The owner file is removed last:
- * the next call finishes an interrupted removal.
+ * Removes a worktree of the service with all its content, and nothing else: the caller has saved it before. Each step can
+ * be repeated. The owner file is removed last: the next call finishes an interrupted removal.
  */
-export const removeWorktree = async (
-  context: GitContext,
-  worktreeId: string,
-  signal: AbortSignal,
-): Promise<void> => {
-  try {
-    await removeDirectory(context, worktreeId);
-  } catch (error) {
-    throw asRepoError(error, {
-      reason: "worktree_failed",
-      what: `remove the worktree ${worktreeId}`,
-      signal,
-    });
-  }
-};
+export const removeWorktree = (context: GitContext, worktreeId: string): Promise<void> =>
+  attempt(context, { reason: "worktree_failed", what: `remove the worktree ${worktreeId}` }, () =>
+    removeDirectory(context, worktreeId),
+  );
 
 const removeDirectory = async (context: GitContext, worktreeId: string): Promise<void> => {
   if ((await readOwner(context, worktreeId)) === null) return;

@@ -326,7 +326,6 @@ test("what an agent wrote into the configuration of the cache is removed before 
     () => repos.salvage(worktree, "one", never),
     () => repos.commitAll(worktree, "work", never),
     () => repos.push(worktree, never),
-    () => repos.changes(worktree, never),
     () => repos.removeWorktree(worktree, never),
   ];
   for (const step of steps) {

@@ -1,89 +1,70 @@
-import { lstat, readdir, readFile } from "node:fs/promises";
+import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { diskUsage } from "../lib/disk-usage.ts";
-import { nonBlocking } from "../lib/non-blocking.ts";
-import {
-  cacheDirectory,
-  cacheGitDir,
-  gitDirVariables,
-  noRepository,
-  runGit,
-  type GitContext,
-} from "./git-context.ts";
+import { textOf } from "./clone.ts";
+import { cacheDirectory, cacheGitDir, noRepository, runGit, type GitContext } from "./git-context.ts";
 import { urlOfConfig, withoutLeftovers } from "./git-directory.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { repoKey } from "./url.ts";
 
-/** Refs that the service itself puts into a cached clone. */
-const ownPrefixes = ["refs/service/salvage", "refs/heads"];
+/** Keys of all cached clones. Null: that of jobs without a repository. */
+const keysOf = async ({ settings }: GitContext): Promise<(string | null)[]> => {
+  const names: string[] = await readdir(settings.reposRoot).catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  });
+  const keys = names.filter((name) => /^[0-9a-f]{12}$/.test(name)).toSorted();
+  return names.includes(noRepository) ? [...keys, null] : keys;
+};
 
 /**
  * Deletes the salvage refs and job branches of every cached clone that were saved, and whose last commit was made, before
  * `before`. Their objects stay: worktrees may borrow them. Resolves to how many refs it deleted.
  */
-export const expireRefs = async (
-  context: GitContext,
-  { before, signal }: { before: Date; signal: AbortSignal },
-): Promise<number> => {
-  const names = await readdir(context.settings.reposRoot).catch(() => []);
+export const expireRefs = async (context: GitContext, before: Date): Promise<number> => {
   let expired = 0;
-  for (const name of names)
-    if (/^[0-9a-f]{12}$/.test(name) || name === noRepository)
-      expired += await expireIn(context, { key: name === noRepository ? null : name, before, signal });
+  for (const key of await keysOf(context)) expired += await expireIn(context, key, before);
   return expired;
 };
 
-const expireIn = async (
-  context: GitContext,
-  { key, before, signal }: { key: string | null; before: Date; signal: AbortSignal },
-): Promise<number> => {
+const expireIn = async (context: GitContext, key: string | null, before: Date): Promise<number> => {
   const gitDir = cacheGitDir(context, key);
   if ((await lstat(gitDir).catch(() => null)) === null) return 0;
-  const call = { variables: gitDirVariables(gitDir), maxOutputBytes: 256 * 1024 * 1024, signal };
   const format = "--format=%(committerdate:unix) %(refname) %(objectname)";
-  const { stdout } = await runGit(context, ["for-each-ref", format, ...ownPrefixes], call);
+  const list = ["for-each-ref", format, "refs/service/salvage", "refs/heads"];
   const past: string[] = [];
-  for (const line of stdout.split("\n")) {
+  for (const line of (await runGit(context, gitDir, list)).stdout.split("\n")) {
     const [at, ref, commit] = line.split(" ");
     if (ref === undefined || Number(at) * 1000 >= before.getTime()) continue;
     const log = await lstat(join(gitDir, "logs", ref)).catch(() => null);
     if (log === null || log.mtime < before) past.push(`delete ${ref} ${commit}\n`);
   }
   if (past.length === 0) return 0;
-  const locked = { key, url: `in ${gitDir}`, reason: "worktree_failed" as const, signal };
-  await withRepositoryLock(context, locked, ({ lockFd, lost, signal: until }) => {
-    const deletion = { ...call, input: past.join(""), inheritFd: lockFd, signal: until };
-    return withoutLeftovers(gitDir, lost, () => runGit(context, ["update-ref", "--stdin"], deletion));
-  });
+  const input = past.join("");
+  await withRepositoryLock(context, { key, url: `in ${gitDir}`, reason: "worktree_failed" }, (locked) =>
+    withoutLeftovers(locked, gitDir, () => runGit(locked, gitDir, ["update-ref", "--stdin"], { input })),
+  );
   return past.length;
 };
 
-/** See the port. A clone whose configuration an agent has changed is listed without a URL. */
-export const cacheUsage = async (
-  context: GitContext,
-  signal: AbortSignal,
-): Promise<{ key: string; url: string; bytes: number; damaged: string[] }[]> => {
-  const names = await readdir(context.settings.reposRoot).catch((error: unknown) => {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
-    throw error;
-  });
-  const found: { key: string; url: string; bytes: number; damaged: string[] }[] = [];
-  for (const key of names.filter((name) => /^[0-9a-f]{12}$/.test(name)).toSorted()) {
-    const clone = await lstat(cacheGitDir(context, key)).catch(() => null);
-    if (clone?.isDirectory() !== true) continue;
-    const bytes = await diskUsage(cacheDirectory(context, key), { exclude: [], signal });
-    const beside = (await readdir(cacheDirectory(context, key))).filter((name) =>
-      name.startsWith("damaged-"),
-    );
-    const damaged = beside.map((name) => join(cacheDirectory(context, key), name));
-    found.push({ key, url: await urlOf(context, key), bytes, damaged });
+type CacheUsage = { key: string; url: string; bytes: number; damaged: string[] };
+
+/**
+ * The cached clones with their sizes on disk, and the damaged ones that lie beside them. One whose configuration an agent
+ * has changed is listed without a URL.
+ */
+export const cacheUsage = async (context: GitContext): Promise<CacheUsage[]> => {
+  const { signal } = context;
+  const found: CacheUsage[] = [];
+  for (const key of await keysOf(context)) {
+    const gitDir = cacheGitDir(context, key);
+    if (key === null || (await lstat(gitDir).catch(() => null))?.isDirectory() !== true) continue;
+    const directory = cacheDirectory(context, key);
+    const bytes = await diskUsage(directory, { exclude: [], signal });
+    const beside = (await readdir(directory)).filter((name) => name.startsWith("damaged-"));
+    const url = urlOfConfig(await textOf(join(gitDir, "config"))) ?? "";
+    const damaged = beside.map((name) => join(directory, name));
+    found.push({ key, url: repoKey(url) === key ? url : "", bytes, damaged });
   }
   return found;
-};
-
-const urlOf = async (context: GitContext, key: string): Promise<string> => {
-  const file = join(cacheGitDir(context, key), "config");
-  const text = await readFile(file, { encoding: "utf8", flag: nonBlocking.read }).catch(() => "");
-  const url = urlOfConfig(text);
-  return url !== null && repoKey(url) === key ? url : "";
 };

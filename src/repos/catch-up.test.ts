@@ -2,16 +2,16 @@ import { existsSync } from "node:fs";
 import { rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { addTo, fetchInto, makeWorktree, never, plainGit, write, type Remote } from "./repos.fixture.ts";
-
-const identity = ["-c", "user.name=agent", "-c", "user.email=agent@localhost"];
-
-const commitIn = async (path: string, name: string): Promise<string> => {
-  await write(path, { [name]: "work\n" });
-  await plainGit(path, "add", "--all");
-  await plainGit(path, ...identity, "commit", "--quiet", "--message", name);
-  return plainGit(path, "rev-parse", "HEAD");
-};
+import {
+  addTo,
+  commitFile,
+  fetchInto,
+  makeWorktree,
+  never,
+  plainGit,
+  write,
+  type Remote,
+} from "./repos.fixture.ts";
 
 /** Somebody commits to a pushed branch. */
 const byOthers = async ({ work, url, commit }: Remote, branch: string, files: Record<string, string>) => {
@@ -23,7 +23,7 @@ const byOthers = async ({ work, url, commit }: Remote, branch: string, files: Re
 const pushed = async () => {
   const made = await makeWorktree({ ".gitignore": "ignored.txt\n" });
   const { repos, remote, repo, worktree } = made;
-  await commitIn(worktree.path, "ours.txt");
+  await commitFile(worktree.path, "ours.txt");
   await repos.push(worktree, never);
   const again = async () => addTo(repos, await fetchInto(repos, repo.url), "one");
   return {
@@ -43,7 +43,7 @@ test("what others have committed to the branch is taken over, and the next push 
   // A link out of the repository is left out, as in a first checkout.
   expect(existsSync(join(worktree.path, "out"))).toBe(false);
   expect(await repos.isPushed(worktree, never)).toBe(true);
-  const next = await commitIn(worktree.path, "next.txt");
+  const next = await commitFile(worktree.path, "next.txt");
   await repos.push(worktree, never);
   expect(await plainGit(remote.url, "rev-parse", worktree.branch)).toBe(next);
   expect((await again()).warnings).toEqual([]);
@@ -51,7 +51,7 @@ test("what others have committed to the branch is taken over, and the next push 
 
 test.each([
   ["has changes", "theirs.txt", (path: string) => write(path, { "dirt.txt": "1\n" })],
-  ["has commits of its own", "theirs.txt", (path: string) => commitIn(path, "mine.txt")],
+  ["has commits of its own", "theirs.txt", (path: string) => commitFile(path, "mine.txt")],
   ["has an ignored file in the way", "ignored.txt", (path: string) => write(path, { "ignored.txt": "1\n" })],
   [
     "is on another branch",
@@ -75,7 +75,7 @@ test.each([
 
 test("so does one that is made again from its saved branch", async () => {
   const { repos, worktree, theirs, again } = await pushed();
-  await commitIn(worktree.path, "mine.txt");
+  await commitFile(worktree.path, "mine.txt");
   await repos.saveBranch(worktree, never);
   await rm(worktree.path, { recursive: true });
   const commit = await theirs({ "theirs.txt": "theirs\n" });

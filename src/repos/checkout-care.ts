@@ -1,80 +1,90 @@
-import { lstat, readFile, readlink, rm } from "node:fs/promises";
-import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
-import { RepoError, type Worktree } from "./repos.ts";
+import { lstat, mkdir, readFile, readlink, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { fetchRepo } from "./cache.ts";
+import { cachedRefs, remoteRefs } from "./clone.ts";
+import { attempt } from "./failure.ts";
+import { runGit, type GitContext } from "./git-context.ts";
+import { inside, pathBytes, shownPath } from "./path-bytes.ts";
+import { askHead, resolveBase } from "./ref.ts";
+import { RepoError, type FilesRequest, type Worktree } from "./repos.ts";
+
+/**
+ * Writes the files of a branch or tag to `{into}/{commit}`, unless they are there already. Resolves to the commit.
+ * @throws RepoError `clone_failed`, `worktree_failed`
+ */
+export const checkOutFiles = async (context: GitContext, request: FilesRequest): Promise<string> => {
+  const { url, ref, into } = request;
+  const { gitDir } = await fetchRepo(context, { url, allowLocal: true });
+  return attempt(context, { reason: "worktree_failed", what: `check out ${url}` }, async () => {
+    const refs = await cachedRefs(context, gitDir, remoteRefs);
+    const baseRef = ref || ((await askHead(context, url)).branch ?? "");
+    const { baseSha: commit } = await resolveBase(context, { url, baseRef, refs });
+    if (commit === null) throw new RepoError("worktree_failed", `The repository ${url} has no commit.`);
+    const directory = join(into, commit);
+    if ((await lstat(directory).catch(() => null)) !== null) return commit;
+    await specialEntries(context, { gitDir, url }, commit);
+    const half = `${directory}.new`;
+    const index = `${directory}.index`;
+    try {
+      await rm(half, { recursive: true, force: true });
+      await mkdir(half, { recursive: true, mode: 0o700 });
+      await runGit(context, { ownDir: gitDir, path: half, index }, ["read-tree", "--reset", "-u", commit]);
+      // The directory gets its name when it is complete.
+      await rename(half, directory);
+    } finally {
+      await rm(index, { force: true });
+      await rm(half, { recursive: true, force: true });
+    }
+    return commit;
+  });
+};
 
 /** Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). */
-export type SpecialEntries = { links: string[]; submodules: string[]; attributes: string[] };
-
-type Listing = { worktree: Pick<Worktree, "ownDir" | "repoUrl">; commit: string; signal: AbortSignal };
+type SpecialEntries = { links: string[]; submodules: string[]; attributes: string[] };
 
 /**
  * Finds symbolic links, submodules and `.gitattributes` files in a commit. Call this before the checkout: a few small trees
  * that contain each other can stand for any number of files.
  * @throws RepoError `worktree_failed` when the commit exceeds the limits
  */
-export const specialEntries = async (context: GitContext, listing: Listing): Promise<SpecialEntries> => {
+export const specialEntries = async (
+  context: GitContext,
+  { gitDir, url }: { gitDir: string; url: string },
+  commit: string,
+): Promise<SpecialEntries> => {
   const { maxRepoFiles, maxRepoBytes } = context.settings;
   const found: SpecialEntries = { links: [], submodules: [], attributes: [] };
-  let files = 0;
-  let bytes = 0;
-  await listTree(context, listing, (entry, path) => {
+  const fail = (what: string): never => {
+    throw new RepoError("worktree_failed", `The repository ${url} has ${what}`);
+  };
+  let [files, bytes, partial] = [0, 0, ""];
+  const take = (entry: string): void => {
+    const tab = entry.indexOf("\t");
+    const path = entry.slice(tab + 1);
     files += 1;
-    bytes += Number(entry.slice(entry.lastIndexOf(" ") + 1)) || 0;
+    bytes += Number(entry.slice(entry.lastIndexOf(" ", tab) + 1, tab)) || 0;
+    const raise = (variable: string): string => `raise ${variable} if it is to be checked out.`;
     if (files > maxRepoFiles)
-      throw tooLarge(listing, `more than ${maxRepoFiles} files and directories`, "SERVICE_MAX_REPO_FILES");
+      fail(`more than ${maxRepoFiles} files and directories; ${raise("SERVICE_MAX_REPO_FILES")}`);
     if (bytes > maxRepoBytes)
-      throw tooLarge(listing, `more than ${maxRepoBytes} bytes of files`, "SERVICE_MAX_REPO_BYTES");
+      fail(`more than ${maxRepoBytes} bytes of files; ${raise("SERVICE_MAX_REPO_BYTES")}`);
     if (entry.startsWith("120000")) found.links.push(path);
     else if (entry.startsWith("160000")) found.submodules.push(path);
     else if (/(^|\/)\.gitattributes$/.test(path)) found.attributes.push(path);
-  });
+  };
+  const onOutput = (piece: string): void => {
+    const entries = `${partial}${piece}`.split("\0");
+    partial = entries.pop() ?? "";
+    if (partial.length > maxPathLength + 100) fail(`a path of more than ${maxPathLength} bytes.`);
+    entries.forEach(take);
+  };
+  const args = ["ls-tree", "-r", "-t", "--long", "-z", "--full-tree", commit];
+  await runGit(context, gitDir, args, { encoding: "latin1", onOutput });
   return found;
 };
 
 /** The system's limit, in bytes. */
 const maxPathLength = 4096;
-
-const listTree = async (
-  context: GitContext,
-  { worktree, commit, signal }: Listing,
-  take: (entry: string, path: string) => void,
-): Promise<void> => {
-  let partial = "";
-  await runGit(context, ["ls-tree", "-r", "-t", "--long", "-z", "--full-tree", commit], {
-    variables: gitDirVariables(worktree.ownDir),
-    encoding: "latin1",
-    onOutput: (piece) => {
-      const [first = "", ...rest] = piece.split("\0");
-      const entries = [`${partial}${first}`, ...rest];
-      partial = entries.pop() ?? "";
-      if (partial.length > maxPathLength + 100)
-        throw new RepoError(
-          "worktree_failed",
-          `The repository ${worktree.repoUrl} has a path of more than ${maxPathLength} bytes.`,
-        );
-      for (const entry of entries) {
-        const tab = entry.indexOf("\t");
-        take(entry.slice(0, tab), entry.slice(tab + 1));
-      }
-    },
-    signal,
-  });
-};
-
-const tooLarge = ({ worktree }: Listing, what: string, variable: string): RepoError =>
-  new RepoError(
-    "worktree_failed",
-    `The repository ${worktree.repoUrl} has ${what}; raise ${variable} if it is to be checked out.`,
-  );
-
-/** The bytes of a path from git. */
-export const pathBytes = (path: string): Buffer => Buffer.from(path, "latin1");
-
-/** For messages. */
-export const shownPath = (path: string): string =>
-  pathBytes(path)
-    .toString()
-    .replaceAll(/\p{Cc}/gu, "?");
 
 /**
  * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. Resolves to
@@ -115,21 +125,13 @@ export const checkoutWarnings = async (
 };
 
 const usesLfs = async (root: string, attributes: string[]): Promise<boolean> => {
-  for (const file of attributes.slice(0, 100)) {
-    const path = inside(root, file);
+  for (const path of attributes.slice(0, 100).map((file) => inside(root, file))) {
     const found = await lstat(path).catch(() => null);
-    if (
-      found?.isFile() === true &&
-      found.size < 1_000_000 &&
-      /\bfilter=lfs\b/.test(await readFile(path, "latin1"))
-    )
-      return true;
+    if (found?.isFile() !== true || found.size >= 1_000_000) continue;
+    if (/\bfilter=lfs\b/.test(await readFile(path, "latin1"))) return true;
   }
   return false;
 };
-
-const inside = (root: string, path: string): Buffer =>
-  Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)]);
 
 const listed = (paths: string[]): string => {
   const shown = paths.slice(0, 5).map(shownPath).join(", ");

@@ -1,75 +1,55 @@
-import {
-  lstat,
-  mkdir,
-  readdir,
-  readFile,
-  realpath,
-  rename,
-  rm,
-  stat,
-  utimes,
-  writeFile,
-  copyFile,
-} from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
-import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { copyFile, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import { pathBytes } from "./checkout-care.ts";
-import { gitDirVariables, runGit, type GitContext } from "./git-context.ts";
+import { pathBytes } from "./path-bytes.ts";
+import { runGit, type GitContext } from "./git-context.ts";
 import {
   borrowObjects,
   canonicalConfig,
-  makeGitDirectory,
   removeLocks,
+  replace,
   restoreGitDirectory,
 } from "./git-directory.ts";
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
-import { isRefName } from "./ref.ts";
+import { isGitName, remoteBranches } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
-/**
- * A worktree has two git directories. `gitDir` is the agent's clone: the service makes it, reads its text files and its
+/*
+ * A worktree has two git directories. `gitDir` is the agent's clone: the service writes it, reads its text files and its
  * objects, and never runs git in it. `ownDir` lies beside the owner file, has an index of its own, and borrows the objects
  * of cache and agent: all git of the service runs there.
  */
-export const worktreeVariables = ({
-  path,
-  ownDir,
-}: Pick<Worktree, "path" | "ownDir">): Record<string, string> => ({
-  ...gitDirVariables(ownDir),
-  GIT_WORK_TREE: path,
-});
 
 /** A symbolic link does not count: it may lead anywhere. */
-export const hasDirectory = async ({ path }: Pick<Worktree, "path">): Promise<boolean> =>
+const isDirectory = async (path: string): Promise<boolean> =>
   (await lstat(path).catch(() => null))?.isDirectory() === true;
 
-/** Refs of a clone. `commit`: the commit of an annotated tag, else the same as `sha`. */
-export type Refs = { sha: string; name: string; commit: string }[];
+export const hasDirectory = ({ path }: Pick<Worktree, "path">): Promise<boolean> => isDirectory(path);
+
+/** @throws RepoError `worktree_failed` when its directory is not there */
+export const requireDirectory = async ({ path }: Worktree): Promise<void> => {
+  if (!(await isDirectory(path)))
+    throw new RepoError("worktree_failed", `The directory ${path} was deleted, and its clone with it`);
+};
+
+/** Refs by name. `commit`: the commit of an annotated tag, else the same as `sha`. */
+export type Refs = Map<string, { sha: string; commit: string }>;
 
 /** Refs of the cached clone under these prefixes. Empty when there is no cache. */
-export const cachedRefs = async (
-  context: GitContext,
-  { cacheDir, names, signal }: { cacheDir: string; names: string[]; signal: AbortSignal },
-): Promise<Refs> => {
-  if ((await lstat(cacheDir).catch(() => null)) === null) return [];
+export const cachedRefs = async (context: GitContext, cacheDir: string, names: string[]): Promise<Refs> => {
+  if ((await lstat(cacheDir).catch(() => null)) === null) return new Map();
   const args = ["for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", ...names];
-  const { stdout } = await runGit(context, args, {
-    variables: gitDirVariables(cacheDir),
-    maxOutputBytes: 256 * 1024 * 1024,
-    signal,
-  });
-  return stdout.split("\n").flatMap((line) => {
-    const [sha = "", name, peeled] = line.split(" ");
-    return name === undefined ? [] : [{ sha, name, commit: peeled || sha }];
-  });
+  const { stdout } = await runGit(context, cacheDir, args);
+  return new Map(
+    stdout.split("\n").flatMap((line) => {
+      const [sha = "", name, peeled] = line.split(" ");
+      return name === undefined ? [] : [[name, { sha, commit: peeled || sha }]];
+    }),
+  );
 };
 
 /** Prefixes of the refs that a worktree's clone copies from the cached clone. */
 export const remoteRefs = ["refs/remotes/origin", "refs/tags"];
-
-const configOf = ({ settings }: GitContext, { repoKey, repoUrl }: Worktree): string =>
-  canonicalConfig(settings, { url: repoKey === null ? null : repoUrl, bare: false });
 
 export const branchRef = ({ branch }: Pick<Worktree, "branch">): string => `refs/heads/${branch}`;
 
@@ -110,13 +90,14 @@ const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? 
 
 export const readRefs = async (dir: string): Promise<Map<string, string>> => {
   const packed = (await textOf(join(dir, "packed-refs"))).matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
-  const refs = new Map(Array.from(packed, ([, id = "", name = ""]) => [name, id]));
+  const refs = new Map(Array.from(packed, ([, id = "", name = ""]) => [pathBytes(name).toString(), id]));
   const files = await readdir(join(dir, "refs"), { recursive: true, withFileTypes: true }).catch(() => []);
   for (const file of files.filter((entry) => entry.isFile())) {
     const path = join(file.parentPath, file.name);
     const id = idIn(await textOf(path));
     if (id !== null) refs.set(path.slice(dir.length + 1), id);
   }
+  for (const name of refs.keys()) if (!isGitName(name)) refs.delete(name);
   return refs;
 };
 
@@ -133,14 +114,17 @@ const unnamedCommits = async (dir: string): Promise<string[]> => {
 };
 
 /** The git directories whose objects both of a worktree's borrow; git leaves out the borrower itself. */
-const lendersOf = (
-  context: GitContext,
-  { worktree, source }: Pick<OwnerFile, "worktree" | "source">,
-): string[] => [
+const lendersOf = (context: GitContext, worktree: Worktree, source: string | null): string[] => [
   worktree.cacheDir,
   ...(source === null ? [] : [ownDirectory(context, source)]),
-  ownDirectory(context, worktree.worktreeId),
+  worktree.ownDir,
 ];
+
+/** What the service's and the agent's git directories are restored to; `bare`: the cached clone. */
+const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktree, bare: boolean) => ({
+  config: canonicalConfig(settings, { url: repoKey === null ? null : repoUrl, bare }),
+  head: bare ? "refs/heads/main" : `refs/heads/${branch}`,
+});
 
 /**
  * Readies the service's git directory of a worktree, whose directory must exist, and reads the agent's clone.
@@ -150,97 +134,62 @@ export const openWorktree = async (
   context: GitContext,
   worktree: Worktree,
 ): Promise<{ agent: AgentClone; owned: OwnerFile | null }> => {
-  const { cacheDir, repoKey, repoUrl: url, path, ownDir } = worktree;
-  if ((await lstat(cacheDir).catch(() => null)) !== null) {
-    const config = canonicalConfig(context.settings, { url: repoKey === null ? null : url, bare: true });
-    await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
-  } else if (repoKey !== null)
+  const { cacheDir, repoKey, path, ownDir } = worktree;
+  if ((await lstat(cacheDir).catch(() => null)) !== null)
+    await restoreGitDirectory(cacheDir, basicsOf(context, worktree, true));
+  else if (repoKey !== null)
     throw new RepoError(
       "worktree_failed",
       `The cached clone ${cacheDir} was deleted while its worktree ${path} was in use. The files are still there: copy what is needed, and submit the task again.`,
     );
   const [agent, owned] = [await readAgentClone(worktree), await readOwner(context, worktree.worktreeId)];
-  const made = { config: configOf(context, worktree), head: branchRef(worktree) };
-  if ((await lstat(ownDir).catch(() => null)) === null) await makeGitDirectory(ownDir, made);
-  await restoreGitDirectory(ownDir, made);
+  await restoreGitDirectory(ownDir, basicsOf(context, worktree, false));
   await removeLocks(ownDir);
-  await borrowObjects(ownDir, [
-    ...lendersOf(context, { worktree, source: owned?.source ?? null }),
-    agent.dir,
-  ]);
+  await borrowObjects(ownDir, [...lendersOf(context, worktree, owned?.source ?? null), agent.dir]);
   return { agent, owned };
 };
 
-type Handed = { tip: string | null; index: string; refs?: Refs };
+/** `agent`: the clone that is there. `index`: of the branch's tip, which is to be checked out. */
+type Written = { agent: AgentClone | null; tip?: string | null; index?: string };
 
-/** Makes the agent's clone, with the refs of the remote and a branch at this commit. */
-export const makeClone = async (
+/**
+ * Writes the agent's clone: nothing that an agent planted, the refs of the remote as cached, its branch at `tip`. From the
+ * clone that is there it takes over objects, logs and all other refs; without an index also what is checked out.
+ */
+export const writeClone = async (
   context: GitContext,
-  owned: Pick<OwnerFile, "worktree" | "source">,
-  { tip, index, refs = [] }: Handed,
+  { worktree, source }: Pick<OwnerFile, "worktree" | "source">,
+  { agent, tip = null, index }: Written,
 ): Promise<void> => {
-  const { worktree } = owned;
-  const { gitDir } = worktree;
-  await rm(gitDir, { recursive: true, force: true });
-  await makeGitDirectory(gitDir, { config: configOf(context, worktree), head: branchRef(worktree) });
-  await borrowObjects(gitDir, lendersOf(context, owned));
-  const all = tip === null ? refs : [...refs, { sha: tip, name: branchRef(worktree) }];
-  await writeFile(join(gitDir, "packed-refs"), all.map(({ sha, name }) => `${sha} ${name}\n`).join(""));
-  await copyIndex(index, join(gitDir, "index"));
-};
-
-/** Readies the agent's clone for the next agent: nothing that the last one planted, the refs of the remote as cached. */
-export const renewClone = async (
-  context: GitContext,
-  { worktree, source }: OwnerFile,
-  { agent, refs, signal }: { agent: AgentClone; refs: Refs; signal: AbortSignal },
-): Promise<void> => {
-  const { gitDir, ownDir, baseSha } = worktree;
-  if ((await lstat(gitDir).catch(() => null))?.isDirectory() !== true) {
-    const reset = ["read-tree", "-i", "--reset", baseSha ?? emptyTree];
-    await runGit(context, reset, { variables: worktreeVariables(worktree), signal });
-    return makeClone(context, { worktree, source }, { tip: baseSha, index: join(ownDir, "index"), refs });
-  }
-  await restoreGitDirectory(gitDir, { config: configOf(context, worktree), head: branchRef(worktree) });
+  const { gitDir, cacheDir } = worktree;
+  const here = (await isDirectory(gitDir)) ? agent : null;
+  const cached = await cachedRefs(context, cacheDir, here === null ? remoteRefs : [remoteBranches]);
+  if (here === null) await rm(gitDir, { recursive: true, force: true });
+  // The agent's clone was elsewhere, and is not read any more.
+  if (agent !== here && tip !== null) await bringObjects(context, worktree, { tip, without: cached });
+  await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
   await removeLocks(gitDir);
-  await borrowObjects(gitDir, lendersOf(context, { worktree, source }));
-  // Not its tags: pruning would delete the agent's own.
-  const remotes = "refs/remotes/origin/";
-  await rm(join(gitDir, remotes), { recursive: true, force: true });
-  const packed = new Map([...agent.refs].filter(([name]) => isRefName(name) && !name.startsWith(remotes)));
-  for (const { name, sha } of refs) if (name.startsWith(remotes)) packed.set(name, sha);
-  const lines = [...packed].map(([name, sha]) => `${sha} ${name}\n`);
-  await writeFileAtomic(join(gitDir, "packed-refs"), lines.join(""), 0o644);
-};
-
-/** Gives the agent's clone this commit as the tip of its branch, checked out as the index has it. */
-export const handOver = async (
-  context: GitContext,
-  worktree: Worktree,
-  { tip, index, signal }: { tip: string; index: string; signal: AbortSignal },
-): Promise<void> => {
-  const { gitDir, ownDir, cacheDir } = worktree;
-  if ((await lstat(gitDir).catch(() => null))?.isDirectory() !== true) {
-    const refs = await cachedRefs(context, { cacheDir, names: remoteRefs, signal });
-    // The agent's clone is elsewhere, and not read any more.
-    const input = [tip, ...refs.map(({ sha }) => `^${sha}`), ""].join("\n");
-    const pack = ["pack-objects", "--quiet", "--revs", join(ownDir, "objects", "pack", "pack")];
-    await runGit(context, pack, { variables: worktreeVariables(worktree), input, signal });
-    const source = (await readOwner(context, worktree.worktreeId))?.source ?? null;
-    return makeClone(context, { worktree, source }, { tip, index, refs });
-  }
-  await borrowObjects(gitDir, lendersOf(context, { worktree, source: null }));
-  await writeRef(gitDir, branchRef(worktree), `${tip}\n`);
-  await writeRef(gitDir, "HEAD", `ref: ${branchRef(worktree)}\n`);
+  await borrowObjects(gitDir, lendersOf(context, worktree, source));
+  const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));
+  const refs = new Map([...own, ...Array.from(cached, ([name, { sha }]) => [name, sha] as const)]);
+  if (tip !== null) refs.set(branchRef(worktree), tip);
+  const lines = Array.from(refs, ([name, sha]) => `${sha} ${name}\n`);
+  await replace(join(gitDir, "packed-refs"), lines.join(""), { durable: here !== null });
+  await rm(join(gitDir, "refs"), { recursive: true, force: true });
+  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
+  if (index === undefined) return;
+  await replace(join(gitDir, "HEAD"), `ref: ${branchRef(worktree)}\n`);
   await copyIndex(index, join(gitDir, "index"));
 };
 
-/** Follows no link that an agent may have made. */
-export const writeRef = async (gitDir: string, name: string, text: string): Promise<void> => {
-  const file = join(gitDir, name);
-  await mkdir(dirname(file), { recursive: true });
-  if ((await realpath(dirname(file))) !== dirname(file)) throw new Error(`${dirname(file)} is a link`);
-  await writeFileAtomic(file, text, 0o644);
+const bringObjects = async (
+  context: GitContext,
+  { ownDir }: Worktree,
+  { tip, without }: { tip: string; without: Refs },
+): Promise<void> => {
+  const input = [tip, ...Array.from(without.values(), ({ sha }) => `^${sha}`), ""].join("\n");
+  const args = ["pack-objects", "--quiet", "--revs", join(ownDir, "objects", "pack", "pack")];
+  await runGit(context, ownDir, args, { input });
 };
 
 /** Keeps the file time, by which git finds files that changed within the same second. Without files there is no index. */
@@ -261,18 +210,19 @@ export const copyIndex = async (from: string, to: string): Promise<void> => {
  */
 export const indexHiding = async (
   context: GitContext,
-  { worktree, paths, signal }: { worktree: Worktree; paths: string[]; signal: AbortSignal },
+  { path, ownDir }: Worktree,
+  hidden: string[],
 ): Promise<string> => {
-  const own = join(worktree.ownDir, "index");
-  if (paths.length === 0) return own;
-  const index = join(worktree.ownDir, "hiding.index");
+  const own = join(ownDir, "index");
+  if (hidden.length === 0) return own;
+  const index = join(ownDir, "hiding.index");
   await copyIndex(own, index);
-  const variables = { ...worktreeVariables(worktree), GIT_INDEX_FILE: index };
-  const listing = { variables, encoding: "latin1" as const, maxOutputBytes: 1024 * 1024 * 1024, signal };
-  const known = new Set((await runGit(context, ["ls-files", "-z"], listing)).stdout.split("\0"));
-  const input = Buffer.concat(paths.filter((path) => known.has(path)).map((path) => pathBytes(`${path}\0`)));
+  const copy = { path, ownDir, index };
+  const { stdout } = await runGit(context, copy, ["ls-files", "-z"], { encoding: "latin1" });
+  const known = new Set(stdout.split("\0"));
+  const input = Buffer.concat(hidden.filter((name) => known.has(name)).map((name) => pathBytes(`${name}\0`)));
   const args = ["update-index", "--skip-worktree", "-z", "--stdin"];
-  if (input.length > 0) await runGit(context, args, { variables, input, signal });
+  if (input.length > 0) await runGit(context, copy, args, { input });
   return index;
 };
 

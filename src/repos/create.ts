@@ -1,19 +1,14 @@
 import { isLoopbackHost } from "../config/formats.ts";
+import { parseRepoUrl } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { addWorktree, removeWorktree } from "./add.ts";
 import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
+import { checkOutFiles } from "./checkout-care.ts";
 import { hasDirectory } from "./clone.ts";
-import {
-  captureCommit,
-  changesSinceBase,
-  commitAll,
-  inspectWorktree,
-  salvage,
-  saveBranch,
-  unsavable,
-} from "./commit.ts";
+import { captureCommit, commitAll, inspectWorktree, salvage, saveBranch, unsavable } from "./commit.ts";
+import { diffChange } from "./diff.ts";
 import {
   cacheGitDir,
   withRealRoots,
@@ -21,14 +16,16 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
-import { checkOutFiles, diffChange } from "./diff.ts";
 import { createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { baseLeftOut, checkRef } from "./ref.ts";
-import type { Repos } from "./repos.ts";
+import type { Worktree, WorktreeOnDisk } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
-import { checkLocalRepository, parseRepoUrl, repoKey } from "./url.ts";
+import { checkLocalRepository, repoKey } from "./url.ts";
+
+/** Everything that the service does with repositories. Steps of a job reject with a RepoError. */
+export type Repos = ReturnType<typeof createRepos>;
 
 /**
  * Repositories on this machine's disk, with real git. `env` gives git programs, proxies and certificates. `takeLease`
@@ -46,56 +43,81 @@ export const createRepos = ({
   takeLease?: TakeLease;
   onToken?: OnToken;
   onLost?: GitContext["onLost"];
-}): Repos => {
+}) => {
   const context: GitContext = {
     settings: withRealRoots(settings),
     env,
     tokens: createTokens(settings, onToken),
     checked: new Set(),
     onLost,
+    signal: new AbortController().signal,
     ...(takeLease !== undefined && { takeLease }),
   };
+  /** A function that takes a request, with the signal and the job in it. */
+  const asked =
+    <Request, Result>(run: (context: GitContext, request: Request) => Result) =>
+    ({ signal, ...request }: Request & { signal: AbortSignal; jobId?: string }): Result =>
+      run({ ...context, signal, jobId: request.jobId }, request as Request);
+  /** A function that takes a worktree, or whatever it is about, and then the signal. */
+  const on =
+    <Subject, Result>(run: (context: GitContext, subject: Subject) => Result) =>
+    (subject: Subject, signal: AbortSignal): Result =>
+      run({ ...context, signal }, subject);
+  /** A worktree is made or removed by one call at a time. */
   const mutex = createKeyedMutex();
   const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
   return {
-    parseUrl: (url) => parseRepoUrl(url, { allowLocal }),
+    parseUrl: (url: string) => parseRepoUrl(url, { allowLocal }),
     checkLocalRepository,
     checkRef,
-    baseLeftOut: (url) => baseLeftOut(context, url),
-    createMissing: (request) => createMissing(context, request),
-    fetch: (request) => fetchRepo(context, { ...request, allowLocal }),
-    checkOutFiles: (request) => checkOutFiles(context, request),
-    addWorktree: (request) => mutex.runExclusive(request.worktreeId, () => addWorktree(context, request)),
-    inspect: (worktree, signal) => inspectWorktree(context, { worktree, signal }),
-    commitAll: (worktree, message, signal) => commitAll(context, { worktree, message, signal }),
-    saveBranch: (worktree, signal) => saveBranch(context, { worktree, signal }),
-    salvage: (worktree, name, signal) => salvage(context, { worktree, name, signal }),
-    capture: (worktree, signal) => captureCommit(context, { worktree, signal }),
-    changes: (worktree, signal) => changesSinceBase(context, { worktree, signal }),
-    diff: (request) => diffChange(context, request),
-    tryPush: (worktree, signal) => tryPush(context, worktree, signal),
-    push: (worktree, signal) => pushBranch(context, worktree, signal),
-    openPullRequest: (request) => openPullRequest(context, request),
-    removeWorktree: ({ worktreeId }, signal) =>
-      mutex.runExclusive(worktreeId, () => removeWorktree(context, worktreeId, signal)),
-    findWorktree: async (worktreeId) => (await readOwner(context, worktreeId))?.worktree ?? null,
+    baseLeftOut: (url: string) => baseLeftOut(context, url),
+    createMissing: asked(createMissing),
+    fetch: asked((git, { url }: { url: string }) => fetchRepo(git, { url, allowLocal })),
+    checkOutFiles: asked(checkOutFiles),
+    addWorktree: asked((git, request: Parameters<typeof addWorktree>[1]) =>
+      mutex.runExclusive(request.worktreeId, () => addWorktree(git, request)),
+    ),
+    inspect: on(inspectWorktree),
+    commitAll: (worktree: Worktree, message: string, signal: AbortSignal) =>
+      commitAll({ ...context, signal }, worktree, message),
+    saveBranch: on(saveBranch),
+    salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
+      salvage({ ...context, signal }, worktree, name),
+    capture: on(captureCommit),
+    diff: asked(diffChange),
+    tryPush: on(tryPush),
+    push: on(pushBranch),
+    openPullRequest: asked(openPullRequest),
+    removeWorktree: on((git, { worktreeId }: Pick<Worktree, "worktreeId">) =>
+      mutex.runExclusive(worktreeId, () => removeWorktree(git, worktreeId)),
+    ),
+    /** The worktree with this id as in its owner file, or null. */
+    findWorktree: async (worktreeId: string): Promise<Worktree | null> =>
+      (await readOwner(context, worktreeId))?.worktree ?? null,
+    /** Ids of all worktrees of the service under the root. */
     listWorktreeIds: () => listOwned(context),
+    /** Removes unfinished files that a crash left under the root. Call it at the start; one service uses a root. */
     clearRoot: () => removeTornOwners(context),
-    worktreePath: (worktreeId) => worktreePath(context, worktreeId),
-    cachedClone: (key) => cacheGitDir(context, key),
+    /** The path of a worktree with this id, whether it exists or not. */
+    worktreePath: (worktreeId: string) => worktreePath(context, worktreeId),
+    /** Git directory of the cached clone, whether it exists or not. Null: that of jobs without a repository. */
+    cachedClone: (key: string | null) => cacheGitDir(context, key),
+    /** `repo_key` of the contract. Takes a URL that `parseUrl` gave. */
     keyOf: repoKey,
-    readWorktree: async (worktreeId) => {
+    /** The worktree's state on disk; null: the service has none of this id under the root. Changes nothing. */
+    readWorktree: async (worktreeId: string): Promise<WorktreeOnDisk | null> => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
-      const { worktree, ready, since, instance, kept } = owned;
-      const isThrowaway = owned.source !== null;
+      const { worktree, ready, since, instance, kept, source } = owned;
       const directoryExists = await hasDirectory(worktree);
-      return { worktree, ready, since, instance, kept, isThrowaway, directoryExists };
+      return { worktree, ready, since, instance, kept, isThrowaway: source !== null, directoryExists };
     },
-    expireRefs: (before, signal) => expireRefs(context, { before, signal }),
-    isPushed: (worktree, signal) => isPushed(context, worktree, signal),
-    unsavable: (worktree, signal) => unsavable(context, { worktree, signal }),
-    worktreeSize: ({ path }, signal) => diskUsage(path, { exclude: settings.worktreeSizeExclude, signal }),
-    cacheUsage: (signal) => cacheUsage(context, signal),
+    expireRefs: on(expireRefs),
+    isPushed: on(isPushed),
+    unsavable: on(unsavable),
+    /** Size on disk in bytes, without the directories in SERVICE_WORKTREE_SIZE_EXCLUDE. */
+    worktreeSize: ({ path }: Pick<Worktree, "path">, signal: AbortSignal) =>
+      diskUsage(path, { exclude: settings.worktreeSizeExclude, signal }),
+    cacheUsage: (signal: AbortSignal) => cacheUsage({ ...context, signal }),
   };
 };

@@ -1,10 +1,9 @@
 import { realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Settings } from "../config/variables.ts";
+import { onGitHost, takesToken } from "../contract/repository-url.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
-import { staticToken } from "./failure.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
-import { onGitHost, takesToken } from "./url.ts";
 
 export type RepoSettings = TokenSettings &
   Pick<
@@ -34,10 +33,22 @@ export type GitContext = {
   takeLease?: TakeLease;
   /** Called with a ref of saved work that a damaged cached clone has lost, and a sentence about it. */
   onLost: (ref: string, message: string) => void;
+  /** Of the call that is served. */
+  signal: AbortSignal;
+  /** Marks git's processes as those of a job. */
+  jobId?: string | undefined;
+};
+
+/** The context of whoever holds a repository's lock. Its signal is also aborted when the lock is lost. */
+export type LockedContext = GitContext & {
+  /** The locked descriptor, for git processes: one that outlives a killed service still blocks the next holder. */
+  lockFd: number;
+  /** Aborted when another instance may have the lock. */
+  lost: AbortSignal;
 };
 
 /** A lock across all instances. */
-export type Lease = {
+type Lease = {
   /** Never rejects. */
   release: () => Promise<void>;
   /** Aborted when it could not be renewed: another instance may hold it now. */
@@ -47,45 +58,71 @@ export type Lease = {
 /** Null: another holder has it. Rejects when the store of the leases is unreachable. */
 export type TakeLease = (name: string, signal: AbortSignal) => Promise<Lease | null>;
 
-export type GitCall = Omit<GitOptions, "env" | "timeoutSeconds">;
+/**
+ * Where git works: a git directory, or one with a tree of files (and an index other than its own). It is always named:
+ * no file that an agent wrote can redirect git to another one. Null: none is needed.
+ */
+type Where = string | { ownDir: string; path: string; index?: string } | null;
 
-export const runGit = (context: GitContext, args: readonly string[], call: GitCall): Promise<GitOutput> =>
-  git(args, { ...call, env: context.env, timeoutSeconds: context.settings.gitTimeout });
+type GitCall = Pick<
+  GitOptions,
+  "input" | "encoding" | "onOutput" | "variables" | "config" | "secrets" | "credential"
+>;
 
-/** As `runGit`; null when git exits with 1, its code for "no" and "not found". */
-export const runGitOrNull = async (
-  context: GitContext,
+/** @throws GitError, or the signal's reason */
+export const runGit = (
+  context: GitContext & Partial<LockedContext>,
+  where: Where,
   args: readonly string[],
-  call: GitCall,
-): Promise<GitOutput | null> => {
+  call: GitCall = {},
+): Promise<GitOutput> => {
+  const { env, settings, signal, jobId, lockFd: inheritFd } = context;
+  const process = { env, timeoutSeconds: settings.gitTimeout, signal, jobId, inheritFd, maxOutputBytes };
+  const cwd = where === null || typeof where === "string" ? undefined : where.path;
+  return git(args, { ...process, ...call, cwd, variables: { ...variablesOf(where), ...call.variables } });
+};
+
+const maxOutputBytes = 400 * 1024 * 1024;
+
+const variablesOf = (where: Where): Record<string, string> => {
+  if (where === null) return {};
+  if (typeof where === "string") return { GIT_DIR: where, GIT_COMMON_DIR: where };
+  const { ownDir, path, index } = where;
+  return { ...variablesOf(ownDir), GIT_WORK_TREE: path, ...(index && { GIT_INDEX_FILE: index }) };
+};
+
+/** What git gives, or what `otherwise` makes of its refusal. An end by a signal or by the time limit is none. */
+export const unlessRefused = async <Value, Other>(
+  running: Promise<Value>,
+  otherwise: (error: GitError) => Other | Promise<Other>,
+): Promise<Value | Other> => {
   try {
-    return await runGit(context, args, call);
+    return await running;
   } catch (error) {
-    if (error instanceof GitError && error.exitCode === 1) return null;
+    if (error instanceof GitError && error.ended === "exited") return otherwise(error);
     throw error;
   }
 };
+
+/** As `runGit`; null when git exits with 1, its code for "no" and "not found". */
+export const runGitOrNull = (...call: Parameters<typeof runGit>): Promise<GitOutput | null> =>
+  unlessRefused(runGit(...call), (error) => {
+    if (error.exitCode === 1) return null;
+    throw error;
+  });
 
 /** Name of the cache for jobs without a repository. It has only their salvage refs and branches. */
 export const noRepository = "no-repository";
 
 /** Directory of a repository's cached clone and its lock. Null: that of jobs without a repository. */
-export const cacheDirectory = ({ settings }: GitContext, key: string | null): string =>
+export const cacheDirectory = ({ settings }: Pick<GitContext, "settings">, key: string | null): string =>
   join(settings.reposRoot, key ?? noRepository);
 
-export const cacheGitDir = (context: GitContext, key: string | null): string =>
+export const cacheGitDir = (context: Pick<GitContext, "settings">, key: string | null): string =>
   join(cacheDirectory(context, key), "repo.git");
 
-/** Names the git directory explicitly: no file that an agent wrote can redirect git to another one. */
-export const gitDirVariables = (gitDir: string): Record<string, string> => ({
-  GIT_DIR: gitDir,
-  GIT_COMMON_DIR: gitDir,
-});
-
 /** Resolves symbolic links in the two roots, because git names directories by their real path. They need not exist. */
-export const withRealRoots = <Settings extends Pick<RepoSettings, "reposRoot" | "worktreeRoot">>(
-  settings: Settings,
-): Settings => ({
+export const withRealRoots = (settings: RepoSettings): RepoSettings => ({
   ...settings,
   reposRoot: realPath(settings.reposRoot),
   worktreeRoot: realPath(settings.worktreeRoot),
@@ -100,18 +137,13 @@ const realPath = (path: string): string => {
   }
 };
 
-type Access = {
-  config: [string, string][];
-  variables: Record<string, string>;
-  secrets: string[];
-  credential?: string;
-};
-
-type Network = {
-  url: string;
+type RemoteCall = Pick<GitCall, "input"> & {
+  /** The command with its options: `["ls-remote", "--quiet"]`. */
+  command: readonly [command: "fetch" | "ls-remote" | "push", ...options: string[]];
+  refs?: readonly string[];
+  where?: Where;
   /** The repository may not exist yet: the token is not narrowed to it. */
   mayBeMissing?: boolean;
-  signal: AbortSignal;
 };
 
 /**
@@ -119,50 +151,49 @@ type Network = {
  * credential helper that reads the token from the environment of the git process. The token is in no argument, file or
  * URL. A token that the host refuses (it was revoked) is replaced once.
  */
-export const withNetwork = async <Value>(
-  context: GitContext,
-  network: Network,
-  run: (access: Access) => Promise<Value>,
-): Promise<Value> => {
-  const access = await networkAccess(context, network);
-  try {
-    return await run(access);
-  } catch (error) {
-    const [token] = access.secrets;
-    const isRefused = error instanceof GitError && /Authentication failed/i.test(error.said);
-    if (!isRefused || token === undefined || !context.tokens.refused(token)) throw error;
-    return run(await networkAccess(context, network));
-  }
+export const runRemote = async (
+  context: GitContext & Partial<LockedContext>,
+  url: string,
+  { command, refs = [], where = null, mayBeMissing = false, input }: RemoteCall,
+): Promise<GitOutput> => {
+  const { gitHost, gitHostAppId } = context.settings;
+  const { tokens, signal } = context;
+  const args = [...command, ...serverOptions(url, command[0]), "--", url, ...refs];
+  const protocol = { GIT_ALLOW_PROTOCOL: protocolOf(url) };
+  const narrowed = mayBeMissing ? null : onGitHost(url, gitHost);
+  const run = async (isRetry: boolean): Promise<GitOutput> => {
+    const token = takesToken(url, gitHost) ? await tokens.get(narrowed, signal) : null;
+    if (token === null) return runGit(context, where, args, { variables: protocol, input });
+    const running = runGit(context, where, args, {
+      config: [[`credential.https://${gitHost}.helper`, helper]],
+      variables: { ...protocol, SERVICE_GIT_TOKEN: token },
+      secrets: [token],
+      credential: gitHostAppId === null ? staticToken : "the app's token (GIT_HOST_APP_ID)",
+      input,
+    });
+    return unlessRefused(running, (error) => {
+      if (isRetry || !/Authentication failed/i.test(error.said) || !tokens.refused(token)) throw error;
+      return run(true);
+    });
+  };
+  return run(false);
 };
 
-const networkAccess = async (
-  context: GitContext,
-  { url, mayBeMissing = false, signal }: Network,
-): Promise<Access> => {
-  const protocol = { GIT_ALLOW_PROTOCOL: protocolOf(url) };
-  const { gitHost, gitHostAppId } = context.settings;
-  const repo = mayBeMissing ? null : onGitHost(url, gitHost);
-  const token = takesToken(url, gitHost) ? await context.tokens.get(repo, signal) : null;
-  if (token === null) return { config: [], variables: protocol, secrets: [] };
-  return {
-    config: [[`credential.https://${gitHost}.helper`, helper]],
-    variables: { ...protocol, SERVICE_GIT_TOKEN: token },
-    secrets: [token],
-    credential: gitHostAppId === null ? staticToken : "the app's token (GIT_HOST_APP_ID)",
-  };
-};
+export const staticToken = "GIT_HOST_TOKEN";
+
+const helper = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$SERVICE_GIT_TOKEN"; }; f`;
 
 /**
  * For a local path git starts a second process, which reads that repository's configuration and not the options of the
  * first. These options keep it from running what the repository names: hooks, filters of a working tree, fetches of
  * missing objects.
  */
-export const serverOptions = (url: string, program: "upload-pack" | "receive-pack"): string[] =>
-  protocolOf(url) === "file"
-    ? [
-        `--${program}=GIT_ALLOW_PROTOCOL=none git ${serverConfig.map((pair) => `-c ${pair}`).join(" ")} ${program}`,
-      ]
-    : [];
+const serverOptions = (url: string, command: RemoteCall["command"][0]): string[] => {
+  if (protocolOf(url) !== "file") return [];
+  const program = command === "push" ? "receive-pack" : "upload-pack";
+  const config = serverConfig.map((pair) => `-c ${pair}`).join(" ");
+  return [`--${program}=GIT_ALLOW_PROTOCOL=none git ${config} ${program}`];
+};
 
 const serverConfig = [
   "core.hooksPath=/dev/null",
@@ -172,9 +203,5 @@ const serverConfig = [
   "receive.denyCurrentBranch=refuse",
 ];
 
-const helper = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$SERVICE_GIT_TOKEN"; }; f`;
-
-const protocolOf = (url: string): string => {
-  if (url.startsWith("/")) return "file";
-  return /^([a-z]+):\/\//.exec(url)?.[1] ?? "ssh";
-};
+const protocolOf = (url: string): string =>
+  url.startsWith("/") ? "file" : (/^([a-z]+):\/\//.exec(url)?.[1] ?? "ssh");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import type { RepoSettings } from "./git-context.ts";
+import type { LockedContext, RepoSettings } from "./git-context.ts";
 
 /** The content of `config` in the service's git directories. */
 export const canonicalConfig = (
@@ -43,48 +43,43 @@ export const urlOfConfig = (config: string): string | null => {
   return quoted?.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped)) ?? null;
 };
 
-/** Makes an empty git directory, without the machine's templates. */
-export const makeGitDirectory = async (
-  gitDir: string,
-  { config, head }: { config: string; head: string },
-): Promise<void> => {
-  await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
-  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
-  await writeFile(join(gitDir, "config"), config);
-  await writeFile(join(gitDir, "HEAD"), `ref: ${head}\n`);
-};
+/** `head`: the branch of a HEAD that is missing or broken. */
+type Basics = { config: string; head: string };
 
 /**
- * Undoes what an agent, which runs as the same user, may have written into a git directory to make git run programs or
- * talk to other servers. Makes missing basics again.
+ * Makes a git directory, without the machine's templates. From one that is there it removes what an agent, which runs as
+ * the same user, may have written to make git run programs, hide files or talk to other servers.
  */
 export const restoreGitDirectory = async (
   gitDir: string,
-  { config, head: branch }: { config: string; head: string },
+  { config, head: branch }: Basics,
 ): Promise<void> => {
+  await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
+  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
   await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name))));
-  const found = await textOf(join(gitDir, "config"));
-  if (found !== config) await replace(join(gitDir, "config"), config);
+  if ((await textOf(join(gitDir, "config"))) !== config) await replace(join(gitDir, "config"), config);
   const head = await textOf(join(gitDir, "HEAD"));
   if (head === null || !/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(head))
     await replace(join(gitDir, "HEAD"), `ref: ${branch}\n`);
-  await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
-  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
 };
 
-/** Names in a git directory that steer git or hide files from it. The service never writes them. */
+/** The service never writes them. */
 const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/exclude", "info/grafts"];
 
 /** Checks first: there is rarely anything, and a check is cheaper than a removal. */
 const removeIfThere = async (path: string): Promise<void> => {
-  const found = await lstat(path).catch(unreadable);
+  if ((await lstat(path).catch(unreadable)) === null) return;
   // Another job's agent may write there meanwhile.
-  if (found !== null) await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
+  await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
 };
 
-/** Replaces whatever is at the path, also a directory or a link. */
-const replace = async (path: string, text: string): Promise<void> => {
+/**
+ * Replaces whatever is at the path, also a directory or a link. Where nothing was, it is durable only if that is asked for:
+ * what is in a new git directory is made again after a crash.
+ */
+export const replace = async (path: string, text: string, { durable = false } = {}): Promise<void> => {
   const found = await lstat(path).catch(unreadable);
+  if (found === null && !durable) return writeFile(path, text, { flag: "wx" });
   if (found?.isDirectory() === true) await rm(path, { recursive: true, force: true });
   await writeFileAtomic(path, text, 0o644);
 };
@@ -116,8 +111,8 @@ const quote = (value: string): string =>
  * It is tried once more when files of a git that was killed were in the way.
  */
 export const withoutLeftovers = async <Value>(
+  { lost }: LockedContext,
   gitDir: string,
-  lost: AbortSignal,
   action: () => Promise<Value>,
 ): Promise<Value> => {
   for (let attempt = 1; ; attempt += 1) {
@@ -126,8 +121,7 @@ export const withoutLeftovers = async <Value>(
     } catch (error) {
       if (lost.aborted) throw error;
       await removeLeftovers(gitDir);
-      const said = error instanceof GitError ? error.said : "";
-      if (attempt === 2 || !said.includes("File exists")) throw error;
+      if (attempt === 2 || !(error instanceof GitError && error.said.includes("File exists"))) throw error;
     }
   }
 };

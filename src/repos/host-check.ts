@@ -26,7 +26,7 @@ export const askGitHost = async ({ settings, env, signal }: Request): Promise<Ho
   if (token === null) return null;
   const isApp = settings.gitHostAppId !== null && token !== settings.gitHostToken;
   const path = isApp ? "installation/repositories?per_page=1" : "user";
-  const output = await runGh({ settings, env }, ["api", "--include", path], { repo: null, token, signal });
+  const output = await runGh({ settings, env, signal }, ["api", "--include", path], { token });
   const [head = "", ...body] = output.split(/\r?\n\r?\n/);
   const header = (name: string): string | undefined =>
     new RegExp(`^${name}: *(.*?)\\r?$`, "im").exec(head)?.[1];

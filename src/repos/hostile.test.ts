@@ -43,7 +43,6 @@ const wholeLife = async (repos: Repos, worktree: Worktree): Promise<void> => {
   await salvagedRef(repos, worktree, "job", never);
   await repos.commitAll(worktree, "work", never);
   await repos.push(worktree, never);
-  await repos.changes(worktree, never);
   await repos.diff({ ...asked, head: "refs/service/salvage/job" });
 };
 

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import {
   addTo,
+  commitFile,
   makeRepos,
   makeWorktree,
   never,
@@ -69,19 +70,12 @@ test("a file that is not in the encoding it should have keeps the worktree, with
   expect(kept).toEqual([expect.stringContaining("dialog.rc")]);
 });
 
-const commitAs = async (path: string, name: string): Promise<string> => {
-  await write(path, { [name]: "1\n" });
-  await plainGit(path, "add", "--all");
-  await plainGit(path, "commit", "--quiet", "--message", name);
-  return plainGit(path, "rev-parse", "HEAD");
-};
-
 test.each(["a file that names it", "a link to it"])(
   "a clone that is elsewhere, with %s in its place, is read like any other",
   async (what) => {
     const made = await makeWorktree();
     const { repos, worktree, root } = made;
-    const tip = await commitAs(worktree.path, "committed.txt");
+    const tip = await commitFile(worktree.path, "committed.txt");
     await write(worktree.path, { "work.txt": "1\n" });
     const elsewhere = join(root, "elsewhere");
     await rename(worktree.gitDir, elsewhere);
@@ -119,9 +113,9 @@ test("commits and files are saved although the agent filled index and packed ref
   const made = await makeWorktree();
   const { repos, repo, worktree } = made;
   await plainGit(worktree.path, "checkout", "--quiet", "-b", "aside");
-  const aside = await commitAs(worktree.path, "aside.txt");
+  const aside = await commitFile(worktree.path, "aside.txt");
   await plainGit(worktree.path, "checkout", "--quiet", "service/one");
-  const tip = await commitAs(worktree.path, "committed.txt");
+  const tip = await commitFile(worktree.path, "committed.txt");
   await write(worktree.path, { "work.txt": "1\n" });
   for (const name of ["index", "packed-refs"])
     await writeFile(join(worktree.gitDir, name), Buffer.from("garbage \0\xff\n".repeat(100), "latin1"));

@@ -37,6 +37,7 @@ test("the state of a worktree counts uncommitted, new, deleted and binary files"
     hasOtherCommits: false,
     ahead: 0,
     diffStat: { files: 0, insertions: 0, deletions: 0 },
+    paths: [],
   });
   const head = await commitAs(worktree, { "b.txt": "1\n" });
   await rm(join(worktree.path, "gone.txt"));
@@ -52,6 +53,7 @@ test("the state of a worktree counts uncommitted, new, deleted and binary files"
     hasOtherCommits: false,
     ahead: 1,
     diffStat: { files: 5, insertions: 5, deletions: 2 },
+    paths: ["a.txt", "b.txt", "binary.bin", "gone.txt", "new file\n.txt"],
   });
   expect(await plainGit(worktree.path, "diff", "--cached", "--name-only")).toBe("");
 });

@@ -1,24 +1,19 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { Refs } from "./clone.ts";
-import {
-  gitDirVariables,
-  runGit,
-  runGitOrNull,
-  serverOptions,
-  withNetwork,
-  type GitContext,
-} from "./git-context.ts";
-import { RepoError, type CachedRepo } from "./repos.ts";
+import { runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
+import { RepoError } from "./repos.ts";
 
 /**
- * Whether git accepts this as the name of a branch: the rules of `git check-ref-format --branch`, and a bound on the
- * length. Every submission checks it, so it starts no process.
+ * Whether a branch may have this name: git accepts it, and it has at most 200 bytes. Every submission checks it, so it
+ * starts no process.
  */
-export const isRefName = (ref: string): boolean =>
+export const isRefName = (ref: string): boolean => Buffer.byteLength(ref) <= 200 && isGitName(ref);
+
+/** The rules of `git check-ref-format --branch`. */
+export const isGitName = (ref: string): boolean =>
   ref !== "" &&
   ref !== "@" &&
   ref !== "HEAD" &&
-  Buffer.byteLength(ref) <= 200 &&
   ref.isWellFormed() &&
   !forbidden.test(ref) &&
   !hasControl(ref) &&
@@ -42,7 +37,7 @@ export const checkRef = (ref: string): void => {
   );
 };
 
-type BaseRequest = { repo: CachedRepo; baseRef: string; refs: Refs; signal: AbortSignal };
+type BaseRequest = { url: string; baseRef: string; refs: Refs };
 
 /** `baseSha` null: the repository has no commit yet. */
 type Base = { baseRef: string; baseSha: string | null };
@@ -53,51 +48,41 @@ type Base = { baseRef: string; baseSha: string | null };
  * @throws RepoError `worktree_failed` that names the existing branches
  */
 export const resolveBase = async (context: GitContext, request: BaseRequest): Promise<Base> => {
-  const { repo, refs } = request;
-  const preferred = request.baseRef || context.settings.baseRef;
-  const baseRef =
-    preferred === "HEAD" && request.baseRef === ""
-      ? ((await defaultBranch(context, request)) ?? "main")
-      : preferred;
+  const { url, refs } = request;
+  const { baseRef: usual } = context.settings;
+  const defaultBranch = async (): Promise<string | null> => (await askHead(context, url)).branch;
+  const baseRef = request.baseRef || (usual === "HEAD" ? ((await defaultBranch()) ?? "main") : usual);
   if (!isRefName(baseRef))
     throw new RepoError("worktree_failed", `"${baseRef}" is not the name of a branch or tag.`);
+  const branches = [...refs.keys()].filter((name) => name.startsWith(remoteBranches));
   const baseSha = commitIn(refs, baseRef);
-  if (baseSha !== null) return { baseRef, baseSha };
-  const branches = refs.filter(({ name }) => name.startsWith(remoteBranches));
-  if (branches.length === 0) return { baseRef, baseSha };
-  const fallback = request.baseRef === "" ? await defaultBranch(context, request) : null;
+  if (baseSha !== null || branches.length === 0) return { baseRef, baseSha };
+  const fallback = request.baseRef === "" ? await defaultBranch() : null;
   const tip = fallback === null ? null : commitIn(refs, fallback);
   if (fallback !== null && tip !== null) return { baseRef: fallback, baseSha: tip };
-  const known = branches.slice(0, 10).map(({ name }) => name.slice(remoteBranches.length));
+  const known = branches.slice(0, 10).map((name) => name.slice(remoteBranches.length));
   const more = branches.length > 10 ? ", …" : "";
-  const message = `The repository ${repo.url} has no branch or tag "${baseRef}". It has: ${known.join(", ")}${more}.\nWhat to do: Name one of them as the base.`;
+  const message = `The repository ${url} has no branch or tag "${baseRef}". It has: ${known.join(", ")}${more}.\nWhat to do: Name one of them as the base.`;
   throw new RepoError("worktree_failed", message);
 };
 
-const remoteBranches = "refs/remotes/origin/";
+/** Prefix of the refs of the remote's branches. */
+export const remoteBranches = "refs/remotes/origin/";
 
-const commitIn = (refs: Refs, baseRef: string): string | null => {
-  const named = (name: string): string | undefined => refs.find((ref) => ref.name === name)?.commit;
-  return named(`${remoteBranches}${baseRef}`) ?? named(`refs/tags/${baseRef}`) ?? null;
-};
-
-/** The branch that the remote's HEAD names, or null. A fetch does not report it. */
-export const defaultBranch = async (
-  context: GitContext,
-  { repo, signal }: Pick<BaseRequest, "repo" | "signal">,
-): Promise<string | null> => (await askHead(context, { url: repo.url, signal })).branch;
+const commitIn = (refs: Refs, baseRef: string): string | null =>
+  (refs.get(`${remoteBranches}${baseRef}`) ?? refs.get(`refs/tags/${baseRef}`))?.commit ?? null;
 
 /**
- * The base of a job at this URL that names none, as the remote says now: SERVICE_BASE_REF where it has that, else its
- * default branch; empty: it did not say within 5 s, or has no commit. `warning`: its default branch is another one.
+ * The base of a job at this URL that names none, as the remote says now, 5 s at most: SERVICE_BASE_REF where it has that,
+ * else its default branch; empty: it did not say, or has no commit. `warning`: its default branch is another one.
  */
 export const baseLeftOut = async (
   context: GitContext,
   url: string,
 ): Promise<{ baseRef: string; warning: string | null }> => {
   const { baseRef } = context.settings;
-  const asked = { url, also: baseRef, signal: AbortSignal.timeout(longestAskMs) };
-  const head = await askHead(context, asked).catch(() => ({ branch: null, hasAlso: false }));
+  const asking = { ...context, signal: AbortSignal.timeout(longestAskMs) };
+  const head = await askHead(asking, url, baseRef).catch(() => ({ branch: null, hasAlso: false }));
   if (baseRef === "HEAD" || !head.hasAlso) return { baseRef: head.branch ?? "", warning: null };
   if (head.branch === null || head.branch === baseRef) return { baseRef, warning: null };
   const warning = `The base is ${baseRef}, but the remote's default branch is ${head.branch}: give base_ref if you mean that one, or set SERVICE_BASE_REF=HEAD`;
@@ -106,38 +91,22 @@ export const baseLeftOut = async (
 
 const longestAskMs = 5000;
 
-type Ask = { url: string; also?: string; signal: AbortSignal };
-
-/** The branch that the remote's HEAD names, and whether the remote has the branch or tag `also`. */
-const askHead = async (
+/** The branch that the remote's HEAD names, which no fetch reports, and whether it has the branch or tag `also`. */
+export const askHead = async (
   context: GitContext,
-  { url, also, signal }: Ask,
+  url: string,
+  also = "HEAD",
 ): Promise<{ branch: string | null; hasAlso: boolean }> => {
-  const others = also === undefined ? [] : [`refs/heads/${also}`, `refs/tags/${also}`];
-  const args = ["ls-remote", "--quiet", "--symref", ...serverOptions(url, "upload-pack"), "--", url];
-  const { stdout } = await withNetwork(context, { url, signal }, (access) =>
-    runGit(context, [...args, "HEAD", ...others], { ...access, signal }),
-  );
+  const others = [`refs/heads/${also}`, `refs/tags/${also}`];
+  const command = ["ls-remote", "--quiet", "--symref"] as const;
+  const { stdout } = await runRemote(context, url, { command, refs: ["HEAD", ...others] });
   const hasAlso = stdout.split("\n").some((line) => others.includes(line.split("\t")[1] ?? ""));
   return { branch: /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null, hasAlso };
 };
 
-/** The commit that a name resolves to, or null. */
-export const commitOf = async (
-  context: GitContext,
-  { gitDir, name, signal }: { gitDir: string; name: string; signal: AbortSignal },
-): Promise<string | null> => {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{commit}`];
-  const found = await runGitOrNull(context, args, { variables: gitDirVariables(gitDir), signal });
-  return found?.stdout.trim() ?? null;
-};
-
-type Ancestry = { gitDir: string; ancestor: string; of: string; signal: AbortSignal };
-
 export const isAncestor = async (
   context: GitContext,
-  { gitDir, ancestor, of, signal }: Ancestry,
-): Promise<boolean> => {
-  const args = ["merge-base", "--is-ancestor", ancestor, of];
-  return (await runGitOrNull(context, args, { variables: gitDirVariables(gitDir), signal })) !== null;
-};
+  gitDir: string,
+  { ancestor, of }: { ancestor: string; of: string },
+): Promise<boolean> =>
+  (await runGitOrNull(context, gitDir, ["merge-base", "--is-ancestor", ancestor, of])) !== null;

@@ -64,6 +64,15 @@ export const write = async (root: string, files: Record<string, string | null>):
   }
 };
 
+/** Commits a file as an agent would. Resolves to the commit. */
+export const commitFile = async (path: string, name: string): Promise<string> => {
+  const identity = ["-c", "user.name=agent", "-c", "user.email=agent@localhost"];
+  await write(path, { [name]: "work\n" });
+  await plainGit(path, "add", "--all");
+  await plainGit(path, ...identity, "commit", "--quiet", "--message", name);
+  return plainGit(path, "rev-parse", "HEAD");
+};
+
 export const read = (...parts: string[]): Promise<string> => readFile(join(...parts), "utf8");
 
 export type TestRepos = { repos: Repos; settings: RepoSettings; root: string };

@@ -2,20 +2,10 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { LockTimeoutError, lockFile } from "../lib/file-lock.ts";
 import { poll } from "../lib/wait.ts";
+import { cacheDirectory, noRepository, type GitContext, type LockedContext } from "./git-context.ts";
 import { RepoError } from "./repos.ts";
-import { cacheDirectory, noRepository, type Lease, type GitContext } from "./git-context.ts";
 
-type LockRequest = { key: string | null; url: string; reason: RepoError["reason"]; signal: AbortSignal };
-
-/** What an action may use while it has the lock. */
-export type LockHeld = {
-  /** The locked descriptor, for git processes: one that outlives a killed service still blocks the next holder. */
-  lockFd: number;
-  /** The caller's signal, also aborted when the lock is lost. */
-  signal: AbortSignal;
-  /** Aborted when another instance may have the lock. */
-  lost: AbortSignal;
-};
+type LockRequest = { key: string | null; url: string; reason: RepoError["reason"] };
 
 /**
  * Runs an action with a repository's lock, which is shared by all processes and hosts that use the cache: a file lock and,
@@ -24,13 +14,13 @@ export type LockHeld = {
  */
 export const withRepositoryLock = async <Value>(
   context: GitContext,
-  { key, url, reason, signal }: LockRequest,
-  action: (held: LockHeld) => Promise<Value>,
+  { key, url, reason }: LockRequest,
+  action: (locked: LockedContext) => Promise<Value>,
 ): Promise<Value> => {
+  const { takeLease, signal, settings } = context;
+  const { repoLockTimeout: timeoutSeconds } = settings;
   const directory = cacheDirectory(context, key);
-  const timeoutSeconds = context.settings.repoLockTimeout;
   const deadline = performance.now() + timeoutSeconds * 1000;
-  await mkdir(directory, { recursive: true, mode: 0o700 });
   const failure = (message: string, cause: unknown, again = false): RepoError =>
     new RepoError(reason, `The cached clone of ${url} ${message}`, { cause, retryable: true, again });
   const busy = (cause: unknown): RepoError =>
@@ -38,50 +28,35 @@ export const withRepositoryLock = async <Value>(
       `was in use by others for ${timeoutSeconds} s; try again, or raise SERVICE_REPO_LOCK_TIMEOUT.`,
       cause,
     );
+  await mkdir(directory, { recursive: true, mode: 0o700 });
   await using lock = await lockFile({ path: join(directory, ".lock"), timeoutSeconds, signal }).catch(
     (error: unknown) => {
       throw error instanceof LockTimeoutError ? busy(error) : error;
     },
   );
-  if (context.takeLease === undefined)
-    return await action({ lockFd: lock.fd, signal, lost: new AbortController().signal });
-  const name = `repo ${key ?? noRepository}`;
-  const lease = await takeLeaseInTime(context.takeLease, { name, deadline, signal });
-  if (lease instanceof StoreUnreachable)
-    throw failure(
-      "cannot be locked while the key-value store is unreachable; try again when it is back.",
-      lease.cause,
-      true,
-    );
-  if (lease === null) throw busy(null);
+  const { fd: lockFd } = lock;
+  if (takeLease === undefined)
+    return await action({ ...context, lockFd, lost: new AbortController().signal });
+  /** Why the store could not be asked last. It may be unreachable for a moment. */
+  let unreachable: RepoError | undefined;
+  const take = async () => {
+    unreachable = undefined;
+    return takeLease(`repo ${key ?? noRepository}`, signal).catch((cause: unknown) => {
+      const message = "cannot be locked while the key-value store is unreachable; try again when it is back.";
+      unreachable = failure(message, cause, true);
+      return null;
+    });
+  };
+  const lease = await poll(take, { first: 10, longest: 500, signal, deadline });
+  if (lease === null) throw unreachable ?? busy(null);
+  const { lost } = lease;
   try {
-    lease.lost.throwIfAborted();
-    const { lost } = lease;
-    return await action({ lockFd: lock.fd, signal: AbortSignal.any([signal, lost]), lost });
+    lost.throwIfAborted();
+    return await action({ ...context, lockFd, lost, signal: AbortSignal.any([signal, lost]) });
   } catch (error) {
-    if (!lease.lost.aborted || signal.aborted) throw error;
+    if (!lost.aborted || signal.aborted) throw error;
     throw failure("lost its lock: the key-value store was unreachable. Try again.", error, true);
   } finally {
     await lease.release();
   }
-};
-
-class StoreUnreachable extends Error {
-  override name = "StoreUnreachable";
-}
-
-/** Waits for the lease, also while the store is unreachable for a moment. Null: others had it until the deadline. */
-const takeLeaseInTime = async (
-  take: NonNullable<GitContext["takeLease"]>,
-  { name, deadline, signal }: { name: string; deadline: number; signal: AbortSignal },
-): Promise<Lease | StoreUnreachable | null> => {
-  let unreachable: StoreUnreachable | null = null;
-  const tryTake = async (): Promise<Lease | null> => {
-    unreachable = null;
-    return await take(name, signal).catch((cause: unknown) => {
-      unreachable = new StoreUnreachable("the key-value store is unreachable", { cause });
-      return null;
-    });
-  };
-  return (await poll(tryTake, { first: 10, longest: 500, signal, deadline })) ?? unreachable;
 };

@@ -1,5 +1,14 @@
 import { expect, test } from "vitest";
-import { addTo, makeWorktree, never, plainGit, salvagedRef, write, fetchInto } from "./repos.fixture.ts";
+import {
+  addTo,
+  commitFile,
+  makeWorktree,
+  never,
+  plainGit,
+  salvagedRef,
+  write,
+  fetchInto,
+} from "./repos.fixture.ts";
 
 /** Two jobs of one repository; the agent of each has stashed two changes of its own. */
 const stashed = async () => {
@@ -38,16 +47,10 @@ test("what was saved already is not saved again", async () => {
 test("commits on other branches and on none are salvaged", async () => {
   const { repos, worktree } = await makeWorktree();
   const { path } = worktree;
-  const commit = async (name: string): Promise<string> => {
-    await write(path, { [name]: "1\n" });
-    await plainGit(path, "add", "--all");
-    await plainGit(path, "commit", "--quiet", "--message", name);
-    return plainGit(path, "rev-parse", "HEAD");
-  };
   await plainGit(path, "checkout", "--quiet", "-b", "aside");
-  const onBranch = await commit("branch.txt");
+  const onBranch = await commitFile(path, "branch.txt");
   await plainGit(path, "checkout", "--quiet", "--detach", "service/one");
-  const onNone = await commit("detached.txt");
+  const onNone = await commitFile(path, "detached.txt");
   await plainGit(path, "checkout", "--quiet", "service/one");
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const ref = await salvagedRef(repos, worktree, "one", never);

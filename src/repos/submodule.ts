@@ -1,38 +1,31 @@
-import { lstat, mkdtemp, readdir, writeFile } from "node:fs/promises";
+import { lstat, mkdtemp, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { GitError } from "../lib/git.ts";
-import { pathBytes } from "./checkout-care.ts";
-import { textOf, worktreeVariables } from "./clone.ts";
-import { runGit, type GitContext } from "./git-context.ts";
-import { borrowObjects, canonicalConfig, makeGitDirectory } from "./git-directory.ts";
 import { removeTree } from "../lib/remove-tree.ts";
-import type { Worktree } from "./repos.ts";
 
-/** `path`: bytes, one character each; `commit`: the one that the worktree's index names. */
-type Submodule = { worktree: Worktree; path: string; commit: string; signal: AbortSignal };
+import { textOf } from "./clone.ts";
+import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
+import { pathBytes } from "./path-bytes.ts";
+import { borrowObjects, canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
 
 /**
  * Whether a submodule holds anything that its remote may lack; true whenever that is not sure. Without: it is not checked
  * out, or its commit and files are those that the index names, and its logs tell of nothing but clone and checkout.
+ * `root`: of the worktree; `path`: bytes, one character each; `commit`: the one that the worktree's index names.
  */
 export const hasOwnWork = async (
   context: GitContext,
-  { worktree, path, commit, signal }: Submodule,
+  { root, path, commit }: { root: string; path: string; commit: string },
 ): Promise<boolean> => {
-  const root = join(worktree.path, pathBytes(path).toString());
-  const found = await lstat(join(root, ".git")).catch(() => null);
+  const directory = join(root, pathBytes(path).toString());
+  const found = await lstat(join(directory, ".git")).catch(() => null);
   if (found === null) return false;
-  const gitDir = found.isDirectory() ? join(root, ".git") : await linkedGitDir(worktree, root);
-  if (gitDir === null || (await textOf(join(gitDir, "HEAD"))) !== `${commit}\n`) return true;
-  return !(await isAsCloned(gitDir)) || !(await hasFilesOf(context, { root, gitDir, commit, signal }));
-};
-
-/** Of a `.git` that names a directory; null: not one that git has made for a submodule. */
-const linkedGitDir = async (worktree: Worktree, root: string): Promise<string | null> => {
-  const [, named] = /^gitdir: (.+)\n$/.exec(await textOf(join(root, ".git"))) ?? [];
-  const gitDir = resolve(root, pathBytes(named ?? "").toString());
-  return gitDir.startsWith(join(worktree.path, ".git", "modules", "/")) ? gitDir : null;
+  // One that git has made for a submodule names a directory.
+  const [, named = ""] = /^gitdir: (.+)\n$/.exec(await textOf(join(directory, ".git"))) ?? [];
+  const gitDir = resolve(directory, found.isDirectory() ? ".git" : pathBytes(named).toString());
+  if (!found.isDirectory() && !gitDir.startsWith(join(root, ".git", "modules", "/"))) return true;
+  if ((await textOf(join(gitDir, "HEAD"))) !== `${commit}\n` || !(await isAsCloned(gitDir))) return true;
+  return !(await hasFilesOf(context, directory, { gitDir, commit }));
 };
 
 const isAsCloned = async (gitDir: string): Promise<boolean> => {
@@ -45,25 +38,26 @@ const isAsCloned = async (gitDir: string): Promise<boolean> => {
   return texts.length > 0 && texts.every((text) => /^([^\n]*\t(clone|checkout): [^\n]*\n)+$/.test(text));
 };
 
-type Files = { root: string; gitDir: string; commit: string; signal: AbortSignal };
-
 /** In a git directory of its own: an agent can write the submodule's configuration. */
-const hasFilesOf = async (context: GitContext, { root, gitDir, commit, signal }: Files): Promise<boolean> => {
-  const scratch = await mkdtemp(join(tmpdir(), "service-submodule-"));
-  try {
+const hasFilesOf = async (
+  context: GitContext,
+  path: string,
+  { gitDir, commit }: { gitDir: string; commit: string },
+): Promise<boolean> => {
+  const ownDir = await mkdtemp(join(tmpdir(), "service-submodule-"));
+  const where = { path, ownDir };
+  const status = async () => {
     const config = canonicalConfig(context.settings, { url: null, bare: false });
-    await makeGitDirectory(scratch, { config, head: "refs/heads/none" });
-    await writeFile(join(scratch, "HEAD"), `${commit}\n`);
-    await borrowObjects(scratch, [gitDir]);
-    const call = { variables: worktreeVariables({ path: root, ownDir: scratch }), signal };
-    await runGit(context, ["read-tree", commit], call);
-    const args = ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"];
-    const { stdout, stderr } = await runGit(context, args, call);
-    return stdout === "" && stderr === "";
-  } catch (error) {
-    if (error instanceof GitError) return false;
-    throw error;
+    await restoreGitDirectory(ownDir, { config, head: "refs/heads/none" });
+    await replace(join(ownDir, "HEAD"), `${commit}\n`);
+    await borrowObjects(ownDir, [gitDir]);
+    await runGit(context, where, ["read-tree", commit]);
+    return runGit(context, where, ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"]);
+  };
+  try {
+    const found = await unlessRefused(status(), () => null);
+    return found !== null && found.stdout === "" && found.stderr === "";
   } finally {
-    await removeTree(scratch);
+    await removeTree(ownDir);
   }
 };

@@ -3,8 +3,8 @@ import { createAppAuth } from "@octokit/auth-app";
 import { request } from "@octokit/request";
 import { z } from "zod";
 import type { Settings } from "../config/variables.ts";
+import type { HostedRepo } from "../contract/repository-url.ts";
 import { orAborted } from "../lib/wait.ts";
-import type { HostedRepo } from "./url.ts";
 
 /** Tokens for the git host. */
 export type Tokens = {

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import {
   addTo,
+  commitFile,
   fetchInto,
   makeRemote,
   makeWorktree,
@@ -19,13 +20,6 @@ const run = promisify(execFile);
 
 const asAgent = async (cwd: string, ...args: string[]): Promise<string> =>
   plainGit(cwd, "-c", "user.name=agent", "-c", "user.email=agent@localhost", ...args);
-
-const commitFile = async (cwd: string, name: string): Promise<string> => {
-  await write(cwd, { [name]: "work\n" });
-  await asAgent(cwd, "add", "--all");
-  await asAgent(cwd, "commit", "--quiet", "--message", name);
-  return asAgent(cwd, "rev-parse", "HEAD");
-};
 
 const makeRepository = async (path: string): Promise<string> => {
   await mkdir(path, { recursive: true });

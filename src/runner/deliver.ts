@@ -3,7 +3,7 @@ import type { Run } from "../jobs/run.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
-import type { Repos, Worktree } from "../repos/repos.ts";
+import type { Repos, Worktree, WorktreeState } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 
@@ -24,12 +24,12 @@ type Delivery = {
  */
 export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const { record, run, worktree, profile, repos, redact } = delivery;
+  const left = await repos.inspect(worktree, run.signal);
   if (profile.readOnly) {
-    const changed = await repos.changes(worktree, run.signal);
+    const changed = changesIn(left);
     if (changed.length > 0) run.warn(`The profile may only read; changes were discarded: ${some(changed)}`);
     return { branch: null };
   }
-  const left = await repos.inspect(worktree, run.signal);
   if (left.kept.length > 0)
     run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept)}`);
   if (left.hasOtherCommits) {
@@ -67,6 +67,11 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   run.note({ pr_url: url });
   if (url !== null) run.stage("pull_request", url);
   return { ...patch, pr_url: url };
+};
+
+const changesIn = ({ paths, kept, ahead }: WorktreeState): string[] => {
+  if (paths.length > 0 || kept.length > 0 || ahead === 0) return [...paths, ...kept];
+  return [ahead === 1 ? "1 commit" : `${ahead} commits`];
 };
 
 const some = (paths: string[]): string => {

@@ -1,5 +1,5 @@
 import type { FailureReason, Job } from "../contract/job.ts";
-import { repositoryName } from "../lib/repository-name.ts";
+import { repositoryName } from "../contract/repository-url.ts";
 import { adviceFor } from "./advice.ts";
 import { aligned, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
 import { paintStatus, type Layout } from "./paint.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Job } from "../../contract/job.ts";
-import { repositoryName } from "../../lib/repository-name.ts";
+import { repositoryName } from "../../contract/repository-url.ts";
 import { connect } from "../connect.ts";
 import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
 import { findJob } from "../job-id.ts";

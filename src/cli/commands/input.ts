@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { urlOfShort } from "../../contract/repository-url.ts";
 import { CliError, usageError } from "../failure.ts";
 import { note } from "../print.ts";
 
@@ -13,9 +14,7 @@ export const fromHere = (path: string): string => (/^\.{1,2}(\/|$)/.test(path) ?
 export const repositoryOf = (word: string, gitHost: string): string => {
   const path = fromHere(word);
   if (path !== word || /^(\/|[a-z][a-z0-9+.-]*:)|@/i.test(word)) return path;
-  if (word !== "" && existsSync(word)) return resolve(word);
-  if (/^[\w-]+\/[\w.-]+$/.test(word)) return `https://${gitHost}/${word}`;
-  return /^[\w-]+(\.[\w-]+)+(\/[\w.-]+){2,}$/.test(word) ? `https://${word}` : word;
+  return word !== "" && existsSync(word) ? resolve(word) : urlOfShort(word, gitHost);
 };
 
 type Text = {

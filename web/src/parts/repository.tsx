@@ -1,4 +1,4 @@
-import { repositoryName } from "../../../src/lib/repository-name.ts";
+import { repositoryName } from "../../../src/contract/repository-url.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 
 /** A repository by its last two parts, `acme/app`; pointed at, its whole address. Empty: none. */

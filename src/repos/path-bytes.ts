@@ -1,0 +1,14 @@
+/* Paths as git gives them are bytes, one character each (latin1): they need not be UTF-8. */
+
+/** The bytes of a path from git. */
+export const pathBytes = (path: string): Buffer => Buffer.from(path, "latin1");
+
+/** For messages. */
+export const shownPath = (path: string): string =>
+  pathBytes(path)
+    .toString()
+    .replaceAll(/\p{Cc}/gu, "?");
+
+/** The absolute path, in bytes. */
+export const inside = (root: string, path: string): Buffer =>
+  Buffer.concat([Buffer.from(`${root}/`), pathBytes(path)]);
