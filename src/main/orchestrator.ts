@@ -16,7 +16,6 @@ import { createLog } from "../lib/log.ts";
 import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
-import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { transcriptRoot } from "../profiles/materialise.ts";
 import { createRunner } from "../runner/runner.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -198,13 +197,12 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     jobs: store,
     repos,
     endJob: jobs.end,
-    reserve: worker.reserveWorktree,
+    locks: stores.locks,
     endOrphans: async (id) => {
       await killOrphans(null, jobMarker(id, mark), { graceSeconds: orphanGrace });
     },
     isAlive: cluster.isAlive,
     admit,
-    mutex: createKeyedMutex(),
     settings: { ...settings, shared: stores.shared },
     now,
     newId: randomUUID,
@@ -311,7 +309,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     worktrees,
     removeConfig: runner.removeConfig,
     book: bookings.bookJob,
-    reserveWorktree: worker.reserveWorktree,
+    lockWorktree: worktrees.lock,
     locationOf: cluster.locationOf,
   });
   agentMode?.start();
