@@ -221,8 +221,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
     hasTranscript: async (id) => (await profiles.findTranscript(id)) !== null,
     putFiles: stores.taskFiles.put,
     admit,
-    joinWorktree: (id, accept) =>
-      worktrees.join(id, (named) => accept({ ...named, boundTo: stores.shared ? named.boundTo : null })),
+    joinWorktree: worktrees.join,
     instanceWith: cluster.instanceWith,
   });
 

@@ -8,7 +8,7 @@ import { lockOf } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { activeUses, lookUp, lookUpAll, type WorktreeFacts } from "./facts.ts";
 import type { Measuring } from "./measure.ts";
-import { forgetWorktree, JobCame, Kept, limit, ownerOf, removeWorktree } from "./removal.ts";
+import { forgetWorktree, Kept, limit, ownerOf, removeWorktree } from "./removal.ts";
 import { isCutOff, isOutOfReach, refusalOfRemoval } from "./status.ts";
 
 type CleanupRequest = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
@@ -119,17 +119,10 @@ const cleanOne = async (
       : await remove(deps, id, { asked, cancelled: cancelled_jobs });
     return { ...found, success: true, removed: true, error: null, ...done };
   } catch (error) {
-    const reason =
-      error instanceof JobCame
-        ? jobCame
-        : error instanceof Refusal
-          ? error.message
-          : unexpected(deps, id, error);
+    const reason = error instanceof Refusal ? error.message : unexpected(deps, id, error);
     return { ...found, success: false, removed: false, error: reason };
   }
 };
-
-const jobCame = "A job has just begun in it; wait for its end, or use force";
 
 const unexpected = ({ log, redact }: Cleaning, id: string, error: unknown): string => {
   log.warn({ err: error, worktree: id }, "the worktree could not be removed");
@@ -171,7 +164,8 @@ const remove = async (
   }
   const deadline = performance.now() + measureTimeout;
   await using own = await poll(() => locks.take(lockOf.worktree(id)), { ...waiting, deadline });
-  if (join === null || own === null) throw new Refusal(jobCame);
+  if (join === null || own === null)
+    throw new Refusal("A job has just begun in it; wait for its end, or use force");
   const known = await standing(deps, id, asked);
   if (known === null) return await removedBefore(deps, id);
   if (isOutOfReach(known)) {

@@ -11,8 +11,8 @@ export type NamedWorktree = {
   repoUrl: string;
   baseRef: string;
   branch: string;
-  /** Instance on whose disk it is. */
-  boundTo: string;
+  /** Instance on whose disk it is; null: there is only one. */
+  boundTo: string | null;
 };
 
 /** How long a submission waits for others and for a removal, ms. */
@@ -33,16 +33,13 @@ export const joinWorktree = async <Value>(
   const known = await lookUp(deps, id);
   if (known === null) throw notFound(id);
   const { record, onDisk, otherHost, about } = known;
-  if (record?.status === "removed") {
-    const ref = record.salvage_ref;
-    const work = ref === null ? "" : `, what it held that was not pushed is saved as ${ref}`;
-    throw new ServiceError("worktree_not_found", `The worktree ${id} was removed${work}; prepare another`);
-  }
+  if (record?.status === "removed") throw removed(id, record.salvage_ref);
   const why = refusalOfJobs(known);
   if (why !== null) throw notReady(id, why);
   if (otherHost === null && onDisk?.ready !== true) throw notFound(id);
   const { repoUrl, baseRef, branch } = onDisk?.worktree ?? about;
-  return await accept({ id, repoUrl, baseRef, branch, boundTo: otherHost?.podName ?? deps.settings.podName });
+  const owner = otherHost?.podName ?? deps.settings.podName;
+  return await accept({ id, repoUrl, baseRef, branch, boundTo: deps.settings.shared ? owner : null });
 };
 
 export const notFound = (id: string): ServiceError =>
@@ -50,6 +47,11 @@ export const notFound = (id: string): ServiceError =>
     "worktree_not_found",
     `There is no worktree ${id.slice(0, 100)}; list the worktrees to see those there are, and give at least four digits of an id, or prepare one`,
   );
+
+const removed = (id: string, ref: string | null): ServiceError => {
+  const work = ref === null ? "" : `, what it held that was not pushed is saved as ${ref}`;
+  return new ServiceError("worktree_not_found", `The worktree ${id} was removed${work}; prepare another`);
+};
 
 const notReady = (id: string, why: string): ServiceError =>
   new ServiceError("worktree_not_ready", `The worktree ${id} ${why}`);

@@ -1,39 +1,30 @@
 import { readdir, readlink } from "node:fs/promises";
 import { jobStatuses } from "../contract/job.ts";
-import { createRetries } from "../lib/retries.ts";
+import type { Retries } from "../lib/retries.ts";
 import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { isActive, isOwnedHere } from "./facts.ts";
 import { Kept, limit, lockForRemoval } from "./removal.ts";
 
-/** Interval between two rounds, ms. */
-const interval = 60_000;
-
 /**
  * Finds worktrees on this instance's disk that their jobs no longer use: other instances may have taken the jobs over
  * while this one was lost, and run them in worktrees of their own. Saves what is not pushed, then removes them.
  */
-export const createOrphanSweep = (deps: Dependencies) => {
-  let last = Number.NEGATIVE_INFINITY;
-  const retries = createRetries();
-
-  return {
-    /** One round, at most once a minute. */
-    sweep: async (signal: AbortSignal): Promise<void> => {
-      const at = deps.now().getTime();
-      if (Math.abs(at - last) < interval) return;
-      for (const id of await deps.repos.listWorktreeIds()) {
-        if (signal.aborted) return;
-        if (!retries.isDue(id, at) || (await findOrphan(deps, id)) === null) continue;
-        await removeOrphan(deps, id).catch((err: unknown) => {
-          retries.failed(id, at, err);
-          deps.log.warn({ err, worktree: id }, "an orphaned worktree could not be removed");
-        });
-      }
-      last = at;
-    },
-  };
+export const removeOrphans = async (
+  deps: Dependencies,
+  retries: Retries,
+  signal: AbortSignal,
+): Promise<void> => {
+  const at = deps.now().getTime();
+  for (const id of await deps.repos.listWorktreeIds()) {
+    if (signal.aborted) return;
+    if (!retries.isDue(id, at) || (await findOrphan(deps, id)) === null) continue;
+    await removeOrphan(deps, id).catch((err: unknown) => {
+      retries.failed(id, at, err);
+      deps.log.warn({ err, worktree: id }, "an orphaned worktree could not be removed");
+    });
+  }
 };
 
 /**

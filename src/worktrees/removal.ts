@@ -40,7 +40,7 @@ type Removal = {
  * Each step is recorded before the next and can be repeated: save the work and note the ref, note that the removal
  * begins, remove the directory. A failure before that note changes nothing; retention finishes what was cut short
  * after it. Until then the note keeps jobs out.
- * @throws JobCame, Kept
+ * @throws Kept
  */
 export const removeWorktree = async (
   deps: Dependencies,
@@ -51,8 +51,7 @@ export const removeWorktree = async (
   const { id, record, onDisk } = known;
   const signal = AbortSignal.any([limit(deps), lost]);
   const [active] = activeUses(known);
-  if (active !== undefined)
-    throw new JobCame(`job ${active.jobId} (${active.status}) uses the worktree ${id}`);
+  if (active !== undefined) throw new Error(`job ${active.jobId} has just begun in it`);
   const { ref, kept } = await save(deps, known, signal);
   if (kept.some((what) => !lose.includes(what))) throw new Kept(kept);
   signal.throwIfAborted();
@@ -68,11 +67,6 @@ export const removeWorktree = async (
   log.info({ worktree: id, salvage_ref: ref ?? undefined }, "worktree removed");
   return { ref, kept };
 };
-
-/** A job uses the worktree; it stays. */
-export class JobCame extends Error {
-  override name = "JobCame";
-}
 
 /** It contains something that git cannot save: its directory stays. */
 export class Kept extends LastingFailure {

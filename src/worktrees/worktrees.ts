@@ -12,7 +12,7 @@ import { createMeasuring, type Measuring } from "./measure.ts";
 import { createJobDiff } from "./job-diff.ts";
 import { createPreparing } from "./prepare.ts";
 import { lookUp, lookUpAll, isActive, type WorktreeFacts } from "./facts.ts";
-import { createOrphanSweep } from "./orphans.ts";
+import { removeOrphans } from "./orphans.ts";
 import { lockForRemoval } from "./removal.ts";
 import { worktreeStatus } from "./status.ts";
 
@@ -21,21 +21,15 @@ export const createWorktrees = (deps: Dependencies) => {
   const measuring = createMeasuring(deps);
   const preparing = createPreparing(deps);
   const viewing = { ...deps, measuring };
-  const retries = createRetries();
-  const orphans = createOrphanSweep(deps);
+  const { repos, settings, now, log } = deps;
   const told = new Map<string, string[]>();
+  const [expired, orphaned] = [createRetries(), createRetries()];
+  const sweepOrphans = atMostEvery(60_000, now, (signal) => removeOrphans(deps, orphaned, signal));
 
-  let expired = Number.NEGATIVE_INFINITY;
-
-  /** Deletes expired salvage refs, once an hour. */
-  const expire = async (signal: AbortSignal): Promise<void> => {
-    const { repos, settings, now, log } = deps;
-    const at = now().getTime();
-    if (Math.abs(at - expired) < 3_600_000) return;
-    expired = at;
-    const refs = await repos.expireRefs(new Date(at - settings.salvageTtl * 1000), signal);
+  const expireRefs = atMostEvery(3_600_000, now, async (signal) => {
+    const refs = await repos.expireRefs(new Date(now().getTime() - settings.salvageTtl * 1000), signal);
     if (refs > 0) log.info({ refs }, "saved work older than SERVICE_SALVAGE_TTL was deleted");
-  };
+  });
 
   const get = async (id: string): Promise<Worktree> => {
     const known = await lookUp(deps, id);
@@ -79,9 +73,9 @@ export const createWorktrees = (deps: Dependencies) => {
     /** At start, once the jobs of an earlier start are settled. */
     recover: preparing.resume,
     applyRetention: async (signal: AbortSignal): Promise<void> => {
-      await applyRetention(deps, retries, signal);
-      await orphans.sweep(signal);
-      await expire(signal);
+      await applyRetention(deps, expired, signal);
+      await sweepOrphans(signal);
+      await expireRefs(signal);
     },
     /** Resolves when no preparation is in flight; abort `closing` first. */
     settled: preparing.settled,
@@ -89,6 +83,19 @@ export const createWorktrees = (deps: Dependencies) => {
 };
 
 export type Worktrees = ReturnType<typeof createWorktrees>;
+
+type Round = (signal: AbortSignal) => Promise<void>;
+
+/** Also when the clock is set back. */
+const atMostEvery = (ms: number, now: () => Date, round: Round): Round => {
+  let last = Number.NEGATIVE_INFINITY;
+  return async (signal) => {
+    const at = now().getTime();
+    if (Math.abs(at - last) < ms) return;
+    last = at;
+    await round(signal);
+  };
+};
 
 type Viewing = Pick<Dependencies, "repos" | "now"> & { measuring: Measuring };
 
