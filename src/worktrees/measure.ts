@@ -41,10 +41,13 @@ export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) =
     );
 
   /** Null: a job is in it, or somebody else has it, whose git this one's would disturb. */
-  const whileFree = async <Value>(id: string, work: () => Promise<Value>): Promise<Value | null> => {
+  const whileFree = async <Value>(
+    id: string,
+    work: (signal: AbortSignal) => Promise<Value>,
+  ): Promise<Value | null> => {
     await using lock = await locks.take(lockOf.worktree(id));
     if (lock === null || (await jobs.usesOfWorktree(id)).some(isActive)) return null;
-    return await work();
+    return await work(AbortSignal.any([closing, lock.lost]));
   };
 
   const sizeOf = async (known: WorktreeFacts): Promise<number | null> => {
@@ -57,7 +60,7 @@ export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) =
     const { id, onDisk } = known;
     if (onDisk?.ready !== true) return null;
     return await measureOf(known, "whether all is pushed", () =>
-      whileFree(id, () => repos.isPushed(onDisk.worktree, closing)),
+      whileFree(id, (signal) => repos.isPushed(onDisk.worktree, signal)),
     );
   };
 
@@ -78,7 +81,7 @@ export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) =
       const { worktreeId, repoUrl } = worktree;
       const files = { worktreeId, repoUrl, head: null, base: null, format: "names", maxBytes: 0 } as const;
       return (
-        (await whileFree(id, () => repos.unsavable(worktree, closing))) ??
+        (await whileFree(id, (signal) => repos.unsavable(worktree, signal))) ??
         (await repos.diff({ ...files, signal: closing }))?.kept ??
         []
       );
