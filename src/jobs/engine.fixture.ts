@@ -15,7 +15,7 @@ import { createLocalQueue } from "./local-queue.ts";
 import { queueWaiting, recover } from "./recovery.ts";
 import { createNotifier } from "../lib/notifier.ts";
 import type { JobRecord } from "../store/job-record.ts";
-import { createLocalLocks } from "../store/locks.ts";
+import { createLocalLocks, lockOf } from "../store/locks.ts";
 import { openOutcomeSpool } from "./outcomes.ts";
 import { createWorker } from "./worker.ts";
 
@@ -64,10 +64,11 @@ export const startEngine = async ({
   const ended: JobRecord[] = [];
   const onEnded = (record: JobRecord): void => void ended.push(record);
   const spool = await openOutcomeSpool(join(jobsDir, "spool"), log);
+  const locks = createLocalLocks();
   const worker = createWorker({
     store,
     events,
-    locks: createLocalLocks(),
+    locks,
     spool,
     queue,
     jobEnds,
@@ -113,7 +114,7 @@ export const startEngine = async ({
         removeWorktree,
         removeConfig: async () => undefined,
         book: async () => undefined,
-        reserveWorktree: worker.reserveWorktree,
+        lockWorktree: (id) => locks.take(lockOf.worktree(id)),
         locationOf: () => "here",
         retries,
         now,

@@ -3,6 +3,7 @@ import { ended } from "../../test/ports/job-record-sample.ts";
 import { createLog } from "../lib/log.ts";
 import { createRetries, LastingFailure } from "../lib/retries.ts";
 import type { JobRecord } from "../store/job-record.ts";
+import { createLocalLocks } from "../store/locks.ts";
 import { applyRetention, type Retention } from "./retention.ts";
 
 const never = new AbortController().signal;
@@ -42,7 +43,7 @@ const world = (
     },
     events: { remove: async () => undefined },
     removeConfig: async () => undefined,
-    reserveWorktree: () => ({ [Symbol.dispose]: () => undefined }),
+    lockWorktree: createLocalLocks().take,
     locationOf: () => "here",
     worktreeTtl: 0,
     retries: createRetries(),

@@ -1,5 +1,6 @@
 import { finalStatuses, isFinal } from "../contract/job.ts";
 import type { Retries } from "../lib/retries.ts";
+import type { Lock } from "../store/locks.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Due } from "../store/job-store.ts";
 import { maxBatch } from "../store/records.ts";
@@ -8,13 +9,13 @@ import { endJob, type Settling } from "./settle.ts";
 export type Retention = Settling & {
   /** Seconds that a worktree stays after its job's end. */
   worktreeTtl: number;
-  /** Removes what a job has on disk besides its record and events. Must be safe to repeat. */
-  removeWorktree: (record: JobRecord) => Promise<void>;
+  /** Removes a job's worktree, until the lock on it is lost. Must be safe to repeat. */
+  removeWorktree: (record: JobRecord, lost: AbortSignal) => Promise<void>;
   removeConfig: (record: JobRecord) => Promise<void>;
   /** Books what a job cost, if that has not been done. */
   book: (record: JobRecord) => Promise<void>;
-  /** Keeps jobs out of a worktree until disposed; null: a running job uses it. */
-  reserveWorktree: (worktreeId: string) => Disposable | null;
+  /** Keeps jobs out of a worktree until disposed; null: somebody else has it. */
+  lockWorktree: (worktreeId: string) => Promise<Lock | null>;
   /**
    * Where a job's worktree is: on this instance's disk, on that of another living instance, or on none that can be
    * reached.
@@ -75,9 +76,9 @@ const removeWorktree: Step = async (id, deps) => {
   const record = await deps.store.get(id);
   if (record === null || record.worktree_id === null) return stays;
   // A job that resumes the session waits in the meantime: it must not start in a directory that is being removed.
-  using reserved = deps.reserveWorktree(record.worktree_id);
-  if (reserved === null) return undefined;
-  if (await isLastIn(deps, record.worktree_id, id)) await deps.removeWorktree(record);
+  await using lock = await deps.lockWorktree(record.worktree_id);
+  if (lock === null) return undefined;
+  if (await isLastIn(deps, record.worktree_id, id)) await deps.removeWorktree(record, lock.lost);
   await deps.store.update(id, { status: finalStatuses }, { worktree_removed_at: deps.now().toISOString() });
   return undefined;
 };

@@ -5,13 +5,13 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { Locks } from "../store/locks.ts";
 import type { Spool } from "../store/spool.ts";
 import { type Execute, type Interruption, type Outcome, createRun } from "./run.ts";
-import { createJobLocks, lockNames, type HeldLocks } from "./job-locks.ts";
+import { claimIfFree, namesOf } from "./job-locks.ts";
 import { writeOutcome, type Spooled } from "./outcomes.ts";
 import type { Settling } from "./settle.ts";
 import { claimed } from "./state.ts";
 
 type Dependencies = Settling & {
-  /** Locks on agent sessions, across instances. */
+  /** Locks on worktrees and agent sessions, across instances. */
   locks: Locks;
   spool: Spool<Spooled>;
   execute: Execute;
@@ -32,10 +32,9 @@ type Entry = OwnRun & { controller: AbortController; done: Promise<void> };
 export const createWorker = (deps: Dependencies) => {
   const { store, events, now, log } = deps;
   const running = new Map<string, Entry>();
-  /** By lock name: resolves once an ended run, whose outcome is being written, has released it. */
-  const releases = new Map<string, Promise<unknown>>();
+  /** By what a run that has ended used: resolves once its outcome is written. */
+  const endings = new Map<string, Promise<unknown>>();
   const stopping = new AbortController();
-  const jobLocks = createJobLocks(deps);
 
   /** Passed to the queue. */
   const work = async (id: string): Promise<"done" | "later"> => {
@@ -48,23 +47,20 @@ export const createWorker = (deps: Dependencies) => {
     return outcome.kind === "requeue" && (await ending) === "queued" ? "later" : "done";
   };
 
-  /** Writes the outcome, then releases the locks. Never rejects. Resolves to the job's state; null: unknown. */
-  const ended = ({ record, locks, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
+  /** Writes the outcome. Never rejects. Resolves to the job's state; null: unknown. */
+  const ended = ({ record, names, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
     const finish = async (): Promise<JobStatus | null> => {
       const status = await writeOutcome(deps, record, outcome, stopping.signal).catch((err: unknown) => {
         log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
         return null;
       });
       entry.finish();
-      await jobLocks.release(locks).catch((err: unknown) => {
-        log.debug({ err, job: record.id }, "the lock on the job's session lapses by itself");
-      });
       return status;
     };
     const ending = finish().finally(() => {
-      for (const name of locks.names) if (releases.get(name) === ending) releases.delete(name);
+      for (const name of names) if (endings.get(name) === ending) endings.delete(name);
     });
-    for (const name of locks.names) releases.set(name, ending);
+    for (const name of names) endings.set(name, ending);
     return ending;
   };
 
@@ -85,23 +81,23 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   const claimAs = async (found: JobRecord): Promise<Claim | "later" | null> => {
-    const isClaimed = found.status !== "queued";
-    await Promise.all(lockNames(found).flatMap((name) => releases.get(name) ?? []));
-    const locks = await jobLocks.acquire(found);
-    if (locks === null) return "later" as const;
-    // Registered before the claim: a cancel at the same moment must find the run.
-    const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
-    let record: JobRecord | null = null;
-    try {
-      record = isClaimed ? found : await claimed(store, found, { instance: deps.instance, at: now() });
-      if (record?.status === "cancelled") entry.controller.abort("cancel" satisfies Interruption);
-      return record === null ? null : { record, locks, entry };
-    } finally {
-      if (record === null) {
-        entry.finish();
-        await jobLocks.release(locks);
+    const names = namesOf(found);
+    await Promise.all(names.flatMap((name) => endings.get(name) ?? []));
+    return await claimIfFree(deps, found, async () => {
+      // Its queue entry came twice.
+      if (running.has(found.id)) return "later";
+      const isClaimed = found.status !== "queued";
+      // Registered before the claim: a cancel at the same moment must find the run.
+      const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
+      let record: JobRecord | null = null;
+      try {
+        record = isClaimed ? found : await claimed(store, found, { instance: deps.instance, at: now() });
+        if (record?.status === "cancelled") entry.controller.abort("cancel" satisfies Interruption);
+        return record === null ? null : { record, names, entry };
+      } finally {
+        if (record === null) entry.finish();
       }
-    }
+    });
   };
 
   /** Another instance's queue is the right one for it. */
@@ -179,7 +175,6 @@ export const createWorker = (deps: Dependencies) => {
       await Promise.all(runs.map((run) => run.done));
     },
     runs: (): OwnRun[] => [...running.values()],
-    reserveWorktree: jobLocks.reserveWorktree,
     /** A claim in flight counts. */
     runningCount: (): number => new Set([...running.keys(), ...claims.values()]).size,
   };
@@ -187,4 +182,4 @@ export const createWorker = (deps: Dependencies) => {
 
 export type Worker = ReturnType<typeof createWorker>;
 
-type Claim = { record: JobRecord; locks: HeldLocks; entry: Entry & { finish: () => void } };
+type Claim = { record: JobRecord; names: string[]; entry: Entry & { finish: () => void } };

@@ -182,13 +182,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     jobs: store,
     repos,
     endJob: jobs.end,
-    reserve: worker.reserveWorktree,
+    locks: stores.locks,
     endOrphans: async (id) => {
       await killOrphans(null, jobMarker(id, mark), { graceSeconds: orphanGrace });
     },
     isAlive: cluster.isAlive,
     admit,
-    mutex: createKeyedMutex(),
     settings: { ...settings, shared },
     closing: signal,
   });
@@ -200,8 +199,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     hasTranscript: async (id) => (await profiles.findTranscript(id)) !== null,
     putFiles: stores.taskFiles.put,
     admit,
-    joinWorktree: (id, accept) =>
-      worktrees.join(id, (named) => accept({ ...named, boundTo: shared ? named.boundTo : null })),
+    joinWorktree: worktrees.join,
     instanceWith: cluster.instanceWith,
   });
   const agentMode = await openAgentMode({
@@ -286,7 +284,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       removeWorktree: worktrees.release,
       removeConfig: runner.removeConfig,
       book: bookings.bookJob,
-      reserveWorktree: worker.reserveWorktree,
+      lockWorktree: worktrees.lock,
       locationOf: cluster.locationOf,
       retries,
     };

@@ -186,7 +186,10 @@ const failedWorker =
   (err: unknown, job: string): void =>
     log.error({ err, job }, "the worker failed; the job is tried again");
 
-const openAgentStores = async ({ jobsDir, jobTtl, agentModeConversationTtl }: Settings, open: OpenRecords) => {
+const openAgentStores = async (
+  { jobsDir, jobTtl, agentModeConversationTtl }: Settings,
+  open: OpenRecords,
+) => {
   const conversations = conversationKind(agentModeConversationTtl);
   const visibilities = join(homedir(), ".service", "stream_config");
   return {

@@ -8,11 +8,25 @@ export type Locks = {
   close: () => Promise<void>;
 };
 
-export type Lock = {
+export type Lock = AsyncDisposable & {
   /** Never rejects: a lock that cannot be released expires. */
   release: () => Promise<void>;
   /** Aborted when the lock could not be renewed: another instance may have it now. */
   lost: AbortSignal;
+};
+
+/**
+ * The locks of a worktree and of an agent session.
+ *
+ * - `worktree`: held by who runs git there for itself, measures or removes it, and while a job that is to run in it is
+ *   claimed. From then on the job's record says that it is in use.
+ * - `join`: held by a submission into it and by its removal, while they look and write.
+ * - `session`: held while a job of it is claimed.
+ */
+export const lockOf = {
+  worktree: (id: string): string => `worktree ${id}`,
+  join: (id: string): string => `join ${id}`,
+  session: (id: string): string => `session ${id}`,
 };
 
 /** Locks within this process. */
@@ -25,13 +39,11 @@ export const createLocalLocks = (): Locks => {
       if (holders.has(name)) return null;
       const token = Symbol(name);
       holders.set(name, token);
-      return {
-        release: async () => {
-          // A second release must not free the lock of the next holder.
-          if (holders.get(name) === token) holders.delete(name);
-        },
-        lost: never,
+      const release = async (): Promise<void> => {
+        // A second release must not free the lock of the next holder.
+        if (holders.get(name) === token) holders.delete(name);
       };
+      return { release, lost: never, [Symbol.asyncDispose]: release };
     },
     close: async () => undefined,
   };

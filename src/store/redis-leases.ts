@@ -110,7 +110,7 @@ export const createRedisLocks = ({ kv, leaseSeconds, owner }: LockOptions): Lock
     const renewals = setInterval(() => void renewLease().catch(() => undefined), ms / 4);
     renewals.unref();
     releases.add(release);
-    return { release, lost: lost.signal };
+    return { release, lost: lost.signal, [Symbol.asyncDispose]: release };
   };
 
   return {

@@ -2,21 +2,14 @@ import { basename, resolve } from "node:path";
 import pLimit from "p-limit";
 import { ServiceError } from "../contract/errors.ts";
 import type { CleanupResult } from "../contract/worktree.ts";
+import { poll } from "../lib/wait.ts";
 import { salvageRef } from "../repos/repos.ts";
-import { pause } from "../lib/wait.ts";
+import { lockOf } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
+import { activeUses, lookUp, lookUpAll, type WorktreeFacts } from "./facts.ts";
 import type { Measuring } from "./measure.ts";
-import { forgetKnown, JobCame, Kept, ownerOf, removeWorktree } from "./removal.ts";
-import {
-  activeUses,
-  factsOf,
-  isCutOff,
-  isOutOfReach,
-  lookUp,
-  lookUpAll,
-  statusOf,
-  type WorktreeFacts,
-} from "./facts.ts";
+import { forgetWorktree, Kept, limit, ownerOf, removeWorktree } from "./removal.ts";
+import { isCutOff, isOutOfReach, refusalOfRemoval } from "./status.ts";
 
 type CleanupRequest = { paths: string; max_age_hours: number; force: boolean; dry_run: boolean };
 
@@ -31,14 +24,12 @@ type Cleaning = Dependencies & {
 /** How long a cancelled job may take to end before its worktree stays after all, ms. */
 const jobEndTimeout = 60_000;
 
+/** How long a measurement of the worktree, or the begin of a job, is waited for, ms. */
+const measureTimeout = 5000;
+
 /** Why a worktree stays. */
 class Refusal extends Error {
   override name = "Refusal";
-}
-
-/** The worktree is removed, but not by this cleanup: another was faster, or the request came twice. */
-class AlreadyRemoved extends Error {
-  override name = "AlreadyRemoved";
 }
 
 /** Removes worktrees of the service, only those, by path or id and by age. `removed`: how many this call removed. */
@@ -58,9 +49,8 @@ export const cleanUp = async (
     );
   }
   const { chosen, foreign } = await choose(deps, new Set(names), asked);
-  const limit = pLimit(4);
   let done = 0;
-  const cleaned = await limit.map(chosen, async (known) => {
+  const cleaned = await pLimit(4).map(chosen, async (known) => {
     const result = await cleanOne(deps, known, asked);
     done += 1;
     progress?.(`${done} of ${chosen.length} worktrees`);
@@ -76,7 +66,7 @@ export const cleanUp = async (
 const choose = async (
   deps: Cleaning,
   names: Set<string>,
-  asked: CleanupRequest,
+  { max_age_hours: hours }: CleanupRequest,
 ): Promise<{ chosen: WorktreeFacts[]; foreign: string[] }> => {
   const chosen = new Map<string, WorktreeFacts>();
   const foreign: string[] = [];
@@ -85,8 +75,9 @@ const choose = async (
     if (known === null) foreign.push(name);
     else chosen.set(known.id, known);
   }
-  if (asked.max_age_hours > 0)
-    for (const known of (await lookUpAll(deps)).filter(olderThan(deps, asked))) chosen.set(known.id, known);
+  const before = deps.now().getTime() - hours * 3_600_000;
+  for (const known of hours > 0 ? await lookUpAll(deps) : [])
+    if (known.about.createdAt.getTime() < before) chosen.set(known.id, known);
   return { chosen: [...chosen.values()], foreign };
 };
 
@@ -95,15 +86,10 @@ const lookUpNamed = async (deps: Cleaning, name: string): Promise<WorktreeFacts 
   const path = name.startsWith("/") ? resolve(name) : null;
   const id = path === null ? name : basename(path);
   const known = isId.test(id) ? await lookUp(deps, id) : null;
-  return known === null || path === null || factsOf(known).path === path ? known : null;
+  return path === null || known?.about.path === path ? known : null;
 };
 
 const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-const olderThan =
-  ({ now }: Pick<Dependencies, "now">, { max_age_hours }: CleanupRequest) =>
-  (known: WorktreeFacts): boolean =>
-    now().getTime() - factsOf(known).createdAt.getTime() > max_age_hours * 3_600_000;
 
 const noSuchWorktree = (name: string): CleanupResult => ({
   path: name,
@@ -116,167 +102,139 @@ const noSuchWorktree = (name: string): CleanupResult => ({
   salvage_ref: null,
 });
 
+/** What is to be reported of one. */
+type Done = Partial<CleanupResult>;
+
 const cleanOne = async (
   deps: Cleaning,
-  listed: WorktreeFacts,
+  { id, about }: WorktreeFacts,
   asked: CleanupRequest,
 ): Promise<CleanupResult> => {
-  const { id } = listed;
   // Filled as jobs are cancelled: they are reported even if the removal fails after that.
-  const cancelled: string[] = [];
-  const about = {
-    path: factsOf(listed).path,
-    worktree_id: id,
-    success: true,
-    removed: true,
-    error: null,
-    cancelled_jobs: cancelled,
-    size_bytes: null,
-    salvage_ref: null,
-  };
+  const cancelled_jobs: string[] = [];
+  const found = { path: about.path, worktree_id: id, cancelled_jobs, size_bytes: null, salvage_ref: null };
   try {
     const done = asked.dry_run
-      ? await inspect(deps, id, asked)
-      : // Later calls for this worktree wait while this one waits for its jobs.
-        await deps.mutex.runExclusive(id, () => remove(deps, id, { asked, cancelled }));
-    return { ...about, ...done };
+      ? await preview(deps, id, asked)
+      : await remove(deps, id, { asked, cancelled: cancelled_jobs });
+    return { ...found, success: true, removed: true, error: null, ...done };
   } catch (error) {
-    if (error instanceof AlreadyRemoved) {
-      const salvage_ref = (await deps.records.get(id))?.salvage_ref ?? null;
-      return { ...about, removed: false, size_bytes: 0, salvage_ref };
-    }
-    const reason =
-      error instanceof JobCame
-        ? "A job has just begun in it; wait for its end, or use force"
-        : error instanceof Refusal
-          ? error.message
-          : unexpected(deps, id, error);
-    return { ...about, success: false, removed: false, error: reason };
+    const reason = error instanceof Refusal ? error.message : unexpected(deps, id, error);
+    return { ...found, success: false, removed: false, error: reason };
   }
 };
 
-type Done = Pick<CleanupResult, "cancelled_jobs" | "size_bytes" | "salvage_ref"> & { error?: string };
+const unexpected = ({ log, redact }: Cleaning, id: string, error: unknown): string => {
+  log.warn({ err: error, worktree: id }, "the worktree could not be removed");
+  return redact(`It could not be removed: ${error instanceof Error ? error.message : String(error)}`);
+};
 
+/** What a removal would free and where it would save unpushed work. @throws Refusal as a removal would */
+const preview = async (deps: Cleaning, id: string, asked: CleanupRequest): Promise<Done> => {
+  const known = await standing(deps, id, asked);
+  if (known === null) return await removedBefore(deps, id);
+  const cancelled_jobs = activeUses(known).map(({ jobId }) => jobId);
+  if (isCutOff(known)) return { cancelled_jobs, size_bytes: 0, error: forgotten(known) };
+  // A decision needs a fresh measurement.
+  deps.measuring.forget(id);
+  const { size, pushed } = await deps.measuring.measure(known);
+  const done = { cancelled_jobs, size_bytes: size };
+  if (hasNoWork(known) || pushed === true) return done;
+  const kept = await deps.measuring.unsavable(known);
+  if (!asked.force) throw new Refusal(unpushed(kept, asked));
+  if (!wereTold(deps, id, kept)) throw new Refusal(keptSentence(kept, asked));
+  return { ...done, salvage_ref: salvageRef(ownerOf(known)), ...lossOf(kept, "Would be lost") };
+};
+
+/** Removes one. Later calls for it wait meanwhile. */
 const remove = async (
   deps: Cleaning,
   id: string,
   { asked, cancelled }: { asked: CleanupRequest; cancelled: string[] },
-): Promise<Omit<Done, "cancelled_jobs">> => {
-  const first = await standing(deps, id);
-  await makeFree(deps, first, { asked, cancelled });
+): Promise<Done> => {
+  const { locks, repos, measuring, closing, told } = deps;
+  const waiting = { first: 5, longest: 200, signal: closing };
+  await using join = await poll(() => locks.take(lockOf.join(id)), waiting);
+  const first = await standing(deps, id, asked);
+  if (first === null) return await removedBefore(deps, id);
+  await makeFree(deps, first, cancelled);
   if (isCutOff(first)) {
-    await forgetKnown(deps, first);
-    return { size_bytes: 0, salvage_ref: null, error: forgotten(first) };
+    await forgetWorktree(deps, first);
+    return { size_bytes: 0, error: forgotten(first) };
   }
-  using reserved = await reserveSoon(deps, id);
-  if (reserved === null) throw new Refusal("A job has just begun in it; wait for its end, or use force");
-  const known = await standing(deps, id);
-  if (isOutOfReach(known) && asked.force) {
-    await forgetKnown(deps, known);
-    return { size_bytes: 0, salvage_ref: null };
+  const deadline = performance.now() + measureTimeout;
+  await using own = await poll(() => locks.take(lockOf.worktree(id)), { ...waiting, deadline });
+  if (join === null || own === null)
+    throw new Refusal("A job has just begun in it; wait for its end, or use force");
+  const known = await standing(deps, id, asked);
+  if (known === null) return await removedBefore(deps, id);
+  if (isOutOfReach(known)) {
+    await forgetWorktree(deps, known);
+    return { size_bytes: 0 };
   }
-  const { size_bytes } = await inspect(deps, id, asked, { keepsJobsOut: true });
-  const lose = asked.force ? (deps.told.get(id) ?? []) : [];
-  const current = await standing(deps, id);
-  const { ref, kept } = await removeWorktree(deps, current, { lose }).catch((error: unknown) => {
+  measuring.forget(id);
+  const size_bytes = await measuring.size(known);
+  const { onDisk } = known;
+  if (!asked.force && !hasNoWork(known) && onDisk !== null) {
+    const signal = limit(deps);
+    if (!(await repos.isPushed(onDisk.worktree, signal)))
+      throw new Refusal(unpushed(await repos.unsavable(onDisk.worktree, signal), asked));
+  }
+  const lost = AbortSignal.any([join.lost, own.lost]);
+  const lose = asked.force ? (told.get(id) ?? []) : [];
+  const { ref, kept } = await removeWorktree(deps, known, { lost, lose }).catch((error: unknown) => {
     if (!(error instanceof Kept)) throw error;
-    if (asked.force) deps.told.set(id, error.kept);
+    if (asked.force) told.set(id, error.kept);
     throw new Refusal(keptSentence(error.kept, asked));
   });
-  deps.told.delete(id);
+  told.delete(id);
   return { size_bytes, salvage_ref: ref, ...lossOf(kept, "Lost") };
 };
 
+/** Its present state; null: it has been removed already. @throws Refusal when it must stay */
+const standing = async (
+  deps: Cleaning,
+  id: string,
+  { force }: CleanupRequest,
+): Promise<WorktreeFacts | null> => {
+  const known = await lookUp(deps, id);
+  if (known === null || (known.record?.status === "removed" && known.onDisk === null)) return null;
+  const why = refusalOfRemoval(known, force);
+  if (why !== null) throw new Refusal(why);
+  return known;
+};
+
+/** Another cleanup was faster, or the request came twice. */
+const removedBefore = async ({ records }: Cleaning, id: string): Promise<Done> => ({
+  removed: false,
+  size_bytes: 0,
+  salvage_ref: (await records.get(id))?.salvage_ref ?? null,
+});
+
+/** An unfinished checkout contains none. */
+const hasNoWork = ({ onDisk }: WorktreeFacts): boolean => onDisk?.ready !== true;
+
+const wereTold = ({ told }: Cleaning, id: string, kept: string[]): boolean =>
+  kept.every((what) => told.get(id)?.includes(what) === true);
+
 const lossOf = (kept: string[], lost: string): { error?: string } =>
   kept.length === 0 ? {} : { error: `${lost} with it: ${kept.join(", ")}` };
+
+const unpushed = (kept: string[], asked: CleanupRequest): string =>
+  kept.length > 0
+    ? keptSentence(kept, asked)
+    : "It holds work that is not pushed; push it, or use force: then it is saved under a salvage ref first";
 
 const keptSentence = (kept: string[], { force, dry_run }: CleanupRequest): string => {
   const again = force && !dry_run ? "once more: it is lost then" : "twice: the first only names it";
   return `It holds what git cannot save (${kept.join(", ")}); copy what is needed of that, then use force ${again}`;
 };
 
-/** A list may be measuring it, which takes a moment. Null: a job is in it. */
-const reserveSoon = async (deps: Cleaning, id: string): Promise<Disposable | null> => {
-  for (let tries = 0; tries < 100 && !deps.closing.aborted; tries += 1) {
-    const reserved = deps.reserve(id);
-    if (reserved !== null) return reserved;
-    await pause(50, deps.closing);
-  }
-  return null;
-};
-
-/** What a removal would free and where it would save unpushed work. @throws Refusal as a removal would */
-const inspect = async (
-  deps: Cleaning,
-  id: string,
-  asked: CleanupRequest,
-  reservation?: { keepsJobsOut: true },
-): Promise<Done> => {
-  const known = await standing(deps, id);
-  refuseUnlessFree(known, asked);
-  const cancelled_jobs = activeUses(known).map(({ jobId }) => jobId);
-  if (isCutOff(known)) return { cancelled_jobs, size_bytes: 0, salvage_ref: null, error: forgotten(known) };
-  // A decision needs a fresh measurement.
-  deps.measuring.forget(id);
-  const { size, pushed } = await deps.measuring.measure(known, reservation);
-  // An unfinished checkout contains no work.
-  const isSafe = pushed === true || known.onDisk?.ready !== true;
-  const done = { cancelled_jobs, size_bytes: size, salvage_ref: isSafe ? null : salvageRef(ownerOf(known)) };
-  // A removal finds out by saving the work.
-  if (isSafe || (asked.force && !asked.dry_run)) return done;
-  const kept = await deps.measuring.unsavable(known, reservation);
-  const told = asked.force ? deps.told.get(id) : [];
-  if (kept.some((what) => told?.includes(what) !== true)) throw new Refusal(keptSentence(kept, asked));
-  if (asked.force) return { ...done, ...lossOf(kept, "Would be lost") };
-  throw new Refusal(
-    "It holds work that is not pushed; push it, or use force: then it is saved under a salvage ref first",
-  );
-};
-
-/** Its present state: another cleanup may have been faster. */
-const standing = async (deps: Cleaning, id: string): Promise<WorktreeFacts> => {
-  const known = await lookUp(deps, id);
-  if (known === null || (known.record?.status === "removed" && known.onDisk === null))
-    throw new AlreadyRemoved("it has been removed already");
-  return known;
-};
-
-/** @throws Refusal with the reason why it must stay in its present state */
-const refuseUnlessFree = (known: WorktreeFacts, { force }: CleanupRequest): void => {
-  const { record, otherHost } = known;
-  if (otherHost !== null && !(force && isCutOff(known))) throw new Refusal(otherDisk(known, otherHost));
-  if (force) return;
-  if (isOutOfReach(known)) throw new Refusal(statusOf(known).error ?? "It cannot be reached");
-  if (record?.status === "preparing")
-    throw new Refusal("It is being prepared; wait until it is ready, or use force");
-  const active = activeUses(known);
-  if (active.length > 0) {
-    const jobs = active.map(({ jobId, status }) => `${jobId} (${status})`).join(", ");
-    throw new Refusal(
-      `It is in use by job ${jobs}; wait for its end, or use force: then the job is cancelled`,
-    );
-  }
-};
-
-const otherDisk = (
-  known: WorktreeFacts,
-  { podName, isAlive }: NonNullable<WorktreeFacts["otherHost"]>,
-): string => {
-  if (isAlive) return `It is on the disk of the instance ${podName}; ask that one`;
-  const choice = isCutOff(known) ? ", or use force: then it is forgotten" : "";
-  return `It is on the disk of the instance ${podName}, which does not answer; wait until it is back${choice}`;
-};
-
 const forgotten = ({ otherHost }: WorktreeFacts): string =>
   `Forgotten: its instance ${otherHost?.podName} does not answer; should it come back, it saves what is there and removes it`;
 
-/** Ends what uses the worktree, and records the jobs that it cancels. */
-const makeFree = async (
-  deps: Cleaning,
-  known: WorktreeFacts,
-  { asked, cancelled }: { asked: CleanupRequest; cancelled: string[] },
-): Promise<void> => {
-  refuseUnlessFree(known, asked);
+/** Ends what uses the worktree, and notes the jobs that it cancels. */
+const makeFree = async (deps: Cleaning, known: WorktreeFacts, cancelled: string[]): Promise<void> => {
   const nobodyAnswers = isCutOff(known);
   if (known.record?.status === "preparing" && !nobodyAnswers) await deps.stopPreparing(known.id);
   // A lost instance ends none of its runs.
@@ -291,9 +249,4 @@ const makeFree = async (
         throw new Refusal(`Its job ${jobId} was cancelled but has not ended yet; try again`, { cause });
       });
   }
-};
-
-const unexpected = ({ log, redact }: Cleaning, id: string, error: unknown): string => {
-  log.warn({ err: error, worktree: id }, "the worktree could not be removed");
-  return redact(`It could not be removed: ${error instanceof Error ? error.message : String(error)}`);
 };

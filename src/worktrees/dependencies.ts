@@ -1,7 +1,7 @@
 import type { Log } from "../lib/log.ts";
-import type { KeyedMutex } from "../lib/keyed-mutex.ts";
 import type { Repos } from "../repos/repos.ts";
 import type { JobStore } from "../store/job-store.ts";
+import type { Locks } from "../store/locks.ts";
 import type { WorktreeStore } from "../store/worktree-store.ts";
 
 /** What the functions of this room work with. */
@@ -16,14 +16,12 @@ export type Dependencies = {
    * aborts.
    */
   endJob: (jobId: string, reason: string, signal: AbortSignal) => Promise<void>;
-  /** Keeps jobs out of a worktree until disposed; null: a job has just begun in it. */
-  reserve: (worktreeId: string) => Disposable | null;
+  /** Across all instances; `lockOf` names them. */
+  locks: Locks;
   /** Ends the processes that a lost instance left running for a preparation. */
   endOrphans: (worktreeId: string) => Promise<void>;
   /** Throws a `ServiceError` when no new work is accepted: draining, or too little disk space. */
   admit: () => Promise<void>;
-  /** By worktree id: serialises submissions to it and its removal. */
-  mutex: KeyedMutex;
   settings: {
     podName: string;
     /** Whether other instances may share the records. If not, a worktree is removed only on request or by its TTL. */

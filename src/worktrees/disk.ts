@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
 import type { RepositoryUsage, Volume } from "../contract/worktree.ts";
 import type { Measuring } from "./measure.ts";
-import { factsOf, lookUpAll, type FactSources } from "./facts.ts";
+import { lookUpAll, type FactSources } from "./facts.ts";
 
 type DiskSettings = { reposRoot: string; worktreeRoot: string; jobsDir: string; minFreeDiskBytes: number };
 
@@ -80,34 +80,24 @@ export const repositoryUsage = async (
 ): Promise<RepositoryUsage[]> => {
   const [caches, worktrees] = await Promise.all([deps.measuring.caches(), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
-  for (const { key, url, bytes, damaged } of caches)
-    byKey.set(key, {
-      repo_key: key,
-      repo_url: url,
-      cache_bytes: bytes,
-      worktrees: 0,
-      worktree_bytes: 0,
-      kept: damaged.map((path) => `damaged clone at ${path}`),
-    });
+  const usageOf = (key: string | null, url: string): RepositoryUsage => {
+    const empty = { repo_key: key, repo_url: url, cache_bytes: 0, worktrees: 0, worktree_bytes: 0, kept: [] };
+    const usage = byKey.get(key) ?? empty;
+    byKey.set(key, usage);
+    return usage;
+  };
+  for (const { key, url, bytes, damaged } of caches) {
+    const kept = damaged.map((path) => `damaged clone at ${path}`);
+    Object.assign(usageOf(key, url), { cache_bytes: bytes, kept });
+  }
   const here = worktrees.filter(({ otherHost }) => otherHost === null);
-  await Promise.all(
-    here.map(async (known) => {
-      const size = await deps.measuring.size(known);
-      const { repoKey: key, repoUrl: url } = factsOf(known);
-      const usage = byKey.get(key) ?? {
-        repo_key: key,
-        repo_url: url,
-        cache_bytes: 0,
-        worktrees: 0,
-        worktree_bytes: 0,
-        kept: [],
-      };
-      usage.worktrees += 1;
-      usage.worktree_bytes += size ?? 0;
-      usage.kept.push(...(known.onDisk?.kept ?? []).map((what) => `${known.id}: ${what}`));
-      byKey.set(key, usage);
-    }),
-  );
+  const sizes = await Promise.all(here.map((known) => deps.measuring.size(known)));
+  for (const [nth, { id, about, onDisk }] of here.entries()) {
+    const usage = usageOf(about.repoKey, about.repoUrl);
+    usage.worktrees += 1;
+    usage.worktree_bytes += sizes[nth] ?? 0;
+    usage.kept.push(...(onDisk?.kept ?? []).map((what) => `${id}: ${what}`));
+  }
   const total = ({ cache_bytes, worktree_bytes }: RepositoryUsage): number => cache_bytes + worktree_bytes;
   return [...byKey.values()].toSorted(
     (a, b) => total(b) - total(a) || ((a.repo_key ?? "") < (b.repo_key ?? "") ? -1 : 1),

@@ -1,129 +1,94 @@
 import pLimit from "p-limit";
+import { lockOf } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { isActive, type WorktreeFacts } from "./facts.ts";
 
-type Measure = { size: number | null; pushed: boolean | null };
+type Sources = Pick<Dependencies, "repos" | "jobs" | "locks" | "log" | "closing">;
 
-/** `pushed` is computed on demand only: it starts git. */
-type Entry = { state: string; size: Promise<number | null>; pushed: Promise<boolean | null> | null };
+type Shared = { state: string; value: Promise<unknown> };
 
 /** How long a measurement is cached, ms: lists are requested repeatedly, and each measurement starts git. */
 const cacheMs = 5000;
 
-/** Measures worktrees, a few at once. */
-export const createMeasuring = ({
-  repos,
-  jobs,
-  reserve,
-  log,
-  closing,
-}: Pick<Dependencies, "repos" | "jobs" | "reserve" | "log" | "closing">) => {
+/** Measures worktrees, a few at once. Null where something is unknown: that must not fail the rest of a list. */
+export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) => {
   const limit = pLimit(4);
-  const known = new Map<string, Entry>();
-  let caches: ReturnType<typeof repos.cacheUsage> | null = null;
+  const cached = new Map<string, Shared>();
 
-  /** Null where it is unknown; that must not fail the rest of a list. */
-  const attempt = async <Value>(
-    id: string,
-    what: string,
-    work: () => Promise<Value>,
-  ): Promise<Value | null> => {
-    try {
-      return await work();
-    } catch (err) {
-      log.warn({ err, worktree: id }, `${what} could not be measured`);
-      return null;
-    }
-  };
-
-  const pushedOf = async (
-    id: string,
-    worktree: Survey["worktree"],
-    mayMeasure: boolean,
-  ): Promise<boolean | null> => {
-    if (!mayMeasure) return null;
-    return attempt(id, "whether all is pushed", () => repos.isPushed(worktree, closing));
-  };
-
-  const measureSize = async ({ id, onDisk }: WorktreeFacts): Promise<number | null> =>
-    onDisk?.directoryExists === true
-      ? attempt(id, "the size", () => repos.worktreeSize(onDisk.worktree, closing))
-      : null;
-
-  const measurePushed = async (
-    { id, onDisk }: WorktreeFacts,
-    keepsJobsOut: boolean,
-  ): Promise<boolean | null> => {
-    if (onDisk === null) return null;
-    return whileFree(id, keepsJobsOut, (isFree) => pushedOf(id, onDisk.worktree, onDisk.ready && isFree));
-  };
-
-  /** git would disturb an agent that begins in the meantime. */
-  const whileFree = async <Value>(
-    id: string,
-    keepsJobsOut: boolean,
-    work: (isFree: boolean) => Promise<Value>,
-  ): Promise<Value> => {
-    using reserved = keepsJobsOut ? null : reserve(id);
-    return await work(keepsJobsOut || (reserved !== null && (await uses(id)) === 0));
-  };
-
-  const uses = async (id: string): Promise<number> => (await jobs.usesOfWorktree(id)).filter(isActive).length;
-
-  const take = (worktree: WorktreeFacts): Entry => {
-    const { id } = worktree;
-    const entry: Entry = { state: stateOf(worktree), size: limit(() => measureSize(worktree)), pushed: null };
-    // Concurrent callers share one measurement.
-    known.set(id, entry);
-    const forget = (): void => {
-      if (known.get(id) === entry) known.delete(id);
-    };
-    void entry.size.then(() => entry.pushed).then(() => setTimeout(forget, cacheMs).unref(), forget);
-    return entry;
+  /** Callers share a measurement while it is fresh and `state` is the same. */
+  const share = <Value>(key: string, state: string, measure: () => Promise<Value>): Promise<Value> => {
+    const last = cached.get(key);
+    if (last?.state === state) return last.value as Promise<Value>;
+    const value = measure();
+    const entry = { state, value };
+    cached.set(key, entry);
+    const forget = (): void => void (cached.get(key) === entry && cached.delete(key));
+    value.then(() => setTimeout(forget, cacheMs).unref(), forget);
+    return value;
   };
 
   /** A job that came or ended makes earlier measurements invalid. */
-  const entryOf = (worktree: WorktreeFacts): Entry => {
-    const last = known.get(worktree.id);
-    return last?.state === stateOf(worktree) ? last : take(worktree);
+  const measureOf = <Value>(
+    { id, onDisk, uses }: WorktreeFacts,
+    what: string,
+    work: () => Promise<Value>,
+  ): Promise<Value | null> =>
+    share(`${what} ${id}`, JSON.stringify([onDisk?.directoryExists, uses]), () =>
+      limit(work).catch((err: unknown) => {
+        log.warn({ err, worktree: id }, `${what} could not be measured`);
+        return null;
+      }),
+    );
+
+  /** Null: a job is in it, or somebody else has it, whose git this one's would disturb. */
+  const whileFree = async <Value>(
+    id: string,
+    work: (signal: AbortSignal) => Promise<Value>,
+  ): Promise<Value | null> => {
+    await using lock = await locks.take(lockOf.worktree(id));
+    if (lock === null || (await jobs.usesOfWorktree(id)).some(isActive)) return null;
+    return await work(AbortSignal.any([closing, lock.lost]));
+  };
+
+  const sizeOf = async (known: WorktreeFacts): Promise<number | null> => {
+    const { onDisk } = known;
+    if (onDisk?.directoryExists !== true) return null;
+    return await measureOf(known, "the size", () => repos.worktreeSize(onDisk.worktree, closing));
+  };
+
+  const pushedOf = async (known: WorktreeFacts): Promise<boolean | null> => {
+    const { id, onDisk } = known;
+    if (onDisk?.ready !== true) return null;
+    return await measureOf(known, "whether all is pushed", () =>
+      whileFree(id, (signal) => repos.isPushed(onDisk.worktree, signal)),
+    );
   };
 
   return {
     /** The next measurement is fresh. */
-    forget: (id: string): void => void known.delete(id),
-    /** `keepsJobsOut`: the caller has reserved the worktree and needs a measurement now. */
-    measure: async (worktree: WorktreeFacts, { keepsJobsOut = false } = {}): Promise<Measure> => {
-      const entry = keepsJobsOut ? take(worktree) : entryOf(worktree);
-      entry.pushed ??= limit(() => measurePushed(worktree, keepsJobsOut));
-      const [size, pushed] = await Promise.all([entry.size, entry.pushed]);
+    forget: (id: string): void => {
+      for (const key of cached.keys()) if (key.endsWith(` ${id}`)) cached.delete(key);
+    },
+    size: sizeOf,
+    measure: async (known: WorktreeFacts) => {
+      const [size, pushed] = await Promise.all([sizeOf(known), pushedOf(known)]);
       return { size, pushed };
     },
     /** What git cannot save of it as it is now; an agent may be at work in it. */
-    unsavable: async ({ id, onDisk }: WorktreeFacts, { keepsJobsOut = false } = {}): Promise<string[]> => {
+    unsavable: async ({ id, onDisk }: WorktreeFacts): Promise<string[]> => {
       if (onDisk?.directoryExists !== true) return [];
-      const { worktreeId, repoUrl } = onDisk.worktree;
+      const { worktree } = onDisk;
+      const { worktreeId, repoUrl } = worktree;
       const files = { worktreeId, repoUrl, head: null, base: null, format: "names", maxBytes: 0 } as const;
-      return whileFree(id, keepsJobsOut, async (isFree) =>
-        isFree
-          ? repos.unsavable(onDisk.worktree, closing)
-          : ((await repos.diff({ ...files, signal: closing }))?.kept ?? []),
+      return (
+        (await whileFree(id, (signal) => repos.unsavable(worktree, signal))) ??
+        (await repos.diff({ ...files, signal: closing }))?.kept ??
+        []
       );
     },
-    size: (worktree: WorktreeFacts): Promise<number | null> => entryOf(worktree).size,
-    /** Of the cached clones; concurrent callers share one measurement. */
-    caches: (): ReturnType<typeof repos.cacheUsage> => {
-      if (caches !== null) return caches;
-      const taken = repos.cacheUsage(closing);
-      caches = taken;
-      const forget = (): void => void (caches = null);
-      void taken.then(() => setTimeout(forget, cacheMs).unref(), forget);
-      return taken;
-    },
+    /** Of the cached clones. */
+    caches: (): ReturnType<typeof repos.cacheUsage> => share("clones", "", () => repos.cacheUsage(closing)),
   };
 };
-
-const stateOf = ({ onDisk, uses }: WorktreeFacts): string => JSON.stringify([onDisk?.directoryExists, uses]);
-
-type Survey = NonNullable<WorktreeFacts["onDisk"]>;
 
 export type Measuring = ReturnType<typeof createMeasuring>;

@@ -1,7 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
 import pLimit from "p-limit";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/operation.ts";
+import { orAborted } from "../lib/wait.ts";
 import { RepoError } from "../repos/repos.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
@@ -15,56 +15,45 @@ const heartbeat = 5000;
 /** A preparation during which the service ended this often is not retried: it may be the cause. */
 const maxAttempts = 3;
 
-type Ended = { error: ServiceError | null };
+type InFlight = { stop: AbortController; phase: string; ended: Promise<void> };
 
 /** Makes worktrees ahead of their jobs. A preparation continues when its caller leaves, and after a restart. */
 export const createPreparing = (deps: Dependencies) => {
   const { records, repos, settings, now, log } = deps;
   const limit = pLimit(settings.maxParallelJobs);
-  const inFlight = new Map<string, { stop: AbortController; phase: string; ended: Promise<Ended> }>();
+  const inFlight = new Map<string, InFlight>();
 
-  /** Preparations of this start, registered before their records are stored: recovery must skip them. */
-  const own = new Set<string>();
-
-  const begin = (record: WorktreeRecord): Promise<Ended> => {
+  /** Registered before its record is stored: `resume` must skip it. */
+  const begin = (record: WorktreeRecord, stored: Promise<unknown>): Promise<void> => {
+    const { worktree_id: id } = record;
     const stop = new AbortController();
-    const ended = limit(() => run(record, AbortSignal.any([stop.signal, deps.closing]))).finally(() => {
-      inFlight.delete(record.worktree_id);
-      own.delete(record.worktree_id);
-    });
-    inFlight.set(record.worktree_id, { stop, phase: "waiting for its turn", ended });
+    const ended = stored
+      .then(() => limit(() => run(record, AbortSignal.any([stop.signal, deps.closing]))))
+      .finally(() => inFlight.delete(id));
+    ended.catch(() => undefined);
+    inFlight.set(id, { stop, phase: "waiting for its turn", ended });
     return ended;
   };
 
-  const run = async (record: WorktreeRecord, signal: AbortSignal): Promise<Ended> => {
-    const { worktree_id: id } = record;
-    const enter = (phase: string): void => {
-      const entry = inFlight.get(id);
-      if (entry !== undefined) entry.phase = phase;
-    };
+  /** @throws ServiceError why it failed, which its record says too */
+  const run = async (record: WorktreeRecord, signal: AbortSignal): Promise<void> => {
+    const { worktree_id: id, repo_url: url, branch, base_ref: baseRef } = record;
+    const enter = (phase: string): void => void Object.assign(inFlight.get(id) ?? {}, { phase });
     try {
       signal.throwIfAborted();
       enter("fetching the repository");
-      const repo = await repos.fetch({ url: record.repo_url, jobId: id, signal });
+      const repo = await repos.fetch({ url, jobId: id, signal });
       enter("checking out");
-      const { baseRef } = await repos.addWorktree({
-        repo,
-        worktreeId: id,
-        jobId: id,
-        branch: record.branch,
-        baseRef: record.base_ref,
-        signal,
-      });
-      const ready = { status: "ready" as const, base_ref: baseRef, used_at: now().toISOString() };
+      const made = await repos.addWorktree({ repo, worktreeId: id, jobId: id, branch, baseRef, signal });
+      const ready = { status: "ready" as const, base_ref: made.baseRef, used_at: now().toISOString() };
       await records.update(id, ["preparing"], ready);
       log.info({ worktree: id }, "worktree prepared");
-      return { error: null };
     } catch (error) {
-      return { error: await fail(id, error, signal) };
+      throw await failed(id, error, signal);
     }
   };
 
-  const fail = async (id: string, error: unknown, signal: AbortSignal): Promise<ServiceError> => {
+  const failed = async (id: string, error: unknown, signal: AbortSignal): Promise<ServiceError> => {
     if (deps.closing.aborted) {
       return new ServiceError(
         "draining",
@@ -77,25 +66,27 @@ export const createPreparing = (deps: Dependencies) => {
       : asServiceError(error, deps.redact);
     if (failure.code === "internal")
       log.error({ err: error, worktree: id }, "the worktree could not be prepared");
-    const patch = { status: "failed" as const, ended_at: now().toISOString(), error: failure.message };
-    await records.update(id, ["preparing"], patch).catch((err: unknown) => {
+    await noteFailure(id, failure.message).catch((err: unknown) => {
       // The next start finds it `preparing` and tries again.
       log.error({ err, worktree: id }, "that the preparation failed could not be noted");
     });
     return failure;
   };
 
-  /** Resolves to how it ended; null when that takes longer than a caller should wait. */
-  const wait = async (id: string, ended: Promise<Ended>, context: RequestContext): Promise<Ended | null> => {
-    const enough = AbortSignal.any([context.signal, AbortSignal.timeout(maxWait)]);
-    for (;;) {
-      context.progress?.(`preparing: ${inFlight.get(id)?.phase ?? "done"}`);
-      const beat = new AbortController();
-      const pause = delay(heartbeat, null, { signal: AbortSignal.any([enough, beat.signal]) });
-      const result = await Promise.race([ended, pause.catch(() => null)]);
-      beat.abort();
-      if (result !== null || enough.aborted) return result;
-    }
+  const noteFailure = (id: string, error: string) =>
+    records.update(id, ["preparing"], { status: "failed", ended_at: now().toISOString(), error });
+
+  /** Until it has ended, or as long as a caller should wait. Tells its phase meanwhile. */
+  const wait = async (id: string, ended: Promise<void>, { signal, progress }: RequestContext) => {
+    const enough = AbortSignal.any([signal, AbortSignal.timeout(maxWait)]);
+    const tell = (): void => progress?.(`preparing: ${inFlight.get(id)?.phase ?? "done"}`);
+    tell();
+    const beat = setInterval(tell, heartbeat);
+    await orAborted(ended, enough)
+      .catch((error: unknown) => {
+        if (error !== enough.reason) throw error;
+      })
+      .finally(() => clearInterval(beat));
   };
 
   return {
@@ -107,40 +98,30 @@ export const createPreparing = (deps: Dependencies) => {
       await deps.admit();
       const url = repos.parseUrl(input.repo_url);
       if (input.base_ref !== "") repos.checkRef(input.base_ref);
-      if (inFlight.size >= settings.maxParallelJobs + settings.maxQueuedJobs) {
-        throw new ServiceError(
-          "queue_full",
-          `${inFlight.size} worktrees are being prepared already; try again later`,
-          {
-            retryAfter: 30,
-          },
-        );
+      const waiting = inFlight.size;
+      if (waiting >= settings.maxParallelJobs + settings.maxQueuedJobs) {
+        const message = `${waiting} worktrees are being prepared already; try again later`;
+        throw new ServiceError("queue_full", message, { retryAfter: 30 });
       }
       const record = newRecord(deps, { url, baseRef: input.base_ref });
-      own.add(record.worktree_id);
-      await records.create(record).catch((error: unknown) => {
-        own.delete(record.worktree_id);
-        throw error;
-      });
-      const result = await wait(record.worktree_id, begin(record), context);
-      if (result?.error) throw result.error;
+      await wait(record.worktree_id, begin(record, records.create(record)), context);
       return record.worktree_id;
     },
 
     /** At start: resumes preparations that an earlier start of this instance did not finish. */
     resume: async (): Promise<void> => {
       for (const record of await records.list()) {
-        if (record.status !== "preparing" || record.pod_name !== settings.podName) continue;
-        const { worktree_id: id } = record;
-        if (own.has(id) || inFlight.has(id)) continue;
+        const { worktree_id: id, attempt } = record;
+        if (record.status !== "preparing" || record.pod_name !== settings.podName || inFlight.has(id))
+          continue;
         await deps.endOrphans(id);
-        if (record.attempt >= maxAttempts) {
-          const error = `The service ended ${record.attempt} times while it prepared this worktree; prepare another if the service is stable`;
-          await records.update(id, ["preparing"], { status: "failed", ended_at: now().toISOString(), error });
+        if (attempt >= maxAttempts) {
+          const error = `The service ended ${attempt} times while it prepared this worktree; prepare another if the service is stable`;
+          await noteFailure(id, error);
           continue;
         }
-        const again = await records.update(id, ["preparing"], { attempt: record.attempt + 1 });
-        if (again !== null) void begin(again);
+        const again = await records.update(id, ["preparing"], { attempt: attempt + 1 });
+        if (again !== null) void begin(again, Promise.resolve());
       }
     },
 
@@ -148,7 +129,7 @@ export const createPreparing = (deps: Dependencies) => {
     stop: async (id: string): Promise<void> => {
       const entry = inFlight.get(id);
       entry?.stop.abort();
-      await entry?.ended;
+      await entry?.ended.catch(() => undefined);
     },
 
     /** Resolves when no preparation is in flight. */

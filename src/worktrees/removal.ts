@@ -1,42 +1,65 @@
 import { finalStatuses } from "../contract/job.ts";
 import { LastingFailure } from "../lib/retries.ts";
 import type { Saved } from "../repos/repos.ts";
+import { lockOf, type Lock } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { isActive, type WorktreeFacts } from "./facts.ts";
+import { activeUses, type WorktreeFacts } from "./facts.ts";
+
+/** Keeps jobs out of a worktree: none is submitted into it, and none begins. Null: somebody else has it at present. */
+export const lockForRemoval = async (
+  { locks }: Pick<Dependencies, "locks">,
+  id: string,
+): Promise<Lock | null> => {
+  const join = await locks.take(lockOf.join(id));
+  if (join === null) return null;
+  const own = await locks.take(lockOf.worktree(id)).catch(async (error: unknown) => {
+    await join.release();
+    throw error;
+  });
+  const release = async (): Promise<void> => {
+    await own?.release();
+    await join.release();
+  };
+  if (own !== null)
+    return { lost: AbortSignal.any([own.lost, join.lost]), release, [Symbol.asyncDispose]: release };
+  await release();
+  return null;
+};
+
+type Removal = {
+  /** Ends the removal: the locks that keep jobs out are lost. */
+  lost: AbortSignal;
+  /** What git cannot save and may be lost, as `Kept` names it. */
+  lose?: string[];
+};
 
 /**
- * Removes an unused worktree, under its mutex and with jobs kept out. Resolves to the ref that saves what was not
- * pushed (null: everything was pushed), and to what was lost.
+ * Removes a worktree that no job uses, while jobs are kept out. Resolves to the ref that saves what was not pushed (null:
+ * everything was pushed), and to what was lost.
  *
- * Each step is recorded before the next and can be repeated: save the work and note the ref, announce the removal,
- * remove the directory. A failure before the announcement changes nothing; retention finishes what a crash cut short
- * after it.
- *
- * Jobs that another instance accepts into it are not locked out but detected: that instance stores the job and then
- * checks for an announced removal; this one announces the removal and then checks for jobs. At least one of the two
- * sees the other.
- * `lose`: what git cannot save and may be lost, as `Kept` names it.
- * @throws JobCame when a job was accepted: the removal is withdrawn; Kept when something cannot be saved
+ * Each step is recorded before the next and can be repeated: save the work and note the ref, note that the removal
+ * begins, remove the directory. A failure before that note changes nothing; retention finishes what was cut short
+ * after it. Until then the note keeps jobs out.
+ * @throws Kept
  */
 export const removeWorktree = async (
   deps: Dependencies,
   known: WorktreeFacts,
-  { lose = [] }: { lose?: string[] } = {},
+  { lost, lose = [] }: Removal,
 ): Promise<Saved> => {
   const { records, repos, now, log } = deps;
   const { id, record, onDisk } = known;
-  const { ref, kept } = await save(deps, known);
+  const signal = AbortSignal.any([limit(deps), lost]);
+  const [active] = activeUses(known);
+  if (active !== undefined) throw new Error(`job ${active.jobId} has just begun in it`);
+  const { ref, kept } = await save(deps, known, signal);
   if (kept.some((what) => !lose.includes(what))) throw new Kept(kept);
-  const announced = await announce(deps, known);
-  await refuseIfJobCame(deps, id, announced);
-  try {
-    if (onDisk !== null) await repos.removeWorktree(onDisk.worktree, limit(deps));
-  } catch (error) {
-    if (record === null) await announced.takeBack();
-    throw error;
-  }
+  signal.throwIfAborted();
+  if (record === null) await markJobs(deps, known, now().toISOString());
+  else await records.update(id, [record.status], { removing: true });
+  if (onDisk !== null) await repos.removeWorktree(onDisk.worktree, signal);
   const removed = now().toISOString();
-  await freeJobs(deps, known, removed);
+  await markJobs(deps, known, removed);
   if (record !== null) {
     const patch = { status: "removed" as const, removing: false, ended_at: removed, error: null };
     await records.update(id, [record.status], patch);
@@ -44,11 +67,6 @@ export const removeWorktree = async (
   log.info({ worktree: id, salvage_ref: ref ?? undefined }, "worktree removed");
   return { ref, kept };
 };
-
-/** A job was accepted into the worktree in the meantime; it stays. */
-export class JobCame extends Error {
-  override name = "JobCame";
-}
 
 /** It contains something that git cannot save: its directory stays. */
 export class Kept extends LastingFailure {
@@ -62,58 +80,26 @@ export class Kept extends LastingFailure {
   }
 }
 
-type Announced = { takeBack: () => Promise<void> };
-
-/** Durable: from now on every reader of the worktree sees its removal. */
-const announce = async (deps: Dependencies, { id, record, uses }: WorktreeFacts): Promise<Announced> => {
-  const { records, jobs, now } = deps;
-  if (record !== null) {
-    await records.update(id, [record.status], { removing: true });
-    return { takeBack: async () => void (await records.update(id, [record.status], { removing: false })) };
-  }
-  const marked: string[] = [];
-  const mark = async (jobId: string, at: string | null): Promise<void> => {
-    await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
-  };
-  for (const { jobId } of uses) {
-    if ((await jobs.get(jobId))?.worktree_removed_at !== null) continue;
-    marked.push(jobId);
-    await mark(jobId, now().toISOString());
-  }
-  return {
-    takeBack: async () => {
-      for (const jobId of marked) await mark(jobId, null);
-    },
-  };
-};
-
-const refuseIfJobCame = async ({ jobs }: Dependencies, id: string, announced: Announced): Promise<void> => {
-  const [active] = (await jobs.usesOfWorktree(id)).filter(isActive);
-  if (active === undefined) return;
-  await announced.takeBack();
-  throw new JobCame(`job ${active.jobId} (${active.status}) has come into the worktree ${id}`);
-};
-
 /** Drops the worktree from the service; what is on a disk that this instance does not own stays. */
-export const forgetKnown = async (deps: Dependencies, known: WorktreeFacts): Promise<void> => {
-  await freeJobs(deps, known, deps.now().toISOString());
+export const forgetWorktree = async (deps: Dependencies, known: WorktreeFacts): Promise<void> => {
+  await markJobs(deps, known, deps.now().toISOString());
   await deps.records.remove(known.id);
   deps.log.info({ worktree: known.id }, "worktree forgotten");
 };
 
-const freeJobs = async ({ jobs }: Dependencies, { uses }: WorktreeFacts, at: string): Promise<void> => {
+/** Notes in the jobs that their worktree goes. */
+const markJobs = async ({ jobs }: Dependencies, { uses }: WorktreeFacts, at: string): Promise<void> => {
   for (const { jobId } of uses)
     await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
 };
 
 /** Saves what is not pushed and records the ref durably; `ref`: what holds it, also from an earlier try. */
-const save = async (deps: Dependencies, known: WorktreeFacts): Promise<Saved> => {
+const save = async (deps: Dependencies, known: WorktreeFacts, signal: AbortSignal): Promise<Saved> => {
   const { repos, records, jobs } = deps;
   const { id, record, onDisk } = known;
   const earlier = { ref: record?.salvage_ref ?? null, kept: [] };
   // An unfinished checkout contains no work.
   if (onDisk?.ready !== true) return earlier;
-  const signal = limit(deps);
   if (await repos.isPushed(onDisk.worktree, signal).catch(() => false)) return earlier;
   const owner = ownerOf(known);
   const { ref, kept } = await repos.salvage(onDisk.worktree, owner, signal);

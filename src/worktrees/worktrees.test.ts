@@ -4,14 +4,15 @@ import { expect, test } from "vitest";
 import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLog } from "../lib/log.ts";
-import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import type { Repos, WorktreeOnDisk } from "../repos/repos.ts";
+import { createLocalLocks } from "../store/locks.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { statusOf, type WorktreeFacts } from "./facts.ts";
+import type { WorktreeFacts } from "./facts.ts";
+import { worktreeStatus } from "./status.ts";
 import { createWorktrees } from "./worktrees.ts";
 
 const log = createLog("silent", (text) => text);
@@ -55,8 +56,7 @@ const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = 
     records,
     repos: repos as Repos,
     jobs: { usesOfWorktree: async () => scene.uses, update: async () => null, get: async () => null },
-    reserve: () => ({ [Symbol.dispose]: () => undefined }),
-    mutex: createKeyedMutex(),
+    locks: createLocalLocks(),
     settings: {
       podName: "pod",
       shared: true,
@@ -145,12 +145,14 @@ test("a worktree whose removal has begun is not said to be usable, nor to be los
     record: sampleWorktree({ status: "ready", ...record }),
     onDisk: onDisk as WorktreeOnDisk | null,
     uses: [],
+    removing: record.removing ?? false,
     home: "/worktrees/a",
     otherHost: null,
+    about: {} as WorktreeFacts["about"],
   });
   const onDisk = { ready: true, directoryExists: true };
-  expect(statusOf(known({}, onDisk)).status).toBe("ready");
-  expect(statusOf(known({ removing: true }, onDisk)).status).toBe("failed");
-  expect(statusOf(known({ removing: true }, null)).status).toBe("removed");
-  expect(statusOf(known({}, null)).status).toBe("failed");
+  expect(worktreeStatus(known({}, onDisk)).status).toBe("ready");
+  expect(worktreeStatus(known({ removing: true }, onDisk)).status).toBe("failed");
+  expect(worktreeStatus(known({ removing: true }, null)).status).toBe("removed");
+  expect(worktreeStatus(known({}, null)).status).toBe("failed");
 });

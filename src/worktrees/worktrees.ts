@@ -1,4 +1,5 @@
 import type { RequestContext } from "../contract/operation.ts";
+import type { Lock } from "../store/locks.ts";
 import type { RepositoryUsage, Worktree } from "../contract/worktree.ts";
 import { createRetries } from "../lib/retries.ts";
 import { type JobRecord, presumedBase } from "../store/job-record.ts";
@@ -10,29 +11,25 @@ import { releaseWorktree, applyRetention } from "./retention.ts";
 import { createMeasuring, type Measuring } from "./measure.ts";
 import { createJobDiff } from "./job-diff.ts";
 import { createPreparing } from "./prepare.ts";
-import { factsOf, lookUp, lookUpAll, isActive, statusOf, type WorktreeFacts } from "./facts.ts";
-import { createOrphanSweep } from "./orphans.ts";
+import { lookUp, lookUpAll, isActive, type WorktreeFacts } from "./facts.ts";
+import { removeOrphans } from "./orphans.ts";
+import { lockForRemoval } from "./removal.ts";
+import { worktreeStatus } from "./status.ts";
 
 /** Operations on worktrees, for callers and for the service itself. */
 export const createWorktrees = (deps: Dependencies) => {
   const measuring = createMeasuring(deps);
   const preparing = createPreparing(deps);
   const viewing = { ...deps, measuring };
-  const retries = createRetries();
-  const orphans = createOrphanSweep(deps);
+  const { repos, settings, now, log } = deps;
   const told = new Map<string, string[]>();
+  const [expired, orphaned] = [createRetries(), createRetries()];
+  const sweepOrphans = atMostEvery(60_000, now, (signal) => removeOrphans(deps, orphaned, signal));
 
-  let expired = Number.NEGATIVE_INFINITY;
-
-  /** Deletes expired salvage refs, once an hour. */
-  const expire = async (signal: AbortSignal): Promise<void> => {
-    const { repos, settings, now, log } = deps;
-    const at = now().getTime();
-    if (Math.abs(at - expired) < 3_600_000) return;
-    expired = at;
-    const refs = await repos.expireRefs(new Date(at - settings.salvageTtl * 1000), signal);
+  const expireRefs = atMostEvery(3_600_000, now, async (signal) => {
+    const refs = await repos.expireRefs(new Date(now().getTime() - settings.salvageTtl * 1000), signal);
     if (refs > 0) log.info({ refs }, "saved work older than SERVICE_SALVAGE_TTL was deleted");
-  };
+  });
 
   const get = async (id: string): Promise<Worktree> => {
     const known = await lookUp(deps, id);
@@ -48,10 +45,9 @@ export const createWorktrees = (deps: Dependencies) => {
     get,
     /** Oldest first. */
     list: async (): Promise<Worktree[]> => {
-      const all = await lookUpAll(deps);
-      const born = new Map(all.map((known) => [known, factsOf(known).createdAt.getTime()]));
-      const inOrder = all.toSorted(
-        (a, b) => (born.get(a) ?? 0) - (born.get(b) ?? 0) || (a.id < b.id ? -1 : 1),
+      const inOrder = (await lookUpAll(deps)).toSorted(
+        ({ id, about: a }, { id: other, about: b }) =>
+          a.createdAt.getTime() - b.createdAt.getTime() || (id < other ? -1 : 1),
       );
       return Promise.all(inOrder.map((known) => viewOf(viewing, known)));
     },
@@ -68,56 +64,62 @@ export const createWorktrees = (deps: Dependencies) => {
      * Accepts a job into a worktree: `accept` stores it while the worktree cannot be removed.
      * @throws ServiceError `worktree_not_found`, `worktree_not_ready`
      */
-    join: <Value extends { id: string }>(
-      id: string,
-      accept: (worktree: NamedWorktree) => Promise<Value>,
-    ): Promise<Value> => deps.mutex.runExclusive(id, () => joinWorktree(deps, id, accept)),
-    /** Called when the time of a job's worktree is over. */
-    release: (job: JobRecord): Promise<void> => releaseWorktree(deps, job),
+    join: <Value>(id: string, accept: (worktree: NamedWorktree) => Promise<Value>): Promise<Value> =>
+      joinWorktree(deps, id, accept),
+    /** Keeps jobs out of a worktree until it is released; null: somebody else has it. */
+    lock: (id: string): Promise<Lock | null> => lockForRemoval(deps, id),
+    /** Called when the time of a job's worktree is over. The caller has its lock. */
+    release: (job: JobRecord, lost: AbortSignal): Promise<void> => releaseWorktree(deps, job, lost),
     /** At start, once the jobs of an earlier start are settled. */
     recover: preparing.resume,
     applyRetention: async (signal: AbortSignal): Promise<void> => {
-      await applyRetention(deps, retries, signal);
-      await orphans.sweep(signal);
-      await expire(signal);
+      await applyRetention(deps, expired, signal);
+      await sweepOrphans(signal);
+      await expireRefs(signal);
     },
-    /** Resolves when nothing is in flight; abort `closing` first. */
-    settled: async (): Promise<void> => {
-      await preparing.settled();
-      await deps.mutex.idle();
-    },
+    /** Resolves when no preparation is in flight; abort `closing` first. */
+    settled: preparing.settled,
   };
 };
 
 export type Worktrees = ReturnType<typeof createWorktrees>;
 
-type Viewing = Pick<Dependencies, "repos" | "settings" | "now"> & { measuring: Measuring };
+type Round = (signal: AbortSignal) => Promise<void>;
+
+/** Also when the clock is set back. */
+const atMostEvery = (ms: number, now: () => Date, round: Round): Round => {
+  let last = Number.NEGATIVE_INFINITY;
+  return async (signal) => {
+    const at = now().getTime();
+    if (Math.abs(at - last) < ms) return;
+    last = at;
+    await round(signal);
+  };
+};
+
+type Viewing = Pick<Dependencies, "repos" | "now"> & { measuring: Measuring };
 
 /** A worktree in the form of the contract. */
-const viewOf = async (
-  { repos, settings, now, measuring }: Viewing,
-  known: WorktreeFacts,
-): Promise<Worktree> => {
-  const { id, record, uses } = known;
-  const facts = factsOf(known);
+const viewOf = async ({ repos, now, measuring }: Viewing, known: WorktreeFacts): Promise<Worktree> => {
+  const { id, record, uses, about } = known;
   const { size, pushed } = await measuring.measure(known);
   return {
     worktree_id: id,
-    repo_url: facts.repoUrl,
-    repo_key: facts.repoKey,
-    base_ref: facts.baseRef || presumedBase,
-    branch: facts.branch,
-    path: facts.path,
-    ...statusOf(known),
+    repo_url: about.repoUrl,
+    repo_key: about.repoKey,
+    base_ref: about.baseRef || presumedBase,
+    branch: about.branch,
+    path: about.path,
+    ...worktreeStatus(known),
     job_id: (atWork(uses) ?? uses.find(isActive) ?? uses.at(-1))?.jobId ?? null,
-    pod_name: facts.podName ?? settings.podName,
-    created_at: facts.createdAt.toISOString(),
-    age_hours: ageHours(facts.createdAt, now()),
+    pod_name: about.podName,
+    created_at: about.createdAt.toISOString(),
+    age_hours: ageHours(about.createdAt, now()),
     size_bytes: size,
     pushed,
     prepared: record !== null,
     salvage_ref: record?.salvage_ref ?? null,
-    cached_clone: known.otherHost === null ? repos.cachedClone(facts.repoKey) : null,
+    cached_clone: known.otherHost === null ? repos.cachedClone(about.repoKey) : null,
     warnings: warningsOf(known),
   };
 };

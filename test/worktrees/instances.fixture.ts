@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { makeRepos, makeRemote, type TestRepos } from "../../src/repos/repos.fixture.ts";
 import { endPatch } from "../../src/jobs/settle.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { createKeyedMutex } from "../../src/lib/keyed-mutex.ts";
 import { openFilesJobStore } from "../open-stores.ts";
+import { createLocalLocks } from "../../src/store/locks.ts";
 import { openFilesRecords } from "../../src/store/files-records.ts";
 import { createWorktreeStore, worktreeKind } from "../../src/store/worktree-store.ts";
 import type { JobRecord } from "../../src/store/job-record.ts";
@@ -29,6 +29,7 @@ export const makeCluster = async () => {
   const records = createWorktreeStore(await openFilesRecords(worktreeKind, { directory, now, log }));
   const dead = new Set<string>();
   const clock = { ahead: 0 };
+  const locks = createLocalLocks();
 
   /** `stores`: the instance's view of the store, to hold it up. */
   const start = async (
@@ -51,10 +52,9 @@ export const makeCluster = async () => {
         await jobs.update(id, { status: ["queued", "running"] }, ended);
         if ((await jobs.get(id))?.unsettled === true) signal.throwIfAborted();
       },
-      reserve: () => ({ [Symbol.dispose]: () => undefined }),
+      locks,
       endOrphans: async () => undefined,
       admit: async () => undefined,
-      mutex: createKeyedMutex(),
       settings: {
         podName,
         shared: true,

@@ -83,7 +83,7 @@ test("the worktree of a job is found from every instance as long as it stands", 
   expect(next).toMatchObject({ bound_to: "pod-a", worktree_id: job.id, branch: job.branch });
   expect(await b.worktrees.get(job.id)).toMatchObject({ status: "in_use", job_id: next.id });
   await b.deps.endJob(next.id, "test", signal);
-  await a.worktrees.release((await cluster.jobs.get(next.id)) ?? job);
+  await a.worktrees.release((await cluster.jobs.get(next.id)) ?? job, signal);
   await expect(b.worktrees.get(job.id)).rejects.toThrow("There is no worktree");
   await expect(cluster.submit(b, job.id)).rejects.toMatchObject({ code: "worktree_not_found" });
 });
@@ -171,7 +171,7 @@ test("the instance that has taken a job over manages its worktree like any other
     { status: ["running"] },
     { status: "succeeded", ended_at: new Date().toISOString(), unsettled: false },
   );
-  await b.worktrees.release(ended ?? job);
+  await b.worktrees.release(ended ?? job, signal);
   expect(await ids(b)).toEqual([]);
 });
 
