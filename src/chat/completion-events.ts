@@ -1,4 +1,5 @@
 import type { AgentEvent } from "../contract/event.ts";
+import type { EngineEvent } from "./engine.ts";
 import type { Log } from "../lib/log.ts";
 import { shorten } from "../store/event-log.ts";
 import type { BusEvent, EventBus } from "../store/event-bus.ts";
@@ -18,8 +19,7 @@ const publishedOf = (given: AgentEvent): Published | null => {
 type PublisherDependencies = { bus: Pick<EventBus, "publish">; now: () => Date; log: Log };
 
 export type BusPublisher = {
-  onSession: (sessionId: string) => void;
-  onEvents: (events: readonly AgentEvent[]) => void;
+  take: (event: EngineEvent) => void;
   /** Nothing follows. `content` of the last entry is the final status. */
   end: (status: string, error: string | null) => void;
 };
@@ -38,10 +38,12 @@ export const createPublisher = (
       correlation_id: correlationId,
     });
   return {
-    onSession: (sessionId) => void (session = sessionId),
-    onEvents: (events) => {
+    take: (event) => {
+      if (event.type === "session") session = event.id;
+      if (["session", "ready", "spent", "ended"].includes(event.type)) return;
       try {
-        for (const published of events.map(publishedOf)) if (published !== null) publish(published);
+        const published = publishedOf(event as AgentEvent);
+        if (published !== null) publish(published);
       } catch (err) {
         log.error({ err, correlation_id: correlationId }, "what the agent does could not be published");
       }

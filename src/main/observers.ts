@@ -23,7 +23,7 @@ export const createObservers = ({ metrics, telemetry, tracing, imputed }: Sinks)
   observeTurn: ((turn) => {
     const traced = tracing?.observeTurn(turn);
     return {
-      events: (events) => traced?.events(events),
+      event: (event) => traced?.event(event),
       ended: (ended) => {
         void telemetry.addRun(turnRun(ended, imputed));
         traced?.ended(ended);

@@ -66,7 +66,7 @@ export const openTracing = async (deps: Dependencies): Promise<Tracing | null> =
       const id = randomUUID();
       const trace = createTurnTrace({ id, agent, prompt, startedAt: now().toISOString(), contents });
       return {
-        events: (all) => all.forEach((event) => trace.take(event, now().toISOString())),
+        event: (event) => trace.take(event, now().toISOString()),
         ended: ({ outcome, endedAt, model }) =>
           inBackground(() =>
             ship(
