@@ -1,4 +1,5 @@
 import type { AgentEvent } from "../contract/event.ts";
+import type { EngineEvent } from "./engine.ts";
 import type { Log } from "../lib/log.ts";
 import { shorten } from "../store/event-log.ts";
 import type { BusEvent, EventBus } from "../store/event-bus.ts";
@@ -31,8 +32,7 @@ const joined = (all: readonly Published[]): Published[] => {
 type PublisherDependencies = { bus: Pick<EventBus, "publish">; now: () => Date; log: Log };
 
 export type BusPublisher = {
-  onSession: (sessionId: string) => void;
-  onEvents: (events: readonly AgentEvent[]) => void;
+  take: (event: EngineEvent) => void;
   /** Nothing follows. `content` of the last entry is the final status. */
   end: (status: string, error: string | null) => void;
 };
@@ -43,6 +43,7 @@ export const createPublisher = (
   correlationId: string,
 ): BusPublisher => {
   let session = "";
+  let pending: Published[] = [];
   const publish = (published: Published): void =>
     bus.publish({
       ...published,
@@ -50,16 +51,27 @@ export const createPublisher = (
       session_id: session,
       correlation_id: correlationId,
     });
+  const flush = (): void => {
+    const all = pending;
+    pending = [];
+    joined(all).forEach(publish);
+  };
   return {
-    onSession: (sessionId) => void (session = sessionId),
-    onEvents: (events) => {
+    take: (event) => {
+      if (event.type === "session") session = event.id;
+      if (["session", "ready", "spent", "ended"].includes(event.type)) return;
       try {
-        joined(events.map(publishedOf).filter((published) => published !== null)).forEach(publish);
+        const published = publishedOf(event as AgentEvent);
+        if (published === null) return;
+        // After the events that came with it.
+        if (pending.length === 0) process.nextTick(flush);
+        pending.push(published);
       } catch (err) {
         log.error({ err, correlation_id: correlationId }, "what the agent does could not be published");
       }
     },
     end: (status, error) => {
+      flush();
       if (error !== null) publish({ event_type: "error", content: error });
       publish({ event_type: "done", content: status });
     },

@@ -10,7 +10,7 @@ import {
 import type { EventBus } from "../store/event-bus.ts";
 import { digestOf } from "./answer-digest.ts";
 import { createPublisher } from "./completion-events.ts";
-import type { Engine, EngineTurn, EngineOutcome } from "./engine.ts";
+import type { Engine, EngineTurn } from "./engine.ts";
 import { endedBy } from "./failure.ts";
 import { cutFront } from "../lib/tail-buffer.ts";
 import type { RecordWriter } from "./completion-writer.ts";
@@ -31,7 +31,7 @@ export type Run = {
   record: CompletionRecord;
   /** Text before the answer. */
   status: string;
-  ask: Omit<EngineTurn, "onEvents" | "onSession" | "signal" | "answerDigest">;
+  ask: Omit<EngineTurn, "signal" | "answerDigest">;
   /** Aborted with a `ServiceError` that says why. */
   stop: AbortController;
   progress: ((message: string) => void) | undefined;
@@ -84,52 +84,40 @@ const finalRecord = async (
 ): Promise<Partial<CompletionRecord>> => {
   const { engine, now, log } = deps;
   const { signal } = run.stop;
-  /** What is known of a turn that fails. */
-  const known: Changes = {};
-  const tellers = publisher(deps, run, known);
+  const bus = createPublisher(deps, running.uuid);
+  let session: string | null = null;
+  let ended: TurnOutcome | null = null;
   const stopWatching = watch(deps, run);
   try {
     signal.throwIfAborted();
-    const answerDigest: EngineTurn["answerDigest"] = (outcome) => {
-      Object.assign(known, factsOf({ ...outcome, sessionId: outcome.sessionId ?? known.session_id ?? null }));
-      return digestOf(outcome.text);
-    };
-    const outcome = await engine.run({ ...run.ask, ...tellers, signal, answerDigest });
-    return completedBy({ ...outcome, text: run.status + outcome.text }, now());
+    const answerDigest = (): string => digestOf(ended?.text ?? "");
+    for await (const event of engine.run({ ...run.ask, signal, answerDigest })) {
+      bus.take(event);
+      if (event.type === "session") session = event.id;
+      else if (event.type === "ended") ended = event.outcome;
+      else if (event.type === "tool_use") report(deps, run, `Uses ${event.name}`);
+    }
+    if (ended === null) throw new Error("the agent's turn has no outcome");
+    return completedBy({ ...ended, sessionId: session, text: run.status + ended.text }, now());
   } catch (error) {
     const failure = signal.aborted ? endedBy(signal) : error;
     const isTold = failure instanceof ServiceError && failure.code !== "internal";
     if (!isTold) log.error({ err: failure, completion: running.uuid }, "a completion failed");
+    // What is known of a turn that fails.
+    const known = { ...(ended !== null && factsOf(ended)), session_id: ended?.sessionId ?? session };
     return { ...known, ...failedBy(isTold ? failure : internal, running, now()) };
   } finally {
     stopWatching();
   }
 };
 
-/** Passes the agent's events to subscribers and to the waiting caller. */
-const publisher = (
-  deps: Dependencies,
-  { record, progress }: Run,
-  known: Changes,
-): Pick<EngineTurn, "onEvents" | "onSession"> => {
-  const bus = createPublisher(deps, record.uuid);
-  return {
-    onSession: (sessionId) => {
-      known.session_id = sessionId;
-      bus.onSession(sessionId);
-    },
-    onEvents: (events) => {
-      bus.onEvents(events);
-      try {
-        for (const event of events) if (event.type === "tool_use") progress?.(`Uses ${event.name}`);
-      } catch (err) {
-        deps.log.error(
-          { err, completion: record.uuid },
-          "the progress of a completion could not be published",
-        );
-      }
-    },
-  };
+/** Tells the caller who waits. */
+const report = ({ log }: Dependencies, { record, progress }: Run, message: string): void => {
+  try {
+    progress?.(message);
+  } catch (err) {
+    log.error({ err, completion: record.uuid }, "the progress of a completion could not be published");
+  }
 };
 
 /** Stops the turn when another instance has ended it. Returns a function that ends the watch. */
@@ -148,7 +136,7 @@ type Changes = Partial<CompletionRecord>;
 /** Longest stored answer, bytes; of a longer one the end is stored, since it has the conclusion. */
 const maxResultBytes = 1_048_576;
 
-const completedBy = (outcome: EngineOutcome, now: Date): Changes => ({
+const completedBy = (outcome: TurnOutcome, now: Date): Changes => ({
   status: "completed",
   is_error: false,
   result: cutFront(outcome.text, maxResultBytes),

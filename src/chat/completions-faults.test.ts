@@ -158,8 +158,8 @@ test("an answer that is there when the service stops is kept", async () => {
 
 test("a caller whose progress cannot be reported loses nothing else", async () => {
   const { submit, fake, lines } = await openCompletions();
-  fake.play = async ({ onEvents }) => {
-    onEvents([{ type: "tool_use", id: "t", name: "Read", input: {}, parent: null }]);
+  fake.play = async (_turn, emit) => {
+    emit({ type: "tool_use", id: "t", name: "Read", input: {}, parent: null });
     return outcome();
   };
   const progress = (): never => {

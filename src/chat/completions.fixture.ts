@@ -15,10 +15,12 @@ import { fromStart } from "../../test/ports/event-bus-suite.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
 import { openCompletionSpool } from "./completion-writer.ts";
 import { createCompletions } from "./completions.ts";
-import type { EngineOutcome, EngineTurn } from "./engine.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
+import type { AgentEvent } from "../contract/event.ts";
+import type { EngineEvent, EngineTurn } from "./engine.ts";
 import { endedBy } from "./failure.ts";
 
-export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
+export const outcome = (over: Partial<TurnOutcome> = {}): TurnOutcome => ({
   ok: true,
   prompted: true,
   reason: null,
@@ -42,10 +44,11 @@ export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
   ...over,
 });
 
-type Play = (turn: EngineTurn) => Promise<EngineOutcome>;
+/** Resolves to how the turn ends. */
+type Play = (turn: EngineTurn, emit: (...events: AgentEvent[]) => void) => Promise<TurnOutcome>;
 
 /** A turn that lasts until it is stopped. */
-export const untilStopped: Play = async ({ signal }) => {
+export const untilStopped = async ({ signal }: EngineTurn): Promise<TurnOutcome> => {
   await delay(2 ** 30, undefined, { signal, ref: false }).catch(() => undefined);
   throw endedBy(signal);
 };
@@ -59,9 +62,14 @@ const fakeEngine = (places = 10) => {
       state.taken += 1;
       return { release: () => void (state.taken -= 1) };
     },
-    run: async (turn: EngineTurn) => {
+    run: async function* (turn: EngineTurn): AsyncGenerator<EngineEvent, void, void> {
       state.turns.push(turn);
-      return await state.play(turn);
+      const events: AgentEvent[] = [];
+      yield { type: "session", id: "session-1" };
+      const ended = await state.play(turn, (...more) => events.push(...more));
+      yield* events;
+      yield { type: "ended", outcome: ended };
+      if (!ended.ok) throw new ServiceError("model_failed", ended.error ?? "");
     },
   };
   return Object.assign(state, { engine });

@@ -1,3 +1,4 @@
+import type { TurnOutcome } from "../agents/agent.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Visibility } from "../contract/visibility.ts";
@@ -174,17 +175,15 @@ const answerChat = async (deps: AnswerDependencies, begun: StartedTurn): Promise
   // Streaming callers see events directly; publish to the bus only otherwise.
   const publisher = request.stream ? null : createPublisher(deps, turn.id);
   try {
-    const { usage, costUsd, numTurns } = await deps.engine.run({
-      ...asked(begun),
-      ...(publisher !== null && { onSession: publisher.onSession }),
-      onEvents: (events) => {
-        turn.onEvents(events);
-        publisher?.onEvents(events);
-      },
-    });
-    turn.end({ ok: true, usage });
+    let ended: TurnOutcome | null = null;
+    for await (const event of deps.engine.run(asked(begun))) {
+      publisher?.take(event);
+      turn.take(event);
+      if (event.type === "ended") ended = event.outcome;
+    }
+    turn.end({ ok: true, usage: ended?.usage ?? null });
     publisher?.end("completed", null);
-    note("ok", { cost_usd: costUsd, num_turns: numTurns });
+    note("ok", { cost_usd: ended?.costUsd, num_turns: ended?.numTurns });
     return true;
   } catch (thrown) {
     const error = publicError(thrown, ids, deps.log);
@@ -211,8 +210,7 @@ const asked = ({ turn, request, conversation, caller }: StartedTurn): EngineTurn
     maxTurns: null,
     disabledMcpServers: request.disabledMcpServers,
     timeoutSeconds: request.timeoutSeconds ?? loaded.timeoutSeconds,
-    onEvents: turn.onEvents,
-    answerDigest: turn.conclude,
+    answerDigest: turn.answerDigest,
     principal: caller.principal,
     signal: turn.signal,
   };

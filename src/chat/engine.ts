@@ -1,4 +1,4 @@
-import type { AgentTurn, TurnOutcome, TurnPart } from "../agents/agent.ts";
+import type { AgentTurn, TurnEvent, TurnOutcome, TurnPart } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { ConversationRecord } from "../store/conversation-store.ts";
 
@@ -10,14 +10,17 @@ export type Engine = {
    */
   admit: () => Permit;
   /**
-   * Runs one turn when the conversation is free. Rejects with `ServiceError` for everything but success: a
-   * conversation that stays busy (`conversation_busy`), a failed turn (see `turn-failure.ts`), a cancelled one
-   * (`turn_cancelled`), the end of the service.
+   * Runs one turn when the conversation is free. When it returns, the conversation is on record and free again. Throws a
+   * `ServiceError` for everything but success: a conversation that stays busy (`conversation_busy`), a failed turn (see
+   * `failure.ts`), a cancelled one (`turn_cancelled`), the end of the service.
    */
-  run: (turn: EngineTurn) => Promise<EngineOutcome>;
+  run: (turn: EngineTurn) => AsyncGenerator<EngineEvent, void, void>;
 };
 
 export type Permit = { release: () => void };
+
+/** The agent's events after their session, and before the outcome. Another session begins the turn anew. */
+export type EngineEvent = { type: "session"; id: string } | TurnEvent;
 
 export type EngineTurn = {
   /** Key of the conversation (64 hex digits); null: a session that is never resumed. */
@@ -38,23 +41,13 @@ export type EngineTurn = {
   maxTurns: number | null;
   disabledMcpServers: readonly string[];
   timeoutSeconds: number;
-  /** Called with the session before its first event. */
-  onSession?: (sessionId: string) => void;
-  /** As in `AgentTurn`. */
-  onEvents: (events: readonly AgentEvent[]) => void;
-  /**
-   * Called once when the agent has ended the turn, before `run` resolves. Returns the digest of the answer as the
-   * caller got it, for the conversation's record.
-   */
-  answerDigest: (outcome: TurnOutcome) => string;
+  /** Digest of the answer as the caller got it, for the conversation's record. Called after the outcome was taken. */
+  answerDigest: () => string;
   /** Who asks: digest of the caller's key, or `open`. */
   principal: string;
   signal: AbortSignal;
 };
 
-export type EngineOutcome = TurnOutcome & { sessionId: string };
-
-/** A turn that the agent has ended, well or not. */
 /**
  * Checks what an agent needs before a turn: the model, and the budgets of the day.
  * @throws ServiceError `no_model_credential`, `budget_reached`
@@ -67,8 +60,8 @@ export type RequireAgent = (who: {
 
 /** Called when a turn begins: who asks what. */
 export type ObserveTurn = (turn: { agent: string; prompt: string }) => {
-  /** Called with the turn's events. Must not throw. */
-  events: (events: readonly AgentEvent[]) => void;
+  /** Called with each event of the turn. Must not throw. */
+  event: (event: AgentEvent) => void;
   /** Called when the agent has ended the turn. Must not throw. */
   ended: (turn: EndedTurn) => void;
 };

@@ -2,16 +2,16 @@ import type { Agent } from "../agents/agent.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
+import { createNotifier } from "../lib/notifier.ts";
 import type { AgentPackage } from "../profiles/agent-package.ts";
 import type { ConversationStore } from "../store/conversation-store.ts";
 import type { Locks } from "../store/locks.ts";
 import { createConversationTurns, type HeldConversation } from "./conversation-turns.ts";
-import { createTurnRunner } from "./engine-turn.ts";
-import type { ObserveTurn, Engine, EngineOutcome, EngineTurn, Permit } from "./engine.ts";
-import { closePool, openPool, prewarm, prune } from "./pool.ts";
+import { runTurn } from "./engine-turn.ts";
+import type { ObserveTurn, Engine, EngineTurn } from "./engine.ts";
 import { turnFailure } from "./failure.ts";
+import { closePool, openPool, prewarm, prune } from "./pool.ts";
 import { createWorkspaces } from "./workspaces.ts";
-import { createNotifier } from "../lib/notifier.ts";
 
 type Dependencies = {
   cli: Agent;
@@ -43,8 +43,8 @@ export type RunningEngine = Engine & {
   /** Prewarms processes. */
   start: () => void;
   /**
-   * To be called every few seconds: ends processes that are idle too long or outdated. Deletes what is old, unless the clock is
-   * in doubt.
+   * To be called every few seconds: ends processes that are idle too long or outdated. Deletes what is old, unless the
+   * clock is in doubt.
    */
   prune: (mayDelete: boolean) => Promise<void>;
   /** Turns in flight, and processes of the agent. */
@@ -67,68 +67,71 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
       idleSeconds: settings.agentModeKeepAlive,
     },
   });
-  const permits = createSemaphore(settings.agentModeMaxConcurrent);
   const turns = createConversationTurns(deps.locks);
-  const runner = createTurnRunner({ ...deps, pool });
   const ending = new AbortController();
-  const settling = new Set<Promise<void>>();
-  /**
-   * Conversations whose answer is in flight here. They stay reserved a moment longer, until their process is in the
-   * pool.
-   */
-  const answering = new Set<string>();
+  const idleNotice = createNotifier();
+  let inFlight = 0;
   let swept = Number.NEGATIVE_INFINITY;
 
-  const runHeld = async (
-    turn: EngineTurn,
-    deadline: number,
-    held: HeldConversation | null,
-  ): Promise<EngineOutcome> => {
-    const lost = held === null ? [] : [held.lost];
-    const signal = AbortSignal.any([turn.signal, ending.signal, ...lost]);
-    const { conversation } = turn;
-    if (conversation !== null) answering.add(conversation);
-    const observer = deps.observeTurn({ agent: agent.name, prompt: promptOf(turn) });
-    const onEvents: EngineTurn["onEvents"] = (events) => {
-      turn.onEvents(events);
-      observer.events(events);
-    };
-    const ran = await runner
-      .run({ ...turn, onEvents, signal }, deadline)
-      .catch(async (error: unknown) => {
-        await held?.release();
-        throw error;
-      })
-      .finally(() => conversation !== null && answering.delete(conversation));
-    // The answer does not wait for the clean-up after it; the conversation's next turn does.
-    const settled = ran.settled.then(held?.release).finally(() => settling.delete(settled));
-    settling.add(settled);
-    const { outcome, sessionId } = ran;
-    const { principal, model } = turn;
-    observer.ended({ id: deps.newId(), endedAt: now(), profile: agent.profile, principal, model, outcome });
-    if (outcome.ok) return { ...outcome, sessionId };
-    throw held?.lost.aborted === true && outcome.reason === null ? takenAway() : turnFailure(outcome, signal);
+  const idle = async (signal: AbortSignal): Promise<void> => {
+    if (inFlight > 0) await idleNotice.waitFor("", signal);
   };
 
-  const run: Engine["run"] = async (turn) => {
-    const deadline = performance.now() + turn.timeoutSeconds * 1000;
-    if (turn.conversation === null) return runHeld(turn, deadline, null);
+  /** Null: the turn runs in a session that is never resumed. */
+  const hold = async (turn: EngineTurn): Promise<HeldConversation | null> => {
     const { conversation, ifBusy, timeoutSeconds } = turn;
-    const waiting = AbortSignal.any([turn.signal, ending.signal]);
-    if (ifBusy === "wait")
-      return runHeld(turn, deadline, await turns.hold(conversation, timeoutSeconds, waiting));
-    const free = answering.has(conversation)
-      ? null
-      : await turns.hold(conversation, settlingSeconds, waiting).catch(unlessBusy);
-    return runHeld(free === null ? { ...turn, conversation: null } : turn, deadline, free);
+    if (conversation === null) return null;
+    const signal = AbortSignal.any([turn.signal, ending.signal]);
+    if (ifBusy === "wait") return turns.hold(conversation, timeoutSeconds, signal);
+    return turns.hold(conversation, 0, signal).catch(unlessBusy);
   };
 
   return {
     admit: () => {
-      if (deps.isDraining()) throw closing();
-      return permits.acquire();
+      const { agentModeMaxConcurrent: max } = settings;
+      if (ending.signal.aborted || deps.isDraining()) throw closing();
+      if (inFlight >= max) throw full(max);
+      inFlight += 1;
+      let isHeld = true;
+      return {
+        release: () => {
+          if (isHeld) inFlight -= 1;
+          isHeld = false;
+          if (inFlight === 0) idleNotice.notify("");
+        },
+      };
     },
-    run,
+
+    run: async function* (turn) {
+      const deadline = performance.now() + turn.timeoutSeconds * 1000;
+      const held = await hold(turn);
+      const lost = held === null ? [] : [held.lost];
+      const signal = AbortSignal.any([turn.signal, ending.signal, ...lost]);
+      const { principal, model } = turn;
+      const conversation = held === null ? null : turn.conversation;
+      const observer = deps.observeTurn({ agent: agent.name, prompt: promptOf(turn) });
+      let failure: ServiceError | null = null;
+      try {
+        for await (const event of runTurn({ ...deps, pool }, { ...turn, conversation, signal }, deadline)) {
+          if (event.type === "ended") {
+            const { outcome } = event;
+            const facts = { id: deps.newId(), endedAt: now(), profile: agent.profile, outcome };
+            observer.ended({ ...facts, principal, model });
+            if (!outcome.ok)
+              failure =
+                held?.lost.aborted === true && outcome.reason === null
+                  ? takenAway()
+                  : turnFailure(outcome, signal);
+          } else if (event.type !== "session" && event.type !== "ready" && event.type !== "spent")
+            observer.event(event);
+          yield event;
+        }
+      } finally {
+        await held?.release();
+      }
+      if (failure !== null) throw failure;
+    },
+
     prepare: async () => {
       await workspaces.prepare();
       await agent.discardEarlier(deps.idPrefix);
@@ -142,13 +145,11 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
       const before = now().getTime() - settings.agentModeConversationTtl * 1000;
       await workspaces.removeUnused(before, new Set(pool.users.keys()));
     },
-    counts: () => ({ turns: permits.taken(), processes: pool.living.size }),
-    idle: permits.idle,
+    counts: () => ({ turns: inFlight, processes: pool.living.size }),
+    idle,
     stop: async () => {
-      permits.close(closing());
       ending.abort(closing());
-      await permits.idle(AbortSignal.timeout(stopMs));
-      await Promise.all(settling);
+      await idle(AbortSignal.timeout(stopMs));
       await closePool(pool);
     },
   };
@@ -157,9 +158,6 @@ export const createEngine = (deps: Dependencies): RunningEngine => {
 /** Interval of sweeps through working directories; how long turns may take to end; milliseconds. */
 const sweepMs = 60_000;
 const stopMs = 8000;
-
-/** How long recording a conversation and pooling its process may take after the answer. */
-const settlingSeconds = 2;
 
 const unlessBusy = (error: unknown): null => {
   if (error instanceof ServiceError && error.code === "conversation_busy") return null;
@@ -180,37 +178,6 @@ const takenAway = (): ServiceError =>
     "store_unavailable",
     "The conversation could not be reserved while the store was unreachable; ask again",
   );
-
-/** Permits for turns, `max` at once. */
-const createSemaphore = (max: number) => {
-  let taken = 0;
-  let closed: ServiceError | null = null;
-  const allGiven = createNotifier();
-
-  return {
-    /** @throws ServiceError `capacity_full`, or the reason of `close` */
-    acquire: (): Permit => {
-      if (closed !== null) throw closed;
-      if (taken >= max) throw full(max);
-      taken += 1;
-      let held = true;
-      return {
-        release: () => {
-          if (!held) return;
-          held = false;
-          taken -= 1;
-          if (taken === 0) allGiven.notify("");
-        },
-      };
-    },
-    taken: (): number => taken,
-    /** Resolves when no permit is held, or the signal aborts. */
-    idle: async (signal: AbortSignal): Promise<void> => {
-      if (taken > 0) await allGiven.waitFor("", signal);
-    },
-    close: (reason: ServiceError): void => void (closed = reason),
-  };
-};
 
 const full = (max: number): ServiceError =>
   new ServiceError(

@@ -1,7 +1,7 @@
 import type { TurnOutcome } from "../agents/agent.ts";
 import type { DisconnectPolicy } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
-import type { AgentEvent } from "../contract/event.ts";
+import type { EngineEvent } from "./engine.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import { createAnswerDigest } from "./answer-digest.ts";
 import { orAborted } from "../lib/wait.ts";
@@ -28,9 +28,10 @@ type Options = {
 export type RunningTurn = ChatTurn & {
   /** Aborted when the turn must end, with a `ServiceError` as reason. */
   signal: AbortSignal;
-  onEvents: (events: readonly AgentEvent[]) => void;
-  /** The agent has ended the turn: sends what was held back, and returns the digest of the answer as it was sent. */
-  conclude: (outcome: Pick<TurnOutcome, "ok" | "text">) => string;
+  /** Sends what is visible of an event. An answer that becomes too large is stopped. */
+  take: (event: EngineEvent) => void;
+  /** Digest of the answer as it was sent so far. */
+  answerDigest: () => string;
   /** The last step: the end, or why there is no answer. */
   end: (outcome: { ok: true; usage: TurnOutcome["usage"] } | { ok: false; error: ServiceError }) => void;
   stop: (reason: ServiceError) => void;
@@ -61,6 +62,7 @@ export const createTurn = (options: Options): RunningTurn => {
   });
   let size = 0;
   let isUnneeded = false;
+  let isBroken = false;
   const disposeIfDone = (): void => {
     if (isUnneeded && readers.count() === 0) log.dispose();
   };
@@ -95,11 +97,18 @@ export const createTurn = (options: Options): RunningTurn => {
     id: head.id,
     conversation: options.conversation,
     signal: stopping.signal,
-    onEvents: (events) => append(events.map((event) => send(labeller.take(event))).join("")),
-    conclude: ({ ok, text }) => {
-      append(send(labeller.finish({ ok, resultText: text })));
-      return digest.digest();
+    take: (event) => {
+      if (isBroken || event.type === "session" || event.type === "ready" || event.type === "spent") return;
+      try {
+        if (event.type !== "ended") return append(send(labeller.take(event)));
+        const { ok, text } = event.outcome;
+        append(send(labeller.finish({ ok, resultText: text })));
+      } catch (error) {
+        isBroken = true;
+        stopping.abort(unsendable(error));
+      }
     },
+    answerDigest: digest.digest,
     end: (outcome) => {
       readers.close();
       if (outcome.ok) {
@@ -134,6 +143,13 @@ export const createTurn = (options: Options): RunningTurn => {
 
 /** Of an answer, with what a stream puts around each piece. */
 const maxChars = 64 * 1024 * 1024;
+
+const unsendable = (error: unknown): ServiceError =>
+  new ServiceError(
+    "agent_failed",
+    `What the agent said could not be passed on, so it was stopped: ${error instanceof Error ? error.message : String(error)}`,
+    { cause: error },
+  );
 
 const sizeOf = (delta: Delta): number =>
   delta.kind === "thinking" ? delta.text.length : contentOf(delta).length;

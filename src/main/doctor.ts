@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { outcomeOf } from "../agents/agent.ts";
 import { agentEnvironment, createClaudeAgent } from "../agents/claude/claude.ts";
 import { modelCredential, modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
@@ -131,15 +132,16 @@ const modelAnswer = async (patient: Patient, directory: string | null): Promise<
   const started = await agent.start({ ...request, cwd: directory, session });
   const outcome = !started.ok
     ? started.outcome
-    : await started.process.turn({
-        content: [{ type: "text", text: "Answer with the word ok." }],
-        appendSystemPrompt: null,
-        effort: null,
-        timeoutSeconds: request.launch.timeoutSeconds,
-        onEvents: () => undefined,
-        signal: patient.signal,
-        isLast: true,
-      });
+    : await outcomeOf(
+        started.process.turn({
+          content: [{ type: "text", text: "Answer with the word ok." }],
+          appendSystemPrompt: null,
+          effort: null,
+          timeoutSeconds: request.launch.timeoutSeconds,
+          signal: patient.signal,
+          isLast: true,
+        }),
+      );
   if (!outcome.ok) throw new Error(`${credential}: ${outcome.error ?? "the agent was ended"}`);
   return `${outcome.model ?? "The model"} answered (${credential}, $${(outcome.costUsd ?? 0).toFixed(4)})`;
 };

@@ -151,7 +151,7 @@ export const startOrchestrator = async (start: Start): Promise<Orchestrator> => 
   const observeTurn: ObserveTurn = (turn) => {
     const traced = tracing?.observeTurn(turn);
     return {
-      events: (events) => traced?.events(events),
+      event: (event) => traced?.event(event),
       ended: (ended) => {
         bookings.turnEnded(ended);
         traced?.ended(ended);

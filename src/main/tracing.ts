@@ -55,7 +55,7 @@ export const openTracing = async (deps: Dependencies): Promise<Tracing | null> =
     observeTurn: ({ agent, prompt }) => {
       const trace = traceTurn(tracer.start, { agent, prompt, at: now().toISOString(), contents });
       return {
-        events: (all) => all.forEach((event) => trace.take(event, now().toISOString())),
+        event: (event) => trace.take(event, now().toISOString()),
         ended: ({ outcome, endedAt, model }) =>
           trace.end(endedAt.toISOString(), {
             isError: !outcome.ok,
