@@ -201,6 +201,7 @@ describe("what is refused leaves no record", () => {
     await opened.submit({ wait: false });
     await expect(opened.submit({ uuid: "two" })).rejects.toMatchObject({ code: "capacity_full" });
     expect(await records(opened)).toMatchObject({ count: 1 });
+    opened.fake.close();
     await opened.completions.stop();
   });
 

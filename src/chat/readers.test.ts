@@ -83,5 +83,4 @@ test.each([true, false])("an answer of more than 64 MiB ends its turn, stream %s
     code: "agent_failed",
     message: expect.stringContaining("the answer has more than 67108864 characters; ask for less"),
   });
-  turn.dispose();
 });

@@ -1,3 +1,5 @@
+import { createNotifier } from "../lib/notifier.ts";
+
 /** The server-sent events of one turn, in memory, for readers that come and go. */
 export type TurnLog = {
   /** Appends whole events. Never waits; ignored after the end. */
@@ -9,22 +11,22 @@ export type TurnLog = {
    * whole events: several events together have at most 65,536 characters. A read that began calls `left` at its end.
    */
   read: (signal: AbortSignal, left?: () => void) => AsyncGenerator<Uint8Array, void, void>;
-  /** Ends it and frees the memory. Idempotent. */
-  dispose: () => void;
 };
 
 /** Readers hold only their offset; the caller bounds what is appended. */
 export const createTurnLog = (): TurnLog => {
-  let events: string[] = [];
+  const events: string[] = [];
+  const grown = createNotifier();
   let hasEnded = false;
-  const waiting = new Set<() => void>();
+  let isWaking = false;
+  /** After the events that came with this one: readers get them in one piece. */
   const wake = (): void => {
-    for (const wakeOne of waiting) wakeOne();
-    waiting.clear();
-  };
-  const end = (): void => {
-    hasEnded = true;
-    wake();
+    if (isWaking) return;
+    isWaking = true;
+    process.nextTick(() => {
+      isWaking = false;
+      grown.notify("");
+    });
   };
 
   return {
@@ -33,33 +35,23 @@ export const createTurnLog = (): TurnLog => {
       events.push(text);
       wake();
     },
-    end,
+    end: () => {
+      hasEnded = true;
+      wake();
+    },
     read: async function* (signal, left) {
       let at = 0;
-      let wakeMe = (): void => {};
-      const onAbort = (): void => wakeMe();
-      signal.addEventListener("abort", onAbort);
       try {
         while (!signal.aborted) {
           const piece = pieceFrom(events, at);
           at += piece.length;
           if (piece.length > 0) yield Buffer.from(piece.join(""));
           else if (hasEnded) return;
-          else {
-            const grown = new Promise<void>((resolve) => (wakeMe = resolve));
-            waiting.add(wakeMe);
-            await grown;
-            waiting.delete(wakeMe);
-          }
+          else await grown.waitFor("", signal);
         }
       } finally {
-        signal.removeEventListener("abort", onAbort);
         left?.();
       }
-    },
-    dispose: () => {
-      events = [];
-      end();
     },
   };
 };

@@ -37,8 +37,6 @@ export type RunningTurn = ChatTurn & {
   stop: (reason: ServiceError) => void;
   /** Characters sent so far. */
   size: () => number;
-  /** Nobody can join it any more: frees its log when its readers have left. */
-  dispose: () => void;
 };
 
 /** One turn as its callers see it: written once, read by each caller from the first byte on. */
@@ -61,18 +59,7 @@ export const createTurn = (options: Options): RunningTurn => {
     onAbandoned: () => stopping.abort(abandoned()),
   });
   let size = 0;
-  let isUnneeded = false;
   let isBroken = false;
-  const disposeIfDone = (): void => {
-    if (isUnneeded && readers.count() === 0) log.dispose();
-  };
-  const entering = (signal: AbortSignal): (() => void) => {
-    const leave = readers.enter(signal);
-    return () => {
-      leave();
-      disposeIfDone();
-    };
-  };
   const send = (deltas: readonly Delta[], isVisible = (delta: Delta) => shows(visibility, delta)): string => {
     let text = "";
     for (const delta of deltas) {
@@ -123,13 +110,9 @@ export const createTurn = (options: Options): RunningTurn => {
     },
     stop: (reason) => stopping.abort(reason),
     size: () => size,
-    dispose: () => {
-      isUnneeded = true;
-      disposeIfDone();
-    },
-    stream: (signal) => log.read(signal, entering(signal)),
+    stream: (signal) => log.read(signal, readers.enter(signal)),
     whole: async (signal) => {
-      const leave = entering(signal);
+      const leave = readers.enter(signal);
       try {
         return await orAborted(answer.promise, signal);
       } catch (error) {
@@ -202,7 +185,6 @@ export const createReaders = ({ policy, minGrace: leastGrace, onAbandoned }: Rea
       if (signal.aborted) leave();
       return leave;
     },
-    count: (): number => count,
     /** The turn has ended: readers may leave without consequence. */
     close: (): void => {
       over = true;

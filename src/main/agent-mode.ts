@@ -2,12 +2,9 @@ import { randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Agent } from "../agents/agent.ts";
-import { openCompletionSpool } from "../chat/completion-writer.ts";
-import { createCompletions, type Completions } from "../chat/completions.ts";
-import type { Chat } from "../chat/chat.ts";
-import { createChat } from "../chat/create-chat.ts";
-import type { ObserveTurn, RequireAgent } from "../chat/engine.ts";
-import { createEngine } from "../chat/run-engine.ts";
+import { createChat, type Chat } from "../chat/chat.ts";
+import { createCompletions, openCompletionSpool, type Completions } from "../chat/completions.ts";
+import { createEngine, type ObserveTurn, type RequireAgent } from "../chat/engine.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Settings } from "../config/variables.ts";
 import type { Log } from "../lib/log.ts";
@@ -100,7 +97,7 @@ export const openAgentMode = async (deps: Dependencies): Promise<AgentMode | nul
   const applyRetention = async (): Promise<void> => {
     const isSure = mayDelete();
     await engine.prune(isSure);
-    await completions.settleLost(({ podName, epoch }) =>
+    await completions.settle(({ podName, epoch }) =>
       podName === self.podName ? epoch === self.epoch : isAlive(podName),
     );
     if (isSure) await completionStore.expire(now());
