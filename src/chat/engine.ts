@@ -207,7 +207,7 @@ export const createEngine = (deps: Dependencies): Engine => {
       swept = performance.now();
       await deps.conversations.expire(now());
       const before = now().getTime() - settings.agentModeConversationTtl * 1000;
-      await workspaces.removeUnused(before, new Set(pool.users.keys()));
+      await workspaces.removeUnused(before, new Set(Array.from(pool.living, ({ cwd }) => cwd)));
     },
     counts: () => ({ turns: inFlight, processes: pool.living.size }),
     idle,

@@ -1,5 +1,3 @@
-import { createNotifier } from "../lib/notifier.ts";
-
 /** The server-sent events of one turn, in memory, for readers that come and go. */
 export type TurnLog = {
   /** Appends whole events. Never waits; ignored after the end. */
@@ -16,7 +14,7 @@ export type TurnLog = {
 /** Readers hold only their offset; the caller bounds what is appended. */
 export const createTurnLog = (): TurnLog => {
   const events: string[] = [];
-  const grown = createNotifier();
+  let grown = Promise.withResolvers<void>();
   let hasEnded = false;
   let isWaking = false;
   /** After the events that came with this one: readers get them in one piece. */
@@ -25,7 +23,8 @@ export const createTurnLog = (): TurnLog => {
     isWaking = true;
     process.nextTick(() => {
       isWaking = false;
-      grown.notify("");
+      grown.resolve();
+      grown = Promise.withResolvers();
     });
   };
 
@@ -41,15 +40,17 @@ export const createTurnLog = (): TurnLog => {
     },
     read: async function* (signal, left) {
       let at = 0;
+      signal.addEventListener("abort", wake);
       try {
         while (!signal.aborted) {
           const piece = pieceFrom(events, at);
           at += piece.length;
           if (piece.length > 0) yield Buffer.from(piece.join(""));
           else if (hasEnded) return;
-          else await grown.waitFor("", signal);
+          else await grown.promise;
         }
       } finally {
+        signal.removeEventListener("abort", wake);
         left?.();
       }
     },

@@ -60,25 +60,20 @@ export const createTurn = (options: Options): RunningTurn => {
   });
   let size = 0;
   let isBroken = false;
-  const send = (deltas: readonly Delta[], isVisible = (delta: Delta) => shows(visibility, delta)): string => {
-    let text = "";
-    for (const delta of deltas) {
-      if (!isVisible(delta)) continue;
-      if (delta.kind !== "thinking") digest.push(contentOf(delta));
-      const piece = stream ? chunks.delta(delta) : "";
-      text += piece;
-      size += stream ? piece.length : sizeOf(delta);
-      // Both are in memory.
-      if (size > maxChars) throw new Error(`the answer has more than ${maxChars} characters; ask for less`);
-      if (!stream) whole.take(delta);
-    }
-    return text;
+  const send = (delta: Delta): void => {
+    if (delta.kind !== "thinking") digest.push(contentOf(delta));
+    const piece = stream ? chunks.delta(delta) : delta.kind === "thinking" ? delta.text : contentOf(delta);
+    size += piece.length;
+    // It is in memory.
+    if (size > maxChars) throw new Error(`the answer has more than ${maxChars} characters; ask for less`);
+    if (stream) log.append(piece);
+    else whole.take(delta);
   };
-  const append = (text: string): void => {
-    if (text !== "") log.append(text);
+  const sendVisible = (deltas: readonly Delta[]): void => {
+    for (const delta of deltas) if (shows(visibility, delta)) send(delta);
   };
   if (stream) log.append(chunks.role());
-  if (options.status !== "") append(send([{ kind: "text", text: options.status }], () => true));
+  if (options.status !== "") send({ kind: "text", text: options.status });
 
   return {
     id: head.id,
@@ -87,9 +82,9 @@ export const createTurn = (options: Options): RunningTurn => {
     take: (event) => {
       if (isBroken || event.type === "session" || event.type === "ready" || event.type === "spent") return;
       try {
-        if (event.type !== "ended") return append(send(labeller.take(event)));
+        if (event.type !== "ended") return sendVisible(labeller.take(event));
         const { ok, text } = event.outcome;
-        append(send(labeller.finish({ ok, resultText: text })));
+        sendVisible(labeller.finish({ ok, resultText: text }));
       } catch (error) {
         isBroken = true;
         stopping.abort(unsendable(error));
@@ -99,11 +94,11 @@ export const createTurn = (options: Options): RunningTurn => {
     end: (outcome) => {
       readers.close();
       if (outcome.ok) {
-        append(stream ? chunks.stop(outcome.usage, includeUsage) + doneEvent : "");
+        if (stream) log.append(chunks.stop(outcome.usage, includeUsage) + doneEvent);
         answer.resolve(stream ? "" : whole.finish(outcome.usage));
       } else {
         const error = shows(visibility, { kind: "final" }) ? outcome.error : withoutQuotes(outcome.error);
-        append(stream ? errorEvent(publicError(error)) + doneEvent : "");
+        if (stream) log.append(errorEvent(publicError(error)) + doneEvent);
         answer.reject(error);
       }
       log.end();
@@ -133,9 +128,6 @@ const unsendable = (error: unknown): ServiceError =>
     `What the agent said could not be passed on, so it was stopped: ${error instanceof Error ? error.message : String(error)}`,
     { cause: error },
   );
-
-const sizeOf = (delta: Delta): number =>
-  delta.kind === "thinking" ? delta.text.length : contentOf(delta).length;
 
 /** The first line says what failed; the rest quotes the agent, whose words are hidden. */
 const withoutQuotes = ({ code, message, retryAfter, cause }: ServiceError): ServiceError =>
